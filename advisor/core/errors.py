@@ -1,0 +1,51 @@
+"""Errors that a user can act on: what, the value, the nearest valid thing, and a hint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class AdvisorError(Exception):
+    """Base of every error that the command line shows without a traceback.
+
+    Args:
+        message: one sentence that names the thing and the value at fault.
+        hint: what the user can do about it, or empty.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[type[AdvisorError], tuple[str, str]]:
+        return type(self), (self.message, self.hint)
+
+
+class UsageError(AdvisorError):
+    """A wrong flag, request, catalogue, profile or data folder: exit code 2, nothing spent."""
+
+    exit_code = 2
+
+
+class WeightsError(AdvisorError):
+    """Weights that cannot be had, do not match their hash or cannot be read: exit code 2."""
+
+    exit_code = 2
+
+
+class StageError(AdvisorError):
+    """One stage of one candidate failed: becomes an evaluation with status ``failed``."""
+
+
+class UnsupportedRecipe(StageError):
+    """A recipe that does not apply to this model: becomes a ``skipped`` evaluation."""
+
+
+def nearest(value: str, valid: Iterable[str]) -> str:
+    """Return `` (did you mean 'x'?)`` for the valid name closest to ``value``, or an empty string."""
+    matches = get_close_matches(value, list(valid), n=1, cutoff=0.5)
+    return f" (did you mean '{matches[0]}'?)" if matches else ""

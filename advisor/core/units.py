@@ -1,0 +1,102 @@
+"""Quantities as people write them: ``50ms``, ``5MB``, ``1.5pt``, ``10min``; a bare number is refused."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+from advisor.core.errors import UsageError, nearest
+
+MILLISECONDS: Mapping[str, float] = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+BYTES: Mapping[str, float] = {
+    "B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30,
+}  # fmt: skip
+POINTS: Mapping[str, float] = {"pt": 1.0, "pts": 1.0}
+SECONDS: Mapping[str, float] = {"s": 1.0, "min": 60.0, "h": 3600.0}
+PERCENT: Mapping[str, float] = {"%": 1.0}
+
+_NUMBER = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)\s*$", re.IGNORECASE)
+
+
+def parse(text: str, units: Mapping[str, float], option: str, example: str) -> float:
+    """Parse a positive number with its unit into the base unit of ``units``.
+
+    Args:
+        text: what the user wrote, such as ``"50ms"``.
+        units: unit name to its factor in the base unit.
+        option: the option's name, for the message.
+        example: a valid value, for the hint.
+
+    Raises:
+        UsageError: no number, no unit, an unknown unit, or a value that is not above zero.
+    """
+    match = _NUMBER.match(str(text))
+    if match is None:
+        raise UsageError(f"{option}: '{text}' is not a number with a unit", f"write for example {option} {example}")
+    number, unit = float(match.group(1)), match.group(2)
+    if not unit:
+        written = f"{match.group(1)}{next(iter(u for u in units if example.endswith(u)), next(iter(units)))}"
+        raise UsageError(
+            f"{option}: '{text}' has no unit", f"did you mean {option} {written}? units: {', '.join(units)}"
+        )
+    if unit not in units:
+        raise UsageError(
+            f"{option}: '{text}' has the unknown unit '{unit}'{nearest(unit, units)}", f"units: {', '.join(units)}"
+        )
+    if not math.isfinite(number) or number <= 0:
+        raise UsageError(f"{option}: '{text}' is not above zero", f"write for example {option} {example}")
+    return number * units[unit]
+
+
+def milliseconds(text: str, option: str) -> float:
+    """Parse a latency such as ``50ms`` or ``0.2s`` into milliseconds."""
+    return parse(text, MILLISECONDS, option, "50ms")
+
+
+def size_bytes(text: str, option: str) -> int:
+    """Parse a size such as ``5MB`` (10^6) or ``4MiB`` (2^20) into bytes."""
+    return round(parse(text, BYTES, option, "5MB"))
+
+
+def points(text: str, option: str) -> float:
+    """Parse a difference of accuracy such as ``1.5pt`` into percentage points."""
+    return parse(text, POINTS, option, "1pt")
+
+
+def percent(text: str, option: str) -> float:
+    """Parse a share such as ``90%`` into percent (0-100]."""
+    value = parse(text, PERCENT, option, "90%")
+    if value > 100:
+        raise UsageError(f"{option}: '{text}' is above 100%", f"write for example {option} 90%")
+    return value
+
+
+def seconds(text: str, option: str) -> float:
+    """Parse a duration such as ``10min`` into seconds."""
+    return parse(text, SECONDS, option, "10min")
+
+
+def show_bytes(size: float) -> str:
+    """Format a size for people: ``512 B``, ``3.9 MB`` (10^6)."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size:.0f} B"
+
+
+def show_seconds(duration: float) -> str:
+    """Format a duration for people: ``42 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    whole = round(duration)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def show_ms(latency_ms: float) -> str:
+    """Format a latency for people with three significant digits: ``0.85 ms``, ``12.3 ms``, ``142 ms``."""
+    if latency_ms >= 99.95:
+        return f"{latency_ms:.0f} ms"
+    return f"{latency_ms:.1f} ms" if latency_ms >= 9.995 else f"{latency_ms:.2f} ms"
