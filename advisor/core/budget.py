@@ -38,10 +38,30 @@ class Budget:
         latency = evaluation.latency_p90 or evaluation.latency
         rows = (
             ("latency", self.latency_ms, latency.value if latency else None, 1),
-            ("size", self.size_bytes, evaluation.size.value if evaluation.size else None, 1),
-            ("drop", self.max_drop_points, evaluation.drop.value if evaluation.drop else None, 1),
-            ("accuracy", self.min_accuracy, evaluation.accuracy.value if evaluation.accuracy else None, -1),
-            ("memory", self.memory_bytes, evaluation.memory.value if evaluation.memory else None, 1),
+            (
+                "size",
+                self.size_bytes,
+                evaluation.size.value if evaluation.size else None,
+                1,
+            ),
+            (
+                "drop",
+                self.max_drop_points,
+                evaluation.drop.value if evaluation.drop else None,
+                1,
+            ),
+            (
+                "accuracy",
+                self.min_accuracy,
+                evaluation.accuracy.value if evaluation.accuracy else None,
+                -1,
+            ),
+            (
+                "memory",
+                self.memory_bytes,
+                evaluation.memory.value if evaluation.memory else None,
+                1,
+            ),
         )
         return {
             name: float("inf") if value is None else sign * (value - limit)

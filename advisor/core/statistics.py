@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -37,12 +36,22 @@ def wilson(successes: int, trials: int, level: float = 0.95) -> Interval:
     share = successes / trials
     scale = 1 + z * z / trials
     centre = (share + z * z / (2 * trials)) / scale
-    half = z / scale * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    return Interval(share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)))
+    half = (
+        z
+        / scale
+        * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    )
+    return Interval(
+        share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))
+    )
 
 
 def paired_difference(
-    first: Sequence[bool], second: Sequence[bool], level: float = 0.95, resamples: int = 2000, seed: int = 0
+    first: Sequence[bool],
+    second: Sequence[bool],
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
 ) -> Interval:
     """Return mean(first) - mean(second) over the same pictures with a percentile bootstrap interval.
 
@@ -60,22 +69,13 @@ def paired_difference(
     value = (wins - losses) / total
     if wins + losses == 0:
         return Interval(0.0, 0.0, 0.0)
-    draw = random.Random(seed)
-    means = sorted(_resampled_mean(draw, wins, losses, total) for _ in range(resamples))
-    tail = (1 - level) / 2
-    low, high = means[int(tail * resamples)], means[min(resamples - 1, math.ceil((1 - tail) * resamples) - 1)]
-    return Interval(value, min(low, value), max(high, value))
+    import numpy as np
 
-
-def _resampled_mean(draw: random.Random, wins: int, losses: int, total: int) -> float:
-    changed = draw.binomialvariate(total, (wins + losses) / total) if hasattr(draw, "binomialvariate") else _binomial(
-        draw, total, (wins + losses) / total
+    outcomes = np.random.default_rng(seed).multinomial(
+        total,
+        [wins / total, losses / total, 1 - (wins + losses) / total],
+        size=resamples,
     )
-    won = draw.binomialvariate(changed, wins / (wins + losses)) if hasattr(draw, "binomialvariate") else _binomial(
-        draw, changed, wins / (wins + losses)
-    )
-    return (2 * won - changed) / total
-
-
-def _binomial(draw: random.Random, trials: int, share: float) -> int:
-    return sum(draw.random() < share for _ in range(trials))
+    means = (outcomes[:, 0] - outcomes[:, 1]) / total
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(value, min(float(low), value), max(float(high), value))

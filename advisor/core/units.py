@@ -16,7 +16,9 @@ POINTS: Mapping[str, float] = {"pt": 1.0, "pts": 1.0}
 SECONDS: Mapping[str, float] = {"s": 1.0, "min": 60.0, "h": 3600.0}
 PERCENT: Mapping[str, float] = {"%": 1.0}
 
-_NUMBER = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)\s*$", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)\s*$", re.IGNORECASE
+)
 
 
 def parse(text: str, units: Mapping[str, float], option: str, example: str) -> float:
@@ -33,19 +35,27 @@ def parse(text: str, units: Mapping[str, float], option: str, example: str) -> f
     """
     match = _NUMBER.match(str(text))
     if match is None:
-        raise UsageError(f"{option}: '{text}' is not a number with a unit", f"write for example {option} {example}")
+        raise UsageError(
+            f"{option}: '{text}' is not a number with a unit",
+            f"write for example {option} {example}",
+        )
     number, unit = float(match.group(1)), match.group(2)
     if not unit:
         written = f"{match.group(1)}{next(iter(u for u in units if example.endswith(u)), next(iter(units)))}"
         raise UsageError(
-            f"{option}: '{text}' has no unit", f"did you mean {option} {written}? units: {', '.join(units)}"
+            f"{option}: '{text}' has no unit",
+            f"did you mean {option} {written}? units: {', '.join(units)}",
         )
     if unit not in units:
         raise UsageError(
-            f"{option}: '{text}' has the unknown unit '{unit}'{nearest(unit, units)}", f"units: {', '.join(units)}"
+            f"{option}: '{text}' has the unknown unit '{unit}'{nearest(unit, units)}",
+            f"units: {', '.join(units)}",
         )
     if not math.isfinite(number) or number <= 0:
-        raise UsageError(f"{option}: '{text}' is not above zero", f"write for example {option} {example}")
+        raise UsageError(
+            f"{option}: '{text}' is not above zero",
+            f"write for example {option} {example}",
+        )
     return number * units[unit]
 
 
@@ -68,7 +78,9 @@ def percent(text: str, option: str) -> float:
     """Parse a share such as ``90%`` into percent (0-100]."""
     value = parse(text, PERCENT, option, "90%")
     if value > 100:
-        raise UsageError(f"{option}: '{text}' is above 100%", f"write for example {option} 90%")
+        raise UsageError(
+            f"{option}: '{text}' is above 100%", f"write for example {option} 90%"
+        )
     return value
 
 

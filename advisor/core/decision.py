@@ -1,0 +1,368 @@
+"""ONE pick from the evaluations, its reason, and what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from advisor.core.budget import Budget
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.pareto import costs, front
+from advisor.core.quantity import Provenance
+from advisor.core.units import show_bytes, show_ms
+
+TIE_POINTS = 0.5
+"""Published figures closer than this, in points, count as equal: sources round and re-measure by about as much."""
+
+POINT_WORTH = 1.4
+"""How many times slower or larger a tied candidate may be for one point more: the default preference."""
+
+Tie = Callable[[Evaluation, Evaluation], bool]
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A change of the question that changes the pick: ``text`` says both; ``key`` names the other pick."""
+
+    condition: str
+    key: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """The smallest loosening of one limit that makes a candidate feasible."""
+
+    limit: str
+    current: str
+    needed: str
+    key: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer of a run.
+
+    Attributes:
+        pick: the recommended evaluation, the least-bad one where ``feasible`` is false, None where nothing ran.
+        feasible: the pick meets the budget.
+        reason: one sentence why.
+        runner_up: the next best evaluation of another artefact, or None.
+        runner_up_reason: what it would cost or win.
+        ties: evaluations whose accuracy the figures cannot tell from the pick's.
+        flips: what would change the pick, computed by deciding again.
+        relaxations: where nothing is feasible, the price of loosening each limit.
+        front: the non-dominated evaluations that meet the budget, or all of them where none does.
+    """
+
+    pick: Evaluation | None
+    feasible: bool
+    reason: str
+    runner_up: Evaluation | None = None
+    runner_up_reason: str = ""
+    ties: tuple[Evaluation, ...] = ()
+    flips: tuple[Flip, ...] = ()
+    relaxations: tuple[Relaxation, ...] = ()
+    front: tuple[Evaluation, ...] = ()
+
+
+def tied_by_interval(first: Evaluation, second: Evaluation) -> bool:
+    """True where the accuracies cannot be told apart from what each evaluation says of itself.
+
+    Two artefacts of one card differ by their measured ``drop``; others by overlapping intervals, or by less than
+    :data:`TIE_POINTS` where a figure has no interval.
+    """
+    if first.accuracy is None or second.accuracy is None:
+        return False
+    measured = {first.accuracy.provenance, second.accuracy.provenance} == {
+        Provenance.MEASURED
+    }
+    if measured and first.accuracy.low is not None and second.accuracy.low is not None:
+        return first.accuracy.overlaps(second.accuracy)
+    return abs(first.accuracy.value - second.accuracy.value) <= TIE_POINTS
+
+
+def decide(
+    evaluations: Sequence[Evaluation], budget: Budget, tie: Tie = tied_by_interval
+) -> Decision:
+    """Pick the most accurate evaluation that meets the budget; among its ties the cheapest to run and to carry.
+
+    Args:
+        evaluations: everything that the run knows.
+        budget: the hard limits.
+        tie: tells whether two evaluations' accuracies cannot be told apart (paired intervals where pictures are known).
+    """
+    known = [evaluation for evaluation in evaluations if costs(evaluation) is not None]
+    feasible = [evaluation for evaluation in known if budget.met_by(evaluation)]
+    if not feasible:
+        return _least_bad(known, budget)
+    pick, ties = _choose(feasible, tie)
+    best_per_artefact = _without_artefact(feasible, pick)
+    runner_up = _choose(best_per_artefact, tie)[0] if best_per_artefact else None
+    return Decision(
+        pick=pick,
+        feasible=True,
+        reason=_reason(pick, feasible, ties, budget),
+        runner_up=runner_up,
+        runner_up_reason=_compare(runner_up, pick) if runner_up else "",
+        ties=ties,
+        flips=_flips(feasible, pick, budget, tie),
+        front=front(feasible),
+    )
+
+
+def _choose(
+    feasible: Sequence[Evaluation], tie: Tie
+) -> tuple[Evaluation, tuple[Evaluation, ...]]:
+    """Return the pick and the other evaluations whose accuracy ties with the best one's."""
+    best = max(feasible, key=lambda e: (_accuracy(e), -_latency(e), -_size(e)))
+    tied = [e for e in feasible if e is best or tie(best, e)]
+    pick = min(tied, key=lambda e: (_burden(e, tied), -_accuracy(e), e.configuration))
+    others = tuple(
+        e
+        for e in sorted(tied, key=lambda e: -_accuracy(e))
+        if _artefact(e) != _artefact(pick)
+    )
+    return pick, others
+
+
+def _burden(evaluation: Evaluation, among: Sequence[Evaluation]) -> float:
+    """Latency times size, each relative to the smallest of ``among``, times the distance to the best accuracy.
+
+    A point of accuracy weighs as a factor of :data:`POINT_WORTH`: inside a tie accuracy is worth little, not nothing.
+    """
+    latency = _latency(evaluation) / min(_latency(e) for e in among)
+    size = _size(evaluation) / min(_size(e) for e in among)
+    behind = max(_accuracy(e) for e in among) - _accuracy(evaluation)
+    return float(latency * size * POINT_WORTH**behind)
+
+
+def _least_bad(known: Sequence[Evaluation], budget: Budget) -> Decision:
+    if not known:
+        return Decision(
+            None,
+            False,
+            "No candidate could be evaluated: see the failures and their reasons.",
+        )
+    pick = min(
+        known, key=lambda e: (_overrun(e, budget), -_accuracy(e), e.configuration)
+    )
+    broken = " and ".join(_excess_text(pick, budget))
+    return Decision(
+        pick=pick,
+        feasible=False,
+        reason=f"Nothing meets the budget; the least bad is {describe(pick)}: {broken}.",
+        relaxations=_relaxations(known, budget),
+        front=front(known),
+    )
+
+
+def _overrun(evaluation: Evaluation, budget: Budget) -> float:
+    """Sum of the relative excesses over the broken limits."""
+    limits = _limits(budget)
+    return sum(
+        excess / max(abs(limits[name]), 1e-9)
+        for name, excess in budget.violations(evaluation).items()
+    )
+
+
+def _limits(budget: Budget) -> dict[str, float]:
+    values = {
+        "latency": budget.latency_ms,
+        "size": budget.size_bytes,
+        "drop": budget.max_drop_points,
+        "accuracy": budget.min_accuracy,
+        "memory": budget.memory_bytes,
+    }
+    return {name: float(value) for name, value in values.items() if value is not None}
+
+
+def _relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
+    """For each limit alone, the smallest loosening that makes something feasible, if any does."""
+    found = []
+    for limit, current in _limits(budget).items():
+        only = [
+            e
+            for e in known
+            if set(budget.violations(e)) == {limit}
+            and budget.violations(e)[limit] < float("inf")
+        ]
+        if not only:
+            continue
+        nearest = min(only, key=lambda e: (budget.violations(e)[limit], -_accuracy(e)))
+        wanted = _limits(_loosened(budget, limit, budget.violations(nearest)[limit]))[
+            limit
+        ]
+        found.append(_relaxation(limit, current, wanted, nearest))
+    return tuple(found)
+
+
+def _relaxation(
+    limit: str, current: float, wanted: float, evaluation: Evaluation
+) -> Relaxation:
+    now, then = show_limit(limit, current), show_limit(limit, wanted)
+    text = f"{limit} {now} -> {then} admits {describe(evaluation)}"
+    return Relaxation(limit, now, then, evaluation.configuration.key, text)
+
+
+def show_limit(limit: str, value: float) -> str:
+    """Format the value of a limit (``latency``, ``size``, ``drop``, ``accuracy``, ``memory``) with its unit."""
+    if limit == "latency":
+        return show_ms(value)
+    if limit in ("size", "memory"):
+        return show_bytes(value)
+    return f"{value:.1f} points" if limit == "drop" else f"{value:.1f} %"
+
+
+def _excess_text(evaluation: Evaluation, budget: Budget) -> list[str]:
+    names = {
+        "latency": "p90 latency",
+        "size": "size",
+        "drop": "drop",
+        "accuracy": "accuracy",
+        "memory": "memory",
+    }
+    texts = []
+    for limit, excess in budget.violations(evaluation).items():
+        allowed = _limits(budget)[limit]
+        if excess == float("inf"):
+            texts.append(
+                f"its {names[limit]} is not known (limit {show_limit(limit, allowed)})"
+            )
+            continue
+        actual = allowed - excess if limit == "accuracy" else allowed + excess
+        texts.append(
+            f"{names[limit]} {show_limit(limit, actual)} against {show_limit(limit, allowed)}"
+        )
+    return texts
+
+
+def _flips(
+    feasible: Sequence[Evaluation], pick: Evaluation, budget: Budget, tie: Tie
+) -> tuple[Flip, ...]:
+    """Decide again under changed questions and keep those with another artefact as the answer."""
+    flips = [*_tighter(feasible, pick, budget, tie), *_preferences(feasible, pick)]
+    unique = {flip.key: flip for flip in reversed(flips)}
+    return tuple(flip for flip in flips if unique[flip.key] is flip)
+
+
+def _tighter(
+    feasible: Sequence[Evaluation], pick: Evaluation, budget: Budget, tie: Tie
+) -> list[Flip]:
+    rows = []
+    for name, figure, show in (
+        ("latency budget", _p90, show_ms),
+        ("size budget", _size, show_bytes),
+    ):
+        below = [
+            e
+            for e in feasible
+            if figure(e) < figure(pick) and _artefact(e) != _artefact(pick)
+        ]
+        if below:
+            other = _choose(below, tie)[0]
+            condition = f"{name} below {show(figure(pick))}"
+            rows.append(
+                Flip(
+                    condition,
+                    other.configuration.key,
+                    f"{condition}: {describe(other)}",
+                )
+            )
+    return rows
+
+
+def _preferences(feasible: Sequence[Evaluation], pick: Evaluation) -> list[Flip]:
+    rows = []
+    for condition, key in (
+        ("if only accuracy mattered", lambda e: (-_accuracy(e), _latency(e))),
+        ("if only latency mattered", lambda e: (_latency(e), -_accuracy(e))),
+        ("if only size mattered", lambda e: (_size(e), -_accuracy(e))),
+    ):
+        other = min(feasible, key=key)
+        if _artefact(other) != _artefact(pick):
+            rows.append(
+                Flip(
+                    condition,
+                    other.configuration.key,
+                    f"{condition}: {describe(other)}",
+                )
+            )
+    return rows
+
+
+def _reason(
+    pick: Evaluation,
+    feasible: Sequence[Evaluation],
+    ties: Sequence[Evaluation],
+    budget: Budget,
+) -> str:
+    best = max(feasible, key=_accuracy)
+    met = (
+        f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(_p90(pick))}"
+        if budget.latency_ms
+        else ""
+    )
+    if pick is best or _accuracy(pick) == _accuracy(best):
+        tied = (
+            f", tied with {len(ties)} others that are slower or larger" if ties else ""
+        )
+        return f"{describe(pick)} has the best accuracy of what fits{tied}{met}."
+    return (
+        f"{describe(pick)} ties in accuracy with the best that fits ({describe(best)}), "
+        f"is {_times(_latency(best), _latency(pick), 'faster', 'slower')} and "
+        f"{_times(_size(best), _size(pick), 'smaller', 'larger')}{met}."
+    )
+
+
+def _compare(other: Evaluation, pick: Evaluation) -> str:
+    points = _accuracy(other) - _accuracy(pick)
+    return (
+        f"{describe(other)}: {points:+.1f} points, {_times(_latency(pick), _latency(other), 'faster', 'slower')}, "
+        f"{_times(_size(pick), _size(other), 'smaller', 'larger')}"
+    )
+
+
+def _times(reference: float, value: float, better: str, worse: str) -> str:
+    ratio = reference / value
+    if 0.99 < ratio < 1.01:
+        return f"no {worse}"
+    return f"{ratio:.1f}x {better}" if ratio > 1 else f"{1 / ratio:.1f}x {worse}"
+
+
+def describe(evaluation: Evaluation) -> str:
+    """Name an evaluation for people: card, recipe, threads and its three figures."""
+    configuration = evaluation.configuration
+    threads = configuration.target.threads
+    figures = f"{_accuracy(evaluation):.1f} %, {show_ms(_latency(evaluation))}, {show_bytes(_size(evaluation))}"
+    return f"{configuration.card} {configuration.compression} on {threads} thread{'s'[: threads > 1]} ({figures})"
+
+
+def _without_artefact(
+    evaluations: Sequence[Evaluation], pick: Evaluation
+) -> list[Evaluation]:
+    return [e for e in evaluations if _artefact(e) != _artefact(pick)]
+
+
+def _artefact(evaluation: Evaluation) -> tuple[str, str, str]:
+    configuration = evaluation.configuration
+    return (configuration.card, configuration.training, configuration.compression)
+
+
+def _accuracy(evaluation: Evaluation) -> float:
+    return evaluation.accuracy.value if evaluation.accuracy else 0.0
+
+
+def _latency(evaluation: Evaluation) -> float:
+    return evaluation.latency.value if evaluation.latency else float("inf")
+
+
+def _p90(evaluation: Evaluation) -> float:
+    return (
+        evaluation.latency_p90.value if evaluation.latency_p90 else _latency(evaluation)
+    )
+
+
+def _size(evaluation: Evaluation) -> float:
+    return evaluation.size.value if evaluation.size else float("inf")
