@@ -75,17 +75,13 @@ def tied_by_interval(first: Evaluation, second: Evaluation) -> bool:
     """
     if first.accuracy is None or second.accuracy is None:
         return False
-    measured = {first.accuracy.provenance, second.accuracy.provenance} == {
-        Provenance.MEASURED
-    }
+    measured = {first.accuracy.provenance, second.accuracy.provenance} == {Provenance.MEASURED}
     if measured and first.accuracy.low is not None and second.accuracy.low is not None:
         return first.accuracy.overlaps(second.accuracy)
     return abs(first.accuracy.value - second.accuracy.value) <= TIE_POINTS
 
 
-def decide(
-    evaluations: Sequence[Evaluation], budget: Budget, tie: Tie = tied_by_interval
-) -> Decision:
+def decide(evaluations: Sequence[Evaluation], budget: Budget, tie: Tie = tied_by_interval) -> Decision:
     """Pick the most accurate evaluation that meets the budget; among its ties the cheapest to run and to carry.
 
     Args:
@@ -112,18 +108,12 @@ def decide(
     )
 
 
-def _choose(
-    feasible: Sequence[Evaluation], tie: Tie
-) -> tuple[Evaluation, tuple[Evaluation, ...]]:
+def _choose(feasible: Sequence[Evaluation], tie: Tie) -> tuple[Evaluation, tuple[Evaluation, ...]]:
     """Return the pick and the other evaluations whose accuracy ties with the best one's."""
     best = max(feasible, key=lambda e: (_accuracy(e), -_latency(e), -_size(e)))
     tied = [e for e in feasible if e is best or tie(best, e)]
     pick = min(tied, key=lambda e: (_burden(e, tied), -_accuracy(e), e.configuration))
-    others = tuple(
-        e
-        for e in sorted(tied, key=lambda e: -_accuracy(e))
-        if _artefact(e) != _artefact(pick)
-    )
+    others = tuple(e for e in sorted(tied, key=lambda e: -_accuracy(e)) if _artefact(e) != _artefact(pick))
     return pick, others
 
 
@@ -145,9 +135,7 @@ def _least_bad(known: Sequence[Evaluation], budget: Budget) -> Decision:
             False,
             "No candidate could be evaluated: see the failures and their reasons.",
         )
-    pick = min(
-        known, key=lambda e: (_overrun(e, budget), -_accuracy(e), e.configuration)
-    )
+    pick = min(known, key=lambda e: (_overrun(e, budget), -_accuracy(e), e.configuration))
     broken = " and ".join(_excess_text(pick, budget))
     return Decision(
         pick=pick,
@@ -161,10 +149,7 @@ def _least_bad(known: Sequence[Evaluation], budget: Budget) -> Decision:
 def _overrun(evaluation: Evaluation, budget: Budget) -> float:
     """Sum of the relative excesses over the broken limits."""
     limits = _limits(budget)
-    return sum(
-        excess / max(abs(limits[name]), 1e-9)
-        for name, excess in budget.violations(evaluation).items()
-    )
+    return sum(excess / max(abs(limits[name]), 1e-9) for name, excess in budget.violations(evaluation).items())
 
 
 def _limits(budget: Budget) -> dict[str, float]:
@@ -182,25 +167,17 @@ def _relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxatio
     """For each limit alone, the smallest loosening that makes something feasible, if any does."""
     found = []
     for limit, current in _limits(budget).items():
-        only = [
-            e
-            for e in known
-            if set(budget.violations(e)) == {limit}
-            and budget.violations(e)[limit] < float("inf")
-        ]
+        only = [e for e in known if set(budget.violations(e)) == {limit} and budget.violations(e)[limit] < float("inf")]
         if not only:
             continue
         nearest = min(only, key=lambda e: (budget.violations(e)[limit], -_accuracy(e)))
-        wanted = _limits(_loosened(budget, limit, budget.violations(nearest)[limit]))[
-            limit
-        ]
+        excess = budget.violations(nearest)[limit]
+        wanted = current - excess if limit == "accuracy" else current + excess
         found.append(_relaxation(limit, current, wanted, nearest))
     return tuple(found)
 
 
-def _relaxation(
-    limit: str, current: float, wanted: float, evaluation: Evaluation
-) -> Relaxation:
+def _relaxation(limit: str, current: float, wanted: float, evaluation: Evaluation) -> Relaxation:
     now, then = show_limit(limit, current), show_limit(limit, wanted)
     text = f"{limit} {now} -> {then} admits {describe(evaluation)}"
     return Relaxation(limit, now, then, evaluation.configuration.key, text)
@@ -227,39 +204,27 @@ def _excess_text(evaluation: Evaluation, budget: Budget) -> list[str]:
     for limit, excess in budget.violations(evaluation).items():
         allowed = _limits(budget)[limit]
         if excess == float("inf"):
-            texts.append(
-                f"its {names[limit]} is not known (limit {show_limit(limit, allowed)})"
-            )
+            texts.append(f"its {names[limit]} is not known (limit {show_limit(limit, allowed)})")
             continue
         actual = allowed - excess if limit == "accuracy" else allowed + excess
-        texts.append(
-            f"{names[limit]} {show_limit(limit, actual)} against {show_limit(limit, allowed)}"
-        )
+        texts.append(f"{names[limit]} {show_limit(limit, actual)} against {show_limit(limit, allowed)}")
     return texts
 
 
-def _flips(
-    feasible: Sequence[Evaluation], pick: Evaluation, budget: Budget, tie: Tie
-) -> tuple[Flip, ...]:
+def _flips(feasible: Sequence[Evaluation], pick: Evaluation, budget: Budget, tie: Tie) -> tuple[Flip, ...]:
     """Decide again under changed questions and keep those with another artefact as the answer."""
     flips = [*_tighter(feasible, pick, budget, tie), *_preferences(feasible, pick)]
     unique = {flip.key: flip for flip in reversed(flips)}
     return tuple(flip for flip in flips if unique[flip.key] is flip)
 
 
-def _tighter(
-    feasible: Sequence[Evaluation], pick: Evaluation, budget: Budget, tie: Tie
-) -> list[Flip]:
+def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, budget: Budget, tie: Tie) -> list[Flip]:
     rows = []
     for name, figure, show in (
         ("latency budget", _p90, show_ms),
         ("size budget", _size, show_bytes),
     ):
-        below = [
-            e
-            for e in feasible
-            if figure(e) < figure(pick) and _artefact(e) != _artefact(pick)
-        ]
+        below = [e for e in feasible if figure(e) < figure(pick) and _artefact(e) != _artefact(pick)]
         if below:
             other = _choose(below, tie)[0]
             condition = f"{name} below {show(figure(pick))}"
@@ -305,9 +270,7 @@ def _reason(
         else ""
     )
     if pick is best or _accuracy(pick) == _accuracy(best):
-        tied = (
-            f", tied with {len(ties)} others that are slower or larger" if ties else ""
-        )
+        tied = f", tied with {len(ties)} others that are slower or larger" if ties else ""
         return f"{describe(pick)} has the best accuracy of what fits{tied}{met}."
     return (
         f"{describe(pick)} ties in accuracy with the best that fits ({describe(best)}), "
@@ -339,9 +302,7 @@ def describe(evaluation: Evaluation) -> str:
     return f"{configuration.card} {configuration.compression} on {threads} thread{'s'[: threads > 1]} ({figures})"
 
 
-def _without_artefact(
-    evaluations: Sequence[Evaluation], pick: Evaluation
-) -> list[Evaluation]:
+def _without_artefact(evaluations: Sequence[Evaluation], pick: Evaluation) -> list[Evaluation]:
     return [e for e in evaluations if _artefact(e) != _artefact(pick)]
 
 
@@ -359,9 +320,7 @@ def _latency(evaluation: Evaluation) -> float:
 
 
 def _p90(evaluation: Evaluation) -> float:
-    return (
-        evaluation.latency_p90.value if evaluation.latency_p90 else _latency(evaluation)
-    )
+    return evaluation.latency_p90.value if evaluation.latency_p90 else _latency(evaluation)
 
 
 def _size(evaluation: Evaluation) -> float:

@@ -117,9 +117,7 @@ class Evaluation:
         fields["configuration"] = Configuration.from_json(fields["configuration"])
         fields["status"] = Status(fields["status"])
         for name in _QUANTITIES:
-            fields[name] = (
-                Quantity.from_json(fields[name]) if fields.get(name) else None
-            )
+            fields[name] = Quantity.from_json(fields[name]) if fields.get(name) else None
         return cls(**fields)
 
 

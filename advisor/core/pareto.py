@@ -12,13 +12,9 @@ Costs = tuple[float, ...]
 def costs(evaluation: Evaluation) -> Costs | None:
     """Return (negative accuracy in %, latency in ms, size in bytes), all to be minimised, or None where one is missing."""
     quantities = (evaluation.accuracy, evaluation.latency, evaluation.size)
-    if evaluation.status is not Status.OK or any(
-        quantity is None for quantity in quantities
-    ):
+    if evaluation.status is not Status.OK or any(quantity is None for quantity in quantities):
         return None
-    accuracy, latency, size = (
-        quantity.value for quantity in quantities if quantity is not None
-    )
+    accuracy, latency, size = (quantity.value for quantity in quantities if quantity is not None)
     return (-accuracy, latency, size)
 
 
@@ -32,19 +28,6 @@ def front(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
 
     Evaluations that are not ok or lack one of the three figures are left out; equal points all stay.
     """
-    points = [
-        (evaluation, cost)
-        for evaluation in evaluations
-        if (cost := costs(evaluation)) is not None
-    ]
-    best = [
-        (evaluation, cost)
-        for evaluation, cost in points
-        if not any(dominates(other, cost) for _, other in points)
-    ]
-    return tuple(
-        evaluation
-        for evaluation, cost in sorted(
-            best, key=lambda pair: (pair[1][1], pair[0].configuration)
-        )
-    )
+    points = [(evaluation, cost) for evaluation in evaluations if (cost := costs(evaluation)) is not None]
+    best = [(evaluation, cost) for evaluation, cost in points if not any(dominates(other, cost) for _, other in points)]
+    return tuple(evaluation for evaluation, cost in sorted(best, key=lambda pair: (pair[1][1], pair[0].configuration)))

@@ -42,11 +42,7 @@ class Quantity:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object without the unknown parts."""
-        return {
-            key: value
-            for key, value in asdict(self).items()
-            if value is not None and value != ""
-        }
+        return {key: value for key, value in asdict(self).items() if value is not None and value != ""}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Quantity:
@@ -55,10 +51,6 @@ class Quantity:
 
     def overlaps(self, other: Quantity) -> bool:
         """True where the two intervals share a point; a missing interval is the value alone."""
-        low, high = (
-            self.value if end is None else end for end in (self.low, self.high)
-        )
-        other_low, other_high = (
-            other.value if end is None else end for end in (other.low, other.high)
-        )
+        low, high = (self.value if end is None else end for end in (self.low, self.high))
+        other_low, other_high = (other.value if end is None else end for end in (other.low, other.high))
         return low <= other_high and other_low <= high

@@ -36,14 +36,8 @@ def wilson(successes: int, trials: int, level: float = 0.95) -> Interval:
     share = successes / trials
     scale = 1 + z * z / trials
     centre = (share + z * z / (2 * trials)) / scale
-    half = (
-        z
-        / scale
-        * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    )
-    return Interval(
-        share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))
-    )
+    half = z / scale * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    return Interval(share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)))
 
 
 def paired_difference(

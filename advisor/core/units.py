@@ -16,9 +16,7 @@ POINTS: Mapping[str, float] = {"pt": 1.0, "pts": 1.0}
 SECONDS: Mapping[str, float] = {"s": 1.0, "min": 60.0, "h": 3600.0}
 PERCENT: Mapping[str, float] = {"%": 1.0}
 
-_NUMBER = re.compile(
-    r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)\s*$", re.IGNORECASE
-)
+_NUMBER = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)\s*$", re.IGNORECASE)
 
 
 def parse(text: str, units: Mapping[str, float], option: str, example: str) -> float:
@@ -78,9 +76,7 @@ def percent(text: str, option: str) -> float:
     """Parse a share such as ``90%`` into percent (0-100]."""
     value = parse(text, PERCENT, option, "90%")
     if value > 100:
-        raise UsageError(
-            f"{option}: '{text}' is above 100%", f"write for example {option} 90%"
-        )
+        raise UsageError(f"{option}: '{text}' is above 100%", f"write for example {option} 90%")
     return value
 
 

@@ -1,0 +1,71 @@
+"""The child's side: import a function by name, call it, send back what it returned or raised.
+
+Run by :class:`advisor.isolation.worker.Worker` as ``python -m advisor.isolation.child FD`` where FD is one end of a
+socket pair. A plain child rather than ``multiprocessing``'s spawn, because spawn runs the caller's main script again:
+three lines of Python without a ``__main__`` guard would start the search inside every child.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from advisor.core.errors import AdvisorError, StageError
+
+
+def main() -> None:
+    """Serve calls until the parent closes the connection."""
+    connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
+    _end_with_parent(os.getppid())
+    while True:
+        try:
+            name, args, kwargs = connection.recv()
+        except (EOFError, OSError):
+            return
+        connection.send(_outcome(name, args, kwargs))
+
+
+def _outcome(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
+    try:
+        return True, _function(name)(*args, **kwargs)
+    except AdvisorError as error:
+        return False, error
+    except MemoryError:
+        return False, StageError("ran out of memory")
+    except Exception as error:
+        traceback.print_exc()
+        sys.stderr.flush()
+        return False, StageError(f"{type(error).__name__}: {_first_line(error)}")
+
+
+def _function(name: str) -> Callable[..., Any]:
+    module, _, attribute = name.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    return function
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else "no message"
+
+
+def _end_with_parent(parent: int) -> None:
+    """Leave no orphan behind: a parent that was killed cannot stop its children."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""A few workers of one kind, handed out to one caller at a time."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from advisor.isolation.worker import Limits, Worker
+
+QUIET_ONE_THREAD = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "TF_NUM_INTEROP_THREADS": "1",
+    "PYTHONWARNINGS": "ignore",
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "KERAS_BACKEND": "tensorflow",
+}
+"""One core a child: the pool runs one child a core, and more threads than cores only wait for each other."""
+
+
+class ChildPool:
+    """Runs functions by name in child processes; safe to call from several threads.
+
+    Workers start when first needed and are used again, last used first: it has its imports done.
+
+    Args:
+        log: file that takes the children's output, None to show it.
+        environment: variables on top of :data:`QUIET_ONE_THREAD`.
+    """
+
+    def __init__(self, log: Path | None = None, environment: dict[str, str] | None = None) -> None:
+        self._log = log
+        self._environment = QUIET_ONE_THREAD | (environment or {})
+        self._lock = threading.Lock()
+        self._idle: list[Worker] = []
+        self._all: list[Worker] = []
+        self._closed = False
+
+    def call(self, function: str, *args: Any, limits: Limits | None = None, **kwargs: Any) -> Any:
+        """Call ``module:function`` in a child; see :meth:`Worker.call` for what it raises."""
+        worker = self._take()
+        try:
+            return worker.call(function, *args, limits=limits or Limits(), **kwargs)
+        finally:
+            self._give(worker)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most resident memory that any child of this pool was seen with."""
+        return max((worker.peak_bytes for worker in self._all), default=0)
+
+    def close(self) -> None:
+        """End every child, also the busy ones."""
+        with self._lock:
+            self._closed = True
+            workers = list(self._all)
+        for worker in workers:
+            worker.stop()
+
+    def __enter__(self) -> ChildPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _take(self) -> Worker:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+            worker = Worker(self._log, self._environment)
+            self._all.append(worker)
+            return worker
+
+    def _give(self, worker: Worker) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append(worker)
+                return
+        worker.stop()

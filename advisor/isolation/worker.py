@@ -1,0 +1,143 @@
+"""One child process that runs functions by name, within limits of time and memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from socket import socketpair
+from typing import Any
+
+import psutil
+
+from advisor.core.errors import StageError
+from advisor.core.units import show_bytes, show_seconds
+
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one call may use before it is stopped and counted as failed.
+
+    Attributes:
+        seconds: wall-clock time.
+        memory_bytes: resident memory of the child.
+    """
+
+    seconds: float = 600.0
+    memory_bytes: int = 3_000_000_000
+
+
+class Worker:
+    """A child process that stays for many calls, so that heavy imports are paid once.
+
+    Args:
+        log: file that takes the child's output, None to show it.
+        environment: variables on top of this process's own.
+    """
+
+    def __init__(self, log: Path | None, environment: dict[str, str]) -> None:
+        self._log = log
+        self._environment = environment
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection[Any, Any] | None = None
+        self.peak_bytes = 0
+
+    def call(self, function: str, *args: Any, limits: Limits, **kwargs: Any) -> Any:
+        """Call ``module:function`` in the child and return its value.
+
+        Raises:
+            StageError: the call crashed, hung past its limit or used too much memory; the child is replaced.
+            AdvisorError: what the function itself raised.
+        """
+        process, connection = self._started()
+        try:
+            connection.send((function, args, kwargs))
+            succeeded, value = self._wait(process, connection, limits)
+        except (EOFError, OSError):
+            raise StageError(self._death(process)) from None
+        if not succeeded:
+            raise value
+        return value
+
+    def stop(self) -> None:
+        """End the child, however busy."""
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        if self._connection is not None:
+            self._connection.close()
+        self._process = self._connection = None
+
+    def _started(self) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
+        if self._process is None or self._process.poll() is not None or self._connection is None:
+            self.stop()
+            self._process, self._connection = _start(self._log, self._environment)
+        return self._process, self._connection
+
+    def _wait(
+        self,
+        process: subprocess.Popen[bytes],
+        connection: Connection[Any, Any],
+        limits: Limits,
+    ) -> Any:
+        deadline = time.monotonic() + limits.seconds
+        watched = psutil.Process(process.pid)
+        while not connection.poll(_POLL_S):
+            used = _resident_bytes(watched)
+            self.peak_bytes = max(self.peak_bytes, used)
+            if time.monotonic() > deadline:
+                self.stop()
+                raise StageError(f"hung: stopped after its limit of {show_seconds(limits.seconds)}")
+            if used > limits.memory_bytes:
+                self.stop()
+                raise StageError(f"used {show_bytes(used)} of memory, over its limit {show_bytes(limits.memory_bytes)}")
+        self.peak_bytes = max(self.peak_bytes, _resident_bytes(watched))
+        return connection.recv()
+
+    def _death(self, process: subprocess.Popen[bytes]) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=5)
+        code = process.returncode
+        self.stop()
+        if code == -signal.SIGKILL:
+            return "killed by the system (SIGKILL), most likely for memory"
+        if code is not None and code < 0:
+            return f"crashed with {signal.Signals(-code).name}"
+        return f"its process ended with exit code {code}"
+
+
+def _resident_bytes(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+def _start(log: Path | None, environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
+    ours, theirs = socketpair()
+    output = log.open("ab") if log else None
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "advisor.isolation.child", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=output or sys.stderr.fileno(),
+            stderr=output or sys.stderr.fileno(),
+            env={**os.environ, **environment},
+            start_new_session=True,  # Ctrl-C belongs to the parent, which ends its children in order
+        )
+    finally:
+        theirs.close()
+        if output:
+            output.close()
+    return process, Connection(ours.detach())
