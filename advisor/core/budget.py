@@ -28,7 +28,7 @@ class Budget:
     def violations(self, evaluation: Evaluation) -> dict[str, float]:
         """Return each limit that ``evaluation`` breaks with its excess in the limit's unit.
 
-        A limit on a figure that the evaluation lacks counts as broken by infinity: what is not known cannot be promised.
+        A limit on a figure that the evaluation lacks is broken by infinity: what is not known cannot be promised.
         """
         excesses = self.excesses(evaluation)
         return {name: excess for name, excess in excesses.items() if excess > 0}

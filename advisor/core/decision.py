@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from advisor.core.budget import Budget
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation import Evaluation
 from advisor.core.pareto import costs, front
 from advisor.core.quantity import Provenance
 from advisor.core.units import show_bytes, show_ms
@@ -103,7 +103,7 @@ def decide(evaluations: Sequence[Evaluation], budget: Budget, tie: Tie = tied_by
         runner_up=runner_up,
         runner_up_reason=_compare(runner_up, pick) if runner_up else "",
         ties=ties,
-        flips=_flips(feasible, pick, budget, tie),
+        flips=_flips(feasible, pick, tie),
         front=front(feasible),
     )
 
@@ -211,14 +211,14 @@ def _excess_text(evaluation: Evaluation, budget: Budget) -> list[str]:
     return texts
 
 
-def _flips(feasible: Sequence[Evaluation], pick: Evaluation, budget: Budget, tie: Tie) -> tuple[Flip, ...]:
+def _flips(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie) -> tuple[Flip, ...]:
     """Decide again under changed questions and keep those with another artefact as the answer."""
-    flips = [*_tighter(feasible, pick, budget, tie), *_preferences(feasible, pick)]
+    flips = [*_tighter(feasible, pick, tie), *_preferences(feasible, pick)]
     unique = {flip.key: flip for flip in reversed(flips)}
     return tuple(flip for flip in flips if unique[flip.key] is flip)
 
 
-def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, budget: Budget, tie: Tie) -> list[Flip]:
+def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie) -> list[Flip]:
     rows = []
     for name, figure, show in (
         ("latency budget", _p90, show_ms),

@@ -10,7 +10,7 @@ Costs = tuple[float, ...]
 
 
 def costs(evaluation: Evaluation) -> Costs | None:
-    """Return (negative accuracy in %, latency in ms, size in bytes), all to be minimised, or None where one is missing."""
+    """Return (negative accuracy in %, latency in ms, size in bytes), to be minimised; None where one is missing."""
     quantities = (evaluation.accuracy, evaluation.latency, evaluation.size)
     if evaluation.status is not Status.OK or any(quantity is None for quantity in quantities):
         return None

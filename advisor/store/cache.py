@@ -1,0 +1,68 @@
+"""Content-addressed results of stages: the key is the hash of ALL inputs of a stage."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+from platformdirs import user_cache_path
+
+from advisor.store.hashing import sha256_json
+
+
+def cache_root() -> Path:
+    """Return the folder of all caches: ``$ADVISOR_CACHE_DIR`` or the user's cache folder."""
+    chosen = os.environ.get("ADVISOR_CACHE_DIR")
+    return Path(chosen).expanduser() if chosen else user_cache_path("advisor")
+
+
+class ArtifactCache:
+    """Folders of files, one a stage result, made once and never changed.
+
+    Args:
+        root: where they live, ``<cache_root()>/artifacts`` by default.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or cache_root() / "artifacts"
+
+    def folder(self, stage: str, inputs: Mapping[str, Any]) -> Path:
+        """Return where the result of ``stage`` on ``inputs`` is or would be."""
+        return self.root / stage / sha256_json(dict(inputs))
+
+    def has(self, stage: str, inputs: Mapping[str, Any]) -> bool:
+        """True where the result is there."""
+        return self.folder(stage, inputs).is_dir()
+
+    def get(self, stage: str, inputs: Mapping[str, Any], make: Callable[[Path], None]) -> Path:
+        """Return the folder with the stage's result, calling ``make(folder)`` to fill it where it is not there.
+
+        Two processes that want the same result make it once. A ``make`` that raises leaves nothing behind.
+
+        Args:
+            stage: name and version of the stage, such as ``convert-1``.
+            inputs: every input that the result depends on, as JSON values.
+            make: writes the result's files into the folder that it is given.
+        """
+        folder = self.folder(stage, inputs)
+        if folder.is_dir():
+            return folder
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{folder}.lock"):
+            if folder.is_dir():
+                return folder
+            unfinished = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
+            try:
+                make(unfinished)
+                for file in unfinished.iterdir():
+                    file.chmod(0o444)  # runs hold hard links to these files: an editor must not change them in place
+                unfinished.rename(folder)
+            except BaseException:
+                shutil.rmtree(unfinished, ignore_errors=True)
+                raise
+        return folder

@@ -1,0 +1,176 @@
+"""One search, one folder: everything written at once, nothing overwritten, a kill loses at most what was in flight."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+from filelock import FileLock, Timeout
+
+from advisor.core.errors import UsageError
+from advisor.core.evaluation import Evaluation
+
+SCHEMA_VERSION = 1
+
+
+class RunFolder:
+    """A folder under ``runs/``; the files in it are part of the product's contract (``docs/design.md``)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.evaluations_file = path / "evaluations.jsonl"
+        self.study_file = path / "study.journal"
+        self.log_file = path / "log.txt"
+        self.artefacts = path / "artifacts"
+        self._lock = FileLock(path / ".lock")
+
+    @classmethod
+    def create(cls, out: Path, slug: str, now: datetime | None = None) -> RunFolder:
+        """Make a new folder ``out/<date>-<time>-<slug>`` and point ``out/latest`` at it.
+
+        Raises:
+            UsageError: the folder cannot be written.
+        """
+        stamp = (now or datetime.now()).strftime("%Y%m%d-%H%M%S")
+        name = f"{stamp}-{re.sub(r'[^a-z0-9]+', '-', slug.lower()).strip('-')[:40] or 'run'}"
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            path = _new_folder(out, name)
+            (path / "artifacts").mkdir()
+            _point_latest(out, path.name)
+        except OSError as error:
+            raise UsageError(
+                f"--out: the folder '{out}' cannot be written ({error.strerror or error})",
+                "choose a folder that you may write to, for example --out runs",
+            ) from None
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Open an existing run.
+
+        Raises:
+            UsageError: not a run folder, or one of a newer schema.
+        """
+        request = path / "request.yaml"
+        if not request.is_file():
+            raise UsageError(
+                f"'{path}' is not a run folder (no request.yaml)", "runs are under runs/, the newest at runs/latest"
+            )
+        version = yaml.safe_load(request.read_text(encoding="utf-8")).get("schema_version", 0)
+        if version > SCHEMA_VERSION:
+            raise UsageError(
+                f"'{path}' was written by a newer advisor (schema {version}, this one reads {SCHEMA_VERSION})",
+                "upgrade advisor to open it",
+            )
+        return cls(path.resolve())
+
+    def hold(self) -> FileLock:
+        """Take the run for this process; use as a context manager.
+
+        Raises:
+            UsageError: another process works on it.
+        """
+        holder = self.path / ".holder"
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            who = holder.read_text(encoding="utf-8") if holder.is_file() else "another process"
+            raise UsageError(f"'{self.path}' is in use by {who}", "wait for it, or start a new run") from None
+        holder.write_text(f"process {os.getpid()}", encoding="utf-8")
+        return self._lock
+
+    def write_request(self, request: dict[str, Any]) -> None:
+        """Write the resolved request, once, before anything is spent."""
+        text = yaml.safe_dump({"schema_version": SCHEMA_VERSION, **request}, sort_keys=False, allow_unicode=True)
+        write_atomically(self.path / "request.yaml", text)
+
+    def read_request(self) -> dict[str, Any]:
+        """Return the request as it was resolved."""
+        data: dict[str, Any] = yaml.safe_load((self.path / "request.yaml").read_text(encoding="utf-8"))
+        return data
+
+    def write_json(self, name: str, value: dict[str, Any]) -> None:
+        """Write a JSON document with its ``schema_version``."""
+        document = {"schema_version": SCHEMA_VERSION, **value}
+        write_atomically(self.path / name, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """Return a JSON document of the run, empty where it is not there."""
+        path = self.path / name
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return data
+
+    def append(self, evaluation: Evaluation) -> None:
+        """Add one evaluation, flushed to the disk before it returns."""
+        line = json.dumps(evaluation.to_json(), ensure_ascii=False) + "\n"
+        with self.evaluations_file.open("ab+") as file:
+            if _torn(file):
+                line = "\n" + line
+            file.write(line.encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def evaluations(self) -> tuple[Evaluation, ...]:
+        """Return the evaluations so far, the last one of each configuration, without a line torn by a kill."""
+        if not self.evaluations_file.is_file():
+            return ()
+        lines = self.evaluations_file.read_text(encoding="utf-8", errors="replace").splitlines()
+        latest = {evaluation.configuration: evaluation for evaluation in _parsed(lines)}
+        return tuple(latest.values())
+
+    def keep_artefact(self, source: Path, name: str) -> Path:
+        """Copy an artefact into the run, as a hard link where the file system can, and return its path."""
+        target = self.artefacts / name
+        if not target.exists():
+            with contextlib.suppress(OSError):
+                os.link(source, target)
+        if not target.exists():
+            shutil.copyfile(source, target)
+        return target
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees the old or the new content, never a part."""
+    handle, unfinished = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    Path(unfinished).chmod(0o644)
+    Path(unfinished).replace(path)
+
+
+def _new_folder(out: Path, name: str) -> Path:
+    for suffix in ("", *(f"-{count}" for count in range(2, 1000))):
+        path = out / f"{name}{suffix}"
+        with contextlib.suppress(FileExistsError):
+            path.mkdir()
+            return path.resolve()
+    raise FileExistsError(f"{out / name} and 998 others exist")
+
+
+def _point_latest(out: Path, name: str) -> None:
+    unfinished = out / f".latest-{os.getpid()}"
+    unfinished.symlink_to(name)
+    unfinished.replace(out / "latest")
+
+
+def _torn(file: Any) -> bool:
+    if file.seek(0, os.SEEK_END) == 0:
+        return False
+    file.seek(-1, os.SEEK_END)
+    return bool(file.read(1) != b"\n")
+
+
+def _parsed(lines: Iterable[str]) -> Iterable[Evaluation]:
+    for line in lines:
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            yield Evaluation.from_json(json.loads(line))
