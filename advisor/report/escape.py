@@ -1,0 +1,41 @@
+"""Untrusted text inside script elements, Markdown and CSV. (HTML itself is escaped by the templates.)"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+from advisor.report.text import plain
+
+_SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#!|~$])")
+
+
+def finite(value: Any) -> Any:
+    """Return ``value`` with everything that JSON lacks replaced: NaN and infinities by None, keys by text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
+
+
+def json_for_script(value: Any) -> str:
+    """Return JSON that cannot end the script element it stands in, whatever the strings hold."""
+    return json.dumps(finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(_SCRIPT)
+
+
+def markdown(text: object) -> str:
+    """Return ``text`` on one line with Markdown's and HTML's signs escaped; safe in a table cell, calls nobody by @."""
+    return _MARKDOWN.sub(r"\\\1", plain(text)).replace("&", "&amp;").replace("@", "@\u200b")
+
+
+def spreadsheet(value: object) -> object:
+    """Return a CSV cell that no spreadsheet runs as a formula."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return f"'{value}"
+    return value

@@ -1,0 +1,161 @@
+"""The answer on the terminal: one table, one sentence, the runner-up and the next command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from advisor.core.evaluation import Evaluation, Status
+from advisor.report import text
+from advisor.report.order import shortlist
+from advisor.report.view import RunView
+
+PIPE_WIDTH = 140
+"""Columns assumed where the output is no terminal: nothing is cut off in a log file."""
+
+FULL_WIDTH = 112
+"""Columns from which on every row carries its own provenance; below it stands once under the table."""
+
+WIDE_HEADERS = ("threads", "top-1 % (95 %)", "latency ms, median (p90)", "size MB", "memory MB")
+NARROW_HEADERS = ("thr.", "top-1 %", "ms (p90)", "MB")
+
+MAX_FLIPS = 3
+
+
+def print_answer(view: RunView, console: Console | None = None) -> None:
+    """Write the answer to ``console``, or to standard output (plain where NO_COLOR is set or it is no terminal)."""
+    console = console or default_console()
+    console.print(answer(view, console), soft_wrap=False)
+
+
+def default_console() -> Console:
+    """Return a console on standard output that is wide enough where nobody looks at a window."""
+    console = Console(highlight=False)
+    if console.is_terminal or _columns_given():
+        return console
+    return Console(highlight=False, width=PIPE_WIDTH)
+
+
+def _columns_given() -> bool:
+    return os.environ.get("COLUMNS", "").isdigit()
+
+
+def answer(view: RunView, console: Console) -> RenderableType:
+    """Return everything that is said at the end of a run, made for ``console``'s width and encoding."""
+    lines: list[RenderableType] = [] if view.decision.pick is None else [_table(view, console), Text()]
+    lines.extend(_sentences(view))
+    return _for_encoding(Group(*lines), console)
+
+
+def _for_encoding(group: Group, console: Console) -> RenderableType:
+    """Where the output takes no Unicode, say the same in ASCII."""
+    if console.encoding.lower().startswith("utf"):
+        return group
+    recorder = Console(width=console.width, no_color=True, force_terminal=False, highlight=False)
+    with recorder.capture() as capture:
+        recorder.print(group)
+    swaps = str.maketrans({"▶": ">", "\u2013": "-", "─": "-", "≈": "~", "±": "+", "\u202f": " "})
+    return Text(capture.get().rstrip("\n").translate(swaps).encode("ascii", "replace").decode("ascii"))
+
+
+def _table(view: RunView, console: Console) -> Table:
+    rows = shortlist(view)
+    wide = console.width >= FULL_WIDTH
+    notes = [text.provenance_note(row) for row in rows]
+    per_row = wide and len(set(notes)) > 1
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold", show_edge=False)
+    for header in ("", "model", "compression"):
+        table.add_column(header, overflow="fold")
+    for header in WIDE_HEADERS if wide else NARROW_HEADERS:
+        table.add_column(header, justify="right")
+    if per_row:
+        table.add_column("from (top-1, latency)")
+    for row, note in zip(rows, notes, strict=True):
+        cells = [*_cells(view, row, wide), *([note] if per_row else [])]
+        table.add_row(*(Text(cell) for cell in cells), style=_style(view, row))
+    table.caption = Text("\n".join(_legend(view, rows, () if per_row else notes)), style="dim")
+    table.caption_justify = "left"
+    return table
+
+
+def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> list[str]:
+    lines = [f"from (top-1, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
+    if any(row.configuration.key in view.tie_keys for row in rows):
+        lines.append("≈ the figures cannot tell its accuracy from the best one's")
+    if any(row.contended for row in rows):
+        lines.append("* timed while the machine was busy with something else")
+    hidden = len(view.decision.front) - sum(row.configuration.key in view.front_keys for row in rows)
+    return [*lines, f"{hidden} more on the front: see the report"] if hidden > 0 else lines
+
+
+def _style(view: RunView, row: Evaluation) -> str:
+    key = row.configuration.key
+    if key == view.pick_key:
+        return "bold green" if view.decision.feasible else "bold yellow"
+    return "" if key in view.tie_keys or key in view.front_keys else "dim"
+
+
+def _cells(view: RunView, row: Evaluation, wide: bool) -> list[str]:
+    configuration = row.configuration
+    key = configuration.key
+    mark = "▶" if key == view.pick_key else "≈" if key in view.tie_keys else ""
+    p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
+    ends = f" ({text.interval(row.accuracy)})" if wide else f" {text.half_width(row.accuracy)}"
+    has_interval = bool(text.interval(row.accuracy))
+    cells = [
+        mark,
+        text.plain(configuration.card),
+        text.plain(configuration.compression),
+        str(configuration.target.threads),
+        text.percent(row.accuracy) + (ends if has_interval else ""),
+        text.milliseconds(row.latency) + p90 + ("*" if row.contended else ""),
+        text.megabytes(row.size),
+    ]
+    return [*cells, text.megabytes(row.memory)] if wide else cells
+
+
+def _sentences(view: RunView) -> list[Text]:
+    decision = view.decision
+    lines = [_labelled("Pick" if decision.feasible else "Nothing meets the budget", decision.reason, view)]
+    if decision.runner_up is not None:
+        lines.append(_line("Runner-up: ", decision.runner_up_reason or text.name(decision.runner_up)))
+    lines += [_line("Would flip it: ", flip.text) for flip in decision.flips[:MAX_FLIPS]]
+    lines += [_line("Price: ", relaxation.text) for relaxation in decision.relaxations]
+    if not decision.feasible and not decision.relaxations and decision.pick is not None:
+        lines.append(_line("Price: ", "no single limit, loosened alone, lets anything in"))
+    lines += _remarks(view)
+    if view.next_command:
+        lines.append(Text.assemble(("Next: ", "bold"), (text.plain(view.next_command), "cyan")))
+    return lines
+
+
+def _labelled(label: str, sentence: str, view: RunView) -> Text:
+    style = "bold green" if view.decision.feasible else "bold yellow"
+    rest = text.plain(sentence)
+    rest = rest.removeprefix(f"{label}; ")
+    return Text.assemble((f"{label}: ", style), rest)
+
+
+def _line(label: str, sentence: str) -> Text:
+    return Text.assemble((label, "bold"), text.plain(sentence))
+
+
+def _remarks(view: RunView) -> list[Text]:
+    lines = [Text(counts(view), style="dim")]
+    if view.dataset and view.dataset.rejected:
+        rejected = text.plural(len(view.dataset.rejected), "picture")
+        lines.append(Text(f"{rejected} could not be used: see the report.", style="dim"))
+    return lines
+
+
+def counts(view: RunView) -> str:
+    """Say how many evaluations ran, met the budget, failed and were skipped."""
+    meets = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
+    failed, skipped = len(view.with_status(Status.FAILED)), len(view.with_status(Status.SKIPPED))
+    total = text.plural(len(view.evaluations), "configuration")
+    return f"{total}: {meets} meet the budget, {len(view.ok) - meets} do not, {failed} failed, {skipped} skipped."

@@ -1,0 +1,102 @@
+"""Figures and untrusted names as text."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.quantity import Quantity
+
+DASH = "\u2013"
+MISSING = DASH
+
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+_JOINERS = "\u200c\u200d"
+"""Invisible, yet letters of several scripts and emoji need them."""
+
+
+def plain(text: object) -> str:
+    """Return ``text`` on one line without characters that steer a terminal or reorder the line.
+
+    Names of classes, files and cards are untrusted: an escape sequence in one must not reach the terminal, nor a
+    bidirectional override the words around it.
+    """
+    one_line = " ".join(str(text).split())
+    return "".join("\ufffd" if _hidden(char) else char for char in one_line)
+
+
+def _hidden(char: str) -> bool:
+    return char not in _JOINERS and unicodedata.category(char) in _HIDDEN
+
+
+def number(value: float) -> str:
+    """Format with three significant digits at most two decimals: ``0.85``, ``12.3``, ``142``."""
+    if abs(value) >= 99.95:
+        return f"{value:,.0f}".replace(",", "\u202f" if abs(value) >= 9999.5 else "")
+    return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
+
+
+def percent(quantity: Quantity | None) -> str:
+    """Format a share in %: one decimal."""
+    return MISSING if quantity is None else f"{quantity.value:.1f}"
+
+
+def interval(quantity: Quantity | None, digits: int = 1) -> str:
+    """Format the interval's ends as ``84.2-91.5`` (with an en dash), empty where there is none."""
+    if quantity is None or quantity.low is None or quantity.high is None:
+        return ""
+    separator = " to " if quantity.low < 0 else DASH
+    return f"{quantity.low:.{digits}f}{separator}{quantity.high:.{digits}f}"
+
+
+def half_width(quantity: Quantity | None) -> str:
+    """Format the larger side of the interval as ``±3.4``, empty where there is none."""
+    if quantity is None or quantity.low is None or quantity.high is None:
+        return ""
+    return f"±{max(quantity.value - quantity.low, quantity.high - quantity.value):.1f}"
+
+
+def milliseconds(quantity: Quantity | None) -> str:
+    """Format a latency without its unit."""
+    return MISSING if quantity is None else number(quantity.value)
+
+
+def megabytes(quantity: Quantity | None) -> str:
+    """Format bytes in MB (10^6) without the unit."""
+    return MISSING if quantity is None else number(quantity.value / 1e6)
+
+
+def points(quantity: Quantity | None) -> str:
+    """Format a loss of accuracy in points; a gain is negative."""
+    return MISSING if quantity is None else f"{quantity.value + 0.0:.1f}"
+
+
+def provenance(quantity: Quantity | None, device: str = "") -> str:
+    """Format where a number came from: ``measured (host)``, ``published``."""
+    if quantity is None:
+        return ""
+    place = f" ({device})" if device and quantity.provenance.value in ("measured", "predicted") else ""
+    return f"{quantity.provenance.value}{place}"
+
+
+def provenance_note(evaluation: Evaluation) -> str:
+    """Say where accuracy and latency came from in a few words: ``published, measured (host)``."""
+    accuracy = provenance(evaluation.accuracy)
+    latency = provenance(evaluation.latency, evaluation.configuration.target.device)
+    return ", ".join((accuracy or MISSING, latency or MISSING))
+
+
+def name(evaluation: Evaluation) -> str:
+    """Name a configuration for people without its figures."""
+    configuration = evaluation.configuration
+    return f"{configuration.card} {configuration.compression}, {threads(configuration.target.threads)}"
+
+
+def threads(count: int) -> str:
+    """``1 thread``, ``2 threads``."""
+    return f"{count} thread" + ("" if count == 1 else "s")
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """``1 picture``, ``2 pictures``."""
+    return f"{count} {one if count == 1 else many or one + 's'}"

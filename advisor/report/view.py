@@ -1,0 +1,113 @@
+"""Everything that a report shows, as one value: filled by the search, read by every renderer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from advisor.core.budget import Budget
+from advisor.core.decision import Decision
+from advisor.core.evaluation import Evaluation, Status
+
+
+@dataclass(frozen=True)
+class RejectedPicture:
+    """A file of the data folder that is not used, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class DatasetSummary:
+    """The user's pictures in figures.
+
+    Attributes:
+        folder: where they were read from.
+        pictures_per_class: class name to its number of usable pictures, in label order.
+        train: pictures that the head was trained and calibrated on.
+        holdout: pictures that the accuracies were measured on.
+        rejected: files left out.
+        fingerprint: hash over the pictures and their labels.
+    """
+
+    folder: str
+    pictures_per_class: Mapping[str, int]
+    train: int
+    holdout: int
+    rejected: tuple[RejectedPicture, ...] = ()
+    fingerprint: str = ""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names in label order."""
+        return tuple(self.pictures_per_class)
+
+    @property
+    def pictures(self) -> int:
+        """Number of usable pictures."""
+        return sum(self.pictures_per_class.values())
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run as the reports show it.
+
+    Attributes:
+        name: the run folder's name, such as ``20260131-1200-image-classification``.
+        folder: path of the run folder as the user would type it.
+        request: the resolved request (task, budget strings, data folder, device, time limit, seed, ...).
+        manifest: ``command_line``, ``versions`` (name to version), ``host``, ``seeds``, ``durations`` (stage to
+            seconds), ``data_fingerprint``, ...; unknown entries are shown too.
+        budget: the limits in base units.
+        dataset: the user's pictures, or None where the run had none.
+        evaluations: all of them, whatever became of each.
+        decision: the answer.
+        next_command: what the user should type next; empty for none.
+    """
+
+    name: str
+    request: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+    budget: Budget
+    evaluations: tuple[Evaluation, ...]
+    decision: Decision
+    dataset: DatasetSummary | None = None
+    folder: str = ""
+    next_command: str = ""
+
+    @property
+    def ok(self) -> tuple[Evaluation, ...]:
+        """Evaluations that ran to the end."""
+        return self.with_status(Status.OK)
+
+    def with_status(self, status: Status) -> tuple[Evaluation, ...]:
+        """Evaluations with ``status``."""
+        return tuple(evaluation for evaluation in self.evaluations if evaluation.status is status)
+
+    @property
+    def front_keys(self) -> frozenset[str]:
+        """Keys of the evaluations on the front."""
+        return frozenset(evaluation.configuration.key for evaluation in self.decision.front)
+
+    @property
+    def tie_keys(self) -> frozenset[str]:
+        """Keys of the evaluations whose accuracy cannot be told from the pick's."""
+        return frozenset(evaluation.configuration.key for evaluation in self.decision.ties)
+
+    @property
+    def pick_key(self) -> str:
+        """Key of the pick, empty where there is none."""
+        return self.decision.pick.configuration.key if self.decision.pick else ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A labelled figure with a remark, as the cards show it."""
+
+    label: str
+    value: str
+    remark: str = ""
+    share_of_limit: float | None = field(default=None)
+    """Figure divided by its limit (1 = just met), None without a limit of this kind."""
