@@ -1,0 +1,8 @@
+"""The catalogue: model cards, where their weights come from, and the Keras graphs they describe."""
+
+from __future__ import annotations
+
+from advisor.catalog.cards import Card, MemberFile, Preprocessing, Published, WeightSource
+from advisor.catalog.catalogue import Catalogue, load_catalogue
+
+__all__ = ["Card", "Catalogue", "MemberFile", "Preprocessing", "Published", "WeightSource", "load_catalogue"]

@@ -1,0 +1,60 @@
+"""From a card to its Keras model, with the card's weights or with settled random ones."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from advisor.catalog import architectures
+from advisor.catalog.cards import Card
+from advisor.catalog.weights.file import WeightsFile
+
+
+def build_model(card: Card, weights: WeightsFile | None) -> Any:
+    """Build the card's ``keras.Model``: one fixed input and two named outputs.
+
+    Input ``image``: (1, S, S, 3) float32 RGB, already normalised by ``card.preprocessing``. Outputs, a dictionary:
+    ``probabilities`` (1, classes), softmax, and ``features`` (1, F), the pooled vector under the classifier.
+    Without ``weights`` the values are random, yet settled: latency and memory are those of the trained network.
+
+    Raises:
+        UsageError: an architecture that cannot be built from the card.
+        WeightsError: weights that cannot be read or do not fit the graph.
+    """
+    model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
+    if weights is None:
+        settle(model)
+        return model
+    from advisor.catalog.weights import ports, readers
+
+    ports.put(weights.port, model, readers.read(weights.format, weights.path))
+    return model
+
+
+def settle(model: Any, seed: int = 0) -> None:
+    """Fill ``model`` with random weights whose activations keep their scale, BatchNorm statistics included.
+
+    Kernels are drawn as He et al. do (arXiv 1502.01852), then one picture of noise passes in training mode with a
+    momentum of zero, so that every moving mean and variance is that of what really arrives. Left as initialised,
+    activations shrink layer by layer into denormal numbers, which processors compute many times slower.
+    """
+    from keras import layers
+
+    rng = np.random.default_rng(seed)
+    for variable in model.trainable_variables:
+        if len(variable.shape) >= 2:
+            variable.assign(_he_normal(rng, variable.shape, depthwise="depthwise" in variable.path))
+    norms = [layer for layer in model.layers if isinstance(layer, layers.BatchNormalization)]
+    momenta = [layer.momentum for layer in norms]
+    for layer in norms:
+        layer.momentum = 0.0
+    model(rng.normal(size=model.inputs[0].shape).astype(np.float32), training=True)
+    for layer, momentum in zip(norms, momenta, strict=True):
+        layer.momentum = momentum
+
+
+def _he_normal(rng: np.random.Generator, shape: tuple[int, ...], depthwise: bool) -> np.ndarray[Any, Any]:
+    fan_in = prod(shape[:2]) if depthwise else prod(shape[:-1])
+    return rng.normal(0.0, np.sqrt(2.0 / fan_in), shape).astype(np.float32)

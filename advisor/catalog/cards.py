@@ -1,0 +1,115 @@
+"""Model cards as values: what a candidate is, what was published about it, and where its weights are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal
+
+Scalar = bool | int | float | str
+SourceKind = Literal["url", "pypi", "npm"]
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessing:
+    """How RGB values 0..255 become the model's input: ``(value - mean) / std``, channel by channel."""
+
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What one source says about the model; top-1 and top-5 in percent of the ImageNet validation set.
+
+    ``params`` and ``macs`` are quoted as the source rounds them; the card's own are exact.
+    """
+
+    precision: str
+    source: str
+    top1: float | None = None
+    top5: float | None = None
+    params: int | None = None
+    macs: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFile:
+    """One file of weights: its path (inside an archive, or the plain file name) and how to know it again.
+
+    Without ``sha256`` the file cannot be checked, so it is never downloaded: only a user's own copy is taken.
+    """
+
+    path: str
+    sha256: str = ""
+    size_bytes: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The base name, as a mirror folder holds it."""
+        return PurePosixPath(self.path).name
+
+
+@dataclass(frozen=True, slots=True)
+class WeightSource:
+    """One place that holds the card's weights, and how they are read.
+
+    ``format`` names the reader (``keras_h5``, ``torch``, ``graphdef``, ``caffemodel``, ``tflite``, ``tfjs``);
+    ``port`` names the rule that puts the tensors into the Keras graph. ``archive`` (or ``archive_sha256``) picks the
+    file of the package; ``companions`` are further members that the reader needs beside the first.
+    """
+
+    kind: SourceKind
+    format: str
+    port: str
+    file: MemberFile
+    companions: tuple[MemberFile, ...] = ()
+    url: str = ""
+    package: str = ""
+    version: str = ""
+    archive: str = ""
+    archive_sha256: str = ""
+    licence: str = ""
+
+    @property
+    def label(self) -> str:
+        """The source in a few words, for tables and errors."""
+        if self.kind == "url":
+            return self.url
+        return f"{self.kind}:{self.package}=={self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One row of the catalogue.
+
+    ``params`` counts the trained values of the graph as built (BatchNorm's moving statistics are not among them);
+    ``macs`` the multiply-accumulates of its convolutions and dense layers for one picture. ``label_offset`` is 1 where
+    label 0 is the background. ``arguments`` go to the architecture's ``build``.
+    """
+
+    name: str
+    family: str
+    input_size: int
+    preprocessing: Preprocessing
+    params: int
+    macs: int
+    licence: str
+    paper: str
+    architecture: str
+    arguments: tuple[tuple[str, Scalar], ...] = ()
+    classes: int = 1000
+    label_offset: int = 0
+    published: tuple[Published, ...] = ()
+    weights: tuple[WeightSource, ...] = ()
+    note: str = ""
+
+    @property
+    def keywords(self) -> dict[str, Scalar]:
+        """The architecture's arguments as a dictionary."""
+        return dict(self.arguments)
+
+    def top1(self, precision: str = "float32") -> float | None:
+        """The first published top-1 (percent) at ``precision``, or None."""
+        return next((p.top1 for p in self.published if p.precision == precision and p.top1 is not None), None)

@@ -1,0 +1,161 @@
+"""The cards together: read from the shipped files and the user's own, looked up by name, family or glob."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from advisor.catalog import architectures, shipped
+from advisor.catalog.cards import Card
+from advisor.catalog.yamlfile import Document, read_yaml
+from advisor.core.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+Entry = TypeVar("Entry", bound="BaseModel")
+
+
+class Catalogue(Mapping[str, Card]):
+    """Cards by name, in the order in which they were read."""
+
+    def __init__(self, cards: Sequence[Card]) -> None:
+        self._cards = {card.name: card for card in cards}
+
+    def __getitem__(self, name: str) -> Card:
+        return self._cards[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cards)
+
+    def __len__(self) -> int:
+        return len(self._cards)
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """The families, each once, in the order of their first card."""
+        return tuple(dict.fromkeys(card.family for card in self._cards.values()))
+
+    def card(self, name: str) -> Card:
+        """The card called ``name``.
+
+        Raises:
+            UsageError: no such card; the nearest name is given.
+        """
+        if name not in self._cards:
+            raise UsageError(f"no model card is called '{name}'{nearest(name, self._cards)}", _LIST_HINT)
+        return self._cards[name]
+
+    def select(self, patterns: Sequence[str]) -> tuple[Card, ...]:
+        """The cards that any of ``patterns`` (a name, a family, or a glob over names) means, each once, in order.
+
+        Raises:
+            UsageError: a pattern that means no card; the nearest name or family is given.
+        """
+        wanted: set[str] = set()
+        for pattern in patterns:
+            found = {card.name for card in self._cards.values() if _means(pattern, card)}
+            if not found:
+                known = (*self._cards, *self.families)
+                raise UsageError(f"no model card or family matches '{pattern}'{nearest(pattern, known)}", _LIST_HINT)
+            wanted |= found
+        return tuple(card for card in self._cards.values() if card.name in wanted)
+
+
+_LIST_HINT = "`advisor catalog list` shows every card"
+
+
+def load_catalogue(extra: Sequence[Path] = ()) -> Catalogue:
+    """Read the shipped cards and those of the user's ``extra`` files.
+
+    Raises:
+        UsageError: a file that does not hold to the schema (file, line, nearest valid key), or a name used twice.
+    """
+    cards: list[Card] = []
+    origin: dict[str, str] = {}
+    for path in (*shipped.catalogue_files(), *extra):
+        for card, line in _read_file(Path(path)):
+            if card.name in origin:
+                raise UsageError(
+                    f"{path}:{line}: the name '{card.name}' is already taken ({origin[card.name]})",
+                    "give the card a name of its own",
+                )
+            origin[card.name] = f"{path}:{line}"
+            cards.append(card)
+    return Catalogue(cards)
+
+
+def _means(pattern: str, card: Card) -> bool:
+    return pattern in (card.name, card.family) or fnmatchcase(card.name, pattern)
+
+
+def _read_file(path: Path) -> list[tuple[Card, int]]:
+    from advisor.catalog.schema import CatalogueFile
+
+    document = read_yaml(path)
+    file = _validated(CatalogueFile, document.values, document, ())
+    header = {"family": file.family, "paper": file.paper, "licence": file.licence}
+    shared = {key: value for key, value in header.items() if value is not None} | file.defaults
+    return [_read_card(shared | entry, document, index) for index, entry in enumerate(file.cards)]
+
+
+def _read_card(values: dict[str, Any], document: Document, index: int) -> tuple[Card, int]:
+    from advisor.catalog.schema import CardEntry
+
+    place = ("cards", index)
+    card = _validated(CardEntry, values, document, place).card()
+    line = document.line(place)
+    if card.architecture not in architectures.names():
+        raise UsageError(
+            f"{document.path}:{line}: no architecture is called '{card.architecture}'"
+            f"{nearest(card.architecture, architectures.names())}"
+        )
+    return card, line
+
+
+def _validated(schema: type[Entry], values: Any, document: Document, place: tuple[str | int, ...]) -> Entry:
+    from pydantic import ValidationError
+
+    try:
+        return schema.model_validate(values)
+    except ValidationError as error:
+        raise _explained(error, schema, document, place) from None
+
+
+def _explained(
+    error: ValidationError, schema: type[BaseModel], document: Document, place: tuple[str | int, ...]
+) -> UsageError:
+    first = error.errors()[0]
+    location = first["loc"]
+    line = document.line((*place, *location))
+    if place and location and _absent(document, place, location):
+        line = document.line(("defaults", *location)) if location[0] in document.values.get("defaults", {}) else line
+    name = ".".join(str(step) for step in location) or "the file"
+    if first["type"] == "extra_forbidden":
+        return UsageError(f"{document.path}:{line}: unknown key '{name}'{nearest(str(location[-1]), _keys(schema))}")
+    value = "" if first["type"] == "missing" else f" (found {_short(first['input'])})"
+    return UsageError(f"{document.path}:{line}: {name}: {first['msg']}{value}")
+
+
+def _absent(document: Document, place: tuple[str | int, ...], location: Sequence[str | int]) -> bool:
+    entry = document.values["cards"][place[1]]
+    return location[0] not in entry
+
+
+def _keys(schema: type[BaseModel]) -> list[str]:
+    from advisor.catalog import schema as entries
+
+    nested: list[type[BaseModel]] = [
+        entries.PreprocessingEntry,
+        entries.PublishedEntry,
+        entries.SourceEntry,
+        entries.MemberEntry,
+    ]
+    return [name for model in (schema, *nested) for name in model.model_fields]
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

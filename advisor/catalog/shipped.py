@@ -1,0 +1,18 @@
+"""Where the catalogue's own files lie: at the root of a checkout, or inside the installed package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def catalogue_files() -> tuple[Path, ...]:
+    """The shipped ``catalogs/*.yaml``, in the order of their names."""
+    return tuple(sorted(_folder().glob("*.yaml")))
+
+
+def _folder() -> Path:
+    # An installed package carries its data inside; only a checkout lacks that folder.
+    installed = _PACKAGE / "_data" / "catalogs"
+    return installed if installed.is_dir() else _PACKAGE.parent / "catalogs"
