@@ -1,0 +1,88 @@
+"""The host's cores, shared by jobs, and handed over whole to a measurement so that work never spoils a timing."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class Machine:
+    """Cores for jobs, first to the smallest ``priority``; the whole machine for one measurement at a time.
+
+    Taking the machine whole means waiting until its cores are idle, so measurements are gathered: they start when
+    ``batch`` of them wait or when no job wants a core, and then all that wait are served in a row.
+
+    Args:
+        cores: how many jobs may run side by side.
+        batch: how many waiting measurements stop new jobs from starting.
+    """
+
+    def __init__(self, cores: int, batch: int = 5) -> None:
+        self._cores = cores
+        self._batch = batch
+        self._running = 0
+        self._alone = False
+        self._draining = False
+        self._order = itertools.count()
+        self._jobs: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._measurements: list[tuple[float, int, asyncio.Future[None]]] = []
+
+    @asynccontextmanager
+    async def core(self, priority: float = 0.0) -> AsyncIterator[None]:
+        """Hold one core."""
+        await self._wait(self._jobs, priority)
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._grant()
+
+    @asynccontextmanager
+    async def alone(self, priority: float = 0.0) -> AsyncIterator[None]:
+        """Hold the whole machine."""
+        await self._wait(self._measurements, priority)
+        try:
+            yield
+        finally:
+            self._alone = False
+            # One turn of the loop lets the next measurement of the same caller queue up before jobs start again.
+            asyncio.get_running_loop().call_soon(self._grant)
+
+    async def _wait(self, queue: list[tuple[float, int, asyncio.Future[None]]], priority: float) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(queue, (priority, next(self._order), turn))
+        asyncio.get_running_loop().call_soon(self._grant)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._give_back(queue)
+            raise
+
+    def _give_back(self, queue: list[tuple[float, int, asyncio.Future[None]]]) -> None:
+        if queue is self._jobs:
+            self._running -= 1
+        else:
+            self._alone = False
+        self._grant()
+
+    def _grant(self) -> None:
+        for queue in (self._jobs, self._measurements):
+            queue[:] = [entry for entry in queue if not entry[2].done()]
+            heapq.heapify(queue)
+        waiting = len(self._measurements)
+        idle = self._running == 0 and not self._jobs
+        self._draining = waiting > 0 and (self._draining or idle or waiting >= self._batch)
+        if self._alone:
+            return
+        if self._draining:
+            if self._running == 0:
+                self._alone = True
+                heapq.heappop(self._measurements)[2].set_result(None)
+            return
+        while self._jobs and self._running < self._cores:
+            self._running += 1
+            heapq.heappop(self._jobs)[2].set_result(None)

@@ -1,0 +1,186 @@
+"""What the user asks, as written, and what it means: resolved and validated before anything is spent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from advisor.core import units
+from advisor.core.budget import Budget
+from advisor.core.errors import UsageError, nearest
+
+TASKS = ("image-classification",)
+SAMPLERS = ("advisor", "tpe", "nsga2", "random")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One question, with the units that the user wrote; the properties give base units.
+
+    Attributes:
+        task: ``image-classification``.
+        budget: upper limit of the latency (its 90th percentile), such as ``50ms``.
+        size_budget: upper limit of the artefact's size, such as ``5MB``.
+        memory_budget: upper limit of the peak private memory, such as ``100MB``.
+        max_drop: points that an artefact may lose against its float32 form, such as ``1pt``.
+        min_accuracy: lower limit of top-1, such as ``85%``.
+        data: folder of the team's pictures, one sub-folder a class; empty for none.
+        device: where it must run: ``host``.
+        candidates: names, families and globs of model cards; empty for all whose weights can be had.
+        compressions: names of compression recipes; empty for the default five.
+        threads: CPU thread counts; empty for 1 and all cores.
+        catalog: the team's own catalogue files.
+        sampler: ``advisor``, ``tpe``, ``nsga2`` or ``random``.
+        time_limit: stop after, such as ``10min``; empty for none.
+        max_trials: stop after so many configurations; 0 for none.
+        seed: seed of the split, of training and of the sampler.
+        out: folder of the runs.
+        offline: never open a connection.
+        mirror: folder or address that holds weights, asked before all others.
+        remeasure: time again what an earlier run has timed on this machine.
+    """
+
+    task: str = "image-classification"
+    budget: str = ""
+    size_budget: str = ""
+    memory_budget: str = ""
+    max_drop: str = ""
+    min_accuracy: str = ""
+    data: str = ""
+    device: str = "host"
+    candidates: tuple[str, ...] = ()
+    compressions: tuple[str, ...] = ()
+    threads: tuple[int, ...] = ()
+    catalog: tuple[str, ...] = ()
+    sampler: str = "advisor"
+    time_limit: str = ""
+    max_trials: int = 0
+    seed: int = 0
+    out: str = "runs"
+    offline: bool = False
+    mirror: str = ""
+    remeasure: bool = False
+
+    @property
+    def limits(self) -> Budget:
+        """The budget in base units."""
+        return Budget(
+            latency_ms=units.milliseconds(self.budget, "--budget") if self.budget else None,
+            size_bytes=units.size_bytes(self.size_budget, "--size-budget") if self.size_budget else None,
+            max_drop_points=units.points(self.max_drop, "--max-drop") if self.max_drop else None,
+            min_accuracy=units.percent(self.min_accuracy, "--min-accuracy") if self.min_accuracy else None,
+            memory_bytes=units.size_bytes(self.memory_budget, "--memory-budget") if self.memory_budget else None,
+        )
+
+    @property
+    def time_limit_s(self) -> float | None:
+        """The time limit in seconds, or None."""
+        return units.seconds(self.time_limit, "--time-limit") if self.time_limit else None
+
+    @property
+    def thread_counts(self) -> tuple[int, ...]:
+        """The CPU thread counts to measure, ascending."""
+        return tuple(sorted(set(self.threads or (1, usable_cores()))))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the request with the keys and values of a request file."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def resolve(options: Mapping[str, Any], file: Path | None = None) -> Request:
+    """Join flags, a request file and the defaults (in this order of weight) into a validated request.
+
+    Args:
+        options: what was given, by the names of :class:`Request`'s attributes; None values are not given.
+        file: YAML with the same keys.
+
+    Raises:
+        UsageError: an unknown key, a wrong type, a value without unit or not above zero, a contradiction.
+    """
+    values: dict[str, Any] = dict(_read_file(file)) if file else {}
+    values.update({key: value for key, value in options.items() if value is not None})
+    known = {field.name: field for field in fields(Request)}
+    for key in values:
+        if key not in known:
+            raise UsageError(f"unknown option '{key}'{nearest(key, known)}", f"options: {', '.join(known)}")
+    request = Request(**{key: _typed(key, value, getattr(Request, key)) for key, value in values.items()})
+    _validate(request)
+    return request
+
+
+def _read_file(file: Path) -> Mapping[str, Any]:
+    try:
+        values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"--request: '{file}' cannot be read ({error.strerror})", "give the path of a YAML file"
+        ) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"--request: '{file}' is not YAML: {str(error).splitlines()[0]}", "see docs/search.md"
+        ) from None
+    if not isinstance(values, dict):
+        raise UsageError(f"--request: '{file}' holds no keys", "write for example: budget: 50ms")
+    return {str(key).replace("-", "_"): value for key, value in values.items() if key != "schema_version"}
+
+
+def _typed(key: str, value: Any, default: Any) -> Any:
+    if isinstance(default, tuple):
+        items = [value] if isinstance(value, str | int | Path) else list(value)
+        return tuple(_thread(item) if key == "threads" else str(item) for item in items)
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise UsageError(f"{key}: '{value}' is neither true nor false", f"write {key}: true")
+        return value
+    if isinstance(default, int):
+        return _whole(key, value)
+    if isinstance(value, Mapping | list | tuple | bool):
+        raise UsageError(f"{key}: '{value}' is not one value", f"write for example {key}: {default or '...'}")
+    return str(value)
+
+
+def _whole(key: str, value: Any) -> int:
+    try:
+        number = int(str(value))
+    except ValueError:
+        raise UsageError(f"{key}: '{value}' is not a whole number", f"write for example {key}: 1") from None
+    if number < 0:
+        raise UsageError(f"{key}: {number} is below zero", f"write for example {key}: 1")
+    return number
+
+
+def _thread(item: Any) -> int:
+    if str(item) == "all":
+        return usable_cores()
+    count = _whole("threads", item)
+    if not 1 <= count <= 64:
+        raise UsageError(f"threads: {count} is not between 1 and 64", "write for example --threads 1 --threads all")
+    return count
+
+
+def _validate(request: Request) -> None:
+    _one_of("--task", request.task, TASKS)
+    _one_of("--sampler", request.sampler, SAMPLERS)
+    _one_of("--device", request.device, ("host",))
+    limits = request.limits
+    _ = request.time_limit_s
+    if limits.max_drop_points is not None and not request.data:
+        raise UsageError(
+            "--max-drop: the drop is measured on pictures, and --data is not given",
+            "add --data DIR (one sub-folder a class), or leave --max-drop out",
+        )
+
+
+def _one_of(option: str, value: str, valid: tuple[str, ...]) -> None:
+    if value not in valid:
+        raise UsageError(f"{option}: unknown '{value}'{nearest(value, valid)}", f"one of: {', '.join(valid)}")
