@@ -1,0 +1,1 @@
+"""The `.tflite` flatbuffer as a value: read, measured, edited and described without TensorFlow."""

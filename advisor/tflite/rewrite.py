@@ -1,0 +1,149 @@
+"""A `.tflite` file as editable tables, and back to bytes. The tables are those of the generated object reader."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from advisor.core.errors import StageError
+from advisor.tflite.model import buffer_content, guarded, read
+from advisor.tflite.verify import FILE_IDENTIFIER
+
+DESCRIBING_METADATA = b"TFLITE_METADATA"
+"""Entry that describes inputs and outputs (labels, normalization); its files are behind the flatbuffer."""
+
+_ALIGNMENT = 16
+"""Alignment that the schema demands of a buffer's content: runtimes read weights in place."""
+
+_PLACEHOLDER_CODE = 127
+"""Goes to the one-byte field of an operator code that does not fit it, by the schema."""
+
+
+class _AlignedBuffer(schema.BufferT):  # type: ignore[misc]
+    """A buffer that is written with the alignment that the generated writer leaves out."""
+
+    def Pack(self, builder: Any) -> Any:
+        if self.data is None:
+            schema.BufferStart(builder)
+            return schema.BufferEnd(builder)
+        content = np.ascontiguousarray(self.data, dtype=np.uint8).tobytes()
+        builder.StartVector(1, len(content), _ALIGNMENT)
+        builder.head = builder.head - len(content)
+        builder.Bytes[builder.head : builder.head + len(content)] = content
+        data = builder.EndVector()
+        schema.BufferStart(builder)
+        schema.BufferAddData(builder, data)
+        return schema.BufferEnd(builder)
+
+
+def unpack(data: bytes, name: str = "the model") -> Any:
+    """Return the file's tables (``schema.ModelT``), every buffer's content inside them.
+
+    What is written from them carries no description (labels, normalization): those are written last.
+
+    Raises:
+        UsageError: the file is damaged.
+        StageError: the file has an operator whose options this version does not know and would lose.
+    """
+    read(data, name)
+    model = guarded(data, name, lambda: _tables(data))
+    for graph in model.subgraphs:
+        for operator in graph.operators or []:
+            _check_options(operator)
+    return model
+
+
+def _tables(data: bytes) -> Any:
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
+    for buffer in model.buffers:
+        if buffer.offset > 1:
+            content = buffer_content(data, buffer.offset, buffer.size, 0)
+            buffer.data = np.frombuffer(content, dtype=np.uint8) if content else None
+    for graph in model.subgraphs:
+        graph.operators = graph.operators or []
+        for operator in graph.operators:
+            operator.inputs = _listed(operator.inputs)
+            operator.outputs = _listed(operator.outputs)
+        graph.inputs = _listed(graph.inputs)
+        graph.outputs = _listed(graph.outputs)
+    model.metadata = [entry for entry in model.metadata or [] if entry.name != DESCRIBING_METADATA]
+    model.signatureDefs = model.signatureDefs or []
+    model.operatorCodes = model.operatorCodes or []
+    return model
+
+
+def _listed(indices: Any) -> list[int]:
+    return [] if indices is None else [int(index) for index in indices]
+
+
+def _check_options(operator: Any) -> None:
+    unknown = operator.builtinOptionsType and operator.builtinOptions is None
+    unknown_too = operator.builtinOptions2Type and operator.builtinOptions2 is None
+    if unknown or unknown_too or operator.largeCustomOptionsOffset:
+        raise StageError(
+            "the model has an operator whose options cannot be carried over",
+            "It was made by a newer converter than this version knows.",
+        )
+
+
+def pack(model: Any) -> bytes:
+    """Return the file of ``model`` (``schema.ModelT``), buffers aligned as the schema demands."""
+    model.buffers = [_AlignedBuffer(data=_content(buffer)) for buffer in model.buffers]
+    room = sum(len(buffer.data) for buffer in model.buffers if buffer.data is not None)
+    builder = flatbuffers.Builder(room + room // 16 + 65_536)
+    builder.Finish(model.Pack(builder), file_identifier=FILE_IDENTIFIER)
+    return bytes(builder.Output())
+
+
+def _content(buffer: Any) -> Any:
+    return None if buffer.data is None or len(buffer.data) == 0 else buffer.data
+
+
+def single_graph(model: Any) -> tuple[Any, Any]:
+    """Return the only subgraph and the only signature of ``model``.
+
+    Raises:
+        StageError: the model has more or fewer of either.
+    """
+    if len(model.subgraphs) != 1:
+        raise StageError(f"the model has {len(model.subgraphs)} subgraphs, and one can be edited")
+    if len(model.signatureDefs) != 1:
+        raise StageError(f"the model has {len(model.signatureDefs)} signatures, and exactly one is needed")
+    return model.subgraphs[0], model.signatureDefs[0]
+
+
+def operator_code(model: Any, builtin: int, version: int) -> int:
+    """Return the index of the operator code (``builtin``, ``version``), added to ``model`` where it lacks it."""
+    for index, code in enumerate(model.operatorCodes):
+        if max(code.builtinCode, code.deprecatedBuiltinCode) == builtin and code.version == version:
+            return index
+    code = schema.OperatorCodeT()
+    code.builtinCode = builtin
+    code.deprecatedBuiltinCode = min(builtin, _PLACEHOLDER_CODE)
+    code.version = version
+    model.operatorCodes.append(code)
+    return len(model.operatorCodes) - 1
+
+
+def add_buffer(model: Any, content: bytes | None) -> int:
+    """Add a buffer with ``content``, or an empty one for an activation; return its index."""
+    buffer = schema.BufferT()
+    buffer.data = None if content is None else np.frombuffer(content, dtype=np.uint8)
+    model.buffers.append(buffer)
+    return len(model.buffers) - 1
+
+
+def add_tensor(model: Any, graph: Any, name: str | bytes, shape: Any, dtype: int, content: bytes | None = None) -> int:
+    """Add a tensor to ``graph``, a constant where ``content`` is given; return its index."""
+    tensor = schema.TensorT()
+    tensor.name = name.encode() if isinstance(name, str) else name
+    tensor.shape = None if shape is None else np.asarray(shape, dtype=np.int32)
+    tensor.type = dtype
+    tensor.buffer = add_buffer(model, content)
+    tensor.quantization = schema.QuantizationParametersT()
+    tensor.hasRank = True
+    graph.tensors.append(tensor)
+    return len(graph.tensors) - 1

@@ -1,0 +1,210 @@
+"""Structural check of a `.tflite` file before anything of it is believed.
+
+The generated Python reader follows whatever offsets a file holds, and its object reader builds as many objects as a
+file claims to have. This walk visits every table, vector and string that those readers would visit, and refuses a file
+whose parts lie outside it, or that claims more parts than its own bytes can hold.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+FILE_IDENTIFIER = b"TFL3"
+MAX_FILE_BYTES = 2**31 - 1
+"""Flatbuffers address their parts by 31-bit offsets."""
+
+MAX_TABLES = 200_000
+"""Tables visited at most; the largest classifier of the catalogue has under 2,000."""
+
+_SHARING = 4
+"""How often the bytes of a file may be visited on average: writers may share strings and vectors, but rarely do."""
+
+
+class Damage(Exception):
+    """What is wrong with a file, in words that follow "is not a usable .tflite file:"."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One offset field of a table.
+
+    Attributes:
+        slot: offset of the field in the table's vtable.
+        kind: ``vector`` (of scalars or bytes), ``table``, ``tables`` or ``union``.
+        of: the name of the table or tables in ``_SCHEMA``; empty for one without offset fields that need a visit.
+        width: bytes of one element of a vector.
+    """
+
+    slot: int
+    kind: str
+    of: str = ""
+    width: int = 1
+
+
+def _strings(*slots: int) -> tuple[_Field, ...]:
+    return tuple(_Field(slot, "vector") for slot in slots)
+
+
+def _vectors(width: int, *slots: int) -> tuple[_Field, ...]:
+    return tuple(_Field(slot, "vector", width=width) for slot in slots)
+
+
+# Slots as in the TensorFlow Lite schema (version 3). Tables that hold only scalars or number vectors, which the reader
+# views without a copy, are checked for their own place alone.
+_SCHEMA: Mapping[str, tuple[_Field, ...]] = MappingProxyType(
+    {
+        "": (),
+        "Model": (
+            *_strings(10),
+            *_vectors(4, 14),
+            _Field(6, "tables", "OperatorCode"),
+            _Field(8, "tables", "SubGraph"),
+            _Field(12, "tables", "Buffer"),
+            _Field(16, "tables", "Metadata"),
+            _Field(18, "tables", "SignatureDef"),
+            _Field(20, "tables", "ExternalBufferGroup"),
+            _Field(22, "tables", "ExternalBuffer"),
+        ),
+        "OperatorCode": _strings(6),
+        "SubGraph": (
+            *_strings(12),
+            *_vectors(4, 6, 8),
+            _Field(4, "tables", "Tensor"),
+            _Field(10, "tables", "Operator"),
+        ),
+        "Tensor": (
+            *_strings(10),
+            *_vectors(4, 4, 18),
+            _Field(12, "table", "QuantizationParameters"),
+            _Field(16, "table", "SparsityParameters"),
+            _Field(22, "tables", "VariantSubType"),
+        ),
+        "QuantizationParameters": (*_vectors(4, 4, 6, 8), *_vectors(8, 10), _Field(14, "table")),
+        "SparsityParameters": (*_vectors(4, 4, 6), _Field(8, "tables", "DimensionMetadata")),
+        "DimensionMetadata": (_Field(10, "table"), _Field(14, "table")),
+        "VariantSubType": _vectors(4, 4),
+        "Operator": (
+            *_vectors(4, 6, 8, 20),
+            *_vectors(1, 14, 18),
+            _Field(12, "union"),
+            _Field(28, "union"),
+        ),
+        "Buffer": _vectors(1, 4),
+        "Metadata": _strings(4),
+        "SignatureDef": (*_strings(8), _Field(4, "tables", "TensorMap"), _Field(6, "tables", "TensorMap")),
+        "TensorMap": _strings(4),
+        "ExternalBufferGroup": _strings(4),
+        "ExternalBuffer": _strings(12),
+        "StablehloCustomCallOptions": (*_strings(4, 8), *_vectors(4, 12), *_vectors(1, 14)),
+        "VarHandleOptions": _strings(4, 6),
+        "StableHLOCompositeOptions": (*_strings(4), *_vectors(1, 8)),
+    }
+)
+
+# Operator options that hold strings, which the reader copies: (slot of the union's type, its type) to the table.
+_OPTIONS_WITH_STRINGS: Mapping[tuple[int, int], str] = MappingProxyType(
+    {
+        (10, 111): "VarHandleOptions",
+        (26, 5): "StablehloCustomCallOptions",
+        (26, 21): "StableHLOCompositeOptions",
+    }
+)
+
+
+class _Walk:
+    """One visit of a file, with what it may still spend."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._bytes_left = _SHARING * len(data)
+        self._tables_left = MAX_TABLES
+
+    def root(self) -> None:
+        self._table(self._unsigned(0), "Model")
+
+    def _unsigned(self, position: int) -> int:
+        return int(self._number("<I", position, 4))
+
+    def _number(self, form: str, position: int, width: int) -> int:
+        if not 0 <= position <= len(self._data) - width:
+            raise Damage(f"it points to byte {position}, but has {len(self._data)}")
+        number: int = struct.unpack_from(form, self._data, position)[0]
+        return number
+
+    def _spend(self, count: int) -> None:
+        self._bytes_left -= count
+        if self._bytes_left < 0:
+            raise Damage("its parts claim more bytes than it has")
+
+    def _vtable(self, position: int) -> tuple[int, int, int]:
+        """Return the vtable's place and size, and the size of the table at ``position``."""
+        start = position - self._number("<i", position, 4)
+        size = self._number("<H", start, 2)
+        table_size = self._number("<H", start + 2, 2)
+        if size < 4 or size % 2 or start + size > len(self._data):
+            raise Damage(f"the table at byte {position} has a broken header")
+        if table_size < 4 or position + table_size > len(self._data):
+            raise Damage(f"the table at byte {position} ends beyond the file")
+        return start, size, table_size
+
+    def _table(self, position: int, name: str) -> None:
+        self._tables_left -= 1
+        if self._tables_left < 0:
+            raise Damage(f"it claims more than {MAX_TABLES} parts")
+        start, size, table_size = self._vtable(position)
+        self._spend(table_size)
+        self._in_place(position, start, size, table_size)
+        for field in _SCHEMA[name]:
+            offset = self._number("<H", start + field.slot, 2) if field.slot < size else 0
+            if offset:
+                self._field(field, position + offset, self._options(field, position, start, size))
+
+    def _in_place(self, position: int, start: int, size: int, table_size: int) -> None:
+        offsets = struct.unpack_from(f"<{(size - 4) // 2}H", self._data, start + 4)
+        if any(offset >= table_size for offset in offsets):
+            raise Damage(f"the table at byte {position} has a field outside itself")
+
+    def _options(self, field: _Field, position: int, start: int, size: int) -> str:
+        """Return the table that ``field`` holds, which for a union depends on the type beside it."""
+        if field.kind != "union":
+            return field.of
+        slot = field.slot - 2
+        offset = self._number("<H", start + slot, 2) if slot < size else 0
+        kind = self._number("<B", position + offset, 1) if offset else 0
+        return _OPTIONS_WITH_STRINGS.get((slot, kind), "")
+
+    def _field(self, field: _Field, position: int, of: str) -> None:
+        target = position + self._unsigned(position)
+        if field.kind in {"table", "union"}:
+            self._table(target, of)
+            return
+        width = 4 if field.kind == "tables" else field.width
+        count = self._vector(target, width)
+        if field.kind == "tables":
+            for entry in range(target + 4, target + 4 + 4 * count, 4):
+                self._table(entry + self._unsigned(entry), of)
+
+    def _vector(self, position: int, width: int) -> int:
+        count = self._unsigned(position)
+        if position + 4 + count * width > len(self._data):
+            raise Damage(f"the list of {count} at byte {position} ends beyond the file")
+        self._spend(count * width)
+        return count
+
+
+def verify(data: bytes) -> None:
+    """Check that every part of ``data`` that a reader visits lies inside it.
+
+    Raises:
+        Damage: the first thing that is wrong.
+    """
+    if len(data) > MAX_FILE_BYTES:
+        raise Damage(f"it has {len(data)} bytes, and the format ends at {MAX_FILE_BYTES}")
+    if len(data) < 8:
+        raise Damage("it is empty" if not data else f"it has only {len(data)} bytes")
+    if data[4:8] != FILE_IDENTIFIER:
+        raise Damage(f"bytes 4 to 8 read {data[4:8]!r}, not {FILE_IDENTIFIER!r}")
+    _Walk(data).root()
