@@ -1,0 +1,399 @@
+"""Time ``.tflite`` files and print one JSON document: a single file that also runs alone on a remote device.
+
+It needs Python >= 3.9, numpy and one runtime (``ai_edge_litert``, else ``tflite_runtime``), nothing of ``advisor``:
+
+    python agent.py model.tflite --threads 1,2 --effort quick
+    python agent.py a.tflite b.tflite --threads 1 --effort normal     # interleaved block by block
+
+Every (file, thread count) is a lane. All lanes are loaded, then run in blocks: the first block of each lane, the second
+block of each lane, ... so that a slow drift of the machine meets all lanes alike. Between blocks the processor rests.
+Per run the wall time and, at one thread, the CPU time of the thread are kept; per block the time that the process's
+threads waited for a processor; over the whole, how many processors other processes kept busy. Times are nanoseconds.
+
+Memory is the private memory (``Private_Clean`` + ``Private_Dirty``) that the first lane added to a fresh process by
+loading and its first run; ask for one file and read the first lane. What the native libraries print to standard output
+is sent to standard error. Exit status 0 with the measurements, 3 with ``{"error": {"kind", "message"}}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+SCHEMA_VERSION = 1
+EXIT_ERROR = 3
+MAX_RUNS = 200_000
+INPUT_SEED = 20_200
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long one lane is measured.
+
+    Attributes:
+        name: ``search``, ``quick``, ``normal`` or ``full``.
+        runs: at least so many timed runs in all, unless ``max_seconds`` passes first.
+        min_seconds: at least so long.
+        max_seconds: no new run of a block starts after its part of this time.
+        blocks: number of separated blocks.
+        pause_seconds: rest before each block.
+        load_content: also time a load from bytes in memory.
+    """
+
+    name: str
+    runs: int
+    min_seconds: float
+    max_seconds: float
+    blocks: int
+    pause_seconds: float
+    load_content: bool = True
+
+
+# quick, normal and full have the run counts and durations of the MLPerf Mobile application's rapid, quick and normal
+# profiles (mobile_app_open, flutter/assets/tasks.pbtxt). `search` is what a search of dozens of artefacts can afford.
+EFFORTS = {
+    effort.name: effort
+    for effort in (
+        Effort("search", 64, 0.4, 1.2, 8, 0.01, load_content=False),
+        Effort("quick", 64, 6.0, 30.0, 8, 0.1),
+        Effort("normal", 128, 10.0, 60.0, 10, 0.25),
+        Effort("full", 1024, 60.0, 600.0, 20, 1.0),
+    )
+}
+
+
+class AgentError(Exception):
+    """What goes into the document's ``error``: a kind and one line."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Lane:
+    """One file loaded at one thread count, with its inputs set."""
+
+    def __init__(self, path: str, threads: int, kernels: str, shape: list[int] | None) -> None:
+        self.path, self.threads = path, threads
+        start = time.perf_counter_ns()
+        self.interpreter = new_interpreter(path, threads, kernels)
+        resize(self.interpreter, shape)
+        self.interpreter.allocate_tensors()
+        self.load_ns = time.perf_counter_ns() - start
+        set_inputs(self.interpreter)
+        self.first_ns = self._timed_run()[0]
+        self.warm_up_runs = 0
+        self.blocks: list[dict[str, Any]] = []
+
+    def _timed_run(self) -> tuple[int, int]:
+        """Return wall and thread CPU time of one run; the thread clock is read outside the wall clock's span."""
+        invoke = self.interpreter.invoke
+        cpu = time.thread_time_ns()
+        wall = time.perf_counter_ns()
+        invoke()
+        wall = time.perf_counter_ns() - wall
+        return wall, time.thread_time_ns() - cpu
+
+    def warm_up(self, effort: Effort) -> None:
+        """Run until caches, packed weights and clocks have settled: 2 runs or more, a tenth of the effort's time."""
+        limit = time.perf_counter() + min(1.0, max(effort.min_seconds, effort.max_seconds / 4) / 4)
+        while self.warm_up_runs < 2 or (self.warm_up_runs < 50 and time.perf_counter() < limit):
+            self._timed_run()
+            self.warm_up_runs += 1
+
+    def run_block(self, effort: Effort) -> None:
+        """Time one block and keep every run; the first run after the rest is not counted where runs are many."""
+        wanted, shortest, longest = (x / effort.blocks for x in (effort.runs, effort.min_seconds, effort.max_seconds))
+        time.sleep(effort.pause_seconds)
+        if self.first_ns < longest * 1e9 / 4:
+            self._timed_run()
+        walls: list[int] = []
+        cpus: list[int] = []
+        waited, process, start = waited_ns(), time.process_time_ns(), time.perf_counter()
+        elapsed = 0.0
+        while not walls or (
+            elapsed < longest and (len(walls) < wanted or elapsed < shortest) and len(walls) < MAX_RUNS / effort.blocks
+        ):
+            wall, cpu = self._timed_run()
+            walls.append(wall)
+            cpus.append(cpu)
+            elapsed = time.perf_counter() - start
+        after = waited_ns()
+        self.blocks.append(
+            {
+                "wall_ns": walls,
+                "cpu_ns": cpus if self.threads == 1 else None,
+                "median_ns": statistics.median(walls),
+                "process_cpu_ns": time.process_time_ns() - process,
+                "waited_ns": None if waited is None or after is None else after - waited,
+                "elapsed_ns": round(elapsed * 1e9),
+            }
+        )
+
+    def result(self) -> dict[str, Any]:
+        """Return the lane's part of the document."""
+        return {
+            "model": self.path,
+            "threads": self.threads,
+            "load_ns": self.load_ns,
+            "first_ns": self.first_ns,
+            "warm_up_runs": self.warm_up_runs,
+            "blocks": self.blocks,
+        }
+
+
+def runtime() -> tuple[Any, str, str]:
+    """Return the interpreter module, its package name and version.
+
+    Raises:
+        AgentError: no runtime is installed.
+    """
+    from importlib import import_module, metadata
+
+    for package, module in (("ai-edge-litert", "ai_edge_litert"), ("tflite-runtime", "tflite_runtime")):
+        try:
+            interpreter = import_module(module + ".interpreter")
+        except ImportError:
+            continue
+        try:
+            return interpreter, package, metadata.version(package)
+        except metadata.PackageNotFoundError:
+            return interpreter, package, "unknown"
+    raise AgentError("runtime", "neither ai-edge-litert nor tflite-runtime can be imported")
+
+
+def new_interpreter(path: str, threads: int, kernels: str, content: bytes | None = None) -> Any:
+    """Return an interpreter on the memory-mapped file (or on ``content``).
+
+    Raises:
+        AgentError: the runtime refuses the file.
+    """
+    module, package, version = runtime()
+    options: dict[str, Any] = {"num_threads": threads}
+    if kernels == "builtin":
+        options["experimental_op_resolver_type"] = module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    options.update({"model_path": path} if content is None else {"model_content": content})
+    try:
+        return module.Interpreter(**options)
+    except (ValueError, RuntimeError, MemoryError) as error:
+        raise AgentError("load", f"{package} {version} cannot load the file: {one_line(error)}") from error
+
+
+def resize(interpreter: Any, shape: list[int] | None) -> None:
+    """Give the first input ``shape``; without one, refuse unknown dimensions other than the batch (taken as 1)."""
+    details = interpreter.get_input_details()
+    if shape:
+        interpreter.resize_tensor_input(details[0]["index"], shape)
+        return
+    for detail in details:
+        signature = [int(size) for size in detail.get("shape_signature", detail["shape"])]
+        if -1 in signature[1:]:
+            raise AgentError("shape", f"input '{detail['name']}' has the open shape {signature}: give --shape")
+
+
+def set_inputs(interpreter: Any) -> None:
+    """Fill every input with fixed pseudo-random values of a picture's range: zeros can be faster than real data."""
+    import numpy
+
+    generator = numpy.random.default_rng(INPUT_SEED)
+    for detail in interpreter.get_input_details():
+        shape, kind = tuple(int(size) for size in detail["shape"]), numpy.dtype(detail["dtype"])
+        if kind.kind == "f":
+            values: Any = generator.uniform(-1.0, 1.0, shape)
+        elif kind.kind in "iu" and kind.itemsize <= 2:
+            span = numpy.iinfo(kind)
+            values = generator.integers(span.min, span.max + 1, shape)
+        elif kind.kind in "iub":
+            values = generator.integers(0, 2, shape)
+        else:
+            raise AgentError("input", f"input '{detail['name']}' has type {kind}, which cannot be timed")
+        interpreter.set_tensor(detail["index"], values.astype(kind))
+
+
+def waited_ns() -> int | None:
+    """Return how long the process's threads stood ready without a processor so far, or None where unknown."""
+    try:
+        files = list(Path("/proc/self/task").glob("*/schedstat"))
+        return sum(int(file.read_text().split()[1]) for file in files) if files else None
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def busy_seconds() -> float | None:
+    """Return the processor seconds that all processes (and other guests of the host) have used since boot."""
+    try:
+        fields = [int(text) for text in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    except (OSError, IndexError, ValueError):
+        return None
+    user, nice, system, _idle, _iowait, irq, softirq, steal = fields
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def pressure_us() -> int | None:
+    """Return microseconds since boot in which some task waited for a processor (pressure stall information)."""
+    try:
+        return int(Path("/proc/pressure/cpu").read_text().split("total=")[1].split()[0])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def own_seconds() -> float:
+    """Return the processor seconds of this process."""
+    times = os.times()
+    return times.user + times.system
+
+
+class Load:
+    """What the rest of the machine does between its making and :meth:`result`."""
+
+    def __init__(self) -> None:
+        self.start = (time.perf_counter(), own_seconds(), busy_seconds(), pressure_us())
+
+    def result(self) -> dict[str, Any]:
+        """Return the processors that others kept busy and the share of time in which some task waited."""
+        start, own, busy, pressure = self.start
+        elapsed = time.perf_counter() - start
+        busy_now, pressure_now = busy_seconds(), pressure_us()
+        others = None if busy is None or busy_now is None else (busy_now - busy) - (own_seconds() - own)
+        return {
+            "elapsed_ns": round(elapsed * 1e9),
+            "others_cores": None if others is None else max(0.0, others / elapsed),
+            "pressure": None if pressure is None or pressure_now is None else (pressure_now - pressure) / elapsed / 1e6,
+            "cores": usable_cores(),
+        }
+
+
+def usable_cores() -> int:
+    """Return the number of processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def private_bytes() -> dict[str, int] | None:
+    """Return the private clean and dirty bytes of this process, or None where the system does not tell."""
+    wanted = {"Private_Clean:": "clean", "Private_Dirty:": "dirty"}
+    try:
+        rows = [line.split() for line in Path("/proc/self/smaps_rollup").read_text().splitlines()]
+    except OSError:
+        return None
+    return {wanted[row[0]]: int(row[1]) * 1024 for row in rows if row[0] in wanted}
+
+
+def memory(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[str, int] | None:
+    """Return what was added between two readings of :func:`private_bytes`, and the process's total."""
+    if before is None or after is None:
+        return None
+    added = {name: max(0, after[name] - before[name]) for name in after}
+    return {"private_bytes": sum(added.values()), "dirty_bytes": added["dirty"], "process_bytes": sum(after.values())}
+
+
+def measure(
+    models: list[str], threads: list[int], effort: Effort, kernels: str, shape: list[int] | None
+) -> dict[str, Any]:
+    """Load every lane, run the blocks interleaved and return the document."""
+    _module, package, version = runtime()
+    import numpy
+
+    numpy.random.default_rng(INPUT_SEED).uniform(size=8)  # its import and first call belong to no model's memory
+    before = private_bytes()
+    lanes = [Lane(models[0], threads[0], kernels, shape)]
+    added = memory(before, private_bytes())
+    others = [(model, count) for model in models for count in threads][1:]
+    lanes += [Lane(model, count, kernels, shape) for model, count in others]
+    for lane in lanes:
+        lane.warm_up(effort)
+    load = Load()
+    for index in range(effort.blocks):
+        for lane in lanes if index % 2 == 0 else reversed(lanes):
+            lane.run_block(effort)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "runtime": package,
+        "runtime_version": version,
+        "kernels": kernels,
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "effort": asdict(effort),
+        "memory": added,
+        "load": load.result(),
+        "load_content_ns": content_load_ns(models[0], threads[0], kernels, shape) if effort.load_content else None,
+        "lanes": [lane.result() for lane in lanes],
+    }
+
+
+def content_load_ns(path: str, threads: int, kernels: str, shape: list[int] | None) -> int:
+    """Return the time to read the file into memory and load it from there."""
+    start = time.perf_counter_ns()
+    interpreter = new_interpreter(path, threads, kernels, Path(path).read_bytes())
+    resize(interpreter, shape)
+    interpreter.allocate_tensors()
+    return time.perf_counter_ns() - start
+
+
+def one_line(error: BaseException) -> str:
+    """Return an exception's text as one line of moderate length."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def numbers(text: str) -> list[int]:
+    """Parse ``1,2,4`` into positive integers."""
+    values = [int(part) for part in text.split(",")]
+    if min(values) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}': every number must be at least 1")
+    return values
+
+
+def arguments(argv: list[str]) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description="Time .tflite files and print one JSON document.")
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("--threads", type=numbers, default=[1], help="thread counts, such as 1,2")
+    parser.add_argument("--effort", choices=sorted(EFFORTS), default="quick")
+    parser.add_argument("--kernels", choices=("default", "builtin"), default="default", help="builtin: no XNNPACK")
+    parser.add_argument("--shape", type=numbers, help="shape of the first input, such as 1,224,224,3")
+    parser.add_argument("--cpus", type=str, help="pin the process to these processors, such as 0,1")
+    parser.add_argument("--memory-limit", type=int, help="bytes of private memory the process may take")
+    return parser.parse_args(argv)
+
+
+def restrict(cpus: str | None, memory_limit: int | None) -> None:
+    """Pin the process and limit its memory where asked."""
+    if cpus and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {int(part) for part in cpus.split(",")})
+    if memory_limit:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the agent; the exit status is 0, or 3 with an ``error`` in the document."""
+    options = arguments(sys.argv[1:] if argv is None else argv)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would count as memory
+    sys.stdout.flush()
+    document_fd = os.dup(1)
+    os.dup2(2, 1)  # native libraries may write to standard output: only the document goes there
+    try:
+        restrict(options.cpus, options.memory_limit)
+        document = measure(options.models, options.threads, EFFORTS[options.effort], options.kernels, options.shape)
+        status = 0
+    except AgentError as error:
+        document, status = {"error": {"kind": error.kind, "message": str(error)}}, EXIT_ERROR
+    except (ValueError, RuntimeError, MemoryError, OSError) as error:
+        document, status = {"error": {"kind": "run", "message": one_line(error)}}, EXIT_ERROR
+    document.setdefault("schema_version", SCHEMA_VERSION)
+    with os.fdopen(document_fd, "w", encoding="utf-8") as stream:
+        json.dump(document, stream)
+        stream.write("\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

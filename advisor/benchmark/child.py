@@ -1,0 +1,104 @@
+"""Run a script of this package in a child process that prints one JSON document."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from advisor.core.errors import StageError, UsageError
+
+
+def run_json(script: Path, arguments: Sequence[str], timeout_s: float, subject: str) -> dict[str, Any]:
+    """Run ``script`` with this interpreter and return the JSON object that it prints on standard output.
+
+    The child leads a process group of its own, which is killed whole on a time-out, an interrupt or another exception.
+
+    Args:
+        script: a Python file; its folder is not put on the import path.
+        arguments: its command line; nothing passes through a shell.
+        timeout_s: seconds until the child is killed.
+        subject: what is measured, for the messages (a file's name).
+
+    Raises:
+        StageError: the child ran out of time, died by a signal, reported an error or printed something else.
+    """
+    command = [sys.executable, "-P", str(script), *arguments]
+    environment = {**os.environ, "PYTHONUTF8": "1", "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3")}
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environment
+    )
+    try:
+        output, errors = child.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise StageError(
+            f"{subject}: no result after {timeout_s:g} s, the measuring process was killed",
+            "the model may hang or be too slow for the time limit; allow more time",
+        ) from error
+    finally:
+        _kill_group(child)
+    return _document(child.returncode, output, errors, subject)
+
+
+def existing_model(model: Path | str) -> Path:
+    """Return ``model`` as a path.
+
+    Raises:
+        UsageError: there is no such file.
+    """
+    path = Path(model)
+    if not path.is_file():
+        raise UsageError(f"no model file '{path}'", "give the path of a .tflite file")
+    return path
+
+
+def _kill_group(child: subprocess.Popen[str]) -> None:
+    """Kill the child and what it started, if any of it is left, and collect it."""
+    if child.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+
+
+def _document(status: int, output: str, errors: str, subject: str) -> dict[str, Any]:
+    """Parse the child's output, or say in one line why there is none."""
+    if status < 0:
+        raise StageError(f"{subject}: the measuring process {_death(-status)}", _last_line(errors))
+    try:
+        document = json.loads(output)
+    except ValueError as error:
+        said = _last_line(errors) or _last_line(output) or "nothing"
+        raise StageError(f"{subject}: the measuring process ended with status {status} and said: {said}") from error
+    if not isinstance(document, dict):
+        raise StageError(f"{subject}: the measuring process printed no JSON object")
+    if "error" in document:
+        raise StageError(f"{subject}: {document['error'].get('message', 'unknown error')}")
+    if status != 0:
+        raise StageError(f"{subject}: the measuring process ended with status {status}")
+    return document
+
+
+def _death(number: int) -> str:
+    """Say by which signal a process died and what that usually means."""
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"died by signal {number}"
+    causes = {
+        "SIGKILL": ", most likely for memory",
+        "SIGABRT": ": the runtime gave up on the model or ran out of memory",
+        "SIGSEGV": ": the runtime crashed on the model",
+    }
+    return f"{'was killed' if name == 'SIGKILL' else 'died'} ({name}){causes.get(name, '')}"
+
+
+def _last_line(text: str) -> str:
+    """Return the last line that is not empty, shortened."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""

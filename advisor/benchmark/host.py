@@ -1,0 +1,108 @@
+"""This machine in words, and a fingerprint that stays the same as long as its speed should."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+# Instruction sets that decide which kernels XNNPACK and the builtin kernels take.
+_FEATURES = (
+    *("sse4_1", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx_vnni"),
+    *("avx512_bf16", "avx512_fp16", "amx_int8", "amx_tile"),
+    *("neon", "asimd", "asimdhp", "asimddp", "fphp", "i8mm", "bf16", "sve", "sve2", "sme"),
+)
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine that measured.
+
+    Attributes:
+        cpu: processor model.
+        architecture: ``x86_64``, ``aarch64``, ...
+        cores: processors that this process may use.
+        memory_bytes: installed memory.
+        system: operating system.
+        features: instruction sets that matter to the kernels.
+        virtual: true in a virtual machine, false on bare metal, None where unknown.
+        governor: frequency governor of the first processor, empty where there is none (often in virtual machines).
+    """
+
+    cpu: str
+    architecture: str
+    cores: int
+    memory_bytes: int
+    system: str
+    features: tuple[str, ...]
+    virtual: bool | None
+    governor: str
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits of what the speed depends on: processor, its features, cores and memory (in GiB)."""
+        memory_gib = round(self.memory_bytes / 2**30)
+        parts = [self.cpu, self.architecture, self.cores, self.features, memory_gib]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+    def __str__(self) -> str:
+        memory_gib = self.memory_bytes / 2**30
+        return f"{self.cpu}, {self.cores} cores, {memory_gib:.0f} GiB, {self.system}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object, the fingerprint included."""
+        return {**asdict(self), "features": list(self.features), "fingerprint": self.fingerprint}
+
+
+@lru_cache(maxsize=1)
+def describe() -> Host:
+    """Describe this machine; read once per process."""
+    fields = _cpuinfo()
+    flags = set((fields.get("flags") or fields.get("Features") or "").split())
+    return Host(
+        cpu=fields.get("model name") or fields.get("Hardware") or platform.processor() or platform.machine(),
+        architecture=platform.machine(),
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        memory_bytes=_memory_bytes(),
+        system=_system(),
+        features=tuple(name for name in _FEATURES if name in flags),
+        virtual="hypervisor" in flags if flags else None,
+        governor=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+    )
+
+
+def _cpuinfo() -> dict[str, str]:
+    """Return the first processor's rows of /proc/cpuinfo."""
+    fields: dict[str, str] = {}
+    for line in _read("/proc/cpuinfo").splitlines():
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip(), value.strip())
+    return fields
+
+
+def _memory_bytes() -> int:
+    """Return the installed memory."""
+    import psutil
+
+    return int(psutil.virtual_memory().total)
+
+
+def _system() -> str:
+    """Return the operating system and its version, such as ``Debian GNU/Linux 12 (bookworm)``."""
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return f"{platform.system()} {platform.release()}"
+
+
+def _read(path: str) -> str:
+    """Return a file's text, empty where it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
