@@ -1,0 +1,1 @@
+"""The user's pictures: reading, splitting, checking, capture conditions."""

@@ -1,0 +1,115 @@
+"""The one way a picture becomes a model's input: for features, calibration and scoring alike.
+
+The whole picture is resized to the model's square, its aspect ratio given up, rather than cropped: a product's subject
+may lie at the border, and what a crop loses no model can see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.errors import StageError
+from advisor.datasets import decode
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL import Image
+
+_ORIENTATION_TAG = 0x0112
+_DRAFT_FACTOR = 2
+"""A JPEG is decoded at a reduced scale only where it stays at least this many times larger than the model's input."""
+
+
+def load(path: Path | str, size: int) -> NDArray[np.uint8]:
+    """Decode a picture, turn it upright and resize it with Pillow's antialiased bilinear filter.
+
+    Grey, palette, CMYK and 16-bit pictures become RGB; transparency is laid on white; of an animation the first frame
+    is taken.
+
+    Args:
+        path: a JPEG, PNG, WebP, BMP or GIF file.
+        size: the side of the model's input in pixels.
+
+    Returns:
+        uint8, shape (size, size, 3), RGB.
+
+    Raises:
+        StageError: the file is gone or cannot be decoded any more.
+    """
+    import numpy as np
+
+    try:
+        with decode.open_picture(Path(path)) as image:
+            image.draft(None, (_DRAFT_FACTOR * size, _DRAFT_FACTOR * size))
+            image.load()
+            small = _to_rgb(image).resize((size, size), _bilinear())
+            return np.asarray(_upright(small, image), dtype=np.uint8)
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        raise StageError(
+            f"the picture '{path}' cannot be read: {error}", "did the folder change during the run?"
+        ) from error
+
+
+def normalise(array: NDArray[np.uint8], mean: Sequence[float], std: Sequence[float]) -> NDArray[np.float32]:
+    """Return ``(array - mean) / std`` per channel: uint8 (..., 3) RGB to float32 of the same shape.
+
+    Args:
+        array: RGB values 0..255.
+        mean: three values on the scale 0..255.
+        std: three values on the scale 0..255.
+    """
+    import numpy as np
+
+    centre = np.asarray(mean, dtype=np.float32)
+    scale = np.asarray(std, dtype=np.float32)
+    result: NDArray[np.float32] = (array.astype(np.float32) - centre) / scale
+    return result
+
+
+def _bilinear() -> Any:
+    from PIL import Image
+
+    return Image.Resampling.BILINEAR
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    from PIL import Image
+
+    if image.mode.startswith("I"):
+        return _from_sixteen_bits(image)
+    if image.mode in {"RGBA", "LA", "PA", "RGBa", "La"} or "transparency" in image.info:
+        layer = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
+    return image.convert("RGB")
+
+
+def _from_sixteen_bits(image: Image.Image) -> Image.Image:
+    """Scale 16-bit grey to 8 bits: Pillow's own conversion clips instead."""
+    import numpy as np
+    from PIL import Image
+
+    values = np.asarray(image).astype(np.float32) / 257.0
+    return Image.fromarray(np.clip(np.rint(values), 0, 255).astype(np.uint8)).convert("RGB")
+
+
+def _upright(small: Image.Image, original: Image.Image) -> Image.Image:
+    """Apply the EXIF orientation; on a square it commutes with the resize, and costs less after it."""
+    from PIL import Image
+
+    try:
+        orientation = original.getexif().get(_ORIENTATION_TAG, 1)
+    except (OSError, SyntaxError, ValueError, KeyError, TypeError):
+        return small
+    turn = {
+        2: Image.Transpose.FLIP_LEFT_RIGHT,
+        3: Image.Transpose.ROTATE_180,
+        4: Image.Transpose.FLIP_TOP_BOTTOM,
+        5: Image.Transpose.TRANSPOSE,
+        6: Image.Transpose.ROTATE_270,
+        7: Image.Transpose.TRANSVERSE,
+        8: Image.Transpose.ROTATE_90,
+    }.get(orientation)
+    return small.transpose(turn) if turn is not None else small

@@ -1,0 +1,1 @@
+"""Retraining on the user's pictures: features, head, fine-tuning."""

@@ -1,0 +1,95 @@
+"""Features: what the backbone sees in each picture, computed by the runtime that the product ships with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.errors import StageError
+from advisor.datasets.pictures import load, normalise
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+OUTPUT_NAME = "features"
+
+
+def extract(
+    model_path: Path | str,
+    pictures: Sequence[Path],
+    size: int,
+    mean: Sequence[float],
+    std: Sequence[float],
+    threads: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> NDArray[np.float32]:
+    """Run a float feature model over pictures, one at a time in LiteRT.
+
+    Args:
+        model_path: a ``.tflite`` with one float32 input (1, size, size, 3); its output named ``features`` is taken, or
+            its only output.
+        pictures: N files.
+        size: the side of the model's input in pixels.
+        mean: per-channel mean on RGB 0..255.
+        std: per-channel scale on RGB 0..255.
+        threads: threads of the runtime.
+        progress: called with (pictures done, N).
+
+    Returns:
+        float32, shape (N, F).
+
+    Raises:
+        StageError: the model does not fit ``size``, a picture cannot be read, or a feature is not finite.
+    """
+    import numpy as np
+
+    interpreter = _interpreter(model_path, threads)
+    source, sink = _input_index(interpreter, size), _output_index(interpreter)
+    rows: list[NDArray[np.float32]] = []
+    for done, path in enumerate(pictures, start=1):
+        interpreter.set_tensor(source, normalise(load(path, size), mean, std)[None])
+        interpreter.invoke()
+        rows.append(interpreter.get_tensor(sink).reshape(-1))
+        if progress:
+            progress(done, len(pictures))
+    features = np.stack(rows) if rows else np.zeros((0, _width(interpreter, sink)), np.float32)
+    if not np.isfinite(features).all():
+        raise StageError(f"the feature model '{Path(model_path).name}' gives values that are not finite")
+    return features
+
+
+def _interpreter(model_path: Path | str, threads: int) -> Any:
+    from ai_edge_litert.interpreter import Interpreter
+
+    try:
+        interpreter = Interpreter(model_path=str(model_path), num_threads=threads)
+        interpreter.allocate_tensors()
+    except (ValueError, RuntimeError) as error:
+        raise StageError(f"LiteRT cannot load '{Path(model_path).name}': {error}") from error
+    return interpreter
+
+
+def _input_index(interpreter: Any, size: int) -> int:
+    details = interpreter.get_input_details()
+    shape = tuple(int(side) for side in details[0]["shape"])
+    if len(details) != 1 or shape != (1, size, size, 3) or details[0]["dtype"].__name__ != "float32":
+        raise StageError(f"the feature model takes {shape}, not one float32 picture of (1, {size}, {size}, 3)")
+    return int(details[0]["index"])
+
+
+def _output_index(interpreter: Any) -> int:
+    details = interpreter.get_output_details()
+    if len(details) == 1:
+        return int(details[0]["index"])
+    for key in interpreter.get_signature_list():
+        named = interpreter.get_signature_runner(key).get_output_details()
+        if OUTPUT_NAME in named:
+            return int(named[OUTPUT_NAME]["index"])
+    raise StageError(f"the feature model has {len(details)} outputs and none is named '{OUTPUT_NAME}'")
+
+
+def _width(interpreter: Any, index: int) -> int:
+    shape = next(row["shape"] for row in interpreter.get_output_details() if row["index"] == index)
+    return int(shape.prod())
