@@ -1,0 +1,245 @@
+"""The sampler: each candidate once, in a good order, in any way that Optuna is driven."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import optuna
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.study import Study
+from optuna.trial import Trial, TrialState
+
+from advisor.search.sampler import AdvisorSampler, Candidate, CandidatesExhausted, Objective
+
+OBJECTIVES = (Objective("latency", log=True), Objective("accuracy", "maximize"))
+DIRECTIONS = ["minimize", "maximize"]
+
+
+def _table(count: int = 12, seed: int = 0) -> list[Candidate]:
+    rng = np.random.default_rng(seed)
+    latency = np.exp(rng.uniform(0, 3, count))
+    prior = 60 + 5 * np.log(latency) + rng.normal(0, 3, count)
+    return [
+        Candidate(
+            params={"model": f"m{i // 2}", "threads": 1 + i % 2},
+            prior=float(prior[i]),
+            known={"latency": float(latency[i])},
+            features={"family": "ab"[i % 2], "log_params": float(rng.normal())},
+        )
+        for i in range(count)
+    ]
+
+
+def _study(sampler: AdvisorSampler, storage: JournalStorage | None = None) -> Study:
+    return optuna.create_study(
+        directions=DIRECTIONS, sampler=sampler, storage=storage, study_name="s", load_if_exists=True
+    )
+
+
+def _suggest(trial: Trial) -> tuple[str, int]:
+    model = trial.suggest_categorical("model", [f"m{i}" for i in range(6)])
+    return str(model), int(trial.suggest_categorical("threads", [1, 2]))
+
+
+def _objective(trial: Trial) -> tuple[float, float]:
+    model, threads = _suggest(trial)
+    return 10.0 / threads + int(model[1:]), 70.0 + int(model[1:])
+
+
+def _params(study: Study) -> list[tuple[str, int]]:
+    return [(t.params["model"], t.params["threads"]) for t in study.trials]
+
+
+def test_optimize_takes_every_candidate_once_and_then_returns() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES))
+    study.optimize(_objective)
+    assert len(study.trials) == 12
+    assert len(set(_params(study))) == 12
+
+
+def test_optimize_on_a_finished_study_returns_without_an_evaluation() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES))
+    study.optimize(_objective)
+    study.optimize(_objective, n_trials=5)
+    assert [t.state for t in study.trials[12:]] == [TrialState.PRUNED]
+
+
+def test_ask_says_when_nothing_is_left() -> None:
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    study = _study(sampler)
+    while sampler.remaining(study):
+        study.tell(study.ask(sampler.distributions), (1.0, 2.0))
+    with pytest.raises(CandidatesExhausted):
+        study.ask()
+    assert [t.state for t in study.trials[12:]] == [TrialState.FAIL]
+
+
+def test_running_pruned_and_failed_trials_hold_their_candidates() -> None:
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    study = _study(sampler)
+    asked = [study.ask(sampler.distributions) for _ in range(9)]
+    for trial, state in zip(asked, [TrialState.PRUNED, TrialState.FAIL] * 3, strict=False):
+        study.tell(trial, state=state)
+    asked += [study.ask(sampler.distributions) for _ in range(3)]
+    assert len({tuple(t.params.values()) for t in asked}) == 12
+    assert sampler.remaining(study) == 0
+
+
+def test_a_trial_that_suggested_nothing_yet_holds_its_candidate() -> None:
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    study = _study(sampler)
+    asked = [study.ask() for _ in range(12)]
+    assert len({_suggest(trial) for trial in asked}) == 12
+
+
+def test_first_is_the_candidate_with_the_most_hypervolume_by_prior() -> None:
+    table = [
+        Candidate({"x": "slow, worst"}, 50.0, {"latency": 100.0}),
+        Candidate({"x": "best"}, 80.0, {"latency": 10.0}),
+        Candidate({"x": "fast"}, 55.0, {"latency": 5.0}),
+    ]
+    study = optuna.create_study(directions=DIRECTIONS, sampler=AdvisorSampler(table, OBJECTIVES))
+    first = study.ask()
+    assert first.suggest_categorical("x", ["best", "fast", "slow, worst"]) == "best"
+
+
+def test_resuming_with_another_sampler_repeats_nothing(tmp_path: Path) -> None:
+    for _ in range(3):
+        storage = JournalStorage(JournalFileBackend(str(tmp_path / "journal")))
+        study = _study(AdvisorSampler(_table(), OBJECTIVES), storage)
+        study.optimize(_objective, n_trials=4)
+    assert len(set(_params(study))) == 12
+
+
+def test_the_same_seed_and_results_give_the_same_order_whether_resumed_or_not(tmp_path: Path) -> None:
+    straight = _study(AdvisorSampler(_table(), OBJECTIVES, seed=3))
+    straight.optimize(_objective)
+    for _ in range(4):
+        storage = JournalStorage(JournalFileBackend(str(tmp_path / "journal")))
+        resumed = _study(AdvisorSampler(_table(), OBJECTIVES, seed=3), storage)
+        resumed.optimize(_objective, n_trials=3)
+    assert _params(straight) == _params(resumed)
+
+
+def _race(path: str) -> list[tuple[str, int]]:
+    """Ask for four candidates through a storage of one's own, as another process would."""
+    storage = JournalStorage(JournalFileBackend(path))
+    study = _study(AdvisorSampler(_table(40), OBJECTIVES), storage)
+    asked = [study.ask() for _ in range(10)]
+    choices = [f"m{i}" for i in range(20)]
+    return [(t.suggest_categorical("model", choices), t.suggest_categorical("threads", [1, 2])) for t in asked]
+
+
+def test_workers_that_ask_at_the_same_moment_get_different_candidates(tmp_path: Path) -> None:
+    path = str(tmp_path / "journal")
+    _study(AdvisorSampler(_table(40), OBJECTIVES), JournalStorage(JournalFileBackend(path)))
+    with ThreadPoolExecutor(4) as pool:
+        asked = [params for part in pool.map(_race, [path] * 4) for params in part]
+    assert len(asked) == 40
+    assert len(set(asked)) == 40
+
+
+def test_threads_of_one_study_get_different_candidates() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES))
+    study.optimize(_objective, n_trials=12, n_jobs=4)
+    assert len(set(_params(study))) == 12
+
+
+def test_an_enqueued_trial_comes_first_and_is_not_repeated() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES))
+    study.enqueue_trial({"model": "m5", "threads": 2})
+    study.optimize(_objective)
+    assert _params(study)[0] == ("m5", 2)
+    assert len(set(_params(study))) == len(study.trials) == 12
+
+
+def test_an_enqueued_trial_is_reserved_while_it_waits() -> None:
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    study = _study(sampler)
+    study.ask(sampler.distributions)
+    study.enqueue_trial({"model": "m5", "threads": 2})
+    assert sampler.remaining(study) == 11
+
+
+def test_the_rest_of_a_partly_enqueued_trial_is_chosen() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES))
+    for _ in range(2):
+        study.enqueue_trial({"model": "m4"})
+    study.optimize(_objective)
+    assert sorted(_params(study)[:2]) == [("m4", 1), ("m4", 2)]
+    assert len(set(_params(study))) == len(study.trials) == 12
+
+
+def test_a_partly_enqueued_trial_that_fits_nothing_left_fails_and_the_study_goes_on() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES))
+    for _ in range(3):
+        study.enqueue_trial({"model": "m4"})
+    study.optimize(_objective, catch=(ValueError,))
+    assert study.trials[2].state == TrialState.FAIL
+    assert sum(t.state == TrialState.COMPLETE for t in study.trials) == 12
+
+
+def test_parameters_outside_the_table_come_from_the_other_sampler() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES, seed=1))
+
+    def objective(trial: Trial) -> tuple[float, float]:
+        rate = trial.suggest_float("rate", 0.0, 1.0)
+        return _objective(trial)[0], rate
+
+    study.optimize(objective)
+    assert len({t.params["rate"] for t in study.trials}) == 12
+    assert len(set(_params(study))) == 12
+
+
+def test_a_measured_latency_changes_the_order() -> None:
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    study = _study(sampler)
+    first = dict(study.ask(sampler.distributions).params)
+    renewed = AdvisorSampler(_table(), OBJECTIVES)
+    renewed.update_known(first, {"latency": 1e4})
+    assert _study(renewed).ask(renewed.distributions).params != first
+
+
+def test_a_sampler_survives_pickling() -> None:
+    sampler = pickle.loads(pickle.dumps(AdvisorSampler(_table(), OBJECTIVES)))
+    study = _study(sampler)
+    study.optimize(_objective)
+    assert len(set(_params(study))) == 12
+
+
+@pytest.mark.parametrize(
+    ("table", "objectives", "message"),
+    [
+        ([], OBJECTIVES, "empty"),
+        (_table(), OBJECTIVES[:1], "two or three"),
+        (_table(), (Objective("a"), Objective("b")), "all but one"),
+        (_table() + _table()[:1], OBJECTIVES, "same parameters"),
+        ([*_table(), Candidate({"other": 1}, 1.0, {"latency": 1.0})], OBJECTIVES, "names of their parameters"),
+        ([Candidate({"x": 1}, 1.0, {"latency": 0.0})], OBJECTIVES, "positive"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(
+    table: list[Candidate], objectives: Sequence[Objective], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        AdvisorSampler(table, objectives)
+
+
+def test_a_study_with_other_directions_is_refused() -> None:
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=AdvisorSampler(_table(), OBJECTIVES))
+    with pytest.raises(ValueError, match="directions"):
+        study.ask()
+
+
+def test_measuring_what_is_not_in_the_table_is_refused() -> None:
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    with pytest.raises(ValueError, match="no candidate"):
+        sampler.update_known({"model": "m99", "threads": 1}, {"latency": 1.0})
+    with pytest.raises(ValueError, match="accuracy"):
+        sampler.update_known({"model": "m1", "threads": 1}, {"accuracy": 1.0})
