@@ -1,0 +1,59 @@
+"""A float model as the catalogue's cards give it, converted once and shared by the processes of a test run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from filelock import FileLock
+
+Array = npt.NDArray[Any]
+Run = Callable[[bytes, Mapping[str, Array]], dict[str, Array]]
+
+
+@pytest.fixture(scope="session")
+def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with ``float32.tflite`` and ``float16.tflite`` of one network."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = shared / "tflite-master"
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "float32.tflite").exists():
+            folder.mkdir(exist_ok=True)
+            script = Path(__file__).with_name("convert_master.py")
+            environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+            subprocess.run([sys.executable, str(script), str(folder)], check=True, capture_output=True, env=environment)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def master(converted: Path) -> bytes:
+    """The float32 file: input ``image`` (1, 96, 96, 3), outputs ``features`` (1, 1280) and ``probabilities`` (1, 100)."""
+    return (converted / "float32.tflite").read_bytes()
+
+
+@pytest.fixture(scope="session")
+def images() -> list[Array]:
+    """Eight normalised inputs of the master."""
+    random = np.random.default_rng(3)
+    return [random.uniform(-1, 1, (1, 96, 96, 3)).astype(np.float32) for _ in range(8)]
+
+
+@pytest.fixture(scope="session")
+def run() -> Run:
+    """Run a model's signature in LiteRT with its default delegate (XNNPACK)."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    def invoke(data: bytes, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        interpreter = Interpreter(model_content=data, num_threads=1)
+        outputs: dict[str, Array] = interpreter.get_signature_runner()(**inputs)
+        return outputs
+
+    return invoke

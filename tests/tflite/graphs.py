@@ -1,0 +1,75 @@
+"""Small graphs written table by table, for what the converter cannot be made to write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from ai_edge_litert import schema_py_generated as schema
+
+from advisor.tflite.rewrite import add_tensor, operator_code, pack
+
+FLOAT32 = schema.TensorType.FLOAT32
+INT32 = schema.TensorType.INT32
+
+
+class Graph:
+    """A model under construction: one subgraph, one signature."""
+
+    def __init__(self) -> None:
+        self.model = schema.ModelT(version=3, operatorCodes=[], buffers=[schema.BufferT()], metadata=[])
+        self.graph = schema.SubGraphT(tensors=[], inputs=[], outputs=[], operators=[], name=b"main")
+        self.model.subgraphs = [self.graph]
+
+    def tensor(
+        self, name: str, shape: Sequence[int], content: npt.NDArray[Any] | None = None, dtype: int = FLOAT32
+    ) -> int:
+        return add_tensor(self.model, self.graph, name, shape, dtype, None if content is None else content.tobytes())
+
+    def operator(self, builtin: int, inputs: Sequence[int], outputs: Sequence[int], options: Any = None) -> None:
+        operator = schema.OperatorT(inputs=list(inputs), outputs=list(outputs))
+        operator.opcodeIndex = operator_code(self.model, builtin, 1)
+        if options is not None:
+            operator.builtinOptions = options
+            operator.builtinOptionsType = getattr(schema.BuiltinOptions, type(options).__name__.removesuffix("T"))
+        self.graph.operators.append(operator)
+
+    def signature(self, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> None:
+        definition = schema.SignatureDefT(signatureKey=b"serving_default", subgraphIndex=0)
+        definition.inputs = [schema.TensorMapT(name=name.encode(), tensorIndex=i) for name, i in inputs.items()]
+        definition.outputs = [schema.TensorMapT(name=name.encode(), tensorIndex=i) for name, i in outputs.items()]
+        self.model.signatureDefs = [*(self.model.signatureDefs or []), definition]
+
+    def finish(self, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> bytes:
+        self.graph.inputs = list(inputs.values())
+        self.graph.outputs = list(outputs.values())
+        self.signature(inputs, outputs)
+        return pack(self.model)
+
+
+def features_graph(width: int = 4) -> Graph:
+    """A graph whose tensor 1 is relu(tensor 0), both (1, width)."""
+    graph = Graph()
+    image = graph.tensor("image", (1, width))
+    features = graph.tensor("features", (1, width))
+    graph.operator(schema.BuiltinOperator.RELU, [image], [features])
+    return graph
+
+
+def tiny_features(width: int = 4) -> bytes:
+    """A model: features = relu(image), both (1, width)."""
+    return features_graph(width).finish({"image": 0}, {"features": 1})
+
+
+def tiny_classifier(width: int = 4, classes: int = 3) -> bytes:
+    """A model with the outputs ``features`` and ``scores``, the latter behind a dense layer."""
+    graph = features_graph(width)
+    scores = graph.tensor("scores", (1, classes))
+    kernel = np.linspace(-1, 1, width * classes, dtype=np.float32).reshape(classes, width)
+    weights = graph.tensor("kernel", (classes, width), kernel)
+    bias = graph.tensor("bias", (classes,), np.arange(classes, dtype=np.float32))
+    options = schema.FullyConnectedOptionsT()
+    graph.operator(schema.BuiltinOperator.FULLY_CONNECTED, [1, weights, bias], [scores], options)
+    return graph.finish({"image": 0}, {"features": 1, "scores": scores})

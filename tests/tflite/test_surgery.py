@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+
+from advisor.core.errors import StageError, UsageError
+from advisor.tflite.model import read
+from advisor.tflite.surgery import attach_head, select_output
+
+from .conftest import Array, Run
+from .graphs import FLOAT32, features_graph, tiny_classifier, tiny_features
+
+
+@pytest.fixture(scope="module")
+def trunk(master: bytes) -> bytes:
+    return select_output(master, "features")
+
+
+@pytest.fixture(scope="module")
+def head() -> tuple[Array, Array]:
+    random = np.random.default_rng(5)
+    return random.normal(0, 0.2, (1280, 5)).astype(np.float32), random.normal(size=5).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def classifier(trunk: bytes, head: tuple[Array, Array]) -> bytes:
+    return attach_head(trunk, *head)
+
+
+def softmax(logits: Array) -> Array:
+    powers = np.exp(logits - logits.max())
+    return np.asarray(powers / powers.sum())
+
+
+@pytest.mark.parametrize("name", ["features", "probabilities"])
+def test_the_kept_output_is_bit_identical(master: bytes, images: list[Array], run: Run, name: str) -> None:
+    outputs = run(select_output(master, name), {"image": images[0]})
+    assert list(outputs) == [name]
+    np.testing.assert_array_equal(outputs[name], run(master, {"image": images[0]})[name])
+
+
+def test_dropping_the_head_drops_its_operators_tensors_and_bytes(master: bytes, trunk: bytes) -> None:
+    whole, part = read(master), read(trunk)
+    assert [operator.name for operator in part.operators] == [o.name for o in whole.operators[:-2]]
+    assert len(part.tensors) == len(whole.tensors) - 3
+    assert whole.size_bytes - part.size_bytes > 1280 * 100 * 4
+    assert [name for name, _ in part.signatures[0].outputs] == ["features"]
+
+
+def test_operator_codes_without_an_operator_are_dropped() -> None:
+    part = schema.ModelT.InitFromPackedBuf(select_output(tiny_classifier(), "features"))
+    assert [code.builtinCode for code in part.operatorCodes] == [schema.BuiltinOperator.RELU]
+
+
+def test_selecting_the_only_output_keeps_everything(trunk: bytes) -> None:
+    assert read(select_output(trunk, "features")).subgraphs == read(trunk).subgraphs
+
+
+def test_an_unused_input_stays(run: Run) -> None:
+    graph = features_graph()
+    other = graph.tensor("other", (1, 4))
+    total = graph.tensor("total", (1, 4))
+    graph.operator(schema.BuiltinOperator.ADD, [1, other], [total], schema.AddOptionsT())
+    data = graph.finish({"image": 0, "other": other}, {"features": 1, "total": total})
+    values = np.array([[-1, 0, 1, 2]], np.float32)
+    outputs = run(select_output(data, "features"), {"image": values, "other": values})
+    np.testing.assert_array_equal(outputs["features"], [[0, 0, 1, 2]])
+
+
+def test_an_unknown_output_names_the_nearest() -> None:
+    with pytest.raises(StageError, match="did you mean 'features'") as error:
+        select_output(tiny_classifier(), "feature")
+    assert "features, scores" in error.value.hint
+
+
+def test_two_signatures_are_refused() -> None:
+    graph = features_graph()
+    graph.signature({"image": 0}, {"again": 1})
+    with pytest.raises(StageError, match="2 signatures"):
+        select_output(graph.finish({"image": 0}, {"features": 1}), "features")
+
+
+def test_two_subgraphs_are_refused() -> None:
+    graph = features_graph()
+    graph.model.subgraphs.append(graph.graph)
+    with pytest.raises(StageError, match="2 subgraphs"):
+        select_output(graph.finish({"image": 0}, {"features": 1}), "features")
+
+
+def test_a_damaged_file_is_a_usage_error(master: bytes) -> None:
+    with pytest.raises(UsageError, match="not a usable"):
+        select_output(master[:5000], "features")
+
+
+def test_the_head_is_the_softmax_of_a_linear_map(
+    master: bytes, classifier: bytes, head: tuple[Array, Array], images: list[Array], run: Run
+) -> None:
+    weights, bias = head
+    for image in images[:3]:
+        expected = softmax(run(master, {"image": image})["features"] @ weights + bias)
+        outputs = run(classifier, {"image": image})
+        assert list(outputs) == ["probabilities"]
+        np.testing.assert_allclose(outputs["probabilities"], expected, atol=1e-6)
+
+
+def test_the_head_runs_inside_the_delegate(classifier: bytes) -> None:
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_content=classifier)
+    interpreter.allocate_tensors()
+    names = [operator["op_name"] for operator in interpreter._get_ops_details()]
+    assert names.count("DELEGATE") == 1
+    assert read(classifier).operators[-1].name == "SOFTMAX"
+
+
+def test_the_operator_codes_are_those_of_the_converter(master: bytes, classifier: bytes) -> None:
+    def codes(data: bytes) -> set[tuple[int, int, int]]:
+        model = schema.ModelT.InitFromPackedBuf(data)
+        return {(code.builtinCode, code.deprecatedBuiltinCode, code.version) for code in model.operatorCodes}
+
+    assert codes(classifier) == codes(master)
+
+
+def test_weights_are_aligned_for_reading_in_place(classifier: bytes) -> None:
+    for tensor in read(classifier).tensors:
+        if len(tensor.buffer) > 64:
+            assert classifier.index(tensor.buffer) % 16 == 0
+
+
+@pytest.mark.parametrize(
+    ("weights", "bias"),
+    [((5, 3), (3,)), ((4, 3), (4,)), ((4,), (4,)), ((4, 0), (0,)), ((4, 3), (3, 1))],
+)
+def test_a_head_of_the_wrong_shape_is_refused(weights: tuple[int, ...], bias: tuple[int, ...]) -> None:
+    with pytest.raises(StageError, match="does not fit 4 features"):
+        attach_head(tiny_features(), np.zeros(weights, np.float32), np.zeros(bias, np.float32))
+
+
+def test_a_head_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(StageError, match="finite"):
+        attach_head(tiny_features(), np.full((4, 2), np.nan), np.zeros(2))
+
+
+def test_a_head_needs_features_alone() -> None:
+    with pytest.raises(StageError, match="only output is 'features'"):
+        attach_head(tiny_classifier(), np.zeros((4, 2)), np.zeros(2))
+
+
+def test_a_head_needs_pooled_features() -> None:
+    graph = features_graph()
+    data = graph.finish({"image": 0}, {"features": graph.tensor("map", (1, 2, 2), dtype=FLOAT32)})
+    with pytest.raises(StageError, match=r"\(1, 2, 2\)"):
+        attach_head(data, np.zeros((4, 2)), np.zeros(2))
+
+
+def quantize(data: bytes, name: str, images: list[Array]) -> bytes:
+    from ai_edge_quantizer import quantizer, recipe
+
+    job = quantizer.Quantizer(bytearray(data))
+    job.load_quantization_recipe(getattr(recipe, name)())
+    calibration: Mapping[str, Any] = {"serving_default": [{"image": image} for image in images]}
+    statistics = job.calibrate(calibration) if job.need_calibration else None
+    return bytes(job.quantize(statistics).quantized_model)
+
+
+@pytest.mark.parametrize("name", ["static_wi8_ai8", "dynamic_wi8_afp32", "weight_only_wi8_afp32"])
+def test_the_quantizer_takes_the_classifier(classifier: bytes, images: list[Array], name: str) -> None:
+    model = read(quantize(classifier, name, images))
+    kernel = next(tensor for tensor in model.tensors if tensor.name == "head/weights")
+    assert (kernel.dtype, kernel.shape) == ("int8", (5, 1280))
+    assert model.size_bytes < 0.45 * len(classifier)
+
+
+def test_a_fully_quantized_classifier_takes_and_gives_int8_and_agrees(
+    classifier: bytes, images: list[Array], run: Run
+) -> None:
+    data = quantize(classifier, "static_wi8_ai8", images)
+    model = read(data)
+    entry, output = model.inputs[0], model.outputs[0]
+    assert (entry.dtype, output.dtype) == ("int8", "int8")
+    assert entry.quantization is not None
+    assert output.quantization is not None
+    stored = np.round(images[0] / entry.quantization.scales[0]) + entry.quantization.zero_points[0]
+    raw = run(data, {"image": np.clip(stored, -128, 127).astype(np.int8)})["probabilities"]
+    probabilities = (raw.astype(np.float32) - output.quantization.zero_points[0]) * output.quantization.scales[0]
+    np.testing.assert_allclose(probabilities, run(classifier, {"image": images[0]})["probabilities"], atol=0.1)
