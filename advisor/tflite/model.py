@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from advisor.core.errors import UsageError
 from advisor.tflite.verify import MAX_FILE_BYTES, Damage, verify
 
-HEADER_OPERATOR = "CUSTOM"
+_MAX_RANK = 32
+"""Dimensions of a tensor at most; runtimes take 8."""
 
 _BITS = MappingProxyType(
     {
@@ -195,13 +196,13 @@ _T = TypeVar("_T")
 
 
 def guarded(data: bytes, name: str, build: Callable[[], _T]) -> _T:
-    """Verify ``data``, then return ``build()``; whatever a reader trips over becomes a UsageError that names the file."""
+    """Verify ``data``, then return ``build()``; what a reader trips over becomes a UsageError that names the file."""
     try:
         verify(data)
         return build()
     except Damage as damage:
         raise _refusal(name, str(damage)) from None
-    except (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError) as error:
+    except (struct.error, LookupError, ValueError, TypeError, OverflowError, AttributeError) as error:
         raise _refusal(name, f"a part of it cannot be read ({error})") from error
 
 
@@ -270,7 +271,7 @@ class _Reader:
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         name = self._names.get(number, f"BUILTIN_{number}")
         custom = _text(code.CustomCode())
-        return (f"CUSTOM:{custom}" if name == HEADER_OPERATOR and custom else name), code.Version()
+        return (f"CUSTOM:{custom}" if name == "CUSTOM" and custom else name), code.Version()
 
     def _subgraph(self, graph: Any) -> Subgraph:
         return Subgraph(
@@ -284,6 +285,8 @@ class _Reader:
     def _tensor(self, tensor: Any) -> Tensor:
         if tensor.Buffer() >= len(self._buffers):
             raise Damage(f"tensor {_text(tensor.Name())!r} names buffer {tensor.Buffer()} of {len(self._buffers)}")
+        if tensor.ShapeLength() > _MAX_RANK:
+            raise Damage(f"tensor {_text(tensor.Name())!r} has {tensor.ShapeLength()} dimensions")
         return Tensor(
             name=_text(tensor.Name()),
             shape=_indices(tensor.ShapeAsNumpy()),

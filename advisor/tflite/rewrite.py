@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import flatbuffers
@@ -147,3 +148,17 @@ def add_tensor(model: Any, graph: Any, name: str | bytes, shape: Any, dtype: int
     tensor.hasRank = True
     graph.tensors.append(tensor)
     return len(graph.tensors) - 1
+
+
+def drop_unused_buffers(model: Any) -> None:
+    """Keep the buffers in use, and buffer 0, which the format reserves as the empty one."""
+    owners = [*(tensor for graph in model.subgraphs for tensor in graph.tensors), *model.metadata]
+    places = new_places({0, *(owner.buffer for owner in owners)}, len(model.buffers))
+    model.buffers = [buffer for index, buffer in enumerate(model.buffers) if index in places]
+    for owner in owners:
+        owner.buffer = places[owner.buffer]
+
+
+def new_places(used: Iterable[int], count: int) -> dict[int, int]:
+    """Return the new index of each old index below ``count`` that stays."""
+    return {old: new for new, old in enumerate(sorted(index for index in set(used) if 0 <= index < count))}

@@ -10,7 +10,15 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import StageError, nearest
-from advisor.tflite.rewrite import add_tensor, operator_code, pack, single_graph, unpack
+from advisor.tflite.rewrite import (
+    add_tensor,
+    drop_unused_buffers,
+    new_places,
+    operator_code,
+    pack,
+    single_graph,
+    unpack,
+)
 
 FEATURES = "features"
 PROBABILITIES = "probabilities"
@@ -40,7 +48,7 @@ def select_output(data: bytes, name: str) -> bytes:
 def _prune(model: Any, graph: Any, signature: Any) -> None:
     graph.operators = _live_operators(graph)
     _keep_tensors(graph, signature)
-    _keep_buffers(model, graph)
+    drop_unused_buffers(model)
     _keep_codes(model, graph)
 
 
@@ -59,7 +67,7 @@ def _keep_tensors(graph: Any, signature: Any) -> None:
     used: set[int] = {*graph.inputs, *graph.outputs}
     for operator in graph.operators:
         used.update(operator.inputs, operator.outputs, _intermediates(operator))
-    places = _places(used, len(graph.tensors))
+    places = new_places(used, len(graph.tensors))
     graph.tensors = [tensor for index, tensor in enumerate(graph.tensors) if index in places]
     graph.inputs = _moved(graph.inputs, places)
     graph.outputs = _moved(graph.outputs, places)
@@ -76,25 +84,11 @@ def _intermediates(operator: Any) -> list[int]:
     return [] if operator.intermediates is None else [int(index) for index in operator.intermediates]
 
 
-def _keep_buffers(model: Any, graph: Any) -> None:
-    """Keep buffer 0, which the format reserves as the empty one, and those in use."""
-    owners = [*graph.tensors, *model.metadata]
-    places = _places({0, *(owner.buffer for owner in owners)}, len(model.buffers))
-    model.buffers = [buffer for index, buffer in enumerate(model.buffers) if index in places]
-    for owner in owners:
-        owner.buffer = places[owner.buffer]
-
-
 def _keep_codes(model: Any, graph: Any) -> None:
-    places = _places({operator.opcodeIndex for operator in graph.operators}, len(model.operatorCodes))
+    places = new_places({operator.opcodeIndex for operator in graph.operators}, len(model.operatorCodes))
     model.operatorCodes = [code for index, code in enumerate(model.operatorCodes) if index in places]
     for operator in graph.operators:
         operator.opcodeIndex = places[operator.opcodeIndex]
-
-
-def _places(used: Iterable[int], count: int) -> dict[int, int]:
-    """Return the new index of each old index that stays."""
-    return {old: new for new, old in enumerate(sorted(index for index in used if 0 <= index < count))}
 
 
 def _moved(indices: Iterable[int], places: dict[int, int]) -> list[int]:

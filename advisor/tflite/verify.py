@@ -19,7 +19,10 @@ MAX_FILE_BYTES = 2**31 - 1
 MAX_TABLES = 200_000
 """Tables visited at most; the largest classifier of the catalogue has under 2,000."""
 
-_SHARING = 4
+_MAX_HEADER = 512
+"""Bytes of a table's header at most: 254 fields, where the schema's largest table has 14."""
+
+_SHARING = 2
 """How often the bytes of a file may be visited on average: writers may share strings and vectors, but rarely do."""
 
 
@@ -144,7 +147,7 @@ class _Walk:
         start = position - self._number("<i", position, 4)
         size = self._number("<H", start, 2)
         table_size = self._number("<H", start + 2, 2)
-        if size < 4 or size % 2 or start + size > len(self._data):
+        if size < 4 or size % 2 or size > _MAX_HEADER or start + size > len(self._data):
             raise Damage(f"the table at byte {position} has a broken header")
         if table_size < 4 or position + table_size > len(self._data):
             raise Damage(f"the table at byte {position} ends beyond the file")

@@ -1,0 +1,115 @@
+"""Constants stored as float16, the arithmetic left in float32: half the size of a float model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from advisor.core.errors import UnsupportedRecipe
+from advisor.tflite.rewrite import add_buffer, add_tensor, drop_unused_buffers, operator_code, pack, unpack
+
+MAX_FLOAT16 = 65504.0
+"""The largest finite float16; larger constants are clamped to it, as the converter does."""
+
+_DEQUANTIZE_VERSION = 3
+"""The first version of DEQUANTIZE that takes float16."""
+
+_MIN_RUNTIME = (b"min_runtime_version", (1, 15, 0))
+"""The first TensorFlow Lite with that version of DEQUANTIZE, as the converter notes it."""
+
+_REDUCED_PRECISION = (b"reduced_precision_support", b"fp16accfp32")
+"""The converter's note that a runtime may compute in float16 where it accumulates in float32."""
+
+
+def to_float16(data: bytes) -> bytes:
+    """Store every float32 constant that an operator reads as float16, behind one DEQUANTIZE operator each.
+
+    The rules are those of the TensorFlow Lite converter with ``supported_types = [tf.float16]``: constants of every
+    size and every operator, one DEQUANTIZE for a constant whatever the number of its readers, values beyond the range
+    of float16 clamped, a constant that is itself an output of the graph left alone. Runtimes expand the constants
+    once, when they load the file.
+
+    Raises:
+        UsageError: the file is damaged.
+        StageError: the model cannot be edited.
+        UnsupportedRecipe: no operator reads a float32 constant.
+    """
+    model = unpack(data)
+    if sum(_store_constants(model, graph) for graph in model.subgraphs) == 0:
+        raise UnsupportedRecipe("the model has no float32 constants to store as float16")
+    drop_unused_buffers(model)
+    _note(model, *_REDUCED_PRECISION)
+    _raise_min_runtime(model)
+    return pack(model)
+
+
+def _store_constants(model: Any, graph: Any) -> int:
+    """Rewire every reader of a float32 constant to its expanded float16 form; return how many constants there are."""
+    expanded: dict[int, int] = {}
+    dequantize: list[Any] = []
+    for operator in graph.operators:
+        for place, index in enumerate(operator.inputs):
+            if index not in expanded and _is_float_constant(model, graph, index):
+                dequantize.append(_dequantize(model, graph, index))
+                expanded[index] = dequantize[-1].outputs[0]
+            operator.inputs[place] = expanded.get(index, index)
+    graph.operators = dequantize + graph.operators
+    return len(expanded)
+
+
+def _is_float_constant(model: Any, graph: Any, index: int) -> bool:
+    if index < 0:
+        return False
+    tensor = graph.tensors[index]
+    content = model.buffers[tensor.buffer].data
+    plain = tensor.type == schema.TensorType.FLOAT32 and tensor.sparsity is None and not tensor.isVariable
+    return plain and content is not None and len(content) > 0
+
+
+def _dequantize(model: Any, graph: Any, index: int) -> Any:
+    """Turn constant ``index`` into float16 and return the operator that expands it into a new tensor."""
+    constant = graph.tensors[index]
+    half = _halved(model.buffers[constant.buffer].data)
+    if index in graph.outputs:
+        index = add_tensor(model, graph, constant.name, constant.shape, schema.TensorType.FLOAT16, half)
+    else:
+        constant.type = schema.TensorType.FLOAT16
+        constant.buffer = add_buffer(model, half)
+    name = (constant.name or b"constant") + b"_float32"
+    output = add_tensor(model, graph, name, constant.shape, schema.TensorType.FLOAT32)
+    operator = schema.OperatorT()
+    operator.opcodeIndex = operator_code(model, schema.BuiltinOperator.DEQUANTIZE, _DEQUANTIZE_VERSION)
+    operator.inputs = [index]
+    operator.outputs = [output]
+    return operator
+
+
+def _halved(content: Any) -> bytes:
+    values = np.frombuffer(content.tobytes(), dtype="<f4")
+    return np.clip(values, -MAX_FLOAT16, MAX_FLOAT16).astype("<f2").tobytes()
+
+
+def _note(model: Any, name: bytes, content: bytes) -> None:
+    """Set the metadata entry ``name`` to ``content``."""
+    model.metadata = [entry for entry in model.metadata if entry.name != name]
+    model.metadata.append(schema.MetadataT(name=name, buffer=add_buffer(model, content)))
+
+
+def _raise_min_runtime(model: Any) -> None:
+    name, needed = _MIN_RUNTIME
+    stated = next((entry for entry in model.metadata if entry.name == name), None)
+    content = None if stated is None else model.buffers[stated.buffer].data
+    if content is None:
+        return
+    current = _version(bytes(content))
+    if current is not None and current < needed:
+        text = ".".join(str(part) for part in needed).encode()
+        model.buffers[stated.buffer].data = np.frombuffer(text.ljust(len(content), b"\0"), dtype=np.uint8)
+
+
+def _version(content: bytes) -> tuple[int, ...] | None:
+    """Return the numbers of a zero-padded version, or None where it is not one."""
+    parts = content.rstrip(b"\0").split(b".")
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else None
