@@ -68,7 +68,7 @@ def _table(view: RunView, console: Console) -> Table:
     wide = console.width >= FULL_WIDTH
     notes = [text.provenance_note(row) for row in rows]
     per_row = wide and len(set(notes)) > 1
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold", show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if wide else 0), header_style="bold", show_edge=False)
     for header in ("", "model", "compression"):
         table.add_column(header, overflow="fold")
     for header in WIDE_HEADERS if wide else NARROW_HEADERS:

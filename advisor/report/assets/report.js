@@ -1,0 +1,434 @@
+"use strict";
+// Draws the plots and runs filters, sorting and comparison. Names come from users: text goes into the page through
+// textContent alone, and into plotly (which reads a little HTML) through escapeMarkup.
+(() => {
+  const data = JSON.parse(document.getElementById("run-data").textContent);
+  const $ = (selector, root = document) => root.querySelector(selector);
+  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+  const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "pentagon", "star-triangle-down", "hexagon"];
+  const GLYPHS = ["●", "■", "◆", "▲", "✚", "⬟", "▼", "⬢"];
+  const LIGHT = ["#0b6e99", "#d9540b", "#2e8b57", "#a13d97", "#b8860b", "#3f51b5", "#c2185b", "#546e7a"];
+  const DARK = ["#56b4e9", "#ff9d5c", "#63d297", "#e08fd6", "#f2cf5b", "#94a3ff", "#ff7fa5", "#a9bcc6"];
+  const LABELS = 12;
+  const [ACCURACY, LATENCY, P90, SIZE, MEMORY, DROP] = [0, 1, 2, 3, 4, 5];
+  const UNIT = {[ACCURACY]: "%", [LATENCY]: "ms", [P90]: "ms", [SIZE]: "MB", [MEMORY]: "MB", [DROP]: "points"};
+  const TITLE = {[ACCURACY]: "Top-1", [LATENCY]: "Median latency", [P90]: "p90 latency", [SIZE]: "File size",
+    [MEMORY]: "Peak memory", [DROP]: "Lost by compression"};
+
+  const rows = (data.rows || []).map((row, index) => ({index, ...row}));
+  let chosen = (data.compare || []).slice(0, 2);
+  let latencyShown = P90;
+  let printing = false;
+
+  const escapeMarkup = (text) => String(text).replace(/[&<>"'`]/g, (c) => `&#${c.charCodeAt(0)};`)
+    .replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+  const scale = (quantity) => (quantity === SIZE || quantity === MEMORY ? 1e6 : 1);
+  const at = (row, quantity) => (row.q[quantity] ? row.q[quantity][0] / scale(quantity) : null);
+  const end = (row, quantity, which) => (row.q[quantity] && row.q[quantity][which] !== null ?
+    row.q[quantity][which] / scale(quantity) : null);
+  const number = (value) => (value === null || value === undefined ? "–" :
+    Math.abs(value) >= 99.95 ? value.toFixed(0) : Math.abs(value) >= 9.995 ? value.toFixed(1) : value.toFixed(2));
+  const shownAs = (row, quantity) => {
+    const value = at(row, quantity);
+    return value === null ? "–" : quantity === ACCURACY || quantity === DROP ? value.toFixed(1) : number(value);
+  };
+  const latencyOf = (row) => (row.q[latencyShown] ? latencyShown : LATENCY);
+  const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+  const name = (row) => `${row.card} ${row.compression}, ${plural(row.threads, "thread")}`;
+
+  // Filters
+
+  const form = $("#filters");
+  const boxes = (field) => $$(`input[name="${field}"]`, form);
+  const fields = $$("fieldset[data-field]", form || document).map((group) => group.dataset.field);
+
+  function visible() {
+    const allowed = fields.map((field) => [field, new Set(boxes(field).filter((b) => b.checked).map((b) => b.value))]);
+    const only = boxes("only").filter((box) => box.checked).map((box) => box.value);
+    return rows.filter((row) => allowed.every(([field, values]) => values.has(String(row[field]))) &&
+      only.every((flag) => row[flag]));
+  }
+
+  function applyFilters() {
+    const shown = visible();
+    const indices = new Set(shown.map((row) => row.index));
+    for (const line of $$("#all tbody tr")) line.hidden = !indices.has(Number(line.dataset.i));
+    $("#shown").textContent = `${shown.length} of ${rows.length} shown`;
+    drawPlots(shown);
+  }
+
+  // Plots
+
+  function theme() {
+    const style = getComputedStyle(document.documentElement);
+    const value = (key) => style.getPropertyValue(key).trim();
+    const dark = !printing && matchMedia("(prefers-color-scheme: dark)").matches;
+    return printing ?
+      {ink: "#15202b", soft: "#5b6875", line: "#dfe4ea", over: "#d9540b22", warn: "#a34b06", card: "#fff", colors: LIGHT} :
+      {ink: value("--ink"), soft: value("--soft"), line: value("--line"), over: value("--over"), warn: value("--warn"),
+        card: value("--card"), colors: dark ? DARK : LIGHT};
+  }
+
+  const colorOf = (family, colors) => colors[Math.max(0, data.families.indexOf(family)) % colors.length];
+  const symbolOf = (row) => SYMBOLS[Math.max(0, data.compressions.indexOf(row.compression)) % SYMBOLS.length];
+
+  function hover(row) {
+    const line = (quantity) => {
+      const entry = row.q[quantity];
+      if (!entry) return "";
+      const ends = entry[1] !== null && entry[2] !== null ?
+        ` (${(entry[1] / scale(quantity)).toPrecision(3)} to ${(entry[2] / scale(quantity)).toPrecision(3)})` : "";
+      const origin = escapeMarkup(data.sources[entry[3]]).slice(0, 60);
+      return `${TITLE[quantity]}: <b>${shownAs(row, quantity)} ${UNIT[quantity]}</b>${ends} · ${origin}`;
+    };
+    const roles = [row.pick && "the pick", row.tie && "tied", row.front && "front",
+      !row.meets && "beyond the budget", row.contended && "machine was busy"].filter(Boolean);
+    return [`<b>${escapeMarkup(row.card)} ${escapeMarkup(row.compression)}</b>`,
+      `${escapeMarkup(row.family)} · ${plural(row.threads, "thread")} · ${escapeMarkup(row.device)} · ` +
+      escapeMarkup(row.training),
+      ...[ACCURACY, LATENCY, P90, SIZE, MEMORY, DROP].map(line).filter(Boolean), roles.join(", ")].join("<br>");
+  }
+
+  function errorBars(points, quantityOf, color) {
+    const bars = points.map((row) => {
+      const quantity = quantityOf(row);
+      const [low, high] = [end(row, quantity, 1), end(row, quantity, 2)];
+      return low === null || high === null ? [0, 0] : [high - at(row, quantity), at(row, quantity) - low];
+    });
+    return {type: "data", symmetric: false, array: bars.map((b) => b[0]), arrayminus: bars.map((b) => b[1]),
+      color, thickness: 1, width: 0, visible: bars.some((b) => b[0] || b[1])};
+  }
+
+  function familyTrace(family, points, xOf, solid, colors, legend) {
+    const color = colorOf(family, colors);
+    return {
+      type: "scatter", mode: "markers", name: escapeMarkup(family || "unnamed"), legendgroup: family, showlegend: legend,
+      x: points.map((row) => at(row, xOf(row))), y: points.map((row) => at(row, ACCURACY)),
+      customdata: points.map((row) => row.index), hoverinfo: "text", hovertext: points.map(hover),
+      opacity: solid ? 1 : 0.28,
+      marker: {color, size: solid ? 11 : 8, symbol: points.map(symbolOf),
+        line: {width: solid ? 1 : 0, color: "rgba(255,255,255,.7)"}},
+      error_x: errorBars(points, xOf, color), error_y: errorBars(points, () => ACCURACY, color),
+    };
+  }
+
+  function stairs(points, xOf, look) {
+    const sorted = [...points].sort((a, b) => at(a, xOf(a)) - at(b, xOf(b)) || at(b, ACCURACY) - at(a, ACCURACY));
+    let best = -Infinity;
+    const steps = sorted.filter((row) => at(row, ACCURACY) > best && ((best = at(row, ACCURACY)), true));
+    return {type: "scatter", mode: "lines", name: "front in this plot", hoverinfo: "skip", showlegend: false,
+      x: steps.map((row) => at(row, xOf(row))), y: steps.map((row) => at(row, ACCURACY)),
+      line: {shape: "hv", color: look.soft, width: 1.5, dash: "dot"}};
+  }
+
+  function ring(points, xOf, look) {
+    return {type: "scatter", mode: "markers", name: "the pick", hoverinfo: "skip", showlegend: points.length > 0,
+      x: points.map((row) => at(row, xOf(row))), y: points.map((row) => at(row, ACCURACY)),
+      marker: {symbol: "circle-open", size: 23, color: look.ink, line: {width: 2.5, color: look.ink}}};
+  }
+
+  function traces(points, xOf, look) {
+    const made = [stairs(points.filter((row) => row.front), xOf, look)];
+    for (const family of data.families) {
+      const own = points.filter((row) => row.family === family);
+      const [front, rest] = [own.filter((row) => row.front || row.pick), own.filter((row) => !row.front && !row.pick)];
+      if (rest.length) made.push(familyTrace(family, rest, xOf, false, look.colors, !front.length));
+      if (front.length) made.push(familyTrace(family, front, xOf, true, look.colors, true));
+    }
+    return [...made, ring(points.filter((row) => row.pick), xOf, look)];
+  }
+
+  function range(values, log, limit, margins) {
+    const all = limit === null ? values : [...values, limit];
+    const spans = all.filter((value) => value > 0 || !log).map((value) => (log ? Math.log10(value) : value));
+    if (!spans.length) return undefined;
+    const [low, high] = [Math.min(...spans), Math.max(...spans)];
+    const room = (high - low) || Math.abs(high) * 0.1 || 1;
+    return [low - margins[0] * room, high + margins[1] * room];
+  }
+
+  function limitShapes(axis, limit, log, ends, look) {
+    if (limit === null || !ends) return [];
+    const last = log ? 10 ** (ends[1] + 3) : ends[1] * 10;
+    const line = {type: "line", x0: limit, x1: limit, y0: 0, y1: 1, yref: "paper",
+      line: {color: look.warn, width: 2, dash: "dash"}, name: `${axis} budget`};
+    return [line, {type: "rect", x0: limit, x1: last, y0: 0, y1: 1, yref: "paper", line: {width: 0},
+      fillcolor: look.over, layer: "below", name: "beyond the budget"}];
+  }
+
+  function floorShapes(look) {
+    const floor = data.budget.accuracy;
+    return floor === null ? [] : [{type: "line", x0: 0, x1: 1, xref: "paper", y0: floor, y1: floor,
+      line: {color: look.warn, width: 2, dash: "dash"}, name: "accuracy floor"}];
+  }
+
+  function layout(axis, points, xOf, limit, log, unit, title, look) {
+    const ends = range(points.map((row) => at(row, xOf(row))), log, limit, [0.06, 0.12]);
+    const heights = points.flatMap((row) => [end(row, ACCURACY, 1), at(row, ACCURACY), end(row, ACCURACY, 2)])
+      .filter((value) => value !== null);
+    const grid = {gridcolor: look.line, zeroline: false, linecolor: look.line, ticks: "outside", tickcolor: look.line};
+    const note = limit === null ? [] : [{x: log ? Math.log10(limit) : limit, y: 1, yref: "paper", xanchor: "left",
+      yanchor: "bottom", text: `budget ${number(limit)} ${unit}`, showarrow: false, font: {color: look.warn, size: 12}}];
+    return {
+      autosize: true, margin: {l: 54, r: 16, t: 26, b: 48}, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: {family: "system-ui, sans-serif", size: 12, color: look.soft}, hovermode: "closest",
+      hoverlabel: {align: "left", bgcolor: look.card, bordercolor: look.soft, font: {color: look.ink, size: 12}},
+      xaxis: {...grid, title: {text: title}, type: log ? "log" : "linear", range: ends, ...(log ? logTicks(ends) : {})},
+      yaxis: {...grid, title: {text: "Top-1 accuracy (%)"},
+        range: range(heights, false, data.budget.accuracy, [0.05, 0.1])},
+      shapes: [...limitShapes(axis, limit, log, ends, look), ...floorShapes(look)], annotations: note,
+      legend: {orientation: "h", y: -0.2, x: 0, itemclick: false, itemdoubleclick: false, font: {size: 11}},
+    };
+  }
+
+  // Plain numbers at 1, 2 and 5 read better than powers of ten.
+  function logTicks(ends) {
+    if (!ends) return {};
+    const values = [];
+    for (let power = Math.floor(ends[0]); power <= ends[1]; power += 1) {
+      for (const digit of ends[1] - ends[0] > 3 ? [1] : [1, 2, 5]) values.push(digit * 10 ** power);
+    }
+    return {tickvals: values, ticktext: values.map((value) => String(Number(value.toPrecision(3))))};
+  }
+
+  // Labels for the pick and the front, each where it covers nothing yet; those without room are left to the hover.
+  function labels(plot, points, xOf, look) {
+    const {xaxis, yaxis} = plot._fullLayout;
+    const taken = [];
+    const free = (box) => !taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]);
+    const spots = points.map((row) => [row, xaxis.d2p(at(row, xOf(row))), yaxis.d2p(at(row, ACCURACY))]);
+    for (const [, x, y] of spots) taken.push([x - 6, y - 6, x + 6, y + 6]);
+    const wanted = [...spots].sort((a, b) => (b[0].pick ? 1 : 0) - (a[0].pick ? 1 : 0) || b[0].q[ACCURACY][0] - a[0].q[ACCURACY][0]);
+    const made = [];
+    for (const [row, x, y] of wanted) {
+      if (made.length >= LABELS) break;
+      const label = `${row.card} ${row.compression}`.slice(0, 44);
+      const width = label.length * 5.9 + 6;
+      const near = row.pick ? 18 : 10;
+      const places = [[near, -8], [-near - width, -8], [-width / 2, -near - 16], [-width / 2, near], [near, -24], [near, 8],
+        [-near - width, -24], [-near - width, 8]];
+      for (const [dx, dy] of places) {
+        const box = [x + dx, y + dy, x + dx + width, y + dy + 16];
+        const inside = box[0] > 0 && box[2] < xaxis._length && box[1] > 0 && box[3] < yaxis._length;
+        if (!inside || !free(box)) continue;
+        taken.push(box);
+        made.push({xref: "x", yref: "y", x: xaxis.type === "log" ? Math.log10(at(row, xOf(row))) : at(row, xOf(row)),
+          y: at(row, ACCURACY), text: row.pick ? `<b>${escapeMarkup(label)}</b>` : escapeMarkup(label), showarrow: false,
+          xanchor: "left", yanchor: "top", xshift: dx, yshift: -dy, borderpad: 0, font: {size: 11, color: look.ink}});
+        break;
+      }
+    }
+    return made;
+  }
+
+  const CONFIG = {displaylogo: false, responsive: true, doubleClick: "reset", showSendToCloud: false, showEditInChartStudio: false,
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], toImageButtonOptions: {format: "svg"}};
+  const PLOTS = [
+    {id: "plot-latency", axis: "latency", unit: "ms", scale: 1, xOf: latencyOf,
+      title: () => (latencyShown === P90 ? "Latency, 90th percentile (ms)" : "Latency, median (ms)")},
+    {id: "plot-size", axis: "size", unit: "MB", scale: 1e6, xOf: () => SIZE, title: () => "File size (MB)"},
+  ];
+
+  async function drawPlots(shown) {
+    const look = theme();
+    for (const plot of PLOTS) {
+      const target = document.getElementById(plot.id);
+      if (!target) continue;
+      const points = shown.filter((row) => row.q[ACCURACY] && at(row, plot.xOf(row)) > 0);
+      const raw = data.budget[plot.axis];
+      const limit = raw === null ? null : raw / plot.scale;
+      const drawn = layout(plot.axis, points, plot.xOf, limit, data.log[plot.axis], plot.unit, plot.title(), look);
+      if (printing) Object.assign(drawn, {width: 660, height: 400, autosize: false});
+      await Plotly.react(target, traces(points, plot.xOf, look), drawn, CONFIG);
+      const named = labels(target, points.filter((row) => row.front || row.pick), plot.xOf, look);
+      await Plotly.relayout(target, {annotations: [...drawn.annotations, ...named]});
+      if (!target.dataset.wired) {
+        target.dataset.wired = "yes";
+        target.on("plotly_click", (event) => {
+          const index = event.points[0].customdata;
+          if (index !== undefined) choose(index);
+        });
+      }
+    }
+  }
+
+  // Comparison
+
+  function choose(index) {
+    chosen = chosen.includes(index) ? chosen.filter((other) => other !== index) : [...chosen, index].slice(-2);
+    showChosen();
+  }
+
+  function showChosen() {
+    for (const line of $$("#all tbody tr")) {
+      const box = $("input", line);
+      if (box) box.checked = chosen.includes(Number(line.dataset.i));
+    }
+    const table = $("#compare-table");
+    if (!table) return;
+    table.replaceChildren();
+    $("#compare .hint").hidden = chosen.length === 2;
+    if (chosen.length) fillComparison(table, chosen.map((index) => rows[index]));
+  }
+
+  function cell(line, tag, text, className) {
+    const made = document.createElement(tag);
+    made.textContent = text;
+    if (className) made.className = className;
+    if (tag === "th") made.scope = line.parentNode && line.parentNode.tagName === "THEAD" ? "col" : "row";
+    line.append(made);
+    return made;
+  }
+
+  function fillComparison(table, pair) {
+    const head = table.createTHead().insertRow();
+    cell(head, "th", "");
+    for (const row of pair) cell(head, "th", name(row), "n");
+    if (pair.length === 2) cell(head, "th", "Second against first", "n");
+    const body = table.createTBody();
+    for (const quantity of [ACCURACY, LATENCY, P90, SIZE, MEMORY, DROP]) compareLine(body, pair, quantity);
+    extraLine(body, pair, "Load (ms)", 0, 1);
+    extraLine(body, pair, "First inference (ms)", 1, 1);
+    extraLine(body, pair, "Activation arena (MB)", 2, 1e6);
+    extraLine(body, pair, "Millions of MACs", 3, 1e6);
+    extraLine(body, pair, "Download (MB)", 4, 1e6);
+  }
+
+  function compareLine(body, pair, quantity) {
+    const line = body.insertRow();
+    cell(line, "th", `${TITLE[quantity]} (${UNIT[quantity]})`);
+    for (const row of pair) {
+      const made = cell(line, "td", shownAs(row, quantity), "n");
+      const entry = row.q[quantity];
+      if (!entry) continue;
+      const note = document.createElement("small");
+      const ends = entry[1] === null || entry[2] === null ? "" :
+        `${number(entry[1] / scale(quantity))} to ${number(entry[2] / scale(quantity))}, `;
+      note.textContent = ` ${ends}${data.sources[entry[3]]}`;
+      made.append(note);
+    }
+    if (pair.length === 2) difference(line, pair, quantity);
+  }
+
+  function difference(line, [first, second], quantity) {
+    const [a, b] = [at(first, quantity), at(second, quantity)];
+    if (a === null || b === null) return cell(line, "td", "–", "n");
+    const inPoints = quantity === ACCURACY || quantity === DROP;
+    const low = (row) => end(row, quantity, 1) ?? at(row, quantity);
+    const high = (row) => end(row, quantity, 2) ?? at(row, quantity);
+    const apart = low(first) > high(second) || low(second) > high(first);
+    const text = inPoints ? `${b - a >= 0 ? "+" : "−"}${Math.abs(b - a).toFixed(1)} points` : ratio(a, b);
+    const better = quantity === ACCURACY ? b > a : b < a;
+    const verdict = a === b ? "" : apart ? (better ? "better" : "worse") : "";
+    const made = cell(line, "td", text, `n ${verdict}`);
+    if (a !== b && !apart) {
+      const note = document.createElement("small");
+      note.textContent = " intervals overlap";
+      made.append(note);
+    }
+    return made;
+  }
+
+  function ratio(a, b) {
+    if (a === b) return "equal";
+    if (!(a > 0) || !(b > 0)) return `${b > a ? "+" : "−"}${number(Math.abs(b - a))}`;
+    const percent = 100 * (b / a - 1);
+    return Math.abs(percent) < 100 ? `${percent > 0 ? "+" : "−"}${Math.abs(percent).toFixed(0)} %` : `${(b / a).toFixed(1)} ×`;
+  }
+
+  function extraLine(body, pair, title, position, unit) {
+    if (pair.every((row) => row.x[position] === null)) return;
+    const line = body.insertRow();
+    cell(line, "th", title);
+    const values = pair.map((row) => (typeof row.x[position] === "number" ? row.x[position] / unit : null));
+    for (const value of values) cell(line, "td", number(value), "n");
+    if (pair.length === 2) cell(line, "td", values.includes(null) ? "–" : ratio(values[0], values[1]), "n");
+  }
+
+  // Sorting
+
+  function sortValue(line, key) {
+    const row = rows[Number(line.dataset.i)];
+    if (/^\d$/.test(key)) return at(row, Number(key));
+    return key === "verdict" ? $(".tag", line).textContent : row[key];
+  }
+
+  function sortBy(heading) {
+    const body = $("#all tbody");
+    const falling = heading.getAttribute("aria-sort") === "ascending";
+    for (const other of $$("#all th[aria-sort]")) other.removeAttribute("aria-sort");
+    heading.setAttribute("aria-sort", falling ? "descending" : "ascending");
+    const key = heading.dataset.sort;
+    const keyed = [...body.rows].map((line) => [sortValue(line, key), line]);
+    keyed.sort(([a], [b]) => {
+      if (a === null || b === null) return (a === null) - (b === null);
+      const order = typeof a === "number" ? a - b : String(a).localeCompare(String(b), "en", {numeric: true});
+      return falling ? -order : order;
+    });
+    body.append(...keyed.map(([, line]) => line));
+  }
+
+  function wireTable() {
+    for (const heading of $$("#all th[data-sort]")) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = heading.textContent;
+      button.addEventListener("click", () => sortBy(heading));
+      heading.replaceChildren(button);
+    }
+    $("#all tbody").addEventListener("change", (event) => choose(Number(event.target.closest("tr").dataset.i)));
+  }
+
+  function wireFilters() {
+    for (const box of boxes("family")) {
+      const dot = document.createElement("i");
+      dot.className = "dot";
+      dot.dataset.family = box.value;
+      box.nextElementSibling.prepend(dot);
+    }
+    form.addEventListener("change", (event) => {
+      if (event.target.name === "latency") latencyShown = event.target.value === "latency" ? LATENCY : P90;
+      applyFilters();
+    });
+    form.addEventListener("reset", () => setTimeout(() => { latencyShown = P90; applyFilters(); }));
+    const key = $("#symbols");
+    data.compressions.forEach((recipe, index) => cell(key, "span", `${GLYPHS[index % GLYPHS.length]} ${recipe}`));
+    cell(key, "span", "◯ the pick");
+    cell(key, "span", "┄ front in the plot");
+  }
+
+  function paintDots() {
+    for (const dot of $$(".dot")) dot.style.background = colorOf(dot.dataset.family, theme().colors);
+  }
+
+  function redraw() {
+    if (!form) return;
+    paintDots();
+    drawPlots(visible());
+  }
+
+  // A part that fails says so in its place; the rest of the page goes on.
+  function attempt(part, place) {
+    try {
+      part();
+    } catch (error) {
+      const card = document.createElement("p");
+      card.className = "card error";
+      card.setAttribute("role", "alert");
+      card.textContent = `This part could not be shown: ${error.message}. Every figure stands in the tables.`;
+      (place || $("main")).prepend(card);
+    }
+  }
+
+  if (data.error) {
+    attempt(() => { throw new Error(data.error); }, $("#explore") || $("main"));
+    return;
+  }
+  if ($("#all")) attempt(wireTable, $("#evaluations"));
+  if ($("#compare")) attempt(showChosen, $("#compare"));
+  if (form) attempt(() => { wireFilters(); paintDots(); applyFilters(); }, $("#explore"));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  addEventListener("beforeprint", () => { printing = true; redraw(); });
+  addEventListener("afterprint", () => { printing = false; redraw(); });
+})();

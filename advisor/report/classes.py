@@ -1,0 +1,98 @@
+"""How well single classes are told apart, from a confusion matrix (rows: true class, columns: answer)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from advisor.core.statistics import wilson
+
+HEATMAP_CLASSES = 30
+"""Above this many classes a heat map has unreadable cells: the most confused pairs are listed alone."""
+
+PAIRS = 10
+
+
+@dataclass(frozen=True)
+class ClassRecall:
+    """Share of a class's hold-out pictures that were recognised, in %; interval and ``n`` where counts are known."""
+
+    label: str
+    recall: float
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+
+
+@dataclass(frozen=True)
+class Confused:
+    """``count`` pictures of class ``true`` were taken for ``answer``: ``share`` % of the class."""
+
+    true: str
+    answer: str
+    count: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """Counts by true class (rows) and answer (columns), and each as a share of its row in whole %."""
+
+    labels: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+    shares: tuple[tuple[int, ...], ...]
+
+
+def confusion_of(details: Mapping[str, Any], labels: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
+    """Return ``details["confusion"]`` as counts, or None where it is missing.
+
+    Raises:
+        ValueError: it is not a square table with a row for every label.
+    """
+    table = details.get("confusion")
+    if not table:
+        return None
+    size = len(labels)
+    if len(table) != size or any(len(row) != size for row in table):
+        raise ValueError(f"the confusion matrix is not {size} x {size}, one row for every class")
+    return tuple(tuple(int(count) for count in row) for row in table)
+
+
+def recalls(details: Mapping[str, Any], labels: Sequence[str]) -> tuple[ClassRecall, ...]:
+    """Return the recall of each class: with intervals from the confusion matrix, else ``per_class_recall`` in %."""
+    table = confusion_of(details, labels)
+    if table is None:
+        given = details.get("per_class_recall") or {}
+        return tuple(ClassRecall(str(label), float(value)) for label, value in given.items() if value is not None)
+    return tuple(
+        _recall(label, row[index], sum(row)) for index, (label, row) in enumerate(zip(labels, table, strict=True))
+    )
+
+
+def _recall(label: str, right: int, total: int) -> ClassRecall:
+    if total == 0:
+        return ClassRecall(label, 0.0, 0.0, 100.0, 0)
+    interval = wilson(right, total)
+    return ClassRecall(label, 100 * interval.value, 100 * interval.low, 100 * interval.high, total)
+
+
+def confused_pairs(details: Mapping[str, Any], labels: Sequence[str]) -> tuple[Confused, ...]:
+    """Return the most frequent wrong answers, at most :data:`PAIRS`."""
+    table = confusion_of(details, labels) or ()
+    pairs = [
+        Confused(labels[true], labels[answer], count, 100 * count / sum(row))
+        for true, row in enumerate(table)
+        for answer, count in enumerate(row)
+        if true != answer and count
+    ]
+    return tuple(sorted(pairs, key=lambda pair: (-pair.count, -pair.share))[:PAIRS])
+
+
+def heatmap(details: Mapping[str, Any], labels: Sequence[str]) -> Heatmap | None:
+    """Return the table to draw, or None where there is none or it has too many classes."""
+    table = confusion_of(details, labels)
+    if table is None or len(labels) > HEATMAP_CLASSES:
+        return None
+    shares = tuple(tuple(round(100 * count / max(sum(row), 1)) for count in row) for row in table)
+    return Heatmap(tuple(labels), table, shares)

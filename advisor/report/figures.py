@@ -1,0 +1,131 @@
+"""The key figures of the pick, each against its limit, and what the answer rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.quantity import Provenance, Quantity
+from advisor.core.units import show_bytes, show_ms
+from advisor.report import text
+from advisor.report.view import Figure, RunView
+
+
+def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
+    """Return accuracy, latency, size, memory and drop of ``evaluation``, as far as they are known."""
+    figures = (
+        _accuracy(view, evaluation),
+        _latency(view, evaluation),
+        _size(view, evaluation),
+        _memory(view, evaluation),
+        _drop(view, evaluation),
+    )
+    return tuple(figure for figure in figures if figure is not None)
+
+
+def _accuracy(view: RunView, evaluation: Evaluation) -> Figure | None:
+    quantity = evaluation.accuracy
+    if quantity is None:
+        return None
+    ends = text.interval(quantity)
+    sample = f" on {quantity.n} pictures" if quantity.n else ""
+    remarks = [f"95 %: {ends}" if ends else "", f"{quantity.provenance.value}{sample}"]
+    floor = view.budget.min_accuracy
+    if floor is not None:
+        remarks.append(f"at least {floor:g} % asked")
+    return Figure("Top-1 accuracy", f"{quantity.value:.1f} %", _join(remarks))
+
+
+def _latency(view: RunView, evaluation: Evaluation) -> Figure | None:
+    quantity = evaluation.latency_p90 or evaluation.latency
+    if quantity is None:
+        return None
+    target = evaluation.configuration.target
+    median = f"median {show_ms(evaluation.latency.value)}" if evaluation.latency and evaluation.latency_p90 else ""
+    remarks = [median, _limit(view.budget.latency_ms, show_ms), text.provenance(quantity, target.device)]
+    label = "Latency, 90th percentile" if evaluation.latency_p90 else "Latency, median"
+    return Figure(label, show_ms(quantity.value), _join(remarks), _share(quantity, view.budget.latency_ms))
+
+
+def _size(view: RunView, evaluation: Evaluation) -> Figure | None:
+    quantity = evaluation.size
+    if quantity is None:
+        return None
+    download = evaluation.details.get("download_bytes")
+    remarks = [_limit(view.budget.size_bytes, show_bytes), f"download {show_bytes(download)}" if download else ""]
+    share = _share(quantity, view.budget.size_bytes)
+    return Figure("File size", show_bytes(quantity.value), _join([*remarks, text.provenance(quantity)]), share)
+
+
+def _memory(view: RunView, evaluation: Evaluation) -> Figure | None:
+    quantity = evaluation.memory
+    if quantity is None:
+        return None
+    remarks = [_limit(view.budget.memory_bytes, show_bytes), text.provenance(quantity)]
+    share = _share(quantity, view.budget.memory_bytes)
+    return Figure("Peak memory", show_bytes(quantity.value), _join(remarks), share)
+
+
+def _drop(view: RunView, evaluation: Evaluation) -> Figure | None:
+    quantity = evaluation.drop
+    if quantity is None:
+        return None
+    ends = text.interval(quantity)
+    limit = view.budget.max_drop_points
+    asked = f"of {limit:g} allowed" if limit is not None else ""
+    remarks = [asked, f"95 %: {ends}" if ends else "", text.provenance(quantity)]
+    return Figure("Lost by compression", f"{text.points(quantity)} points", _join(remarks), _share(quantity, limit))
+
+
+def _limit(limit: float | None, show: Callable[[float], str]) -> str:
+    return f"of {show(limit)}" if limit is not None else ""
+
+
+def _share(quantity: Quantity, limit: float | None) -> float | None:
+    return max(0.0, quantity.value / limit) if limit else None
+
+
+def _join(remarks: list[str]) -> str:
+    return " · ".join(remark for remark in remarks if remark)
+
+
+def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
+    """Say in plain sentences how far the answer can be trusted."""
+    return tuple(
+        sentence
+        for sentence in (_accuracy_basis(evaluation), _latency_basis(view, evaluation), _tie_basis(view))
+        if sentence
+    )
+
+
+def _accuracy_basis(evaluation: Evaluation) -> str:
+    quantity = evaluation.accuracy
+    if quantity is None:
+        return "Its accuracy is not known."
+    if quantity.provenance is Provenance.MEASURED:
+        sample = f" on {quantity.n} pictures held out from training" if quantity.n else ""
+        return f"Accuracy was measured{sample}, on the very file that ships."
+    source = f" ({quantity.source})" if quantity.source else ""
+    return f"Accuracy is {quantity.provenance.value}{source}: it says nothing yet about your own pictures."
+
+
+def _latency_basis(view: RunView, evaluation: Evaluation) -> str:
+    quantity = evaluation.latency
+    target = evaluation.configuration.target
+    if quantity is None:
+        return "Its latency is not known."
+    place = f"{target.device} ({target.runtime}, {target.accelerator}, {text.threads(target.threads)})"
+    if quantity.provenance is Provenance.MEASURED:
+        busy = " The machine was busy meanwhile: measure again before relying on it." if evaluation.contended else ""
+        return f"Latency was measured on {place}.{busy}"
+    ends = text.interval(quantity)
+    margin = f", between {ends.replace(text.DASH, ' and ')} ms" if ends else ""
+    return f"Latency on {place} is {quantity.provenance.value}{margin}, not measured: try it there before you decide."
+
+
+def _tie_basis(view: RunView) -> str:
+    count = len({(e.configuration.card, e.configuration.compression) for e in view.decision.ties})
+    if not count:
+        return ""
+    others = text.plural(count, "other model file")
+    return f"The figures cannot tell the best accuracy from that of {others}; more pictures would narrow it."

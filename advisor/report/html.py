@@ -1,0 +1,121 @@
+"""The self-contained page: opens offline, asks nothing of any network, survives a broken section."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from advisor.report import text
+from advisor.report.escape import json_for_script
+from advisor.report.payload import payload
+from advisor.report.sections import SECTIONS, Section, limits
+from advisor.report.view import RunView
+
+_log = logging.getLogger(__name__)
+
+
+def render_html(view: RunView, sections: Sequence[Section] = SECTIONS) -> str:
+    """Return the whole page. A section that raises becomes a card that says so; the others are not touched."""
+    environment = _environment()
+    shown = [section for section in sections if _is_wanted(section, view)]
+    bodies = [(section, _section(environment, section, view)) for section in shown]
+    scripts = (_plotly(), _asset("report.js"))
+    return environment.get_template("page.html.j2").render(
+        view=view,
+        limits=limits(view),
+        sections=bodies,
+        data=Markup(_data(view)),  # noqa: S704 - made by json_for_script, which leaves no way out of the element
+        style=Markup(_asset("report.css")),  # noqa: S704 - our own file
+        scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own file and plotly's
+        policy=_policy(scripts),
+    )
+
+
+def _is_wanted(section: Section, view: RunView) -> bool:
+    """A section whose own question fails is wanted: its card then shows the error."""
+    try:
+        return section.wanted(view)
+    except Exception:
+        return True
+
+
+def _section(environment: Environment, section: Section, view: RunView) -> Markup:
+    try:
+        body = environment.get_template(f"{section.id}.html.j2").render(view=view, **section.context(view))
+    except Exception as error:
+        _log.exception("report: the section '%s' could not be made", section.id)
+        body = environment.get_template("error.html.j2").render(section=section, error=error, kind=type(error).__name__)
+    return Markup(body)  # noqa: S704 - rendered with autoescape
+
+
+def _data(view: RunView) -> str:
+    """The script's data; where it cannot be made the page still holds every table."""
+    try:
+        return json_for_script(payload(view))
+    except Exception as error:
+        _log.exception("report: the plots' data could not be made")
+        return json_for_script({"error": f"{type(error).__name__}: {error}"})
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("advisor.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["text"] = text
+    environment.filters["cell"] = cell
+    return environment
+
+
+def cell(quantity: Any, shown: str, ends: str = "") -> Markup:
+    """Return a figure with its interval and provenance under it: a function, as the table has thousands."""
+    if quantity is None:
+        return Markup('<td class="n none">') + shown
+    title = f"{quantity.source}{f', n = {quantity.n}' if quantity.n else ''}"
+    template = Markup('<td class="n" title="{}">{}<small>{} {}</small>')
+    return template.format(title, shown, ends, quantity.provenance.value)
+
+
+def _asset(name: str) -> str:
+    return (files("advisor.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _plotly() -> str:
+    """plotly.js as the plotly package carries it; read as a file, for importing plotly takes longer than the page."""
+    spec = find_spec("plotly")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("plotly is not installed: reinstall advisor with its dependencies")
+    return (Path(spec.origin).parent / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    """Return a content security policy: these very scripts run, no other; nothing is loaded from anywhere."""
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    rules: Mapping[str, str] = {
+        "default-src": "'none'",
+        "script-src": hashes,
+        "style-src": "'unsafe-inline'",
+        "img-src": "data: blob:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in rules.items())
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,0 +1,168 @@
+"""The sections of the page: what each needs from the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from advisor.core.decision import show_limit
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.units import show_seconds
+from advisor.report import text
+from advisor.report.classes import confused_pairs, heatmap, recalls
+from advisor.report.figures import foundations, key_figures
+from advisor.report.order import fastest_per_artefact, funnel, ranked
+from advisor.report.payload import facets
+from advisor.report.table import counts
+from advisor.report.view import RunView
+
+REJECTED_SHOWN = 100
+
+Context = Callable[[RunView], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the page.
+
+    Attributes:
+        id: anchor and name of the template.
+        title: what the navigation calls it.
+        context: the template's variables; an error in it costs this section alone.
+        wanted: whether the run has anything for it.
+    """
+
+    id: str
+    title: str
+    context: Context
+    wanted: Callable[[RunView], bool] = lambda view: True
+
+
+def limits(view: RunView) -> tuple[tuple[str, str], ...]:
+    """Return every limit set, by its name, as text."""
+    budget = view.budget
+    rows = (
+        ("latency", "p90 latency", budget.latency_ms),
+        ("size", "size", budget.size_bytes),
+        ("drop", "drop", budget.max_drop_points),
+        ("accuracy", "top-1", budget.min_accuracy),
+        ("memory", "memory", budget.memory_bytes),
+    )
+    sign = {"accuracy": "≥"}
+    return tuple(
+        (label, f"{sign.get(name, '≤')} {show_limit(name, value)}") for name, label, value in rows if value is not None
+    )
+
+
+def _answer(view: RunView) -> dict[str, Any]:
+    pick = view.decision.pick
+    return {
+        "pick": pick,
+        "figures": key_figures(view, pick) if pick else (),
+        "foundations": foundations(view, pick) if pick else (),
+        "ties": fastest_per_artefact(view.decision.ties),
+        "counts": counts(view),
+    }
+
+
+def _explore(view: RunView) -> dict[str, Any]:
+    return {"facets": facets(view), "front": _by_latency(view.decision.front)}
+
+
+def _by_latency(evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
+    return tuple(sorted(evaluations, key=lambda e: e.latency.value if e.latency else float("inf")))
+
+
+def _evaluations(view: RunView) -> dict[str, Any]:
+    return {"rows": tuple((row, verdict(view, row)) for row in ranked(view))}
+
+
+def verdict(view: RunView, evaluation: Evaluation) -> str:
+    """Say in one or two words what became of an evaluation."""
+    key = evaluation.configuration.key
+    if key == view.pick_key:
+        return "pick" if view.decision.feasible else "least bad"
+    if evaluation.status is not Status.OK:
+        return evaluation.status.value
+    if key in view.tie_keys:
+        return "tie"
+    if key in view.front_keys:
+        return "front"
+    return "dominated" if view.budget.met_by(evaluation) else "over " + ", ".join(view.budget.violations(evaluation))
+
+
+def _funnel(view: RunView) -> dict[str, Any]:
+    steps = funnel(view)
+    return {"steps": steps, "total": max(len(view.evaluations), 1)}
+
+
+def _failures(view: RunView) -> dict[str, Any]:
+    return {"rows": (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))}
+
+
+def _data(view: RunView) -> dict[str, Any]:
+    dataset = view.dataset
+    assert dataset is not None, "the section is wanted only with data"
+    largest = max(dataset.pictures_per_class.values(), default=1)
+    return {
+        "dataset": dataset,
+        "largest": max(largest, 1),
+        "rejected": dataset.rejected[:REJECTED_SHOWN],
+        "more_rejected": max(0, len(dataset.rejected) - REJECTED_SHOWN),
+    }
+
+
+def _classes(view: RunView) -> dict[str, Any]:
+    pick = view.decision.pick
+    assert pick is not None, "the section is wanted only with a pick"
+    labels = view.dataset.classes if view.dataset else ()
+    details = pick.details
+    found = recalls(details, labels)
+    return {
+        "pick": pick,
+        "recalls": found,
+        "weakest": min(found, key=lambda recall: recall.recall, default=None),
+        "pairs": confused_pairs(details, labels),
+        "heatmap": heatmap(details, labels),
+    }
+
+
+def _has_classes(view: RunView) -> bool:
+    pick = view.decision.pick
+    return pick is not None and bool(pick.details.get("confusion") or pick.details.get("per_class_recall"))
+
+
+def _method(view: RunView) -> dict[str, Any]:
+    manifest = view.manifest
+    known = ("command_line", "versions", "durations")
+    durations = {str(stage): show_seconds(float(value)) for stage, value in (manifest.get("durations") or {}).items()}
+    return {
+        "command_line": manifest.get("command_line", ""),
+        "versions": manifest.get("versions") or {},
+        "durations": durations,
+        "request": {key: value for key, value in view.request.items() if value is not None},
+        "manifest": {key: shown(value) for key, value in manifest.items() if key not in known and value is not None},
+        "pick": view.decision.pick,
+    }
+
+
+def shown(value: Any) -> str:
+    """Flatten a manifest's value into one line."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {shown(item)}" for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(shown(item) for item in value)
+    return text.plain(value)
+
+
+SECTIONS = (
+    Section("answer", "Answer", _answer),
+    Section("explore", "Trade-offs", _explore, lambda view: bool(view.ok)),
+    Section("classes", "Classes", _classes, _has_classes),
+    Section("evaluations", "All evaluations", _evaluations, lambda view: bool(view.evaluations)),
+    Section("funnel", "Funnel", _funnel, lambda view: bool(view.evaluations)),
+    Section("failures", "Failures", _failures, lambda view: len(view.ok) < len(view.evaluations)),
+    Section("data", "Data", _data, lambda view: view.dataset is not None),
+    Section("method", "Method", _method),
+)
