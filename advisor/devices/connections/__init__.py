@@ -1,0 +1,1 @@
+"""Ways to reach a real device."""

@@ -1,0 +1,175 @@
+"""Published or calibrated latencies of one device, as CSV with the source of every row."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from advisor.core.errors import UsageError, nearest
+
+PRECISIONS = ("float32", "float16", "int8", "int16x8")
+"""Form of the artefact that was run. A float32 model that an accelerator computes in float16 is still ``float32``."""
+
+STATISTICS = ("median", "mean", "min", "unstated")
+
+FLAGS = {
+    "throughput": "1000 / frames per second of a pipeline, not the latency of one picture",
+    "fallback": "part of the model ran on another unit than the target's",
+    "slow_state": "the same model is 2.2 times faster through the vendor's other runtime: a throttled or contended run",
+    "spiky": "the average is over 1.5 times the minimum",
+    "sparse": "pruned weights run by sparse kernels",
+    "with_image_handling": "includes decoding and resizing the picture",
+    "superseded": "a later release of the runtime measured the same",
+    "source_error": "marked as implausible by the source or against its own table",
+}
+"""Why a row is kept for the record but not used to predict."""
+
+MIN_LATENCY_MS = 1e-3
+MAX_LATENCY_MS = 1e7
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One latency of one model on one target.
+
+    Attributes:
+        target: name of the target within its profile, such as ``tflite-npu``.
+        model: name of the model, the catalogue's where it has one (``mobilenet_v2_1.0_224``).
+        precision: form of the artefact, one of :data:`PRECISIONS`.
+        latency_ms: milliseconds an inference at batch 1.
+        statistic: which statistic of the repeats it is.
+        peak_memory_bytes: peak memory as the source defines it, or None.
+        flag: empty, or why the row is not used to predict (:data:`FLAGS`).
+        source_repo: repository or site of the figure, or ``calibrated``.
+        source_path: file or address within it.
+        job: the source's identifier of the run, or empty.
+    """
+
+    target: str
+    model: str
+    precision: str
+    latency_ms: float
+    statistic: str = "unstated"
+    peak_memory_bytes: int | None = None
+    flag: str = ""
+    source_repo: str = ""
+    source_path: str = ""
+    job: str = ""
+
+    @property
+    def usable(self) -> bool:
+        """True where the row may be used to predict."""
+        return not self.flag
+
+
+COLUMNS = tuple(field.name for field in fields(Measurement))
+_REQUIRED = ("target", "model", "precision", "latency_ms")
+
+
+def read_measurements(path: Path, targets: Collection[str]) -> tuple[Measurement, ...]:
+    """Read the CSV of one profile.
+
+    Args:
+        path: the file; its first row names the columns (:data:`COLUMNS`).
+        targets: names of the profile's targets.
+
+    Raises:
+        UsageError: an unknown column, target, precision, statistic or flag; a latency that no device has (0, negative,
+            above 10^7 ms); the same target, model, precision and job twice. The message names file and line.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file, strict=True)
+            _check_columns(path, reader.fieldnames or ())
+            rows = [_parse(row, f"{path}:{reader.line_num}", targets) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    _refuse_duplicates(rows, path)
+    return tuple(rows)
+
+
+def write_measurements(path: Path, rows: Iterable[Measurement]) -> None:
+    """Write ``rows`` as CSV, numbers without superfluous digits."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            data = {key: "" if value is None else value for key, value in asdict(row).items()}
+            writer.writerow({**data, "latency_ms": f"{row.latency_ms:.6g}"})
+
+
+def _check_columns(path: Path, names: Collection[str]) -> None:
+    for name in names:
+        if name not in COLUMNS:
+            raise UsageError(f"{path}:1: unknown column '{name}'{nearest(name, COLUMNS)}", f"columns: {COLUMNS}")
+    for name in _REQUIRED:
+        if name not in names:
+            raise UsageError(f"{path}:1: the column '{name}' is missing", f"columns: {', '.join(COLUMNS)}")
+
+
+def _parse(row: dict[str, str], at: str, targets: Collection[str]) -> Measurement:
+    if None in row or None in row.values():
+        raise UsageError(f"{at}: the row has more or fewer fields than the header")
+    flag = row.get("flag", "")
+    if flag:
+        _one_of(flag, FLAGS, "flag", at)
+    return Measurement(
+        target=_one_of(row["target"], targets, "target", at),
+        model=_named(row["model"], at),
+        precision=_one_of(row["precision"], PRECISIONS, "precision", at),
+        latency_ms=_latency(row["latency_ms"], at),
+        statistic=_one_of(row.get("statistic") or "unstated", STATISTICS, "statistic", at),
+        peak_memory_bytes=_bytes(row.get("peak_memory_bytes", ""), at),
+        flag=flag,
+        source_repo=row.get("source_repo", ""),
+        source_path=row.get("source_path", ""),
+        job=row.get("job", ""),
+    )
+
+
+def _one_of(value: str, valid: Collection[str], what: str, at: str) -> str:
+    if value not in valid:
+        raise UsageError(f"{at}: unknown {what} '{value}'{nearest(value, valid)}", f"valid: {', '.join(valid)}")
+    return value
+
+
+def _named(value: str, at: str) -> str:
+    if not value.strip():
+        raise UsageError(f"{at}: the model has no name")
+    return value
+
+
+def _latency(text: str, at: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise UsageError(f"{at}: latency_ms '{text}' is not a number") from None
+    if not math.isfinite(value) or not MIN_LATENCY_MS <= value <= MAX_LATENCY_MS:
+        raise UsageError(
+            f"{at}: latency_ms {text} is not a latency ({MIN_LATENCY_MS:g} to {MAX_LATENCY_MS:g} ms)",
+            "the column is in milliseconds",
+        )
+    return value
+
+
+def _bytes(text: str, at: str) -> int | None:
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit():
+        raise UsageError(f"{at}: peak_memory_bytes '{text}' is not a whole number of bytes")
+    return int(text)
+
+
+def _refuse_duplicates(rows: Iterable[Measurement], path: Path) -> None:
+    seen: dict[tuple[str, ...], int] = {}
+    for number, row in enumerate(rows, start=2):
+        key = (row.target, row.model, row.precision, row.job, row.source_path, row.flag)
+        if key in seen:
+            raise UsageError(
+                f"{path}:{number}: {row.model} {row.precision} on {row.target} stands already in line {seen[key]}",
+                "keep one of the two",
+            )
+        seen[key] = number

@@ -1,0 +1,171 @@
+"""The schema of ``device_profiles/*.yaml``: what is refused, and with which words."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from advisor.core.errors import UsageError, nearest
+from advisor.core.units import size_bytes
+from advisor.devices.located_yaml import LocatedYaml
+from advisor.devices.measurements import PRECISIONS
+from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Limits
+
+KINDS = ("phone", "board", "module", "accelerator", "microcontroller", "computer")
+ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
+_NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+_LINE = r"^[^\x00-\x1f\x7f]*$"
+
+
+def _size(value: Any) -> int:
+    """Sizes carry their unit; a bare number is refused."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} has no unit: write for example 512KiB")
+    try:
+        return size_bytes(value, "size")
+    except UsageError as error:
+        raise ValueError(error.message) from error
+
+
+def _listed(valid: tuple[str, ...]) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        if value not in valid:
+            raise ValueError(f"'{value}' is none of {', '.join(valid)}{nearest(str(value), valid)}")
+        return value
+
+    return BeforeValidator(check)
+
+
+Size = Annotated[int, BeforeValidator(_size), Field(gt=0, le=10**15)]
+Name = Annotated[str, Field(pattern=_NAME)]
+Text = Annotated[str, Field(max_length=300, pattern=_LINE)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ClusterSchema(_Strict):
+    """Equal cores."""
+
+    core: Text
+    count: Annotated[int, Field(ge=1, le=1024)]
+    max_mhz: Annotated[int, Field(ge=1, le=10_000)] | None = None
+
+
+class LimitsSchema(_Strict):
+    """Hard limits with units."""
+
+    arena: Size | None = None
+    flash: Size | None = None
+    package: Size | None = None
+
+
+class TargetSchema(_Strict):
+    """One way to run a model."""
+
+    name: Name
+    runtime: Name
+    version: Text = ""
+    accelerator: Annotated[str, _listed(ACCELERATORS)]
+    threads: Annotated[int, Field(ge=1, le=1024)] = 1
+    precisions: Annotated[list[Annotated[str, _listed(PRECISIONS)]], Field(min_length=1)]
+    operators: list[Text] = []
+
+
+class ProfileSchema(_Strict):
+    """One device."""
+
+    name: Name
+    title: Text
+    kind: Annotated[str, _listed(KINDS)]
+    soc: Text
+    isa: Text = ""
+    npu: Text = ""
+    cores: list[ClusterSchema] = []
+    memory: Size | None = None
+    storage: Size | None = None
+    limits: LimitsSchema = LimitsSchema()
+    targets: Annotated[list[TargetSchema], Field(min_length=1)]
+    default_target: Name
+    sources: list[Text] = []
+
+
+def profile_from(document: LocatedYaml) -> DeviceProfile:
+    """Validate a document and return its profile, without measurements.
+
+    Raises:
+        UsageError: whatever the schema refuses, with file and line.
+    """
+    if not isinstance(document.value, dict):
+        raise UsageError(f"{document.at()}: a profile is a mapping of keys", "see docs/devices.md for an example")
+    try:
+        data = ProfileSchema.model_validate(document.value)
+    except ValidationError as error:
+        raise _refusal(error, document) from error
+    _check_names(data, document)
+    return _profile(data, document)
+
+
+def _refusal(error: ValidationError, document: LocatedYaml) -> UsageError:
+    first = error.errors(include_url=False)[0]
+    location = tuple(first["loc"])
+    where = ".".join(map(str, location)) or "the profile"
+    at = document.at(location)
+    if first["type"] == "extra_forbidden":
+        valid = _keys_at(location)
+        return UsageError(
+            f"{at}: unknown key '{location[-1]}'{nearest(str(location[-1]), valid)}", f"keys: {', '.join(valid)}"
+        )
+    if first["type"] == "missing":
+        return UsageError(f"{at}: the key '{location[-1]}' is missing", "see docs/devices.md for an example")
+    message = str(first.get("ctx", {}).get("error") or first["msg"])
+    return UsageError(f"{at}: {where}: {message} (it is {first['input']!r:.80})")
+
+
+def _keys_at(location: tuple[Any, ...]) -> tuple[str, ...]:
+    parts: dict[str, type[BaseModel]] = {"targets": TargetSchema, "cores": ClusterSchema, "limits": LimitsSchema}
+    model = parts.get(str(location[0]), ProfileSchema) if len(location) > 1 else ProfileSchema
+    return tuple(model.model_fields)
+
+
+def _check_names(data: ProfileSchema, document: LocatedYaml) -> None:
+    if data.name != document.path.stem:
+        raise UsageError(
+            f"{document.at(('name',))}: the name '{data.name}' is not the file's", f"call the file {data.name}.yaml"
+        )
+    names = [target.name for target in data.targets]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise UsageError(f"{document.at(('targets', index, 'name'))}: the target '{name}' is there twice")
+    if data.default_target not in names:
+        raise UsageError(
+            f"{document.at(('default_target',))}: there is no target '{data.default_target}'"
+            f"{nearest(data.default_target, names)}",
+            f"targets: {', '.join(names)}",
+        )
+
+
+def _profile(data: ProfileSchema, document: LocatedYaml) -> DeviceProfile:
+    return DeviceProfile(
+        name=data.name,
+        title=data.title,
+        kind=data.kind,
+        soc=data.soc,
+        isa=data.isa,
+        npu=data.npu,
+        cores=tuple(Cluster(c.core, c.count, c.max_mhz) for c in data.cores),
+        memory_bytes=data.memory,
+        storage_bytes=data.storage,
+        limits=Limits(data.limits.arena, data.limits.flash, data.limits.package),
+        targets=tuple(
+            DeviceTarget(
+                t.name, t.runtime, t.accelerator, t.threads, t.version, tuple(t.precisions), tuple(t.operators)
+            )
+            for t in data.targets
+        ),
+        default_target=data.default_target,
+        sources=tuple(data.sources),
+        origin=document.path,
+    )
