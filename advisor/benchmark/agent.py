@@ -24,6 +24,7 @@ import platform
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -201,21 +202,28 @@ def resize(interpreter: Any, shape: list[int] | None) -> None:
 
 def set_inputs(interpreter: Any) -> None:
     """Fill every input with fixed pseudo-random values of a picture's range: zeros can be faster than real data."""
+    for detail in interpreter.get_input_details():
+        shape = tuple(int(size) for size in detail["shape"])
+        interpreter.set_tensor(detail["index"], input_values(shape, detail["dtype"], detail["name"]))
+
+
+def input_values(shape: tuple[int, ...], dtype: Any, name: str) -> Any:
+    """Return fixed pseudo-random values: floats in [-1, 1), the whole range of 8 and 16 bits, 0 or 1 for indices.
+
+    Raises:
+        AgentError: the type holds no numbers.
+    """
     import numpy
 
-    generator = numpy.random.default_rng(INPUT_SEED)
-    for detail in interpreter.get_input_details():
-        shape, kind = tuple(int(size) for size in detail["shape"]), numpy.dtype(detail["dtype"])
-        if kind.kind == "f":
-            values: Any = generator.uniform(-1.0, 1.0, shape)
-        elif kind.kind in "iu" and kind.itemsize <= 2:
-            span = numpy.iinfo(kind)
-            values = generator.integers(span.min, span.max + 1, shape)
-        elif kind.kind in "iub":
-            values = generator.integers(0, 2, shape)
-        else:
-            raise AgentError("input", f"input '{detail['name']}' has type {kind}, which cannot be timed")
-        interpreter.set_tensor(detail["index"], values.astype(kind))
+    generator, kind = numpy.random.default_rng(INPUT_SEED), numpy.dtype(dtype)
+    if kind.kind == "f":
+        return generator.uniform(-1.0, 1.0, shape).astype(kind)
+    if kind.kind in "iu" and kind.itemsize <= 2:
+        span = numpy.iinfo(kind)
+        return generator.integers(span.min, span.max + 1, shape).astype(kind)
+    if kind.kind in "iub":
+        return generator.integers(0, 2, shape).astype(kind)
+    raise AgentError("input", f"input '{name}' has type {kind}, which cannot be timed")
 
 
 def waited_ns() -> int | None:
@@ -376,14 +384,19 @@ def restrict(cpus: str | None, memory_limit: int | None) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run the agent; the exit status is 0, or 3 with an ``error`` in the document."""
     options = arguments(sys.argv[1:] if argv is None else argv)
+    restrict(options.cpus, options.memory_limit)
+    effort = EFFORTS[options.effort]
+    return report(lambda: measure(options.models, options.threads, effort, options.kernels, options.shape))
+
+
+def report(work: Callable[[], dict[str, Any]]) -> int:
+    """Do ``work`` and print its document, or its error as one; return the exit status."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would count as memory
     sys.stdout.flush()
     document_fd = os.dup(1)
     os.dup2(2, 1)  # native libraries may write to standard output: only the document goes there
     try:
-        restrict(options.cpus, options.memory_limit)
-        document = measure(options.models, options.threads, EFFORTS[options.effort], options.kernels, options.shape)
-        status = 0
+        document, status = work(), 0
     except AgentError as error:
         document, status = {"error": {"kind": error.kind, "message": str(error)}}, EXIT_ERROR
     except (ValueError, RuntimeError, MemoryError, OSError) as error:

@@ -14,14 +14,17 @@ from typing import Any
 
 from advisor.core.errors import StageError, UsageError
 
+# Appended rather than put in front: a package's folder must not hide the standard library.
+_RUN_MODULE = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), {}, '__main__')"
 
-def run_json(script: Path, arguments: Sequence[str], timeout_s: float, subject: str) -> dict[str, Any]:
-    """Run ``script`` with this interpreter and return the JSON object that it prints on standard output.
+
+def run_json(script: Path | str, arguments: Sequence[str], timeout_s: float, subject: str) -> dict[str, Any]:
+    """Run a script with this interpreter and return the JSON object that it prints on standard output.
 
     The child leads a process group of its own, which is killed whole on a time-out, an interrupt or another exception.
 
     Args:
-        script: a Python file; its folder is not put on the import path.
+        script: a Python file that stands alone, or the name of a module of this package.
         arguments: its command line; nothing passes through a shell.
         timeout_s: seconds until the child is killed.
         subject: what is measured, for the messages (a file's name).
@@ -29,7 +32,9 @@ def run_json(script: Path, arguments: Sequence[str], timeout_s: float, subject: 
     Raises:
         StageError: the child ran out of time, died by a signal, reported an error or printed something else.
     """
-    command = [sys.executable, "-P", str(script), *arguments]
+    root = str(Path(__file__).parents[2])
+    program = [str(script)] if isinstance(script, Path) else ["-c", _RUN_MODULE, root, script]
+    command = [sys.executable, "-P", *program, *arguments]
     environment = {**os.environ, "PYTHONUTF8": "1", "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3")}
     child = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environment

@@ -1,0 +1,162 @@
+"""Which operator of the file does an event of the profiler belong to?
+
+The builtin kernels say so (the operator's index). XNNPACK fuses and rewrites, and names only its own kernels, so its
+events are matched by kind and order: where a kind has as many events as the graph has operators of that kind left, the
+first belongs to the first, and so on, in the order in which the runtime executes its partitions. A kind whose counts
+differ stays without an operator rather than with a wrong one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from advisor.tflite.model import Model, Operator
+
+# What XNNPACK calls its kernels (without the types in brackets) -> operators of the file that become one.
+_KINDS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("DWConv", frozenset({"DEPTHWISE_CONV_2D"})),
+    ("Deconvolution", frozenset({"TRANSPOSE_CONV"})),
+    ("Convolution", frozenset({"CONV_2D", "FULLY_CONNECTED"})),
+    ("Fully Connected", frozenset({"CONV_2D", "FULLY_CONNECTED"})),
+    ("Dynamic Fully Connected", frozenset({"CONV_2D", "FULLY_CONNECTED"})),
+    ("Add", frozenset({"ADD"})),
+    ("Subtract", frozenset({"SUB"})),
+    ("Multiply", frozenset({"MUL"})),
+    ("Average Pooling", frozenset({"AVERAGE_POOL_2D"})),
+    ("Max Pooling", frozenset({"MAX_POOL_2D"})),
+    ("Mean", frozenset({"MEAN"})),
+    ("Softmax", frozenset({"SOFTMAX"})),
+    ("Sigmoid", frozenset({"LOGISTIC"})),
+    ("HardSwish", frozenset({"HARD_SWISH"})),
+    ("Concatenate", frozenset({"CONCATENATION"})),
+    ("Constant Pad", frozenset({"PAD"})),
+    ("Static Reshape", frozenset({"RESHAPE"})),
+    ("Resize Bilinear", frozenset({"RESIZE_BILINEAR"})),
+)
+_MULTIPLYING = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"}
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator of the file, as far as a profile shows it.
+
+    Attributes:
+        index: place in the file's main graph.
+        name: the builtin operator's name.
+        inputs: ``float32 1x224x224x3`` of each input that is an activation.
+        outputs: the same of each output.
+        macs: multiply-accumulates of a run; 0 for operators that do none.
+        bytes_moved: bytes of its inputs, constants and outputs, each counted once.
+    """
+
+    index: int
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    macs: int
+    bytes_moved: int
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One event: the kernel's name, whether a builtin kernel ran, and the index that the profiler gave."""
+
+    tag: str
+    builtin: bool
+    index: int
+
+
+def nodes(model: Model) -> tuple[Node, ...]:
+    """Return the operators of the main graph."""
+    return tuple(_node(model, index, operator) for index, operator in enumerate(model.operators))
+
+
+def match(model: Model, events: Sequence[Seen]) -> tuple[Node | None, ...]:
+    """Return the operator of each event, None where it cannot be told."""
+    known = nodes(model)
+    found: list[Node | None] = [_builtin_node(known, event) for event in events]
+    taken = {node.index for node in found if node is not None}
+    rest = [known[index] for index in execution_order(model, taken) if index not in taken]
+    waiting: dict[frozenset[str], list[int]] = {}
+    for place, event in enumerate(events):
+        if found[place] is None and (kind := kind_of(event.tag)):
+            waiting.setdefault(kind, []).append(place)
+    for kind, places in waiting.items():
+        left = [node for node in rest if node.name in kind]
+        if len(left) == len(places):
+            for place, node in zip(places, left, strict=True):
+                found[place] = node
+    return tuple(found)
+
+
+def kind_of(tag: str) -> frozenset[str] | None:
+    """Return the operators that an XNNPACK kernel may stand for, None where unknown."""
+    name = tag.removeprefix("Delegate/")
+    if "DWConv" in name:
+        return _KINDS[0][1]
+    return next((kind for start, kind in _KINDS if name.startswith(start)), None)
+
+
+def execution_order(model: Model, builtin: set[int]) -> list[int]:
+    """Return the operators' indices in the order of execution once the others are handed to a delegate.
+
+    The runtime cuts the graph into partitions: one takes every operator of its side (builtin or delegated) whose inputs
+    are ready, then the other side has its turn (``PartitionGraphIntoIndependentNodeSubsets`` in TensorFlow Lite).
+    """
+    ready = {index for index, tensor in enumerate(model.tensors) if tensor.is_constant} | {-1}
+    ready |= set(model.subgraphs[0].inputs)
+    ready |= {index for index, tensor in enumerate(model.tensors) if tensor.is_variable}
+    left, order = list(range(len(model.operators))), list[int]()
+    while left:
+        side = next((index in builtin for index in left if set(model.operators[index].inputs) <= ready), None)
+        if side is None:
+            return order + left
+        for index in list(left):
+            operator = model.operators[index]
+            if (index in builtin) is side and set(operator.inputs) <= ready:
+                order.append(index)
+                left.remove(index)
+                ready |= set(operator.outputs)
+    return order
+
+
+def _builtin_node(known: Sequence[Node], event: Seen) -> Node | None:
+    """Return the operator that a builtin kernel names, if the names agree."""
+    if not event.builtin or event.index >= len(known):
+        return None
+    node = known[event.index]
+    return node if event.tag == node.name else None
+
+
+def _node(model: Model, index: int, operator: Operator) -> Node:
+    """Describe one operator."""
+    tensors = model.tensors
+    inputs = [tensors[place] for place in operator.inputs if place >= 0]
+    outputs = [tensors[place] for place in operator.outputs]
+    return Node(
+        index=index,
+        name=operator.name,
+        inputs=tuple(_shown(tensor.dtype, tensor.shape) for tensor in inputs if not tensor.is_constant),
+        outputs=tuple(_shown(tensor.dtype, tensor.shape) for tensor in outputs),
+        macs=_macs(model, operator),
+        bytes_moved=sum(tensor.size_bytes for tensor in {id(tensor): tensor for tensor in inputs + outputs}.values()),
+    )
+
+
+def _macs(model: Model, operator: Operator) -> int:
+    """Return output elements x weights that each takes (kernel height x width x input channels of its group)."""
+    if operator.name not in _MULTIPLYING or len(operator.inputs) < 2 or not operator.outputs:
+        return 0
+    weights, output = model.tensors[operator.inputs[1]], model.tensors[operator.outputs[0]]
+    if operator.name == "TRANSPOSE_CONV":
+        data = model.tensors[operator.inputs[2]]
+        return data.elements * weights.elements // max(1, weights.shape[-1] if weights.shape else 1)
+    axis = -1 if operator.name == "DEPTHWISE_CONV_2D" else 0
+    channels = weights.shape[axis] if weights.shape else 1
+    return output.elements * weights.elements // max(1, channels)
+
+
+def _shown(dtype: str, shape: tuple[int, ...]) -> str:
+    """Return ``float32 1x224x224x3``."""
+    return f"{dtype} {'x'.join(map(str, shape)) or 'scalar'}"

@@ -1,0 +1,244 @@
+"""Time every operator of one ``.tflite`` file and print the raw events as one JSON document; run in a child process.
+
+The LiteRT wheel holds ``libLiteRt.so`` with the whole C interface, profiler included, which its Python classes do not
+show; it is called by ctypes here. The structures are those of ``litert/c`` of LiteRT 2.3. A library with another layout
+gives nonsense or crashes, which is why this is a process of its own and why the reader checks that the operators add up
+to the whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import importlib.util
+import sys
+import time
+from collections.abc import Callable
+from ctypes import byref, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from advisor.benchmark.agent import AgentError, input_values, report
+
+MAX_RANK = 8  # LITERT_TENSOR_MAX_RANK
+CPU = 1  # kLiteRtHwAcceleratorCpu
+LOCK_WRITE = 1  # kLiteRtTensorBufferLockModeWrite
+INVOKE, OPERATOR, DELEGATE_OPERATOR, DELEGATE_PROFILED = 1, 2, 4, 8  # tflite::Profiler::EventType
+ELEMENT_TYPES = {1: "f4", 2: "i4", 3: "u1", 4: "i8", 6: "?", 7: "i2", 9: "i1", 10: "f2", 11: "f8"}  # TfLiteType
+TIME_LIMIT_S = 4.0
+
+
+class MemoryUsage(ctypes.Structure):
+    """tflite::profiling::memory::MemoryUsage."""
+
+    _fields_ = (("footprint_kb", c_size_t), ("allocated", c_size_t), ("in_use", c_size_t))
+
+
+class Event(ctypes.Structure):
+    """ProfiledEventData."""
+
+    _fields_ = (
+        ("tag", c_char_p),
+        ("type", c_int),
+        ("start_us", c_uint64),
+        ("elapsed_us", c_uint64),
+        ("begin", MemoryUsage),
+        ("end", MemoryUsage),
+        ("index", c_uint64),
+        ("extra", c_uint64),
+        ("source", c_int),
+    )
+
+
+class Layout(ctypes.Structure):
+    """LiteRtLayout; the rank is the low seven bits of the first word."""
+
+    _fields_ = (("bits", c_uint32), ("dimensions", c_int32 * MAX_RANK), ("strides", c_uint32 * MAX_RANK))
+
+
+class TensorType(ctypes.Structure):
+    """LiteRtRankedTensorType."""
+
+    _fields_ = (("element", c_int), ("layout", Layout))
+
+
+class Library:
+    """``libLiteRt.so`` with every status checked."""
+
+    def __init__(self) -> None:
+        spec = importlib.util.find_spec("ai_edge_litert")
+        folder = Path(spec.origin).parent if spec and spec.origin else Path()
+        try:
+            self._library = ctypes.CDLL(str(folder / "libLiteRt.so"))
+        except OSError as error:
+            raise AgentError("runtime", "the installed LiteRT has no C library (libLiteRt.so)") from error
+        self._c = ctypes.CDLL(None)
+        self._c.strdup.restype, self._c.strdup.argtypes = c_void_p, [c_char_p]
+        self._c.free.restype, self._c.free.argtypes = None, [c_void_p]
+        self._free = ctypes.CFUNCTYPE(None, c_void_p)(self._c.free)
+
+    def __call__(self, name: str, *arguments: Any) -> None:
+        """Call ``LiteRt<name>``.
+
+        Raises:
+            AgentError: the library lacks the function, or it did not succeed.
+        """
+        try:
+            function = getattr(self._library, f"LiteRt{name}")
+        except AttributeError as error:
+            raise AgentError("runtime", f"the installed LiteRT lacks LiteRt{name}") from error
+        status = function(*arguments)
+        if status:
+            raise AgentError("load", f"LiteRt{name} failed with status {status}")
+
+    def handle(self, name: str, *arguments: Any) -> c_void_p:
+        """Call ``LiteRt<name>`` with a place for a handle as last argument and return the handle."""
+        handle = c_void_p()
+        self(name, *arguments, byref(handle))
+        return handle
+
+    def options(self, threads: int, kernels: str, profiling: bool) -> c_void_p:
+        """Return compilation options for the CPU."""
+        options = self.handle("CreateOptions")
+        self("SetOptionsHardwareAccelerators", options, CPU)
+        texts = {b"xnnpack": f"num_threads = {threads}\n"}
+        if kernels == "builtin":
+            texts[b"xnnpack"] += 'kernel_mode = "builtin"\n'
+        if profiling:
+            texts[b"runtime_options_string"] = "enable_profiling = true\n"
+        for identifier, text in texts.items():
+            owned = c_void_p(self._c.strdup(text.encode()))
+            self("AddOpaqueOptions", options, self.handle("CreateOpaqueOptions", identifier, owned, self._free))
+        return options
+
+
+class CompiledModel:
+    """One file compiled for the CPU, its inputs filled."""
+
+    def __init__(self, library: Library, path: str, threads: int, kernels: str, profiling: bool) -> None:
+        self._library = library
+        self._environment = library.handle("CreateEnvironment", 0, None)
+        self._model = library.handle("CreateModelFromFile", self._environment, path.encode())
+        options = library.options(threads, kernels, profiling)
+        self._compiled = library.handle("CreateCompiledModel", self._environment, self._model, options)
+        signature = library.handle("GetModelSignature", self._model, c_size_t(0))
+        self._inputs = self._buffers(signature, "Input")
+        self._outputs = self._buffers(signature, "Output")
+        self._profiler = library.handle("CompiledModelGetProfiler", self._compiled) if profiling else None
+
+    def _buffers(self, signature: c_void_p, side: str) -> Any:
+        """Return an array of buffers for the inputs or outputs; inputs are filled."""
+        count = c_size_t()
+        self._library(f"GetNumSignature{side}s", signature, byref(count))
+        buffers = []
+        for index in range(count.value):
+            tensor = self._library.handle(f"GetSignature{side}TensorByIndex", signature, c_size_t(index))
+            kind = TensorType()
+            self._library("GetRankedTensorType", tensor, byref(kind))
+            shape = _fix_shape(kind, f"{side.lower()} {index}")
+            place = (self._compiled, c_size_t(0), c_size_t(index))
+            needs = self._library.handle(f"GetCompiledModel{side}BufferRequirements", *place)
+            create = ("CreateManagedTensorBufferFromRequirements", self._environment, byref(kind), needs)
+            buffers.append(self._library.handle(*create))
+            if side == "Input":
+                self._fill(buffers[-1], shape, kind.element, index)
+        return (c_void_p * len(buffers))(*buffers)
+
+    def _fill(self, buffer: c_void_p, shape: tuple[int, ...], element: int, index: int) -> None:
+        """Write the fixed input values into a buffer."""
+        if element not in ELEMENT_TYPES:
+            raise AgentError("input", f"input {index} has the element type {element}, which cannot be profiled")
+        data = input_values(shape, ELEMENT_TYPES[element], str(index)).tobytes()
+        size, address = c_size_t(), c_void_p()
+        self._library("GetTensorBufferSize", buffer, byref(size))
+        if size.value < len(data):
+            raise AgentError("input", f"input {index} has {size.value} bytes, {len(data)} expected")
+        self._library("LockTensorBuffer", buffer, byref(address), LOCK_WRITE)
+        ctypes.memmove(address, data, len(data))
+        self._library("UnlockTensorBuffer", buffer)
+
+    def run(self) -> float:
+        """Run once and return the wall time in microseconds."""
+        start = time.perf_counter()
+        inputs, outputs = self._inputs, self._outputs
+        sizes = c_size_t(len(inputs)), c_size_t(len(outputs))
+        self._library("RunCompiledModel", self._compiled, c_size_t(0), sizes[0], inputs, sizes[1], outputs)
+        return (time.perf_counter() - start) * 1e6
+
+    def profiled_run(self) -> dict[str, Any]:
+        """Run once under the profiler and return the whole's time and the operators' events in order."""
+        self._library("ResetProfiler", self._profiler)
+        self._library("StartProfiler", self._profiler)
+        wall_us = self.run()
+        self._library("StopProfiler", self._profiler)
+        count = c_int()
+        self._library("GetNumProfilerEvents", self._profiler, byref(count))
+        events = (Event * count.value)()
+        self._library("GetProfilerEvents", self._profiler, count.value, events)
+        whole = [event.elapsed_us for event in events if event.type == INVOKE and event.tag == b"Invoke"]
+        kinds = (OPERATOR, DELEGATE_OPERATOR, DELEGATE_PROFILED)
+        rows = [
+            (event.tag.decode("utf-8", "replace"), event.type, event.index, event.elapsed_us)
+            for event in events
+            if event.type in kinds and event.tag
+        ]
+        return {"wall_us": wall_us, "whole_us": whole[0] if whole else 0, "events": rows}
+
+
+def _fix_shape(kind: TensorType, name: str) -> tuple[int, ...]:
+    """Take an open batch as 1, in place, and return the shape.
+
+    Raises:
+        AgentError: another dimension is open, or the rank is not plausible.
+    """
+    rank = kind.layout.bits & 127
+    if rank > MAX_RANK:
+        raise AgentError("runtime", f"{name} has rank {rank}: the library's structures have another layout")
+    for axis in range(rank):
+        if kind.layout.dimensions[axis] < 0:
+            if axis > 0:
+                raise AgentError("shape", f"{name} has an open shape: only files with a fixed shape can be profiled")
+            kind.layout.dimensions[axis] = 1
+    return tuple(kind.layout.dimensions[:rank])
+
+
+def collect(path: str, threads: int, kernels: str, runs: int) -> dict[str, Any]:
+    """Run a plain and a profiled copy of the model in turn and return what was seen."""
+    library = Library()
+    plain = CompiledModel(library, path, threads, kernels, profiling=False)
+    profiled = CompiledModel(library, path, threads, kernels, profiling=True)
+    for _ in range(3):
+        plain.run()
+        profiled.profiled_run()
+    plain_us, seen = _in_turn(plain.run, profiled.profiled_run, runs)
+    version = metadata.version("ai-edge-litert")
+    return {"schema_version": 1, "runtime": f"ai-edge-litert=={version}", "plain_us": plain_us, "runs": seen}
+
+
+def _in_turn(
+    plain: Callable[[], float], profiled: Callable[[], dict[str, Any]], runs: int
+) -> tuple[list[float], list[dict[str, Any]]]:
+    """Call both in turn ``runs`` times, or at least 5 times until the time limit."""
+    limit = time.perf_counter() + TIME_LIMIT_S
+    plain_us: list[float] = []
+    seen: list[dict[str, Any]] = []
+    while len(seen) < runs and (len(seen) < 5 or time.perf_counter() < limit):
+        plain_us.append(plain())
+        seen.append(profiled())
+    return plain_us, seen
+
+
+def main() -> int:
+    """Parse the command line, collect and print."""
+    parser = argparse.ArgumentParser(description="Print the profiler's events of one .tflite file as JSON.")
+    parser.add_argument("model")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--kernels", choices=("default", "builtin"), default="default")
+    parser.add_argument("--runs", type=int, default=40)
+    options = parser.parse_args()
+    return report(lambda: collect(options.model, options.threads, options.kernels, options.runs))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,361 @@
+"""Where the time of one ``.tflite`` file goes, operator by operator."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from advisor.benchmark import host, roofline
+from advisor.benchmark.attribution import Node, Seen, match
+from advisor.benchmark.child import existing_model, run_json
+from advisor.core.errors import StageError, UsageError
+
+TESTED_RUNTIME = "ai-edge-litert==2.3."
+AGENT = "advisor.benchmark.operator_agent"
+BUILTIN_EVENT = 2
+REJECT_BELOW, REJECT_ABOVE = 0.9, 1.02  # operators / whole; 0.93-0.99 is usual, more cannot be
+ATTEMPTS = 3
+UNDISTURBED = 1.2  # runs whose whole took more than this times the shortest were preempted
+# XNNPACK's clock drops the fraction of a microsecond (xnn_get_elapsed_time), half of one on average.
+DROPPED_US = 0.5
+
+
+@dataclass(frozen=True)
+class OperatorTime:
+    """One step of a run.
+
+    Attributes:
+        position: place in the order of execution.
+        kernel: the kernel's name as the runtime calls it.
+        type: the operator's name in the file, or the kernel's where it cannot be told.
+        where: ``XNNPACK`` or ``builtin``.
+        time_us: interquartile mean over the undisturbed runs, finer than the clock's microsecond and as robust as the
+            median.
+        first_us: its time in the first of them.
+        share: part of the sum of all operators, 0-1.
+        cumulative: shares up to and including this one.
+        node: the operator in the file, None where it cannot be told.
+        gflops: achieved 10^9 floating-point (or integer) operations a second, two a MAC; None where unknown.
+        gbytes: achieved 10^9 bytes a second, None where unknown.
+    """
+
+    position: int
+    kernel: str
+    type: str
+    where: str
+    time_us: float
+    first_us: float
+    share: float
+    cumulative: float
+    node: Node | None
+    gflops: float | None
+    gbytes: float | None
+
+
+@dataclass(frozen=True)
+class TypeTime:
+    """All operators of one type at one place.
+
+    Attributes:
+        type: operator name.
+        where: ``XNNPACK`` or ``builtin``.
+        count: how many.
+        time_us: their time.
+        share: part of the sum of all operators, 0-1.
+        cumulative: shares up to and including this one, from the largest.
+        macs: their multiply-accumulates.
+        data_type: type of the first one's output, empty where unknown.
+    """
+
+    type: str
+    where: str
+    count: int
+    time_us: float
+    share: float
+    cumulative: float
+    macs: int
+    data_type: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The profile of one file at one thread count.
+
+    Attributes:
+        model: the file's path as given.
+        runtime: package and version.
+        kernels: ``default`` (XNNPACK where it applies) or ``builtin``.
+        threads: number of threads.
+        runs: undisturbed runs behind the figures.
+        rejected_runs: runs left out because the thread was preempted.
+        whole_us: median time of a whole run under the profiler.
+        plain_us: median time of a run without it.
+        operators: in order of execution.
+        coverage: sum of the operators / whole; 0.95-1.02 is good.
+        macs: multiply-accumulates of a run.
+        parameters: elements of the file's constants that are weights (more than one element, no shape or axis).
+        partitions: how many times the run enters XNNPACK.
+        roofline: what this host can do at one thread, None where not measured.
+        host: the machine.
+        notes: what the reader must know.
+    """
+
+    model: str
+    runtime: str
+    kernels: str
+    threads: int
+    runs: int
+    rejected_runs: int
+    whole_us: float
+    plain_us: float
+    operators: tuple[OperatorTime, ...]
+    coverage: float
+    macs: int
+    parameters: int
+    partitions: int
+    roofline: roofline.Roofline | None
+    host: host.Host
+    notes: tuple[str, ...]
+
+    @property
+    def overhead(self) -> float:
+        """How much longer a run takes under the profiler: 0.05 is 5 %."""
+        return self.whole_us / self.plain_us - 1
+
+    @property
+    def by_type(self) -> tuple[TypeTime, ...]:
+        """The operators summed by type and place, the slowest type first."""
+        groups: dict[tuple[str, str], list[OperatorTime]] = {}
+        for row in self.operators:
+            groups.setdefault((row.type, row.where), []).append(row)
+        ordered = sorted(groups.values(), key=lambda rows: -sum(row.time_us for row in rows))
+        summary: list[TypeTime] = []
+        for rows in ordered:
+            before = summary[-1].cumulative if summary else 0.0
+            summary.append(_type_time(rows, before))
+        return tuple(summary)
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What to do about it, each sentence with its evidence."""
+        from advisor.benchmark.advice import advise
+
+        return advise(self)
+
+    def top(self, count: int = 10) -> tuple[OperatorTime, ...]:
+        """Return the slowest operators."""
+        return tuple(sorted(self.operators, key=lambda row: -row.time_us)[:count])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object with the operators, the summary by type and the advice."""
+        return {
+            "schema_version": 1,
+            **asdict(self),
+            "host": self.host.to_json(),
+            "overhead": self.overhead,
+            "by_type": [asdict(row) for row in self.by_type],
+            "advice": list(self.advice),
+        }
+
+    def to_tsv(self) -> str:
+        """Return the tables of TensorFlow's benchmark tool, tab-separated."""
+        from advisor.benchmark.profile_export import to_tsv
+
+        return to_tsv(self)
+
+    def to_trace(self) -> dict[str, Any]:
+        """Return a trace for ``chrome://tracing`` and Perfetto."""
+        from advisor.benchmark.profile_export import to_trace
+
+        return to_trace(self)
+
+
+def profile(
+    model: Path | str,
+    threads: int = 1,
+    *,
+    runs: int = 40,
+    kernels: str = "default",
+    with_roofline: bool = True,
+    timeout_s: float = 120.0,
+) -> Profile:
+    """Profile one file, in a child process.
+
+    A profile whose operators do not add up to the whole is measured again; if that does not help, once more with the
+    builtin kernels, which report one event an operator, and a note says so.
+
+    Args:
+        model: a ``.tflite`` file with fixed shapes.
+        threads: number of threads.
+        runs: profiled runs (fewer where 4 s are over).
+        kernels: ``default`` or ``builtin``.
+        with_roofline: also measure what the host can do (once a process, about a second).
+        timeout_s: limit of one child.
+
+    Raises:
+        UsageError: the file is missing or damaged, or the number of threads or runs is below 1.
+        StageError: the runtime cannot load, run or profile it.
+    """
+    from advisor.tflite.model import read
+
+    path = existing_model(model)
+    if threads < 1 or runs < 1:
+        raise UsageError(f"{threads} threads and {runs} runs cannot be profiled", "both must be at least 1")
+    graph = read(path)
+    document, used, notes = _collect(path, threads, runs, kernels, timeout_s)
+    good = undisturbed(document["runs"])
+    times = operator_times(good)
+    seen = [Seen(tag, kind == BUILTIN_EVENT, index) for tag, kind, index, _ in good[0]["events"]]
+    matched = match(graph, seen)
+    return Profile(
+        model=str(model),
+        runtime=document["runtime"],
+        kernels=used,
+        threads=threads,
+        runs=len(good),
+        rejected_runs=len(document["runs"]) - len(good),
+        whole_us=statistics.median(run["whole_us"] for run in good),
+        plain_us=_undisturbed_median(document["plain_us"]),
+        operators=_rows(seen, matched, times, [event[3] for event in good[0]["events"]]),
+        coverage=coverage(good),
+        macs=sum(node.macs for node in matched if node is not None),
+        parameters=sum(tensor.elements for tensor in graph.tensors if tensor.is_constant and tensor.elements > 8),
+        partitions=partitions(seen),
+        roofline=roofline.measure() if with_roofline else None,
+        host=host.describe(),
+        notes=notes,
+    )
+
+
+def undisturbed(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the runs with the most usual list of events whose whole was not stretched by another process.
+
+    At least three are kept where there are so many, the shortest ones.
+    """
+    shapes = [tuple((tag, kind, index) for tag, kind, index, _ in run["events"]) for run in runs]
+    usual = max(set(shapes), key=shapes.count)
+    alike = [run for run, shape in zip(runs, shapes, strict=True) if shape == usual]
+    shortest = sorted(alike, key=lambda run: float(run["whole_us"]))
+    limit = UNDISTURBED * shortest[0]["whole_us"]
+    return [run for place, run in enumerate(shortest) if place < 3 or run["whole_us"] <= limit]
+
+
+def operator_times(runs: Sequence[dict[str, Any]]) -> list[float]:
+    """Return each event's interquartile mean over the runs, in microseconds."""
+    columns = zip(*(map(_event_us, run["events"]) for run in runs), strict=True)
+    return [interquartile_mean(list(column)) for column in columns]
+
+
+def interquartile_mean(values: Sequence[float]) -> float:
+    """Return the mean of the middle half of the values (of all, where they are fewer than four).
+
+    Raises:
+        ValueError: there are no values.
+    """
+    if not values:
+        raise ValueError("no values")
+    ordered, cut = sorted(values), len(values) // 4
+    return statistics.fmean(ordered[cut : len(ordered) - cut])
+
+
+def coverage(runs: Sequence[dict[str, Any]]) -> float:
+    """Return the median over the runs of the sum of the operators / the whole; 0 where a whole is missing."""
+    ratios = [sum(map(_event_us, run["events"])) / run["whole_us"] if run["whole_us"] else 0.0 for run in runs]
+    return statistics.median(ratios)
+
+
+def partitions(events: Sequence[Seen]) -> int:
+    """Return how many times the run enters the delegate: its own index starts anew, or a builtin kernel came before."""
+    entered, last = 0, -1
+    for event in events:
+        if not event.builtin and (last < 0 or event.index <= last):
+            entered += 1
+        last = -1 if event.builtin else event.index
+    return entered
+
+
+def _event_us(event: Sequence[Any]) -> float:
+    """Return an event's time with what the delegate's clock dropped."""
+    return float(event[3]) + (0.0 if event[1] == BUILTIN_EVENT else DROPPED_US)
+
+
+def _undisturbed_median(values: Sequence[float]) -> float:
+    """Return the median of the values that are not far above the least."""
+    least = min(values)
+    return statistics.median(value for value in values if value <= UNDISTURBED * least)
+
+
+def _collect(
+    path: Path, threads: int, runs: int, kernels: str, timeout_s: float
+) -> tuple[dict[str, Any], str, tuple[str, ...]]:
+    """Return the first document that adds up, the kernels it was made with and what to note."""
+    tried = [kernels] * ATTEMPTS + (["builtin"] if kernels != "builtin" else [])
+    found = 0.0
+    for used in tried:
+        options = ["--threads", str(threads), "--kernels", used, "--runs", str(runs)]
+        document = run_json(AGENT, [str(path.absolute()), *options], timeout_s, path.name)
+        if not document["runs"] or not document["runs"][0]["events"]:
+            raise StageError(f"{path.name}: the profiler of {document['runtime']} reported no operators")
+        found = coverage(undisturbed(document["runs"]))
+        if REJECT_BELOW <= found <= REJECT_ABOVE:
+            return document, used, _notes(document["runtime"], kernels, used)
+    raise StageError(
+        f"{path.name}: the operators add up to {found:.0%} of the whole in {len(tried)} attempts",
+        f"the profiler is known to work with {TESTED_RUNTIME}x",
+    )
+
+
+def _notes(runtime: str, asked: str, used: str) -> tuple[str, ...]:
+    """Return what the reader of a profile must know."""
+    notes = []
+    if not runtime.startswith(TESTED_RUNTIME):
+        notes.append(f"{runtime} is not the tested runtime ({TESTED_RUNTIME}x); the operators do add up to the whole")
+    if used != asked:
+        notes.append("XNNPACK's events did not add up: these are the builtin kernels, slower and differently balanced")
+    return tuple(notes)
+
+
+def _rows(
+    seen: Sequence[Seen], matched: Sequence[Node | None], times: Sequence[float], first: Sequence[int]
+) -> tuple[OperatorTime, ...]:
+    """Put events, operators and times together."""
+    total, cumulative = sum(times) or 1.0, 0.0
+    rows = []
+    for position, (event, node, time_us, first_us) in enumerate(zip(seen, matched, times, first, strict=True)):
+        cumulative += time_us / total
+        known = node is not None and time_us > 0
+        rows.append(
+            OperatorTime(
+                position=position,
+                kernel=event.tag,
+                type=node.name if node else event.tag,
+                where="builtin" if event.builtin else "XNNPACK",
+                time_us=time_us,
+                first_us=float(first_us),
+                share=time_us / total,
+                cumulative=cumulative,
+                node=node,
+                gflops=2 * node.macs / time_us / 1e3 if node and known and node.macs else None,
+                gbytes=node.bytes_moved / time_us / 1e3 if node and known else None,
+            )
+        )
+    return tuple(rows)
+
+
+def _type_time(rows: Sequence[OperatorTime], before: float) -> TypeTime:
+    """Sum the rows of one type at one place."""
+    share = sum(row.share for row in rows)
+    output = next((row.node.outputs[0] for row in rows if row.node and row.node.outputs), "")
+    return TypeTime(
+        type=rows[0].type,
+        where=rows[0].where,
+        count=len(rows),
+        time_us=sum(row.time_us for row in rows),
+        share=share,
+        cumulative=before + share,
+        macs=sum(row.node.macs for row in rows if row.node),
+        data_type=output.partition(" ")[0],
+    )
