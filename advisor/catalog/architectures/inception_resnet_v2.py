@@ -1,0 +1,21 @@
+"""Inception-ResNet V2 (https://arxiv.org/abs/1602.07261), the graph of Keras' applications."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import applications
+
+from advisor.catalog.graph import image_input, network
+
+
+def build(input_size: int, classes: int) -> Any:
+    """The Keras graph of Inception-ResNet V2.
+
+    Args:
+        input_size: side of the square input in pixels, at least 75.
+        classes: labels of the classifier.
+    """
+    image = image_input(input_size)
+    base = applications.InceptionResNetV2(weights=None, input_tensor=image, classes=classes)
+    return network(image, base.output, base.get_layer("avg_pool").output)
