@@ -9,10 +9,11 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 def catalogue_files() -> tuple[Path, ...]:
     """The shipped ``catalogs/*.yaml``, in the order of their names."""
-    return tuple(sorted(_folder().glob("*.yaml")))
+    return tuple(sorted(catalogue_folder().glob("*.yaml")))
 
 
-def _folder() -> Path:
+def catalogue_folder() -> Path:
+    """Folder of the shipped catalogue."""
     # An installed package carries its data inside; only a checkout lacks that folder.
     installed = _PACKAGE / "_data" / "catalogs"
     return installed if installed.is_dir() else _PACKAGE.parent / "catalogs"

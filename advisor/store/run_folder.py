@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -127,6 +127,15 @@ class RunFolder:
         lines = self.evaluations_file.read_text(encoding="utf-8", errors="replace").splitlines()
         latest = {evaluation.configuration: evaluation for evaluation in _parsed(lines)}
         return tuple(latest.values())
+
+    def keep_answers(self, name: str, answers: Sequence[int]) -> str:
+        """Write an artefact's label for each hold-out picture and return the file's path within the run."""
+        import numpy as np
+
+        folder = self.path / "answers"
+        folder.mkdir(exist_ok=True)
+        np.save(folder / f"{name}.npy", np.asarray(answers, dtype=np.int32))
+        return f"answers/{name}.npy"
 
     def keep_artefact(self, source: Path, name: str) -> Path:
         """Copy an artefact into the run, as a hard link where the file system can, and return its path."""

@@ -1,0 +1,118 @@
+"""Top-1 of an artefact: measured on the hold-out where there are pictures, else what was published and what we know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.cards import Card
+from advisor.core.quantity import Provenance, Quantity
+from advisor.core.statistics import paired_difference, wilson
+
+LEVEL = 0.95
+MAX_CONFUSION_CLASSES = 40
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Accuracy of one artefact, its loss against the float32 artefact, and the details of the report."""
+
+    accuracy: Quantity | None
+    drop: Quantity | None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_answers(probabilities: Path) -> tuple[int, ...]:
+    """Return the most probable label of each row of a ``.npy`` file."""
+    import numpy as np
+
+    return tuple(int(label) for label in np.load(probabilities, allow_pickle=False).argmax(axis=1))
+
+
+def measured(
+    answers: Sequence[int], float_answers: Sequence[int], labels: Sequence[int], classes: Sequence[str]
+) -> Verdict:
+    """Judge answers on the hold-out.
+
+    Args:
+        answers: the artefact's label for each picture.
+        float_answers: the same of the float32 artefact of the same card.
+        labels: the true labels.
+        classes: class names in label order.
+    """
+    right = [answer == label for answer, label in zip(answers, labels, strict=True)]
+    float_right = [answer == label for answer, label in zip(float_answers, labels, strict=True)]
+    share = wilson(sum(right), len(right), LEVEL)
+    lost = paired_difference(float_right, right, LEVEL)
+    source = "hold-out of --data, run in LiteRT"
+    return Verdict(
+        accuracy=Quantity(
+            100 * share.value, "%", Provenance.MEASURED, 100 * share.low, 100 * share.high, LEVEL, len(right), source
+        ),
+        drop=Quantity(
+            100 * lost.value, "points", Provenance.MEASURED, 100 * lost.low, 100 * lost.high, LEVEL, len(right),
+            "against float32 on the same pictures",
+        ),
+        details=_per_class(answers, labels, classes),
+    )  # fmt: skip
+
+
+def published(card: Card, recipe: str, answers: Sequence[int], float_answers: Sequence[int]) -> Verdict:
+    """Quote the published top-1, or estimate what a compressed form keeps of it.
+
+    Where no figure is published for a quantised form, its top-1 is estimated as the published float top-1 times the
+    share of photographs on which it answers as the float form does: a changed answer is counted as a wrong one.
+    """
+    float_top1 = card.top1()
+    if float_top1 is None:
+        return Verdict(None, None)
+    same = [answer == other for answer, other in zip(answers, float_answers, strict=True)]
+    details = {"agreement": sum(same) / len(same), "agreement_pictures": len(same)}
+    if recipe in ("float32", "float16"):
+        return Verdict(_quote(card, "float32", float_top1), _no_drop(), details)
+    quantised = card.top1("int8") if recipe == "int8" else None
+    if quantised is not None:
+        drop = Quantity(float_top1 - quantised, "points", Provenance.PUBLISHED, source=_source(card, "int8"))
+        return Verdict(_quote(card, "int8", quantised), drop, details)
+    share = wilson(sum(same), len(same), LEVEL)
+    source = f"published float top-1 {float_top1:.1f} % x agreement with float on {len(same)} photographs"
+    accuracy = Quantity(
+        float_top1 * share.value,
+        "%",
+        Provenance.ESTIMATED,
+        float_top1 * share.low,
+        float_top1,
+        LEVEL,
+        len(same),
+        source,
+    )
+    drop = Quantity(float_top1 * (1 - share.value), "points", Provenance.ESTIMATED, source=source)
+    return Verdict(accuracy, drop, details)
+
+
+def _quote(card: Card, precision: str, value: float) -> Quantity:
+    return Quantity(value, "%", Provenance.PUBLISHED, source=f"ImageNet, {_source(card, precision)}")
+
+
+def _no_drop() -> Quantity:
+    return Quantity(0.0, "points", Provenance.PUBLISHED, source="the published figure is that of the float weights")
+
+
+def _source(card: Card, precision: str) -> str:
+    return next((row.source for row in card.published if row.precision == precision and row.top1 is not None), "")
+
+
+def _per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[str]) -> dict[str, Any]:
+    """Recall of each class and, for a readable number of classes, rows = truth, columns = answers."""
+    confusion = [[0] * len(classes) for _ in classes]
+    for answer, label in zip(answers, labels, strict=True):
+        confusion[label][answer] += 1
+    recall = {
+        name: row[label] / max(1, sum(row)) for label, (name, row) in enumerate(zip(classes, confusion, strict=True))
+    }
+    details: dict[str, Any] = {"per_class_recall": recall}
+    if len(classes) <= MAX_CONFUSION_CLASSES:
+        details["confusion"] = confusion
+    return details

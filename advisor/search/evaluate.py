@@ -1,0 +1,168 @@
+"""From a configuration to its evaluation: the way that every candidate goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from dataclasses import asdict, replace
+from typing import Any, TypeVar
+
+from advisor.catalog.cards import Card
+from advisor.catalog.labels import published_labels
+from advisor.compression.recipes import Recipe
+from advisor.core.errors import AdvisorError, UnsupportedRecipe
+from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.quantity import Provenance, Quantity
+from advisor.core.units import show_ms
+from advisor.search import accuracy
+from advisor.search.accuracy import Verdict
+from advisor.search.context import Context
+from advisor.search.stages import Artefact, Stages
+from advisor.search.timing import Timer
+from advisor.store import RunFolder
+from advisor.tflite.metadata import Metadata
+
+SCREEN_MARGIN = 6.0
+"""How many times over the budget a card's float trunk may be, with every core at work, and still be trained: int8 was
+measured up to 2.3 times faster than float with LiteRT 2.3 on x86 (MobileNetV2), so this lets nothing good go."""
+
+Value = TypeVar("Value")
+
+
+class _Ended(Exception):
+    """A stage that ended an evaluation before its end."""
+
+    def __init__(self, status: Status, stage: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.stage, self.reason = status, stage, reason
+
+
+class Evaluator:
+    """Evaluates configurations; what they share is done once.
+
+    Args:
+        context: the search.
+        stages: from card to artefact.
+        cards: by name.
+        recipes: compression recipes by name.
+        run: takes the artefacts.
+        order: card name to its place in the search.
+        missing: card name to why its weights cannot be had.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        stages: Stages,
+        cards: Mapping[str, Card],
+        recipes: Mapping[str, Recipe],
+        run: RunFolder,
+        order: Mapping[str, int],
+    ) -> None:
+        self._context, self._stages, self._timer = context, stages, Timer(context)
+        self._cards, self._recipes, self._run, self._order = cards, recipes, run, order
+        self.screening = True
+
+    async def evaluate(self, configuration: Configuration) -> Evaluation:
+        """Return the evaluation; whatever goes wrong with this candidate is in it, never raised."""
+        card = self._cards[configuration.card]
+        try:
+            return await self._evaluate(configuration, card)
+        except _Ended as end:
+            return Evaluation(configuration, end.status, card.family, end.reason, end.stage)
+
+    async def _evaluate(self, configuration: Configuration, card: Card) -> Evaluation:
+        await self._screen(card)
+        artefact = await _at("compress", self._artefact(card, configuration.compression))
+        verdict = await _at("score", self._verdict(card, configuration.compression, artefact))
+        subject = f"{card.name} {configuration.compression}"
+        threads = configuration.target.threads
+        timing = await _at("measure", self._timer.measure(artefact, threads, self._order[card.name], subject))
+        kept = self._run.keep_artefact(
+            artefact.path, f"{card.name}-{configuration.training}-{configuration.compression}.tflite"
+        )
+        return Evaluation(
+            configuration=configuration,
+            status=Status.OK,
+            family=card.family,
+            accuracy=verdict.accuracy,
+            latency=timing.latency,
+            latency_p90=timing.latency_p90,
+            size=Quantity(float(artefact.size_bytes), "bytes", Provenance.MEASURED, source="size of the file"),
+            memory=timing.memory,
+            drop=verdict.drop,
+            contended=timing.contended,
+            artefact=str(kept.relative_to(self._run.path)),
+            artefact_sha256=artefact.sha256,
+            details={**timing.details, **verdict.details, **_card_details(card)},
+        )
+
+    async def _screen(self, card: Card) -> None:
+        """End the evaluation where the card cannot meet the latency budget: seconds here, minutes of training saved."""
+        if not self.screening or self._context.pictures is None:
+            return
+        limit = self._context.request.limits.latency_ms
+        if limit is None:
+            return
+        least_ms = await _at("convert", self._stages.screen(card))
+        best = least_ms / max(self._context.request.thread_counts)
+        if best > SCREEN_MARGIN * limit:
+            reason = (
+                f"its float trunk takes {show_ms(least_ms)} of CPU time a picture, more than {SCREEN_MARGIN:.0f} times "
+                f"the budget {show_ms(limit)} with every thread at work: not trained"
+            )
+            raise _Ended(Status.SKIPPED, "screen", reason)
+
+    async def _artefact(self, card: Card, recipe: str) -> Artefact:
+        return await self._stages.artefact(card, recipe, self._recipes[recipe].version, self._metadata(card))
+
+    async def _verdict(self, card: Card, recipe: str, artefact: Artefact) -> Verdict:
+        reference = await self._artefact(card, "float32")
+        pictures = self._context.pictures
+        if pictures is None:
+            own, floats = await asyncio.gather(
+                self._stages.answers(card, artefact), self._stages.answers(card, reference)
+            )
+            return accuracy.published(card, recipe, own, floats)
+        paths = await asyncio.gather(
+            self._stages.probabilities(card, artefact), self._stages.probabilities(card, reference)
+        )
+        own_answers, float_answers = (accuracy.read_answers(path) for path in paths)
+        verdict = accuracy.measured(own_answers, float_answers, pictures.holdout_labels, pictures.dataset.classes)
+        kept = self._run.keep_answers(f"{card.name}-{recipe}", own_answers)
+        return replace(verdict, details={**verdict.details, "answers": kept})
+
+    def _metadata(self, card: Card) -> Metadata:
+        pictures = self._context.pictures
+        labels = pictures.dataset.classes if pictures else published_labels(card)
+        data = f"retrained on {len(pictures.split.train)} pictures of {len(labels)} classes" if pictures else "ImageNet"
+        return Metadata(
+            name=card.name,
+            description=f"Image classifier {card.name}, {data}; made by advisor",
+            labels=labels,
+            mean=card.preprocessing.mean,
+            std=card.preprocessing.std,
+            licence=card.licence,
+        )
+
+
+def _card_details(card: Card) -> dict[str, Any]:
+    return {
+        "params": card.params,
+        "macs": card.macs,
+        "licence": card.licence,
+        "input_size": card.input_size,
+        "preprocessing": asdict(card.preprocessing),
+    }
+
+
+async def _at(stage: str, work: Awaitable[Value]) -> Value:
+    """Await a stage; its failure ends the evaluation with the stage's name and the reason."""
+    try:
+        return await work
+    except UnsupportedRecipe as error:
+        raise _Ended(Status.SKIPPED, stage, error.message) from None
+    except AdvisorError as error:
+        raise _Ended(Status.FAILED, stage, error.message) from None
+    except OSError as error:
+        raise _Ended(Status.FAILED, stage, f"{error.strerror or error}: {error.filename or ''}") from None

@@ -1,0 +1,123 @@
+"""The work of each stage, as functions that child processes run: paths and values in, files and values out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.cards import Card, Preprocessing
+from advisor.catalog.weights.file import WeightsFile
+from advisor.tflite.metadata import Metadata
+
+
+@dataclass(frozen=True)
+class View:
+    """How a picture becomes a model's input: side in pixels and normalisation of RGB 0..255."""
+
+    size: int
+    preprocessing: Preprocessing
+
+
+def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
+    """Make the card's float master file."""
+    from advisor.catalog.convert import convert as convert_card
+
+    return convert_card(card, weights, path)
+
+
+def cut(master: Path, output: str, path: Path) -> None:
+    """Write the master with one of its outputs only."""
+    from advisor.tflite.surgery import select_output
+
+    path.write_bytes(select_output(master.read_bytes(), output))
+
+
+def screen(trunk: Path) -> float:
+    """Return the least CPU time of one run at one thread, in ms: it hardly depends on what else the machine does."""
+    from advisor.benchmark.screen import least_cpu_ms
+
+    return least_cpu_ms(trunk)
+
+
+def extract(trunk: Path, pictures: Sequence[Path], view: View, path: Path) -> None:
+    """Write the features of pictures, float32 (N, F), as ``.npy``."""
+    import numpy as np
+
+    from advisor.training.features import extract as extract_features
+
+    mean, std = view.preprocessing.mean, view.preprocessing.std
+    np.save(path, extract_features(trunk, pictures, view.size, mean, std))
+
+
+def train_head(
+    parts: Sequence[Path], train: Sequence[int], labels: Sequence[int], classes: int, seed: int, path: Path
+) -> dict[str, Any]:
+    """Train the head on the rows ``train`` of the concatenated features and write it as ``.npz``."""
+    import numpy as np
+
+    from advisor.training.head import train_head as fit
+
+    features = np.concatenate([np.load(part) for part in parts])[np.asarray(train)]
+    head = fit(features, np.asarray(labels), classes, seed)
+    np.savez(path, weights=head.weights, bias=head.bias)
+    return {"regularization": head.regularization, "validation_accuracy": head.validation_accuracy}
+
+
+def join(trunk: Path, head: Path, path: Path) -> None:
+    """Write the trunk with the trained head behind it: softmax over the user's classes."""
+    import numpy as np
+
+    from advisor.tflite.surgery import attach_head
+
+    arrays = np.load(head, allow_pickle=False)
+    path.write_bytes(attach_head(trunk.read_bytes(), arrays["weights"], arrays["bias"]))
+
+
+def compress(
+    model: Path, recipe: str, calibration: Sequence[Path] | None, view: View, seed: int, metadata: Metadata, path: Path
+) -> None:
+    """Apply a compression recipe to a float file and write the artefact with its metadata.
+
+    Args:
+        model: the float ``.tflite``.
+        recipe: name of the recipe.
+        calibration: training pictures to calibrate on; None takes the bundled photographs.
+        view: how a picture becomes input.
+        seed: draws the bundled photographs' crops.
+        metadata: labels and normalisation for the file.
+        path: where to write.
+    """
+    from advisor.compression.recipes import recipe as find_recipe
+    from advisor.tflite.metadata import write_metadata
+
+    chosen = find_recipe(recipe)
+    inputs = _calibration(calibration, view, seed) if chosen.needs_calibration else None
+    path.write_bytes(write_metadata(chosen.apply(model.read_bytes(), inputs), metadata))
+
+
+def score(model: Path, pictures: Sequence[Path], view: View, path: Path) -> None:
+    """Run an artefact over pictures in plain LiteRT and write the probabilities, float32 (N, C), as ``.npy``."""
+    import numpy as np
+
+    from advisor.benchmark.accuracy import predict
+
+    mean, std = view.preprocessing.mean, view.preprocessing.std
+    np.save(path, predict(model, pictures, view.size, mean, std))
+
+
+def answers(model: Path, view: View, seed: int) -> list[int]:
+    """Return the artefact's top-1 answers on crops of the bundled photographs that int8 was not calibrated on."""
+    from advisor.benchmark.accuracy import predict_arrays
+
+    return [int(row.argmax()) for row in predict_arrays(model, _calibration(None, view, seed))]
+
+
+def _calibration(pictures: Sequence[Path] | None, view: View, seed: int) -> Any:
+    from advisor.compression.calibration import from_photographs, from_pictures
+
+    mean, std = view.preprocessing.mean, view.preprocessing.std
+    if pictures is None:
+        return from_photographs(view.size, mean, std, seed=seed)
+    return from_pictures(pictures, view.size, mean, std)

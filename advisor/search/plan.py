@@ -1,0 +1,127 @@
+"""What is worth trying: cards x recipes x thread counts, each with what is known of it before anything is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from advisor.catalog.cards import Card
+from advisor.core.evaluation import Configuration, Target
+
+if TYPE_CHECKING:
+    from advisor.search.sampler import Candidate
+
+GMACS_PER_SECOND = 90.0
+"""MACs a second of one core, in 10^9: MobileNetV2 1.0 224 (0.3 GMACs) runs in 3.35 ms float32 in LiteRT 2.3 with
+XNNPACK on an AMD EPYC. It orders candidates and prices stages; it never filters and is never shown as a latency."""
+
+FORMS: Mapping[str, tuple[float, float]] = {
+    "float32": (1.0, 4.0),
+    "float16": (1.0, 2.0),
+    "dynamic_int8": (3.0, 1.0),
+    "weight_int8": (1.0, 1.0),
+    "int8": (0.45, 1.0),
+}
+"""Recipe to (latency relative to float32, bytes a parameter), as measured on MobileNetV2 with LiteRT 2.3 on x86."""
+
+CONVERT_S = 8.0
+QUANTIZE_S = 3.0
+TIMING_S = 2.5
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The search space of one run.
+
+    Attributes:
+        cards: candidates in the order of their promise.
+        recipes: names of compression recipes.
+        threads: CPU thread counts.
+        training: name of the training recipe.
+        runtime: runtime and version.
+        pictures: number of pictures to read, 0 without data.
+        holdout: number of pictures to score on.
+    """
+
+    cards: tuple[Card, ...]
+    recipes: tuple[str, ...]
+    threads: tuple[int, ...]
+    training: str
+    runtime: str
+    pictures: int = 0
+    holdout: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of configurations."""
+        return len(self.cards) * len(self.recipes) * len(self.threads)
+
+    def configuration(self, card: str, compression: str, threads: int) -> Configuration:
+        """Return one point of the space."""
+        return Configuration(card, self.training, compression, Target("host", self.runtime, "cpu", threads))
+
+    def configurations(self) -> tuple[Configuration, ...]:
+        """Return every point, the most promising cards first."""
+        return tuple(
+            self.configuration(card.name, recipe, count)
+            for card in self.cards
+            for recipe in self.recipes
+            for count in self.threads
+        )
+
+    def candidates(self) -> list[Candidate]:
+        """Return the space as the sampler's table: published accuracy as prior, rough latency and size as known."""
+        from advisor.search.sampler import Candidate
+
+        return [
+            Candidate(
+                params={"card": card.name, "compression": recipe, "threads": count},
+                prior=prior_accuracy(card, recipe),
+                known={"latency": rough_latency_ms(card, recipe) / count**0.9, "size": rough_size(card, recipe)},
+                features={"family": card.family, "input": float(card.input_size)},
+                cost_s=self.price_s(card, recipe) / len(self.threads),
+            )
+            for card in self.cards
+            for recipe in self.recipes
+            for count in self.threads
+        ]
+
+    def price_s(self, card: Card, recipe: str) -> float:
+        """Return the rough core seconds of one artefact, with its share of what the card's artefacts have in common."""
+        run_s = rough_latency_ms(card, recipe) / 1e3
+        float_s = rough_latency_ms(card, "float32") / 1e3
+        shared = CONVERT_S + self.pictures * float_s
+        own = self.holdout * run_s + TIMING_S + (QUANTIZE_S if recipe == "int8" else 0.0)
+        return shared / len(self.recipes) + own
+
+
+def order_by_promise(cards: Sequence[Card]) -> tuple[Card, ...]:
+    """Return the cards by published accuracy and MACs, front after front, so that the first results matter most."""
+    rest, ordered = list(cards), list[Card]()
+    while rest:
+        layer = [card for card in rest if not any(_better(other, card) for other in rest)]
+        ordered += sorted(layer, key=lambda card: -(card.top1() or 0.0))
+        rest = [card for card in rest if card not in layer]
+    return tuple(ordered)
+
+
+def prior_accuracy(card: Card, recipe: str) -> float:
+    """Return the published top-1 in %, of the form itself where there is a figure."""
+    own = card.top1("int8") if recipe == "int8" else None
+    return own or card.top1() or 50.0
+
+
+def rough_latency_ms(card: Card, recipe: str) -> float:
+    """Return a latency for ordering and pricing, from MACs alone; see :data:`GMACS_PER_SECOND`."""
+    return FORMS.get(recipe, (1.0, 4.0))[0] * max(card.macs, 1) / (GMACS_PER_SECOND * 1e6)
+
+
+def rough_size(card: Card, recipe: str) -> float:
+    """Return the bytes of the parameters in a recipe's form."""
+    return FORMS.get(recipe, (1.0, 4.0))[1] * max(card.params, 1)
+
+
+def _better(other: Card, card: Card) -> bool:
+    accuracy, rival = card.top1() or 0.0, other.top1() or 0.0
+    return rival >= accuracy and other.macs <= card.macs and (rival, other.macs) != (accuracy, card.macs)

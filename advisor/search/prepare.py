@@ -1,0 +1,141 @@
+"""Everything that can be wrong with a question is found here, before anything is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from advisor.catalog.cards import Card
+from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.weights import FetchOptions, WeightsFile
+from advisor.compression.recipes import RECIPES, Recipe
+from advisor.core.errors import UsageError, WeightsError, nearest
+from advisor.datasets.folder import read_folder
+from advisor.datasets.split import split
+from advisor.search.context import Pictures
+from advisor.search.plan import Plan, order_by_promise
+from advisor.search.request import Request
+
+DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
+DOWNLOADS = 4
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Cards with their weights.
+
+    Attributes:
+        cards: what can be tried, the most promising first.
+        weights: weights by card name, None for settled random ones.
+        missing: card name to why its weights cannot be had.
+    """
+
+    cards: tuple[Card, ...]
+    weights: Mapping[str, WeightsFile | None]
+    missing: Mapping[str, str]
+
+
+def read_pictures(request: Request, say: Say) -> Pictures | None:
+    """Read, check and split the user's pictures.
+
+    Raises:
+        UsageError: see :func:`advisor.datasets.folder.read_folder`.
+    """
+    if not request.data:
+        return None
+    say(f"reading pictures of {request.data}")
+    dataset = read_folder(Path(request.data))
+    return Pictures(dataset, split(dataset, request.seed))
+
+
+def chosen_recipes(request: Request) -> dict[str, Recipe]:
+    """Return the compression recipes asked for; float32 is always among them, as the form that others are held against.
+
+    Raises:
+        UsageError: an unknown name.
+    """
+    known = {recipe.name: recipe for recipe in RECIPES}
+    names = request.compressions or DEFAULT_RECIPES
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--compressions: unknown '{name}'{nearest(name, known)}", f"recipes: {', '.join(known)}")
+    return {name: known[name] for name in dict.fromkeys(("float32", *names))}
+
+
+def chosen_cards(request: Request) -> tuple[Card, ...]:
+    """Return the cards asked for, or all that name a place for their weights.
+
+    Raises:
+        UsageError: an unknown name, or a catalogue file that cannot be read.
+    """
+    catalogue = load_catalogue([Path(path) for path in request.catalog])
+    if request.candidates:
+        return catalogue.select(request.candidates)
+    return tuple(card for card in catalogue.values() if card.weights)
+
+
+def find_weights(request: Request, cards: Sequence[Card], say: Say) -> Candidates:
+    """Fetch the weights of every card, several at a time.
+
+    A card without weights stays a candidate where no pictures are given and it was asked for by name: latency, memory
+    and operators do not depend on them.
+
+    Raises:
+        WeightsError: no card is left.
+    """
+    from advisor.catalog.weights import fetch
+
+    options = FetchOptions(offline=request.offline, mirror=request.mirror or None)
+
+    def get(card: Card) -> WeightsFile | WeightsError:
+        try:
+            say(f"fetching weights of {card.name}")
+            return fetch(card, options)
+        except WeightsError as error:
+            return error
+
+    with ThreadPoolExecutor(DOWNLOADS) as pool:
+        found = dict(zip([card.name for card in cards], pool.map(get, cards), strict=True))
+    errors = {name: error for name, error in found.items() if isinstance(error, WeightsError)}
+    untrained = bool(request.candidates) and not request.data
+    kept = [card for card in cards if card.name not in errors or untrained]
+    if not kept:
+        raise _nothing_left(errors)
+    weights = {card.name: None if card.name in errors else found[card.name] for card in kept}
+    return Candidates(
+        cards=order_by_promise(kept),
+        weights={name: file for name, file in weights.items() if not isinstance(file, WeightsError)},
+        missing={name: error.message for name, error in errors.items()},
+    )
+
+
+def make_plan(
+    request: Request, candidates: Candidates, recipes: Mapping[str, Recipe], pictures: Pictures | None
+) -> Plan:
+    """Return the search space."""
+    return Plan(
+        cards=candidates.cards,
+        recipes=tuple(recipes),
+        threads=request.thread_counts,
+        training="head" if pictures else "none",
+        runtime=f"ai-edge-litert=={version('ai-edge-litert')}",
+        pictures=len(pictures.paths) if pictures else 0,
+        holdout=len(pictures.split.holdout) if pictures else 0,
+    )
+
+
+def _nothing_left(errors: Mapping[str, WeightsError]) -> WeightsError:
+    if not errors:
+        return WeightsError(
+            "no candidate names weights", "choose others with --candidates, or see advisor catalog list"
+        )
+    names = ", ".join(list(errors)[:6]) + (f" and {len(errors) - 6} more" if len(errors) > 6 else "")
+    first = next(iter(errors.values()))
+    return WeightsError(
+        f"no weights can be had for any of {len(errors)} candidates ({names}): {first.message}", first.hint
+    )
