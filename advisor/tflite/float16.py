@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import UnsupportedRecipe
@@ -39,9 +40,9 @@ def to_float16(data: bytes) -> bytes:
     model = unpack(data)
     if sum(_store_constants(model, graph) for graph in model.subgraphs) == 0:
         raise UnsupportedRecipe("the model has no float32 constants to store as float16")
-    drop_unused_buffers(model)
     _note(model, *_REDUCED_PRECISION)
     _raise_min_runtime(model)
+    drop_unused_buffers(model)
     return pack(model)
 
 
@@ -87,8 +88,9 @@ def _dequantize(model: Any, graph: Any, index: int) -> Any:
 
 
 def _halved(content: Any) -> bytes:
-    values = np.frombuffer(content.tobytes(), dtype="<f4")
-    return np.clip(values, -MAX_FLOAT16, MAX_FLOAT16).astype("<f2").tobytes()
+    values: npt.NDArray[np.float32] = np.frombuffer(content.tobytes(), dtype="<f4")
+    half: bytes = np.clip(values, -MAX_FLOAT16, MAX_FLOAT16).astype("<f2").tobytes()
+    return half
 
 
 def _note(model: Any, name: bytes, content: bytes) -> None:
@@ -98,15 +100,16 @@ def _note(model: Any, name: bytes, content: bytes) -> None:
 
 
 def _raise_min_runtime(model: Any) -> None:
+    """Where the file states the oldest runtime that takes it, state one that knows this DEQUANTIZE."""
     name, needed = _MIN_RUNTIME
-    stated = next((entry for entry in model.metadata if entry.name == name), None)
-    content = None if stated is None else model.buffers[stated.buffer].data
-    if content is None:
-        return
-    current = _version(bytes(content))
-    if current is not None and current < needed:
-        text = ".".join(str(part) for part in needed).encode()
-        model.buffers[stated.buffer].data = np.frombuffer(text.ljust(len(content), b"\0"), dtype=np.uint8)
+    for entry in model.metadata:
+        content = model.buffers[entry.buffer].data
+        if entry.name != name or content is None:
+            continue
+        current = _version(bytes(content))
+        if current is not None and current < needed:
+            text = ".".join(str(part) for part in needed).encode()
+            entry.buffer = add_buffer(model, text.ljust(len(content), b"\0"))
 
 
 def _version(content: bytes) -> tuple[int, ...] | None:

@@ -189,16 +189,15 @@ def read(source: bytes | Path, name: str = "") -> Model:
     """
     called = name or (str(source) if isinstance(source, Path) else "the model")
     data = _content(source) if isinstance(source, Path) else source
-    return guarded(data, called, lambda: _model(data))
+    return guarded(called, lambda: _model(data))
 
 
 _T = TypeVar("_T")
 
 
-def guarded(data: bytes, name: str, build: Callable[[], _T]) -> _T:
-    """Verify ``data``, then return ``build()``; what a reader trips over becomes a UsageError that names the file."""
+def guarded(name: str, build: Callable[[], _T]) -> _T:
+    """Return ``build()``; what a reader trips over in it becomes a UsageError that names the file."""
     try:
-        verify(data)
         return build()
     except Damage as damage:
         raise _refusal(name, str(damage)) from None
@@ -223,6 +222,7 @@ def _content(path: Path) -> bytes:
 def _model(data: bytes) -> Model:
     from ai_edge_litert import schema_py_generated as schema
 
+    verify(data)
     root = schema.Model.GetRootAs(data, 0)
     if root.Version() != 3:
         raise Damage(f"its schema version is {root.Version()}, not 3")

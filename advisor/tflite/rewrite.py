@@ -50,7 +50,7 @@ def unpack(data: bytes, name: str = "the model") -> Any:
         StageError: the file has an operator whose options this version does not know and would lose.
     """
     read(data, name)
-    model = guarded(data, name, lambda: _tables(data))
+    model = guarded(name, lambda: _tables(data))
     for graph in model.subgraphs:
         for operator in graph.operators or []:
             _check_options(operator)

@@ -31,13 +31,13 @@ class Damage(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class Field:
     """One offset field of a table.
 
     Attributes:
         slot: offset of the field in the table's vtable.
         kind: ``vector`` (of scalars or bytes), ``table``, ``tables`` or ``union``.
-        of: the name of the table or tables in ``_SCHEMA``; empty for one without offset fields that need a visit.
+        of: the name of the table or tables in the schema; empty for one without offset fields that need a visit.
         width: bytes of one element of a vector.
     """
 
@@ -47,63 +47,69 @@ class _Field:
     width: int = 1
 
 
-def _strings(*slots: int) -> tuple[_Field, ...]:
-    return tuple(_Field(slot, "vector") for slot in slots)
+Schema = Mapping[str, tuple[Field, ...]]
+"""The offset fields of each table by the table's name; the name "" is a table without any."""
 
 
-def _vectors(width: int, *slots: int) -> tuple[_Field, ...]:
-    return tuple(_Field(slot, "vector", width=width) for slot in slots)
+def strings(*slots: int) -> tuple[Field, ...]:
+    """Return fields that hold text."""
+    return tuple(Field(slot, "vector") for slot in slots)
+
+
+def vectors(width: int, *slots: int) -> tuple[Field, ...]:
+    """Return fields that hold numbers of ``width`` bytes."""
+    return tuple(Field(slot, "vector", width=width) for slot in slots)
 
 
 # Slots as in the TensorFlow Lite schema (version 3). Tables that hold only scalars or number vectors, which the reader
 # views without a copy, are checked for their own place alone.
-_SCHEMA: Mapping[str, tuple[_Field, ...]] = MappingProxyType(
+_SCHEMA: Schema = MappingProxyType(
     {
         "": (),
         "Model": (
-            *_strings(10),
-            *_vectors(4, 14),
-            _Field(6, "tables", "OperatorCode"),
-            _Field(8, "tables", "SubGraph"),
-            _Field(12, "tables", "Buffer"),
-            _Field(16, "tables", "Metadata"),
-            _Field(18, "tables", "SignatureDef"),
-            _Field(20, "tables", "ExternalBufferGroup"),
-            _Field(22, "tables", "ExternalBuffer"),
+            *strings(10),
+            *vectors(4, 14),
+            Field(6, "tables", "OperatorCode"),
+            Field(8, "tables", "SubGraph"),
+            Field(12, "tables", "Buffer"),
+            Field(16, "tables", "Metadata"),
+            Field(18, "tables", "SignatureDef"),
+            Field(20, "tables", "ExternalBufferGroup"),
+            Field(22, "tables", "ExternalBuffer"),
         ),
-        "OperatorCode": _strings(6),
+        "OperatorCode": strings(6),
         "SubGraph": (
-            *_strings(12),
-            *_vectors(4, 6, 8),
-            _Field(4, "tables", "Tensor"),
-            _Field(10, "tables", "Operator"),
+            *strings(12),
+            *vectors(4, 6, 8),
+            Field(4, "tables", "Tensor"),
+            Field(10, "tables", "Operator"),
         ),
         "Tensor": (
-            *_strings(10),
-            *_vectors(4, 4, 18),
-            _Field(12, "table", "QuantizationParameters"),
-            _Field(16, "table", "SparsityParameters"),
-            _Field(22, "tables", "VariantSubType"),
+            *strings(10),
+            *vectors(4, 4, 18),
+            Field(12, "table", "QuantizationParameters"),
+            Field(16, "table", "SparsityParameters"),
+            Field(22, "tables", "VariantSubType"),
         ),
-        "QuantizationParameters": (*_vectors(4, 4, 6, 8), *_vectors(8, 10), _Field(14, "table")),
-        "SparsityParameters": (*_vectors(4, 4, 6), _Field(8, "tables", "DimensionMetadata")),
-        "DimensionMetadata": (_Field(10, "table"), _Field(14, "table")),
-        "VariantSubType": _vectors(4, 4),
+        "QuantizationParameters": (*vectors(4, 4, 6, 8), *vectors(8, 10), Field(14, "table")),
+        "SparsityParameters": (*vectors(4, 4, 6), Field(8, "tables", "DimensionMetadata")),
+        "DimensionMetadata": (Field(10, "table"), Field(14, "table")),
+        "VariantSubType": vectors(4, 4),
         "Operator": (
-            *_vectors(4, 6, 8, 20),
-            *_vectors(1, 14, 18),
-            _Field(12, "union"),
-            _Field(28, "union"),
+            *vectors(4, 6, 8, 20),
+            *vectors(1, 14, 18),
+            Field(12, "union"),
+            Field(28, "union"),
         ),
-        "Buffer": _vectors(1, 4),
-        "Metadata": _strings(4),
-        "SignatureDef": (*_strings(8), _Field(4, "tables", "TensorMap"), _Field(6, "tables", "TensorMap")),
-        "TensorMap": _strings(4),
-        "ExternalBufferGroup": _strings(4),
-        "ExternalBuffer": _strings(12),
-        "StablehloCustomCallOptions": (*_strings(4, 8), *_vectors(4, 12), *_vectors(1, 14)),
-        "VarHandleOptions": _strings(4, 6),
-        "StableHLOCompositeOptions": (*_strings(4), *_vectors(1, 8)),
+        "Buffer": vectors(1, 4),
+        "Metadata": strings(4),
+        "SignatureDef": (*strings(8), Field(4, "tables", "TensorMap"), Field(6, "tables", "TensorMap")),
+        "TensorMap": strings(4),
+        "ExternalBufferGroup": strings(4),
+        "ExternalBuffer": strings(12),
+        "StablehloCustomCallOptions": (*strings(4, 8), *vectors(4, 12), *vectors(1, 14)),
+        "VarHandleOptions": strings(4, 6),
+        "StableHLOCompositeOptions": (*strings(4), *vectors(1, 8)),
     }
 )
 
@@ -120,13 +126,14 @@ _OPTIONS_WITH_STRINGS: Mapping[tuple[int, int], str] = MappingProxyType(
 class _Walk:
     """One visit of a file, with what it may still spend."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, schema: Schema) -> None:
         self._data = data
+        self._schema = schema
         self._bytes_left = _SHARING * len(data)
         self._tables_left = MAX_TABLES
 
-    def root(self) -> None:
-        self._table(self._unsigned(0), "Model")
+    def root(self, name: str) -> None:
+        self._table(self._unsigned(0), name)
 
     def _unsigned(self, position: int) -> int:
         return int(self._number("<I", position, 4))
@@ -160,7 +167,7 @@ class _Walk:
         start, size, table_size = self._vtable(position)
         self._spend(table_size)
         self._in_place(position, start, size, table_size)
-        for field in _SCHEMA[name]:
+        for field in self._schema[name]:
             offset = self._number("<H", start + field.slot, 2) if field.slot < size else 0
             if offset:
                 self._field(field, position + offset, self._options(field, position, start, size))
@@ -170,7 +177,7 @@ class _Walk:
         if any(offset >= table_size for offset in offsets):
             raise Damage(f"the table at byte {position} has a field outside itself")
 
-    def _options(self, field: _Field, position: int, start: int, size: int) -> str:
+    def _options(self, field: Field, position: int, start: int, size: int) -> str:
         """Return the table that ``field`` holds, which for a union depends on the type beside it."""
         if field.kind != "union":
             return field.of
@@ -179,7 +186,7 @@ class _Walk:
         kind = self._number("<B", position + offset, 1) if offset else 0
         return _OPTIONS_WITH_STRINGS.get((slot, kind), "")
 
-    def _field(self, field: _Field, position: int, of: str) -> None:
+    def _field(self, field: Field, position: int, of: str) -> None:
         target = position + self._unsigned(position)
         if field.kind in {"table", "union"}:
             self._table(target, of)
@@ -199,7 +206,16 @@ class _Walk:
 
 
 def verify(data: bytes) -> None:
-    """Check that every part of ``data`` that a reader visits lies inside it.
+    """Check that every part of the model ``data`` that a reader visits lies inside it.
+
+    Raises:
+        Damage: the first thing that is wrong.
+    """
+    verify_tables(data, FILE_IDENTIFIER, _SCHEMA, "Model")
+
+
+def verify_tables(data: bytes, identifier: bytes, schema: Schema, root: str) -> None:
+    """Check that every part of the flatbuffer ``data`` that ``schema`` knows lies inside it.
 
     Raises:
         Damage: the first thing that is wrong.
@@ -208,6 +224,6 @@ def verify(data: bytes) -> None:
         raise Damage(f"it has {len(data)} bytes, and the format ends at {MAX_FILE_BYTES}")
     if len(data) < 8:
         raise Damage("it is empty" if not data else f"it has only {len(data)} bytes")
-    if data[4:8] != FILE_IDENTIFIER:
-        raise Damage(f"bytes 4 to 8 read {data[4:8]!r}, not {FILE_IDENTIFIER!r}")
-    _Walk(data).root()
+    if data[4:8] != identifier:
+        raise Damage(f"bytes 4 to 8 read {data[4:8]!r}, not {identifier!r}")
+    _Walk(data, schema).root(root)

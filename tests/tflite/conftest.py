@@ -35,7 +35,7 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def master(converted: Path) -> bytes:
-    """The float32 file: input ``image`` (1, 96, 96, 3), outputs ``features`` (1, 1280) and ``probabilities`` (1, 100)."""
+    """The float32 file: ``image`` (1, 96, 96, 3) to ``features`` (1, 1280) and ``probabilities`` (1, 100)."""
     return (converted / "float32.tflite").read_bytes()
 
 
