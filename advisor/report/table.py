@@ -59,7 +59,7 @@ def _for_encoding(group: Group, console: Console) -> RenderableType:
     recorder = Console(width=console.width, no_color=True, force_terminal=False, highlight=False)
     with recorder.capture() as capture:
         recorder.print(group)
-    swaps = str.maketrans({"▶": ">", "\u2013": "-", "─": "-", "≈": "~", "±": "+", "\u202f": " "})
+    swaps = str.maketrans({"▶": ">", "\u2013": "-", "\u2212": "-", "─": "-", "≈": "~", "±": "+", "\u202f": " "})
     return Text(capture.get().rstrip("\n").translate(swaps).encode("ascii", "replace").decode("ascii"))
 
 
@@ -68,7 +68,9 @@ def _table(view: RunView, console: Console) -> Table:
     wide = console.width >= FULL_WIDTH
     notes = [text.provenance_note(row) for row in rows]
     per_row = wide and len(set(notes)) > 1
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if wide else 0), header_style="bold", show_edge=False)
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if wide else 0), header_style="bold", show_edge=False
+    )
     for header in ("", "model", "compression"):
         table.add_column(header, overflow="fold")
     for header in WIDE_HEADERS if wide else NARROW_HEADERS:

@@ -8,6 +8,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Quantity
 
 DASH = "\u2013"
+MINUS = "\u2212"
 MISSING = DASH
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
@@ -46,7 +47,7 @@ def interval(quantity: Quantity | None, digits: int = 1) -> str:
     if quantity is None or quantity.low is None or quantity.high is None:
         return ""
     separator = " to " if quantity.low < 0 else DASH
-    return f"{quantity.low:.{digits}f}{separator}{quantity.high:.{digits}f}"
+    return f"{quantity.low:.{digits}f}{separator}{quantity.high:.{digits}f}".replace("-", MINUS)
 
 
 def half_width(quantity: Quantity | None) -> str:

@@ -10,7 +10,8 @@
   const GLYPHS = ["●", "■", "◆", "▲", "✚", "⬟", "▼", "⬢"];
   const LIGHT = ["#0b6e99", "#d9540b", "#2e8b57", "#a13d97", "#b8860b", "#3f51b5", "#c2185b", "#546e7a"];
   const DARK = ["#56b4e9", "#ff9d5c", "#63d297", "#e08fd6", "#f2cf5b", "#94a3ff", "#ff7fa5", "#a9bcc6"];
-  const LABELS = 12;
+  const LABELS = 9;
+  const NARROW = 560;
   const [ACCURACY, LATENCY, P90, SIZE, MEMORY, DROP] = [0, 1, 2, 3, 4, 5];
   const UNIT = {[ACCURACY]: "%", [LATENCY]: "ms", [P90]: "ms", [SIZE]: "MB", [MEMORY]: "MB", [DROP]: "points"};
   const TITLE = {[ACCURACY]: "Top-1", [LATENCY]: "Median latency", [P90]: "p90 latency", [SIZE]: "File size",
@@ -28,7 +29,8 @@
   const end = (row, quantity, which) => (row.q[quantity] && row.q[quantity][which] !== null ?
     row.q[quantity][which] / scale(quantity) : null);
   const number = (value) => (value === null || value === undefined ? "–" :
-    Math.abs(value) >= 99.95 ? value.toFixed(0) : Math.abs(value) >= 9.995 ? value.toFixed(1) : value.toFixed(2));
+    (Math.abs(value) >= 99.95 ? value.toFixed(0) : Math.abs(value) >= 9.995 ? value.toFixed(1) : value.toFixed(2))
+      .replace("-", "−"));
   const shownAs = (row, quantity) => {
     const value = at(row, quantity);
     return value === null ? "–" : quantity === ACCURACY || quantity === DROP ? value.toFixed(1) : number(value);
@@ -65,9 +67,10 @@
     const value = (key) => style.getPropertyValue(key).trim();
     const dark = !printing && matchMedia("(prefers-color-scheme: dark)").matches;
     return printing ?
-      {ink: "#15202b", soft: "#5b6875", line: "#dfe4ea", over: "#d9540b22", warn: "#a34b06", card: "#fff", colors: LIGHT} :
+      {ink: "#15202b", soft: "#5b6875", line: "#dfe4ea", over: "#d9540b14", warn: "#a34b06", card: "#fff",
+        halo: "rgba(255,255,255,.75)", colors: LIGHT} :
       {ink: value("--ink"), soft: value("--soft"), line: value("--line"), over: value("--over"), warn: value("--warn"),
-        card: value("--card"), colors: dark ? DARK : LIGHT};
+        card: value("--card"), halo: value("--halo"), colors: dark ? DARK : LIGHT};
   }
 
   const colorOf = (family, colors) => colors[Math.max(0, data.families.indexOf(family)) % colors.length];
@@ -100,10 +103,16 @@
       color, thickness: 1, width: 0, visible: bars.some((b) => b[0] || b[1])};
   }
 
-  function familyTrace(family, points, xOf, solid, colors, legend) {
+  // The legend shows the family's colour on a circle; the symbols of the points stand for the compression.
+  function legendTrace(family, colors) {
+    return {type: "scatter", mode: "markers", name: escapeMarkup(family || "unnamed"), x: [null], y: [null],
+      hoverinfo: "skip", showlegend: true, marker: {color: colorOf(family, colors), size: 10, symbol: "circle"}};
+  }
+
+  function familyTrace(family, points, xOf, solid, colors) {
     const color = colorOf(family, colors);
     return {
-      type: "scatter", mode: "markers", name: escapeMarkup(family || "unnamed"), legendgroup: family, showlegend: legend,
+      type: "scatter", mode: "markers", name: escapeMarkup(family || "unnamed"), showlegend: false,
       x: points.map((row) => at(row, xOf(row))), y: points.map((row) => at(row, ACCURACY)),
       customdata: points.map((row) => row.index), hoverinfo: "text", hovertext: points.map(hover),
       opacity: solid ? 1 : 0.28,
@@ -113,10 +122,15 @@
     };
   }
 
-  function stairs(points, xOf, look) {
+  // What nothing beats in this plot's two figures, leftmost first.
+  function undominated(points, xOf) {
     const sorted = [...points].sort((a, b) => at(a, xOf(a)) - at(b, xOf(b)) || at(b, ACCURACY) - at(a, ACCURACY));
     let best = -Infinity;
-    const steps = sorted.filter((row) => at(row, ACCURACY) > best && ((best = at(row, ACCURACY)), true));
+    return sorted.filter((row) => at(row, ACCURACY) > best && ((best = at(row, ACCURACY)), true));
+  }
+
+  function stairs(points, xOf, look) {
+    const steps = undominated(points, xOf);
     return {type: "scatter", mode: "lines", name: "front in this plot", hoverinfo: "skip", showlegend: false,
       x: steps.map((row) => at(row, xOf(row))), y: steps.map((row) => at(row, ACCURACY)),
       line: {shape: "hv", color: look.soft, width: 1.5, dash: "dot"}};
@@ -133,8 +147,9 @@
     for (const family of data.families) {
       const own = points.filter((row) => row.family === family);
       const [front, rest] = [own.filter((row) => row.front || row.pick), own.filter((row) => !row.front && !row.pick)];
-      if (rest.length) made.push(familyTrace(family, rest, xOf, false, look.colors, !front.length));
-      if (front.length) made.push(familyTrace(family, front, xOf, true, look.colors, true));
+      if (own.length) made.push(legendTrace(family, look.colors));
+      if (rest.length) made.push(familyTrace(family, rest, xOf, false, look.colors));
+      if (front.length) made.push(familyTrace(family, front, xOf, true, look.colors));
     }
     return [...made, ring(points.filter((row) => row.pick), xOf, look)];
   }
@@ -215,7 +230,8 @@
         taken.push(box);
         made.push({xref: "x", yref: "y", x: xaxis.type === "log" ? Math.log10(at(row, xOf(row))) : at(row, xOf(row)),
           y: at(row, ACCURACY), text: row.pick ? `<b>${escapeMarkup(label)}</b>` : escapeMarkup(label), showarrow: false,
-          xanchor: "left", yanchor: "top", xshift: dx, yshift: -dy, borderpad: 0, font: {size: 11, color: look.ink}});
+          xanchor: "left", yanchor: "top", xshift: dx, yshift: -dy, borderpad: 0, font: {size: 11, color: look.ink},
+          bgcolor: look.halo});
         break;
       }
     }
@@ -239,9 +255,11 @@
       const raw = data.budget[plot.axis];
       const limit = raw === null ? null : raw / plot.scale;
       const drawn = layout(plot.axis, points, plot.xOf, limit, data.log[plot.axis], plot.unit, plot.title(), look);
+      if (target.clientWidth < NARROW && !printing) Object.assign(drawn, {showlegend: false, dragmode: false});
       if (printing) Object.assign(drawn, {width: 660, height: 400, autosize: false});
       await Plotly.react(target, traces(points, plot.xOf, look), drawn, CONFIG);
-      const named = labels(target, points.filter((row) => row.front || row.pick), plot.xOf, look);
+      const steps = undominated(points.filter((row) => row.front), plot.xOf);
+      const named = labels(target, [...steps, ...points.filter((row) => row.pick && !steps.includes(row))], plot.xOf, look);
       await Plotly.relayout(target, {annotations: [...drawn.annotations, ...named]});
       if (!target.dataset.wired) {
         target.dataset.wired = "yes";
@@ -305,7 +323,7 @@
       const note = document.createElement("small");
       const ends = entry[1] === null || entry[2] === null ? "" :
         `${number(entry[1] / scale(quantity))} to ${number(entry[2] / scale(quantity))}, `;
-      note.textContent = ` ${ends}${data.sources[entry[3]]}`;
+      note.textContent = `${ends}${data.sources[entry[3]]}`;
       made.append(note);
     }
     if (pair.length === 2) difference(line, pair, quantity);
@@ -324,7 +342,7 @@
     const made = cell(line, "td", text, `n ${verdict}`);
     if (a !== b && !apart) {
       const note = document.createElement("small");
-      note.textContent = " intervals overlap";
+      note.textContent = "intervals overlap";
       made.append(note);
     }
     return made;

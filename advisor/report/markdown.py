@@ -1,0 +1,150 @@
+"""The answer as Markdown, short enough for a pull request."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from advisor.core.evaluation import Evaluation, Status
+from advisor.report import text
+from advisor.report.escape import markdown as escaped
+from advisor.report.figures import foundations, key_figures
+from advisor.report.order import funnel, shortlist
+from advisor.report.sections import limits, shown, verdict
+from advisor.report.table import counts
+from advisor.report.view import RunView
+
+_log = logging.getLogger(__name__)
+
+FAILURES_SHOWN = 20
+
+
+def render_markdown(view: RunView) -> str:
+    """Return the report. A part that raises becomes a line that says so; the others are not touched."""
+    parts: tuple[Callable[[RunView], Iterable[str]], ...] = (
+        _headline,
+        _figures,
+        _alternatives,
+        _table,
+        _funnel,
+        _failures,
+        _data,
+        _method,
+    )
+    blocks = [block for part in parts if (block := _block(part, view))]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _block(part: Callable[[RunView], Iterable[str]], view: RunView) -> str:
+    try:
+        return "\n".join(part(view))
+    except Exception as error:
+        _log.exception("report.md: the part '%s' could not be made", part.__name__)
+        return f"> This part could not be made: {escaped(f'{type(error).__name__}: {error}')}"
+
+
+def _headline(view: RunView) -> Iterable[str]:
+    decision = view.decision
+    title = text.name(decision.pick) if decision.pick and decision.feasible else "nothing meets the budget"
+    yield f"## advisor: {escaped(title)}"
+    yield ""
+    yield escaped(decision.reason)
+    yield ""
+    asked = [f"{label} {limit}" for label, limit in limits(view)]
+    yield f"Asked: {escaped(', '.join([str(view.request.get('task', 'a model')), *asked]))}. {escaped(counts(view))}"
+
+
+def _figures(view: RunView) -> Iterable[str]:
+    pick = view.decision.pick
+    if pick is None:
+        return
+    yield from _rows(("figure", "value", "remark"), "lrl")
+    for figure in key_figures(view, pick):
+        yield _row((figure.label, figure.value, figure.remark))
+    yield ""
+    yield from (f"- {escaped(sentence)}" for sentence in foundations(view, pick))
+
+
+def _alternatives(view: RunView) -> Iterable[str]:
+    decision = view.decision
+    if decision.runner_up is not None:
+        yield f"- **Runner-up**: {escaped(decision.runner_up_reason or text.name(decision.runner_up))}"
+    yield from (f"- **Would flip it**: {escaped(flip.text)}" for flip in decision.flips)
+    yield from (f"- **Price**: {escaped(relaxation.text)}" for relaxation in decision.relaxations)
+
+
+def _table(view: RunView) -> Iterable[str]:
+    rows = shortlist(view)
+    if not rows:
+        return
+    headers = ("", "model", "compression", "threads", "top-1 % (95 %)", "median ms", "p90 ms", "size MB", "memory MB")
+    yield from _rows((*headers, "from (top-1, latency)"), "lllrrrrrrl")
+    for row in rows:
+        yield _row(_cells(view, row))
+
+
+def _cells(view: RunView, row: Evaluation) -> Sequence[str]:
+    ends = text.interval(row.accuracy)
+    return (
+        verdict(view, row),
+        row.configuration.card,
+        row.configuration.compression,
+        str(row.configuration.target.threads),
+        text.percent(row.accuracy) + (f" ({ends})" if ends else ""),
+        text.milliseconds(row.latency),
+        text.milliseconds(row.latency_p90),
+        text.megabytes(row.size),
+        text.megabytes(row.memory),
+        text.provenance_note(row),
+    )
+
+
+def _funnel(view: RunView) -> Iterable[str]:
+    if view.evaluations:
+        yield "Left: " + " → ".join(f"{step.left} {escaped(step.name)}" for step in funnel(view)) + "."
+
+
+def _failures(view: RunView) -> Iterable[str]:
+    rows = (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))
+    if not rows:
+        return
+    yield f"<details><summary>{len(rows)} failed or skipped</summary>"
+    yield ""
+    yield from _rows(("configuration", "status", "stage", "reason"), "llll")
+    for row in rows[:FAILURES_SHOWN]:
+        yield _row((text.name(row), row.status.value, row.stage, row.reason))
+    if len(rows) > FAILURES_SHOWN:
+        yield ""
+        yield f"{len(rows) - FAILURES_SHOWN} more stand in report.html."
+    yield ""
+    yield "</details>"
+
+
+def _data(view: RunView) -> Iterable[str]:
+    dataset = view.dataset
+    if dataset is None:
+        return
+    rejected = f", {len(dataset.rejected)} files left out" if dataset.rejected else ""
+    yield (
+        f"Pictures: {dataset.pictures} in {len(dataset.classes)} classes "
+        f"({escaped(', '.join(dataset.classes[:20]))}{', ...' if len(dataset.classes) > 20 else ''}), "
+        f"{dataset.train} to train, {dataset.holdout} held out{rejected}."
+    )
+
+
+def _method(view: RunView) -> Iterable[str]:
+    command = text.plain(view.manifest.get("command_line", ""))
+    if command:
+        fence = "`" * (1 + max((len(run) for run in command.split() if set(run) == {"`"}), default=2))
+        yield from (fence, command, fence, "")
+    versions = view.manifest.get("versions") or {}
+    yield f"Run {escaped(view.name)}. {escaped(shown(versions))}".rstrip()
+
+
+def _rows(headers: Sequence[str], alignment: str) -> Iterable[str]:
+    yield _row(headers)
+    yield "| " + " | ".join("---:" if side == "r" else "---" for side in alignment) + " |"
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(escaped(cell) for cell in cells) + " |"
