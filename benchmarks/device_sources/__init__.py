@@ -1,0 +1,1 @@
+"""Reads the tables of published measurements and turns them into device profiles."""

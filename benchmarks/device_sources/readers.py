@@ -1,0 +1,270 @@
+"""One reader a table: each knows its table's traps and no other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from device_sources import names
+from device_sources.rows import Row, Sourced, measurement, notes, read_table, threads_of, variant
+
+_AI_HUB_PRECISIONS = {"float": "float32", "w8a8": "int8", "w8a16": "int16x8"}
+_AI_HUB_RUNTIMES = {"tflite": "tflite", "qnn_dlc": "qnn", "onnx": "onnxruntime"}
+_SPIKY = 1.5
+
+
+def ai_hub(folder: Path) -> Iterator[Sourced]:
+    """Qualcomm AI Hub. Mixed precisions and precompiled forms, a handful of rows each, are left out."""
+    table = "ai_hub_image_classification"
+    for row in read_table(folder, table):
+        if row["precision"] not in _AI_HUB_PRECISIONS or row["runtime"] not in _AI_HUB_RUNTIMES:
+            continue
+        extra = notes(row)
+        runtime = _AI_HUB_RUNTIMES[row["runtime"]]
+        unit = row["accelerator"].lower()
+        figure = measurement(
+            row,
+            names.AI_HUB[row["model"]],
+            _AI_HUB_PRECISIONS[row["precision"]],
+            statistic="unstated",
+            job=extra["job"],
+        )
+        sourced = Sourced(table, row["device"], runtime, "npu", 1, figure, _ai_hub_version(runtime, extra["tools"]))
+        if unit == "cpu" and row["runtime"] == "onnx":
+            yield Sourced(table, row["device"], runtime, "cpu", 1, figure, sourced.version, "unstated-threads")
+        elif unit != "npu" or not _all_on_npu(extra.get("layers", "")):
+            yield sourced.flagged("fallback")
+        else:
+            yield sourced
+
+
+def _all_on_npu(layers: str) -> bool:
+    counts = dict(part.split(":") for part in layers.split("/") if ":" in part)
+    return counts.get("total") == counts.get("npu")
+
+
+def _ai_hub_version(runtime: str, tools: str) -> str:
+    versions = dict(part.strip().rsplit(" ", 1) for part in tools.split(","))
+    key = {"tflite": "tflite", "qnn": "qairt", "onnxruntime": "onnx_runtime"}[runtime]
+    return ".".join(versions.get(key, "").split(".")[:3])
+
+
+def ncnn(folder: Path) -> Iterator[Sourced]:
+    """The minimum is taken; rows whose average is far above it are flagged. A second GPU is left out."""
+    for row in read_table(folder, "ncnn_benchmark"):
+        if row["accelerator"] == "GPU(vulkan:1)":
+            continue
+        extra = notes(row)
+        least = float(extra["min"])
+        if least <= 0:
+            continue
+        precision = "int8" if row["precision"] == "int8" else "float32"
+        figure = measurement(row, names.NCNN[row["model"]], precision, latency_ms=least, statistic="min")
+        on_cpu = row["accelerator"] == "CPU"
+        little = "little" if on_cpu and extra["powersave"].startswith("1") else ""
+        sourced = Sourced(
+            "ncnn_benchmark", row["device"], "ncnn", "cpu" if on_cpu else "gpu", threads_of(row) if on_cpu else 1, figure, "",
+            little,
+        )  # fmt: skip
+        yield sourced.flagged("spiky") if float(row["latency_ms"]) > _SPIKY * least else sourced
+
+
+def hosted(folder: Path) -> Iterator[Sourced]:
+    """TFLite's hosted models: Pixel 3 on CPU x4, GPU, NNAPI; Pixel 1 and 2 on one big core."""
+    for row in read_table(folder, "tflite_hosted_models"):
+        runtime = "tflite" if row["runtime"] == "tflite" else "tensorflow-mobile"
+        unit = row["accelerator"].lower()
+        accelerator = "npu" if unit == "nnapi" else "gpu" if unit == "gpu" else "cpu"
+        precision = "int8" if row["precision"].startswith("uint8") else "float32"
+        # Pixel 1 and 2 carry figures of an older release than the third's; TFLite's releases differ by up to 30 %.
+        kind = "nnapi" if unit == "nnapi" else ""
+        yield Sourced(
+            "tflite_hosted_models", row["device"], runtime, accelerator, threads_of(row),
+            measurement(row, names.common(row["model"]), precision), "", kind,
+        )  # fmt: skip
+
+
+def slim(folder: Path) -> Iterator[Sourced]:
+    """TF-Slim's tables: one large core of Pixel 1, 2 and 3, MobileNet V1 to V3."""
+    for row in read_table(folder, "tf_slim_mobilenets"):
+        size = variant(row)
+        name = names.common(row["model"], size["width"], size["input"])
+        precision = "int8" if row["precision"].startswith("uint8") else "float32"
+        yield Sourced(
+            "tf_slim_mobilenets", row["device"], "tflite", "cpu", 1, measurement(row, name, precision), "", "slim"
+        )
+
+
+def efficientnet_lite(folder: Path) -> Iterator[Sourced]:
+    """EfficientNet-Lite on Pixel 4."""
+    units = {"CPU": ("cpu", ""), "GPU fp32": ("gpu", "fp32"), "GPU fp16": ("gpu", "fp16")}
+    for row in read_table(folder, "efficientnet_lite_pixel4"):
+        accelerator, kind = units.get(row["accelerator"], ("tpu", ""))
+        name = names.common(row["model"], "", variant(row)["input"])
+        figure = measurement(row, name, "int8" if row["precision"] == "int8" else "float32")
+        yield Sourced(
+            "efficientnet_lite_pixel4", row["device"], "tflite", accelerator, threads_of(row), figure, "", kind
+        )
+
+
+def paddle(folder: Path) -> Iterator[Sourced]:
+    """Paddle-Lite 2.11 on one big core or the GPU; ARMv7 builds apart from ARMv8, sparse weights flagged."""
+    for row in read_table(folder, "paddle_lite"):
+        on_gpu = row["runtime"].endswith("OpenCL")
+        kind = "armv7" if row["runtime"].endswith("ARMV7") else ""
+        size = variant(row)
+        name = names.common(row["model"], size.get("width", ""), size.get("input", ""))
+        figure = measurement(row, name, row["precision"], statistic="mean")
+        sourced = Sourced(
+            "paddle_lite", row["device"], "paddle-lite", "gpu" if on_gpu else "cpu", 1, figure, "2.11", kind
+        )
+        yield sourced.flagged("sparse") if row["notes"].startswith("sparse") else sourced
+
+
+def paddleclas(folder: Path) -> Iterator[Sourced]:
+    """PaddleClas on Snapdragon 855; the distilled (ssld) rows are the same graphs again and left out."""
+    for row in read_table(folder, "paddleclas_sd855"):
+        if "ssld" in row["model"] or "swish" in row["model"]:
+            continue
+        size = variant(row)
+        name = names.common(row["model"], size["width"], size["input"])
+        figure = measurement(row, name, row["precision"])
+        yield Sourced("paddleclas_sd855", row["device"], "paddle-lite", "cpu", 1, figure, "", "paddleclas")
+
+
+def mnn(folder: Path) -> Iterator[Sourced]:
+    """MNN: the minimum; of two releases' tables the rows of the first are superseded."""
+    for row in read_table(folder, "mnn_benchmark"):
+        on_gpu = row["accelerator"] == "Vulkan"
+        figure = measurement(
+            row, names.common(row["model"]), "float32", latency_ms=float(notes(row)["min"]), statistic="min",
+            job=Path(row["source_path"]).stem,
+        )  # fmt: skip
+        yield Sourced("mnn_benchmark", row["device"], "mnn", "gpu" if on_gpu else "cpu", threads_of(row), figure)
+
+
+def stm32(folder: Path) -> Iterator[Sourced]:
+    """STM32 model zoo: the classes of the head stand in ``job``; rows whose source contradicts itself are flagged."""
+    for row in read_table(folder, "stm32_modelzoo"):
+        size = variant(row)
+        name = names.common(row["model"], size.get("width", ""), size["input"])
+        runtime, unit = _stm32_target(row)
+        figure = measurement(row, name, "int8", job=f"classes={size.get('classes', '')}; {row['precision']}")
+        sourced = Sourced(
+            "stm32_modelzoo", row["device"], runtime, unit, threads_of(row), figure, _version(row["runtime"])
+        )
+        contradicts = "table prints resolution" in row["notes"] or "prints dataset" in row["notes"]
+        yield sourced.flagged("source_error") if contradicts else sourced
+
+
+def _stm32_target(row: Row) -> tuple[str, str]:
+    if row["runtime"].startswith("OpenVX"):
+        return "openvx", "npu"
+    if "NPU" in row["accelerator"]:
+        return "stedgeai", "npu"
+    return ("tflite" if row["runtime"].startswith("TensorFlowLite") else "stm32cube.ai"), "cpu"
+
+
+def _version(runtime: str) -> str:
+    match = re.search(r"\d+(\.\d+)+", runtime)
+    return match[0] if match else ""
+
+
+def tinyengine(folder: Path) -> Iterator[Sourced]:
+    """MCUNet's models on STM32H743. Cells that print kB for ms were read as ms: the neighbours agree."""
+    runtimes = {"TFLite-Micro": "tflite-micro", "CMSIS-NN": "cmsis-nn", "TinyEngine": "tinyengine"}
+    for row in read_table(folder, "mcunet_tinyengine"):
+        runtime = runtimes.get(row["runtime"], "stm32cube.ai")
+        figure = measurement(row, names.slugged(row["model"]), "int8")
+        yield Sourced("mcunet_tinyengine", row["device"], runtime, "cpu", 1, figure, _version(row["runtime"]))
+
+
+def mlperf_tiny(folder: Path) -> Iterator[Sourced]:
+    """MLPerf Tiny: the image classifier of the closed division by X-CUBE-AI; earlier releases are superseded."""
+    for row in read_table(folder, "mlperf_tiny"):
+        if "VWW" not in row["model"] or not row["runtime"].startswith("X-CUBE-AI"):
+            continue
+        version, extra = row["runtime"].split(" v")[1], notes(row)
+        job = f"{extra['round']} {extra['submitter']}"
+        figure = measurement(row, names.common(row["model"]), "int8", statistic="median", job=job)
+        sourced = Sourced("mlperf_tiny", row["device"], "stm32cube.ai", "cpu", 1, figure, "9.0")
+        yield sourced if version.startswith("9") else sourced.flagged("superseded")
+
+
+def esp32(folder: Path) -> Iterator[Sourced]:
+    """Espressif's person detector with and without the optimised kernels."""
+    for row in read_table(folder, "esp32_person_detect"):
+        kind = "reference" if row["runtime"].endswith("reference") else "esp-nn"
+        figure = measurement(row, names.common(row["model"]), "int8")
+        yield Sourced("esp32_person_detect", row["device"], "tflite-micro", "cpu", 1, figure, "", kind)
+
+
+def coral(folder: Path) -> Iterator[Sourced]:
+    """Coral's page: the Edge TPU rows (the CPUs of the others are not named)."""
+    for row in read_table(folder, "coral_edgetpu"):
+        if row["runtime"] != "tflite+edgetpu":
+            continue
+        size = variant(row)["input"]
+        width = "1.0" if row["model"] in ("mobilenet_v1", "mobilenet_v2") else ""
+        figure = measurement(row, names.common(row["model"], width, size), "int8")
+        yield Sourced("coral_edgetpu", row["device"], "tflite", "tpu", 1, figure)
+
+
+def opencv(folder: Path) -> Iterator[Sourced]:
+    """OpenCV's zoo: medians."""
+    for row in read_table(folder, "opencv_zoo"):
+        unit = row["accelerator"].lower()
+        accelerator = "gpu" if unit.startswith("gpu") else "npu" if unit.startswith("npu") else "cpu"
+        kind = "fp16" if "fp16" in unit else ""
+        size = variant(row)
+        name = names.common(row["model"], size["width"], size["input"])
+        precision = "float32" if row["precision"] in ("float32", "float16") else "int8"
+        figure = measurement(row, name, precision, statistic="median")
+        yield Sourced("opencv_zoo", row["device"], "opencv-dnn", accelerator, 1, figure, "", kind)
+
+
+def rknn(folder: Path) -> Iterator[Sourced]:
+    """Rockchip NPUs: frames per second of a pipeline."""
+    for row in read_table(folder, "rknn_npu"):
+        size = variant(row)
+        figure = measurement(row, names.common(row["model"], size["width"], size["input"]), "int8", flag="throughput")
+        yield Sourced("rknn_npu", row["device"], "rknn", "npu", 1, figure)
+
+
+def hailo(folder: Path) -> Iterator[Sourced]:
+    """Hailo: frames per second of a pipeline."""
+    for row in read_table(folder, "hailo_classification"):
+        figure = measurement(row, names.common(row["model"], "", variant(row)["input"]), "int8", flag="throughput")
+        yield Sourced("hailo_classification", row["device"], "hailort", "npu", 1, figure)
+
+
+def qengineering(folder: Path) -> Iterator[Sourced]:
+    """Q-engineering on an overclocked Raspberry Pi 4: frames per second with the picture's handling."""
+    for row in read_table(folder, "qengineering_rpi4"):
+        size = variant(row)
+        name = names.common(row["model"], size.get("width", ""), size["input"])
+        kind = "32bit" if "32-bits" in row["source_repo"] else ""
+        figure = measurement(row, name, "int8", flag="with_image_handling")
+        yield Sourced("qengineering_rpi4", row["device"], "tflite", "cpu", threads_of(row), figure, "", kind)
+
+
+READERS: Mapping[str, Callable[[Path], Iterator[Sourced]]] = {
+    "ai_hub_image_classification": ai_hub,
+    "ncnn_benchmark": ncnn,
+    "tflite_hosted_models": hosted,
+    "tf_slim_mobilenets": slim,
+    "efficientnet_lite_pixel4": efficientnet_lite,
+    "paddle_lite": paddle,
+    "paddleclas_sd855": paddleclas,
+    "mnn_benchmark": mnn,
+    "stm32_modelzoo": stm32,
+    "mcunet_tinyengine": tinyengine,
+    "mlperf_tiny": mlperf_tiny,
+    "esp32_person_detect": esp32,
+    "coral_edgetpu": coral,
+    "opencv_zoo": opencv,
+    "rknn_npu": rknn,
+    "hailo_classification": hailo,
+    "qengineering_rpi4": qengineering,
+}
