@@ -9,27 +9,68 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.search.hypervolume import Floats
+from advisor.search.hypervolume import Columns, Floats, chunks, columns, hypervolume, pareto_mask
 from advisor.search.ordering import prior_order
+from advisor.search.surrogate import Surrogate, make_design
 
 Mask = NDArray[np.bool_]
+Rows = NDArray[np.intp]
+
+_FIRST_BY_PRIOR = 6
+_CONSTRAINT_SEEN = 3
+_SCREEN_ABOVE = 200_000
+_SCREEN_POINTS = 10
+_SCREEN_KEEP = 256
 
 
 @dataclass(frozen=True)
-class Observation:
-    """What one trial says about a candidate.
+class Prediction:
+    """What is expected of the candidates ``rows`` (m,).
 
     Attributes:
-        row: the candidate's place in the table.
-        losses: (d,) on the scale where less is better, the revealed objective last; None while it runs.
-        constraints: value by name; above zero is infeasible.
-        failed: it ended without usable values.
+        rows: places in the table.
+        mean: expected loss, as it would be revealed.
+        sd: its standard deviation.
+        gain: expected gain of hypervolume, in the normalised units of the acquisition.
     """
 
-    row: int
-    losses: tuple[float, ...] | None
-    constraints: Mapping[str, float]
-    failed: bool = False
+    rows: Rows
+    mean: Floats
+    sd: Floats
+    gain: Floats
+
+
+class Evidence:
+    """What one study has shown, kept incrementally.
+
+    Attributes:
+        front: (m, d) non-dominated feasible losses, the revealed one last.
+        worst: the largest revealed loss.
+        revealed: the surrogate of the revealed loss.
+        constraints: the surrogates of the constraints' values, by name.
+    """
+
+    def __init__(self, design: Any, objectives: int) -> None:
+        self.front: Floats = np.zeros((0, objectives))
+        self.worst = -np.inf
+        self.revealed = Surrogate(design)
+        self.constraints: dict[str, Surrogate] = {}
+
+    def add(self, row: int, losses: Sequence[float], constraints: Mapping[str, float]) -> None:
+        """Take in one finished evaluation; losses (d,) with the revealed one last."""
+        self.revealed.add(row, losses[-1])
+        self.worst = max(self.worst, losses[-1])
+        for name, value in constraints.items():
+            if np.isfinite(value):
+                self.constraints.setdefault(name, Surrogate(self.revealed.design)).add(row, value)
+        if all(value <= 0 for value in constraints.values()) and not (self.front <= losses).all(axis=1).any():
+            points = np.vstack([self.front, losses])
+            self.front = points[pareto_mask(points)]
+
+    def replace_design(self, design: Any) -> None:
+        """Hand a changed design to the surrogates."""
+        for surrogate in (self.revealed, *self.constraints.values()):
+            surrogate.replace_design(design)
 
 
 class Acquisition:
@@ -53,33 +94,90 @@ class Acquisition:
         reference: Floats,
         seed: int,
     ) -> None:
-        self.known = known
-        self.prior = prior
-        self.features = features
-        self.cost_s = cost_s
-        self.reference = reference
+        self.known, self.prior, self.cost_s = known, prior, cost_s
+        self._features = features
+        self._reference = reference
         self._shuffled = np.random.default_rng(seed).permutation(len(prior))
-        self._restart_order()
+        self._changed = False
+        self._refresh()
+
+    def new_evidence(self) -> Evidence:
+        """Return the evidence of a study that has shown nothing yet."""
+        return Evidence(self._design, self.known.shape[1] + 1)
 
     def update(self, row: int, axis: int, loss: float) -> None:
         """Replace one known loss."""
         if self.known[row, axis] != loss:
             self.known[row, axis] = loss
-            self._restart_order()
+            self._changed = True
 
-    def choose(self, observations: Sequence[Observation], allowed: Mask) -> int:
-        """Return the row to evaluate next among those allowed (n,), of which there is at least one."""
-        return self._first_in_order(allowed)
+    def choose(self, evidence: Evidence, pending: Sequence[int], allowed: Mask) -> int:
+        """Return the row to evaluate next among those allowed (n,), of which there is at least one.
 
-    def best_relative_gain(self, observations: Sequence[Observation], free: Mask) -> float:
-        """Return the largest expected gain among the free rows as a share of the front's hypervolume."""
-        return float("inf") if free.any() else 0.0
+        Args:
+            evidence: what has been seen.
+            pending: rows being evaluated now; they count as if they came out as expected, so that workers spread.
+            allowed: (n,) candidates to choose from.
+        """
+        self._apply_changes(evidence)
+        if len(evidence.revealed) < _FIRST_BY_PRIOR:
+            return self._first_in_order(allowed)
+        rows = self._shuffled[allowed[self._shuffled]]
+        predicted = self.predict(evidence, pending, rows)
+        rate = predicted.gain / self.cost_s[predicted.rows]
+        return int(predicted.rows[np.argmax(rate)]) if rate.max() > 0 else self._first_in_order(allowed)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_order": None}
+    def predict(self, evidence: Evidence, pending: Sequence[int], rows: Rows) -> Prediction:
+        """Predict the candidates ``rows``; gains that a coarse look shows to be small are left at that look."""
+        self._apply_changes(evidence)
+        mean, sd = evidence.revealed.predict(rows)
+        means = evidence.revealed.means()
+        low, high = self._range(evidence, means)
+        believed = np.column_stack([self.known[list(pending)], means[list(pending)]])
+        front = (np.vstack([evidence.front, believed]) - low) / (high - low)
+        points = (np.column_stack([self.known[rows], mean]) - low) / (high - low)
+        gain = _expected_gain(points, sd / (high - low)[-1], front)
+        return Prediction(rows, mean, sd, gain * self._feasible(evidence, rows))
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+    def share_in(self, evidence: Evidence, free: Mask, seconds: float) -> float:
+        """Return an optimistic share of the front's hypervolume that ``seconds`` more would add; see the sampler."""
+        if not free.any():
+            return 0.0
+        if len(evidence.revealed) < _FIRST_BY_PRIOR or len(evidence.front) == 0:
+            return float("inf")
+        predicted = self.predict(evidence, [], np.flatnonzero(free))
+        low, high = self._range(evidence, evidence.revealed.means())
+        volume = hypervolume((evidence.front - low) / (high - low), np.ones(len(low)))
+        order = np.argsort(-predicted.gain / self.cost_s[predicted.rows], kind="stable")
+        spent = np.cumsum(self.cost_s[predicted.rows[order]])
+        fits = np.concatenate([[True], spent[:-1] < seconds])
+        return float(predicted.gain[order][fits].sum() / volume) if volume > 0 else float("inf")
+
+    def _feasible(self, evidence: Evidence, rows: Rows) -> Floats:
+        chance = np.ones(len(rows))
+        for surrogate in evidence.constraints.values():
+            if len(surrogate) >= _CONSTRAINT_SEEN:
+                mean, sd = surrogate.predict(rows)
+                chance *= _t4_below(-mean / (sd / np.sqrt(2.0)))
+        return chance
+
+    def _range(self, evidence: Evidence, means: Floats) -> tuple[Floats, Floats]:
+        """Return the best and the worst losses (d,) of the table as it looks now; the worst is the reference."""
+        seen = np.append(evidence.front[:, -1], means)
+        low = np.append(self.known.min(axis=0), seen.min())
+        worst = np.append(self.known.max(axis=0), max(float(means.max()), evidence.worst))
+        high = np.where(np.isnan(self._reference), worst, self._reference)
+        return low, np.where(high > low, high, low + 1.0)
+
+    def _apply_changes(self, evidence: Evidence) -> None:
+        if self._changed:
+            self._changed = False
+            self._refresh()
+        if evidence.revealed.design is not self._design:
+            evidence.replace_design(self._design)
+
+    def _refresh(self) -> None:
+        self._design = make_design(self.prior, self.known, self._features)
         self._restart_order()
 
     def _restart_order(self) -> None:
@@ -96,3 +194,56 @@ class Acquisition:
             if allowed[self._drawn[-1]]:
                 return self._drawn[-1]
         raise ValueError("no row is allowed")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_order": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._restart_order()
+
+
+def _expected_gain(points: Floats, sd: Floats, front: Floats) -> Floats:
+    """Return (n,) the expected gain over ``front`` with the last objective uncertain, the reference being all ones."""
+    boxes = columns(front, np.ones(points.shape[1]))
+    if len(points) * len(boxes.level) <= _SCREEN_ABOVE:
+        return _gain_over(points, sd, boxes)
+    kept = front[pareto_mask(front)]
+    kept = kept[np.argsort(kept[:, 0], kind="stable")]
+    coarse = kept[np.unique(np.linspace(0, len(kept) - 1, _SCREEN_POINTS).astype(int))]
+    gain = _gain_over(points, sd, columns(coarse, np.ones(points.shape[1])))
+    best = np.argpartition(-gain, min(_SCREEN_KEEP, len(gain) - 1))[:_SCREEN_KEEP]
+    exact = _gain_over(points[best], sd[best], boxes)
+    gain = np.minimum(gain, exact.max())
+    gain[best] = exact
+    return gain
+
+
+def _gain_over(points: Floats, sd: Floats, boxes: Columns) -> Floats:
+    """Sum overlap times expected shortfall below each box's level."""
+    table = np.column_stack([points, sd / np.sqrt(2.0)])
+    parts = []
+    for part in chunks(table, len(boxes.level)):
+        scale = part[:, -1:]
+        shortfall = scale * _t4_shortfall((boxes.level - part[:, -2:-1]) / scale)
+        parts.append((boxes.overlap(part[:, :-2]) * shortfall).sum(axis=1))
+    return np.concatenate(parts)
+
+
+def _t4_below(u: Floats) -> Floats:
+    """Return P(T < u) for Student's t with four degrees of freedom, whose deviation is the square root of 2.
+
+    Models that were trained on other data differ from a regression by far more than a normal law allows; four
+    degrees keep such surprises possible, and have closed forms.
+    """
+    root = 1.0 / np.sqrt(1.0 + u * u / 4.0)
+    chance: Floats = 0.5 + 0.375 * u * root * (1.0 - u * u * root * root / 12.0)
+    return chance
+
+
+def _t4_shortfall(u: Floats) -> Floats:
+    """Return E max(0, u - T) for the same law: ``u F(u) + f(u) (4 + u^2) / 3``."""
+    root = 1.0 / np.sqrt(1.0 + u * u / 4.0)
+    density = 0.375 * root * root * root * root * root
+    shortfall: Floats = u * _t4_below(u) + density * (4.0 + u * u) / 3.0
+    return np.maximum(shortfall, 0.0)

@@ -12,18 +12,19 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.exceptions import TrialPruned
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from advisor.search.acquisition import Acquisition, Observation
+from advisor.search.acquisition import Acquisition
 from advisor.search.hypervolume import Floats
 
 CLAIM = "advisor:candidate"
@@ -127,10 +128,11 @@ class AdvisorSampler(BaseSampler):
         )
         self._independent = independent_sampler or RandomSampler(seed)
         self._lock = threading.RLock()
-        self._ledger = _Ledger(-1, len(self._params))
+        self._ledger = _Ledger(None, len(self._params))
+        self._evidence = self._acquisition.new_evidence()
 
     @property
-    def distributions(self) -> dict[str, CategoricalDistribution]:
+    def distributions(self) -> dict[str, BaseDistribution]:
         """Each parameter of the table with its values in order of appearance, as ``Study.ask`` takes them."""
         names = self._params[0]
         return {name: CategoricalDistribution(tuple({p[name]: None for p in self._params})) for name in names}
@@ -159,14 +161,15 @@ class AdvisorSampler(BaseSampler):
             self._sync(study)
             return int(self._ledger.free().sum()) + len(self._ledger.waiting)
 
-    def expected_gain(self, study: Study) -> float:
-        """Return the largest expected gain of any candidate left, as a share of the front's hypervolume.
+    def expected_gain(self, study: Study, seconds: float = 3600.0) -> float:
+        """Return what ``seconds`` more are expected to add, as a share of the front's hypervolume.
 
-        Zero where nothing is left, infinite before the first result.
+        The gains of the best candidates that fit are summed as if they did not overlap: when even this is small, more
+        would not help. Infinite before enough is known to tell, zero where nothing is left.
         """
         with self._lock:
             self._sync(study)
-            return self._acquisition.best_relative_gain(self._observations(), self._ledger.free())
+            return self._acquisition.share_in(self._evidence, self._ledger.free(), seconds)
 
     def reseed_rng(self) -> None:
         """Reseed what samples the parameters outside the table; the table's order has no randomness to reseed."""
@@ -261,12 +264,16 @@ class AdvisorSampler(BaseSampler):
         allowed[list(lost)] = False
         for row in np.flatnonzero(allowed) if fixed else ():
             allowed[row] = all(fixed[name] == value for name, value in self._params[row].items() if name in fixed)
-        return self._acquisition.choose(self._observations(), allowed) if allowed.any() else None
+        if not allowed.any():
+            return None
+        return self._acquisition.choose(self._evidence, self._ledger.running(), allowed)
 
     def _sync(self, study: Study, own: int = -1) -> None:
         if self._ledger.study_id != (study_id := _identity(study)):
             self._ledger = _Ledger(study_id, len(self._params))
-        self._ledger.read(study.get_trials(deepcopy=False), own, self._row_of)
+            self._evidence = self._acquisition.new_evidence()
+        for row, trial in self._ledger.read(study.get_trials(deepcopy=False), own, self._row_of):
+            self._learn(row, trial)
 
     def _row_of(self, trial: FrozenTrial) -> int | None:
         claim = _claim_of(trial)
@@ -276,18 +283,11 @@ class AdvisorSampler(BaseSampler):
         wanted = {name: params[name] for name in self._params[0] if name in params}
         return self._rows.get(candidate_key(wanted))
 
-    def _observations(self) -> list[Observation]:
-        ledger = self._ledger
-        fresh = [self._observation(row, trial) for row, trial in ledger.complete[len(ledger.observations) :]]
-        ledger.observations.extend(fresh)
-        pending = [Observation(row, None, {}) for row in sorted({row for row, _ in ledger.open.values()})]
-        return ledger.observations + pending
-
-    def _observation(self, row: int, trial: FrozenTrial) -> Observation:
+    def _learn(self, row: int, trial: FrozenTrial) -> None:
         losses = [objective.to_loss(value) for objective, value in zip(self._objectives, trial.values, strict=True)]
         losses.append(losses.pop(self._unknown))
-        usable = bool(np.isfinite(losses).all())
-        return Observation(row, tuple(losses) if usable else None, dict(trial.constraints), failed=not usable)
+        if np.isfinite(losses).all():
+            self._evidence.add(row, losses, trial.constraints)
 
     def _known_losses(self, known: Mapping[str, float]) -> list[float]:
         return [_finite_loss(objective, known[objective.name]) for objective in self._known_names]
@@ -309,52 +309,57 @@ class AdvisorSampler(BaseSampler):
 
 
 class _Ledger:
-    """What a study's trials say about the candidates, read incrementally: finished trials are looked at once.
+    """Who holds which candidate, read from a study's trials incrementally: finished trials are looked at once.
 
     Attributes:
-        complete: (row, trial) of the completed trials.
-        open: trial number -> (row, held) of the running ones.
+        open: trial number -> (row, held) of the running trials.
         waiting: trial number -> row or None of the enqueued ones.
     """
 
-    def __init__(self, study_id: Any, candidates: int) -> None:
+    def __init__(self, study_id: object, candidates: int) -> None:
         self.study_id = study_id
-        self.complete: list[tuple[int, FrozenTrial]] = []
-        self.observations: list[Observation] = []
         self.open: dict[int, tuple[int, bool]] = {}
         self.waiting: dict[int, int | None] = {}
         self._finished = np.zeros(candidates, dtype=bool)
         self._unfinished: list[int] = []
         self._count = 0
 
-    def read(self, trials: Sequence[FrozenTrial], own: int, row_of: Any) -> None:
-        """Bring the ledger up to date; the trial numbered ``own`` is the one being decided and holds nothing."""
+    def read(
+        self, trials: Sequence[FrozenTrial], own: int, row_of: Callable[[FrozenTrial], int | None]
+    ) -> list[tuple[int, FrozenTrial]]:
+        """Bring the ledger up to date and return the candidates completed since, with their trials.
+
+        The trial numbered ``own`` is the one being decided: it holds nothing.
+        """
         fresh = [*self._unfinished, *range(self._count, len(trials))]
         self._count = len(trials)
         self.open, self.waiting, self._unfinished = {}, {}, []
+        completed = []
         for place in fresh:
             trial = trials[place]
             row = row_of(trial) if trial.number != own else None
-            if trial.state.is_finished():
-                self._finish(row, trial)
-                continue
-            self._unfinished.append(place)
-            if trial.state == TrialState.WAITING:
-                self.waiting[trial.number] = row
+            if not trial.state.is_finished():
+                self._keep(place, trial, row)
             elif row is not None:
-                self.open[trial.number] = (row, _claim_of(trial).get("held", True))
+                self._finished[row] = True
+                completed += [(row, trial)] if trial.state == TrialState.COMPLETE else []
+        return completed
 
-    def _finish(self, row: int | None, trial: FrozenTrial) -> None:
-        if row is None:
-            return
-        self._finished[row] = True
-        if trial.state == TrialState.COMPLETE:
-            self.complete.append((row, trial))
+    def _keep(self, place: int, trial: FrozenTrial, row: int | None) -> None:
+        self._unfinished.append(place)
+        if trial.state == TrialState.WAITING:
+            self.waiting[trial.number] = row
+        elif row is not None:
+            self.open[trial.number] = (row, bool(_claim_of(trial).get("held", True)))
 
-    def free(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def running(self) -> list[int]:
+        """Return the candidates that running trials hold."""
+        return sorted({row for row, _ in self.open.values()})
+
+    def free(self) -> NDArray[np.bool_]:
         """Return (n,) True for the candidates that no trial has, runs or waits for."""
         free = ~self._finished
-        free[[row for row, _ in self.open.values()]] = False
+        free[self.running()] = False
         free[[row for row in self.waiting.values() if row is not None]] = False
         return free
 

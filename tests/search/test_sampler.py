@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import optuna
@@ -18,7 +19,7 @@ from optuna.trial import Trial, TrialState
 from advisor.search.sampler import AdvisorSampler, Candidate, CandidatesExhausted, Objective
 
 OBJECTIVES = (Objective("latency", log=True), Objective("accuracy", "maximize"))
-DIRECTIONS = ["minimize", "maximize"]
+DIRECTIONS: list[Literal["minimize", "maximize"]] = ["minimize", "maximize"]
 
 
 def _table(count: int = 12, seed: int = 0) -> list[Candidate]:
