@@ -1,0 +1,59 @@
+# Every target does its own set-up: a virtual environment in .venv from the pinned hashes in locks/.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3.12 python3.11 python3.13 python3; do \
+	$$p -c 'import sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+ARGS ?=
+WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: help search test test-slow lint format bench clean
+
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+search: $(VENV)/.runtime ## Find the model to ship: make search ARGS="--budget 50ms --data photos"
+	@$(BIN)/advisor search $(if $(findstring --budget,$(ARGS))$(findstring --resume,$(ARGS))$(findstring --request,$(ARGS)),,--budget 50ms) $(ARGS)
+
+test: $(VENV)/.dev ## Run the tests
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not slow" $(ARGS)
+
+test-slow: $(VENV)/.dev ## Run the long tests too
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
+
+lint: $(VENV)/.dev ## Check style, types and the direction of imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.dev ## Format the code
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev ## Measure the figures of benchmarks/README.md and keep them under benchmarks/results/
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## Remove the virtual environment and the tools' caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "error: Python 3.11, 3.12 or 3.13 with the venv module is needed and was not found" >&2; \
+		echo "hint:  install it, or name it: make PYTHON=/path/to/python3.12 ..." >&2; exit 2; }
+	@echo "setting up $(VENV) with $(PYTHON) (about a minute)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: locks/runtime.txt pyproject.toml | $(BIN)/python
+	@test -f $(VENV)/.dev || $(PIP) install -q --no-deps --require-hashes -r locks/runtime.txt
+	@$(PIP) install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: locks/dev.txt pyproject.toml | $(BIN)/python
+	@$(PIP) install -q --no-deps --require-hashes -r locks/dev.txt
+	@$(PIP) install -q --no-deps --no-build-isolation -e .
+	@touch $@ $(VENV)/.runtime
