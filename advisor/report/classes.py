@@ -60,11 +60,11 @@ def confusion_of(details: Mapping[str, Any], labels: Sequence[str]) -> tuple[tup
 
 
 def recalls(details: Mapping[str, Any], labels: Sequence[str]) -> tuple[ClassRecall, ...]:
-    """Return the recall of each class: with intervals from the confusion matrix, else ``per_class_recall`` in %."""
+    """Return the recall of each class: with intervals from the confusion matrix, else from ``per_class_recall`` (shares)."""
     table = confusion_of(details, labels)
     if table is None:
         given = details.get("per_class_recall") or {}
-        return tuple(ClassRecall(str(label), float(value)) for label, value in given.items() if value is not None)
+        return tuple(ClassRecall(str(label), 100 * float(value)) for label, value in given.items() if value is not None)
     return tuple(
         _recall(label, row[index], sum(row)) for index, (label, row) in enumerate(zip(labels, table, strict=True))
     )

@@ -92,9 +92,7 @@ def _join(remarks: list[str]) -> str:
 def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
     """Say in plain sentences how far the answer can be trusted."""
     return tuple(
-        sentence
-        for sentence in (_accuracy_basis(evaluation), _latency_basis(view, evaluation), _tie_basis(view))
-        if sentence
+        sentence for sentence in (_accuracy_basis(evaluation), _latency_basis(evaluation), _tie_basis(view)) if sentence
     )
 
 
@@ -109,7 +107,7 @@ def _accuracy_basis(evaluation: Evaluation) -> str:
     return f"Accuracy is {quantity.provenance.value}{source}: it says nothing yet about your own pictures."
 
 
-def _latency_basis(view: RunView, evaluation: Evaluation) -> str:
+def _latency_basis(evaluation: Evaluation) -> str:
     quantity = evaluation.latency
     target = evaluation.configuration.target
     if quantity is None:

@@ -56,7 +56,7 @@ _BULKY = ("confusion", "per_class_recall")
 """Details that recommendation.json keeps for the pick alone."""
 
 
-def write_reports(view: RunView, folder: Path) -> tuple[Path, ...]:
+def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
     """Write all four files into ``folder``, each at once; the machine-readable ones first, whatever the page does."""
     from advisor.report.html import render_html
 
@@ -135,8 +135,8 @@ def _front_row(view: RunView, evaluation: Evaluation) -> list[object]:
         *_with_ends(latency),
         evaluation.latency_p90.value if evaluation.latency_p90 else None,
         _origin(latency),
-        *_with_origin(evaluation.size),
-        *_with_origin(evaluation.memory),
+        *_bytes(evaluation.size),
+        *_bytes(evaluation.memory),
         *_with_ends(drop),
         str(view.budget.met_by(evaluation)).lower(),
         str(evaluation.contended).lower(),
@@ -159,5 +159,5 @@ def _origin(quantity: Quantity | None) -> str:
     return "" if quantity is None else quantity.provenance.value
 
 
-def _with_origin(quantity: Quantity | None) -> tuple[object, str]:
-    return (None, "") if quantity is None else (quantity.value, quantity.provenance.value)
+def _bytes(quantity: Quantity | None) -> tuple[int | None, str]:
+    return (None, "") if quantity is None else (round(quantity.value), quantity.provenance.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from advisor.core.evaluation import Evaluation, Status
@@ -10,7 +11,7 @@ from advisor.report import text
 from advisor.report.escape import markdown as escaped
 from advisor.report.figures import foundations, key_figures
 from advisor.report.order import funnel, shortlist
-from advisor.report.sections import limits, shown, verdict
+from advisor.report.sections import command_line, limits, shown, verdict
 from advisor.report.table import counts
 from advisor.report.view import RunView
 
@@ -133,9 +134,9 @@ def _data(view: RunView) -> Iterable[str]:
 
 
 def _method(view: RunView) -> Iterable[str]:
-    command = text.plain(view.manifest.get("command_line", ""))
+    command = text.plain(command_line(view))
     if command:
-        fence = "`" * (1 + max((len(run) for run in command.split() if set(run) == {"`"}), default=2))
+        fence = "`" * (1 + max([2, *map(len, re.findall("`+", command))]))
         yield from (fence, command, fence, "")
     versions = view.manifest.get("versions") or {}
     yield f"Run {escaped(view.name)}. {escaped(shown(versions))}".rstrip()

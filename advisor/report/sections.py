@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from advisor.core.decision import show_limit
@@ -22,6 +24,10 @@ REJECTED_SHOWN = 100
 Context = Callable[[RunView], Mapping[str, Any]]
 
 
+def _always(_: RunView) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class Section:
     """One part of the page.
@@ -36,7 +42,7 @@ class Section:
     id: str
     title: str
     context: Context
-    wanted: Callable[[RunView], bool] = lambda view: True
+    wanted: Callable[[RunView], bool] = _always
 
 
 def limits(view: RunView) -> tuple[tuple[str, str], ...]:
@@ -98,7 +104,14 @@ def _funnel(view: RunView) -> dict[str, Any]:
 
 
 def _failures(view: RunView) -> dict[str, Any]:
-    return {"rows": (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))}
+    return {
+        "rows": (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED)),
+        "without_weights": view.manifest.get("without_weights") or {},
+    }
+
+
+def _has_failures(view: RunView) -> bool:
+    return len(view.ok) < len(view.evaluations) or bool(view.manifest.get("without_weights"))
 
 
 def _data(view: RunView) -> dict[str, Any]:
@@ -135,16 +148,31 @@ def _has_classes(view: RunView) -> bool:
 
 def _method(view: RunView) -> dict[str, Any]:
     manifest = view.manifest
-    known = ("command_line", "versions", "durations")
+    known = ("command_line", "versions", "durations", "weights", "without_weights")
     durations = {str(stage): show_seconds(float(value)) for stage, value in (manifest.get("durations") or {}).items()}
     return {
-        "command_line": manifest.get("command_line", ""),
+        "command_line": command_line(view),
+        "weights": {name: shown(origin) for name, origin in (manifest.get("weights") or {}).items()},
         "versions": manifest.get("versions") or {},
         "durations": durations,
-        "request": {key: value for key, value in view.request.items() if value is not None},
-        "manifest": {key: shown(value) for key, value in manifest.items() if key not in known and value is not None},
+        "request": {key: shown(value) for key, value in view.request.items() if _is_given(value)},
+        "manifest": {key: shown(value) for key, value in manifest.items() if key not in known and _is_given(value)},
         "pick": view.decision.pick,
     }
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None and value is not False and value != "" and value != [] and value != {}
+
+
+def command_line(view: RunView) -> str:
+    """Return what was typed, ready to be typed again; the program without the folder that it lies in."""
+    given = view.manifest.get("command_line") or ""
+    if isinstance(given, str):
+        return given
+    program, *arguments = (str(part) for part in given)
+    name = PurePath(program).name
+    return shlex.join(["advisor" if name in ("__main__.py", "advisor.exe") else name, *arguments])
 
 
 def shown(value: Any) -> str:
@@ -162,7 +190,7 @@ SECTIONS = (
     Section("classes", "Classes", _classes, _has_classes),
     Section("evaluations", "All evaluations", _evaluations, lambda view: bool(view.evaluations)),
     Section("funnel", "Funnel", _funnel, lambda view: bool(view.evaluations)),
-    Section("failures", "Failures", _failures, lambda view: len(view.ok) < len(view.evaluations)),
+    Section("failures", "Failures", _failures, _has_failures),
     Section("data", "Data", _data, lambda view: view.dataset is not None),
     Section("method", "Method", _method),
 )

@@ -58,8 +58,9 @@ class RunView:
         name: the run folder's name, such as ``20260131-1200-image-classification``.
         folder: path of the run folder as the user would type it.
         request: the resolved request (task, budget strings, data folder, device, time limit, seed, ...).
-        manifest: ``command_line``, ``versions`` (name to version), ``host``, ``seeds``, ``durations`` (stage to
-            seconds), ``data_fingerprint``, ...; unknown entries are shown too.
+        manifest: ``command_line`` (the arguments), ``versions`` (name to version), ``durations`` (stage to seconds),
+            ``weights`` (card to hash and source), ``without_weights`` (card to reason), ``host``, ``seeds``,
+            ``data_fingerprint``, ...; unknown entries are shown too.
         budget: the limits in base units.
         dataset: the user's pictures, or None where the run had none.
         evaluations: all of them, whatever became of each.

@@ -213,11 +213,13 @@ def _request(budget: Budget, data: bool) -> dict[str, object]:
 def _manifest(data: bool) -> dict[str, object]:
     command = "advisor search --task image-classification --budget 50ms"
     return {
-        "command_line": command + (" --data pictures" if data else ""),
+        "command_line": command.split() + (["--data", "pictures"] if data else []),
         "started": "2026-01-31T12:00:00+00:00",
         "durations": {"convert": 48.2, "features": 61.7, "head": 4.1, "compress": 25.3, "latency": 71.0, "score": 40.5},
         "host": {"cpu": "test data, 2 cores", "memory_bytes": 8_000_000_000, "system": "Linux"},
         "versions": {"advisor": "0.1.0", "tensorflow": "2.21.0", "ai-edge-litert": "2.3.0", "optuna": "5.0.0"},
         "seeds": {"split": 0, "head": 0, "sampler": 0},
+        "weights": {card: {"sha256": f"{index:064x}", "source": "test data"} for index, (card, *_) in enumerate(CARDS)},
+        "without_weights": {"mnasnet_1.0_224": "no source answered"},
         "data_fingerprint": "3f1c" * 16 if data else None,
     }
