@@ -1,0 +1,38 @@
+"""Values for tests of the pure core."""
+
+from __future__ import annotations
+
+from advisor.core.evaluation import Configuration, Evaluation, Status, Target
+from advisor.core.quantity import Provenance, Quantity
+
+RUNTIME = "ai-edge-litert==2.3.0"
+
+
+def configuration(card: str = "mobilenet_v2_1.0_224", compression: str = "float32", threads: int = 1) -> Configuration:
+    return Configuration(card, "head", compression, Target("host", RUNTIME, "cpu", threads))
+
+
+def evaluation(
+    card: str = "mobilenet_v2_1.0_224",
+    compression: str = "float32",
+    threads: int = 1,
+    *,
+    accuracy: float = 80.0,
+    half_width: float | None = 3.0,
+    latency: float = 10.0,
+    p90: float | None = None,
+    size: float = 4e6,
+    drop: float = 0.0,
+) -> Evaluation:
+    low, high = (None, None) if half_width is None else (accuracy - half_width, accuracy + half_width)
+    provenance = Provenance.PUBLISHED if half_width is None else Provenance.MEASURED
+    return Evaluation(
+        configuration=configuration(card, compression, threads),
+        status=Status.OK,
+        family=card.split("_")[0],
+        accuracy=Quantity(accuracy, "%", provenance, low, high),
+        latency=Quantity(latency, "ms", Provenance.MEASURED),
+        latency_p90=Quantity(p90 if p90 is not None else latency * 1.1, "ms", Provenance.MEASURED),
+        size=Quantity(size, "bytes", Provenance.MEASURED),
+        drop=Quantity(drop, "points", Provenance.MEASURED),
+    )

@@ -1,0 +1,25 @@
+"""What every test shares: a cache of its own for fast tests, the pictures of ../shared where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[1]
+SHARED = PROJECT.parent / "shared"
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    """Root of the checkout."""
+    return PROJECT
+
+
+@pytest.fixture(scope="session")
+def trashnet() -> Path:
+    """Folder of 2,527 labelled photographs in six classes."""
+    folder = SHARED / "data" / "images" / "trashnet"
+    if not folder.is_dir():
+        pytest.skip("../shared/data/images/trashnet is not here")
+    return folder

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.core.budget import Budget
+from advisor.core.decision import decide, tied_by_interval
+from tests.builders import evaluation
+
+BUDGET = Budget(latency_ms=50)
+
+
+def test_a_clearly_more_accurate_candidate_is_picked_though_slower() -> None:
+    good, fast = evaluation("good", accuracy=92, latency=20), evaluation("fast", accuracy=80, latency=2)
+    assert decide([good, fast], BUDGET).pick == good
+
+
+def test_among_ties_the_cheaper_one_is_picked_and_the_other_is_named() -> None:
+    best, cheap = evaluation("best", accuracy=90.5, latency=20), evaluation("cheap", accuracy=90, latency=5)
+    decision = decide([best, cheap], BUDGET)
+    assert decision.pick == cheap
+    assert decision.ties == (best,)
+    assert "4.0x faster" in decision.reason
+
+
+def test_a_few_points_inside_a_tie_are_not_given_away_for_a_little_speed() -> None:
+    best, cheap = evaluation("best", accuracy=92, latency=10), evaluation("cheap", accuracy=88, latency=9)
+    assert decide([best, cheap], BUDGET).pick == best
+
+
+def test_the_budget_is_held_against_the_ninetieth_percentile() -> None:
+    slow_tail = evaluation("tail", accuracy=95, latency=40, p90=60)
+    steady = evaluation("steady", accuracy=80, latency=45, p90=49)
+    assert decide([slow_tail, steady], BUDGET).pick == steady
+
+
+def test_the_runner_up_is_another_artefact() -> None:
+    one, two = evaluation("one", threads=1, latency=8), evaluation("one", threads=2, latency=5)
+    other = evaluation("other", accuracy=70, latency=9)
+    assert decide([one, two, other], BUDGET).runner_up == other
+
+
+def test_published_figures_half_a_point_apart_tie() -> None:
+    first = evaluation("first", accuracy=71.8, half_width=None)
+    assert tied_by_interval(first, evaluation("second", accuracy=71.3, half_width=None))
+    assert not tied_by_interval(first, evaluation("second", accuracy=70.9, half_width=None))
+
+
+def test_nothing_that_fits_gives_the_least_bad_and_the_price_of_each_relaxation() -> None:
+    near = evaluation("near", accuracy=70, latency=55, p90=60, size=3e6)
+    accurate = evaluation("accurate", accuracy=90, latency=200, p90=220, size=3e6)
+    decision = decide([near, accurate], BUDGET)
+    assert not decision.feasible
+    assert decision.pick == near
+    assert [(r.limit, r.current, r.needed) for r in decision.relaxations] == [("latency", "50.0 ms", "60.0 ms")]
+    assert "p90 latency 60.0 ms against 50.0 ms" in decision.reason
+
+
+def test_a_limit_that_alone_helps_nobody_has_no_relaxation() -> None:
+    both = evaluation("both", latency=100, p90=100, size=9e6)
+    assert decide([both], Budget(latency_ms=50, size_bytes=5_000_000)).relaxations == ()
+
+
+def test_a_figure_that_is_missing_does_not_meet_its_limit() -> None:
+    from dataclasses import replace
+
+    unknown = replace(evaluation(), drop=None)
+    assert not decide([unknown], Budget(max_drop_points=1.0)).feasible
+
+
+def test_no_evaluation_at_all_is_an_answer_too() -> None:
+    decision = decide([], BUDGET)
+    assert decision.pick is None
+    assert not decision.feasible
+
+
+def test_a_flip_names_the_other_pick() -> None:
+    pick, small = evaluation("pick", accuracy=92, latency=5, size=9e6), evaluation("small", accuracy=80, size=1e6)
+    texts = [flip.text for flip in decide([pick, small], BUDGET).flips]
+    assert any("if only size mattered: small" in text or "size budget below 9.0 MB: small" in text for text in texts)
+
+
+rows = st.lists(st.tuples(st.floats(40, 95), st.floats(0.5, 120), st.floats(1e5, 2e7)), min_size=1, max_size=15)
+
+
+@given(rows, st.floats(1, 100), st.floats(2e5, 2e7))
+def test_a_feasible_pick_meets_every_limit_and_is_on_the_front_of_its_ties(
+    figures: list[tuple[float, float, float]], latency_ms: float, size: float
+) -> None:
+    budget = Budget(latency_ms=latency_ms, size_bytes=int(size))
+    evaluations = [evaluation(f"card_{i}", accuracy=a, latency=m, size=s) for i, (a, m, s) in enumerate(figures)]
+    decision = decide(evaluations, budget)
+    assert decision.feasible == any(budget.met_by(e) for e in evaluations)
+    assert decision.pick is not None
+    if decision.feasible:
+        assert budget.met_by(decision.pick)
+        assert decision.pick in decision.front
+
+
+@given(rows)
+def test_the_order_of_the_evaluations_does_not_change_the_pick(figures: list[tuple[float, float, float]]) -> None:
+    evaluations = [evaluation(f"card_{i}", accuracy=a, latency=m, size=s) for i, (a, m, s) in enumerate(figures)]
+    assert decide(evaluations, BUDGET).pick == decide(evaluations[::-1], BUDGET).pick

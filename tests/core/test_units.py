@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.core import units
+from advisor.core.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("50ms", 50.0), ("0.05s", 50.0), (" 800 us ", 0.8), ("5e1ms", 50.0), ("1.5ms", 1.5)]
+)
+def test_a_latency_is_read_in_milliseconds(text: str, expected: float) -> None:
+    assert units.milliseconds(text, "--budget") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("5MB", 5_000_000), ("4MiB", 4 * 2**20), ("300kB", 300_000)])
+def test_a_size_is_read_in_bytes(text: str, expected: int) -> None:
+    assert units.size_bytes(text, "--size-budget") == expected
+
+
+def test_a_bare_number_is_refused_with_the_unit_it_lacks() -> None:
+    with pytest.raises(UsageError) as caught:
+        units.milliseconds("50", "--budget")
+    assert "'50' has no unit" in caught.value.message
+    assert "--budget 50ms" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["0ms", "-5ms", "-0.0ms"])
+def test_a_budget_that_is_not_above_zero_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="not above zero"):
+        units.milliseconds(text, "--budget")
+
+
+def test_an_unknown_unit_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean 'ms'"):
+        units.milliseconds("50mss", "--budget")
+
+
+@pytest.mark.parametrize("text", ["", "ms", "fast", "1e999ms", "nan ms", "5 0ms"])
+def test_what_is_no_number_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        units.milliseconds(text, "--budget")
+
+
+def test_a_percentage_above_a_hundred_is_refused() -> None:
+    with pytest.raises(UsageError, match="above 100%"):
+        units.percent("120%", "--min-accuracy")
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_a_positive_number_or_a_usage_error(text: str) -> None:
+    try:
+        assert units.milliseconds(text, "--budget") > 0
+    except UsageError as error:
+        assert error.exit_code == 2
+        assert "--budget" in error.message
+
+
+@given(st.floats(min_value=1e-3, max_value=1e9))
+def test_formatting_keeps_a_unit(value: float) -> None:
+    assert units.show_ms(value).endswith("ms")
+    assert units.show_bytes(value).endswith("B")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(42, "42 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")])
+def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
+    assert units.show_seconds(seconds) == text
