@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from advisor.core.errors import StageError, UnsupportedRecipe
+from advisor.isolation import ChildPool, Limits
+
+HERE = "tests.isolation.functions"
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Iterator[ChildPool]:
+    with ChildPool(tmp_path / "log.txt") as pool:
+        yield pool
+
+
+def test_a_child_returns_the_value(pool: ChildPool) -> None:
+    assert pool.call(f"{HERE}:add", 2, second=3) == 5
+
+
+def test_a_child_is_another_process_and_is_used_again(pool: ChildPool) -> None:
+    first = pool.call(f"{HERE}:process")
+    assert first != os.getpid()
+    assert pool.call(f"{HERE}:process") == first
+
+
+def test_two_callers_get_two_children(pool: ChildPool) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda _: pool.call("time:sleep", 0.3), range(2)))
+        assert len(pool._all) == 2
+
+
+def test_an_error_of_ours_keeps_its_type_message_and_hint(pool: ChildPool) -> None:
+    with pytest.raises(UnsupportedRecipe) as caught:
+        pool.call(f"{HERE}:refuse")
+    assert (caught.value.message, caught.value.hint) == ("not for this model", "try another")
+
+
+def test_any_other_error_is_one_line_and_its_traceback_is_in_the_log(pool: ChildPool, tmp_path: Path) -> None:
+    with pytest.raises(StageError, match="^ValueError: a plain error$"):
+        pool.call(f"{HERE}:fail")
+    assert "with two lines" in (tmp_path / "log.txt").read_text()
+
+
+def test_a_crash_is_named_and_the_next_call_works(pool: ChildPool) -> None:
+    with pytest.raises(StageError, match="crashed with SIGSEGV"):
+        pool.call(f"{HERE}:segfault")
+    assert pool.call(f"{HERE}:add", 1, 1) == 2
+
+
+def test_a_kill_is_named(pool: ChildPool) -> None:
+    with pytest.raises(StageError, match="SIGKILL"):
+        pool.call(f"{HERE}:kill_itself")
+
+
+def test_a_call_that_hangs_is_stopped(pool: ChildPool) -> None:
+    with pytest.raises(StageError, match="hung: stopped after its limit of 1 s"):
+        pool.call(f"{HERE}:hang", limits=Limits(seconds=1))
+
+
+def test_a_call_that_eats_memory_is_stopped(pool: ChildPool) -> None:
+    with pytest.raises(StageError, match="of memory, over its limit"):
+        pool.call(f"{HERE}:eat", 400_000_000, limits=Limits(memory_bytes=200_000_000))
+
+
+def test_native_output_goes_to_the_log(pool: ChildPool, tmp_path: Path) -> None:
+    pool.call(f"{HERE}:talk")
+    assert "native words" in (tmp_path / "log.txt").read_text()
+
+
+def test_closing_ends_busy_children(pool: ChildPool) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(pool.call, f"{HERE}:hang")
+        while not (pool._all and pool._all[0]._process):
+            time.sleep(0.05)
+        pool.close()
+        with pytest.raises(StageError):
+            waiting.result(timeout=10)
+
+
+def test_a_script_without_main_guard_is_not_run_again_in_the_child(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "print('ran')\n"
+        "from advisor.isolation import ChildPool\n"
+        "with ChildPool() as pool: print(pool.call('operator:add', 1, 2))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["ran", "3"]
+
+
+def test_children_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, signal\n"
+        "from advisor.isolation import ChildPool\n"
+        "pool = ChildPool()\n"
+        "print(pool.call('os:getpid'), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    child = int(done.stdout)
+    deadline = time.monotonic() + 10
+    while psutil.pid_exists(child) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not psutil.pid_exists(child)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.search.machine import Machine
+
+
+async def together(*jobs: Awaitable[None]) -> None:
+    await asyncio.wait_for(asyncio.gather(*jobs), timeout=10)
+
+
+class Watched:
+    """Jobs and measurements that note who is at work."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine, self.jobs, self.alone, self.order = machine, 0, 0, list[str]()
+
+    async def job(self, name: str, priority: float = 0.0, turns: int = 2) -> None:
+        async with self.machine.core(priority):
+            self.jobs += 1
+            assert self.alone == 0
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            self.order.append(name)
+            self.jobs -= 1
+
+    async def measurement(self, name: str, priority: float = 0.0) -> None:
+        async with self.machine.alone(priority):
+            self.alone += 1
+            assert (self.jobs, self.alone) == (0, 1)
+            await asyncio.sleep(0)
+            self.order.append(name)
+            self.alone -= 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 3), st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=25))
+def test_a_measurement_is_always_alone_and_everything_ends(cores: int, wanted: list[tuple[bool, int]]) -> None:
+    watched = Watched(Machine(cores))
+    jobs = [watched.measurement("m", p) if alone else watched.job("j", p, turns=p) for alone, p in wanted]
+    asyncio.run(together(*jobs))
+    assert len(watched.order) == len(wanted)
+
+
+def test_no_more_jobs_run_than_there_are_cores() -> None:
+    watched = Watched(Machine(2))
+    most = 0
+
+    async def watch() -> None:
+        nonlocal most
+        while len(watched.order) < 6:
+            most = max(most, watched.jobs)
+            await asyncio.sleep(0)
+
+    asyncio.run(together(*(watched.job(str(i)) for i in range(6)), watch()))
+    assert most == 2
+
+
+def test_the_smallest_priority_goes_first() -> None:
+    watched = Watched(Machine(1))
+    asyncio.run(together(*(watched.job(str(p), p) for p in (2, 0, 1))))
+    assert watched.order == ["0", "1", "2"]
+
+
+def test_a_few_measurements_wait_for_the_jobs_and_many_go_before_them() -> None:
+    few, many = Watched(Machine(1, batch=3)), Watched(Machine(1, batch=3))
+    asyncio.run(together(*(few.job(f"j{i}") for i in range(4)), *(few.measurement("m") for _ in range(2))))
+    assert few.order[-2:] == ["m", "m"]
+    asyncio.run(together(*(many.job(f"j{i}") for i in range(4)), *(many.measurement("m") for _ in range(3))))
+    assert many.order[-1].startswith("j")
+
+
+def test_a_cancelled_wait_gives_its_turn_to_the_next() -> None:
+    async def scenario() -> None:
+        watched = Watched(Machine(1))
+        first = asyncio.ensure_future(watched.measurement("cancelled"))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        await together(watched.job("job"), watched.measurement("measured"))
+
+    asyncio.run(scenario())

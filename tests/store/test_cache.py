@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.store import ArtifactCache
+from advisor.store.hashing import sha256_json
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def write(text: str, path: Path) -> None:
+    (path / "result").write_text(text)
+
+
+def test_a_result_is_made_once(tmp_path: Path) -> None:
+    cache, calls = ArtifactCache(tmp_path), list[Path]()
+
+    def make(folder: Path) -> None:
+        calls.append(folder)
+        write("made", folder)
+
+    first = cache.get("stage-1", {"a": 1}, make)
+    assert cache.get("stage-1", {"a": 1}, make) == first
+    assert (first / "result").read_text() == "made"
+    assert len(calls) == 1
+
+
+def test_every_input_is_part_of_the_key(tmp_path: Path) -> None:
+    cache = ArtifactCache(tmp_path)
+    folders = {cache.folder("s", inputs) for inputs in ({"a": 1}, {"a": 2}, {"a": 1, "b": None}, {"b": 1})}
+    assert len(folders) == 4
+    assert cache.folder("t", {"a": 1}) not in folders
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
+    cache = ArtifactCache(tmp_path)
+
+    def fail(folder: Path) -> None:
+        write("half", folder)
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError):
+        cache.get("s", {}, fail)
+    assert not cache.has("s", {})
+    assert [path.suffix for path in (tmp_path / "s").iterdir()] == [".lock"]
+
+
+def test_results_cannot_be_changed_in_place_by_accident(tmp_path: Path) -> None:
+    folder = ArtifactCache(tmp_path).get("s", {}, lambda out: write("x", out))
+    assert (folder / "result").stat().st_mode & 0o222 == 0
+
+
+def test_two_processes_make_a_result_once(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\nfrom pathlib import Path\nfrom advisor.store import ArtifactCache\n"
+        "def make(out):\n print('made'); time.sleep(0.5); (out / 'r').write_text('x')\n"
+        "ArtifactCache(Path(sys.argv[1])).get('s', {'k': 1}, make)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert "".join(process.communicate()[0] for process in both).split() == ["made"]
+
+
+@given(st.dictionaries(st.text(max_size=5), json_values, max_size=4))
+def test_the_key_does_not_depend_on_the_order_of_keys(value: dict[str, object]) -> None:
+    assert sha256_json(value) == sha256_json(dict(reversed(value.items())))

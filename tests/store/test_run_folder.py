@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.store import RunFolder
+from tests.builders import evaluation
+
+NOW = datetime(2026, 1, 31, 12, 0, 0)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    folder = RunFolder.create(tmp_path / "runs", "TrashNet, 50ms", NOW)
+    folder.write_request({"budget": "50ms"})
+    return folder
+
+
+def test_the_folder_is_named_by_date_time_and_slug(run: RunFolder) -> None:
+    assert run.path.name == "20260131-120000-trashnet-50ms"
+
+
+def test_latest_points_to_the_newest(run: RunFolder, tmp_path: Path) -> None:
+    newer = RunFolder.create(tmp_path / "runs", "again", NOW)
+    assert (tmp_path / "runs" / "latest").resolve() == newer.path
+
+
+def test_two_runs_of_one_second_do_not_meet(run: RunFolder, tmp_path: Path) -> None:
+    other = RunFolder.create(tmp_path / "runs", "TrashNet, 50ms", NOW)
+    assert other.path != run.path
+
+
+@pytest.mark.skipif(
+    os.geteuid() == 0 and not Path("/proc").is_dir(), reason="root may write anywhere, and no /proc is here"
+)
+def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be written"):
+        RunFolder.create(tmp_path / "file" / "runs", "x")
+
+
+def test_evaluations_come_back_the_last_of_each_configuration(run: RunFolder) -> None:
+    run.append(evaluation(accuracy=70))
+    run.append(evaluation("other"))
+    run.append(evaluation(accuracy=75))
+    accuracies = [e.accuracy.value for e in run.evaluations() if e.accuracy]
+    assert accuracies == [75, 80]
+
+
+def test_a_line_torn_by_a_kill_is_dropped_and_the_next_is_whole(run: RunFolder) -> None:
+    run.append(evaluation())
+    with run.evaluations_file.open("ab") as file:
+        file.write(b'{"configuration": {"card": "half')
+    run.append(evaluation("other"))
+    assert [e.configuration.card for e in run.evaluations()] == ["mobilenet_v2_1.0_224", "other"]
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a run folder"):
+        RunFolder.open(tmp_path)
+
+
+def test_a_run_of_a_newer_schema_is_refused(run: RunFolder) -> None:
+    (run.path / "request.yaml").write_text("schema_version: 99\n")
+    with pytest.raises(UsageError, match="newer advisor"):
+        RunFolder.open(run.path)
+
+
+def test_a_second_process_on_one_run_is_told_who_holds_it(run: RunFolder) -> None:
+    with run.hold():
+        code = (
+            "import sys; from pathlib import Path; from advisor.store import RunFolder; "
+            "from advisor.core.errors import UsageError\n"
+            "try:\n RunFolder.open(Path(sys.argv[1])).hold()\n"
+            "except UsageError as error: print(error.message)"
+        )
+        done = subprocess.run([sys.executable, "-c", code, str(run.path)], capture_output=True, text=True, check=True)
+    assert f"is in use by process {os.getpid()}" in done.stdout
+
+
+def test_a_kept_artefact_has_the_bytes_of_its_source(run: RunFolder, tmp_path: Path) -> None:
+    source = tmp_path / "model.tflite"
+    source.write_bytes(b"TFL3")
+    kept = run.keep_artefact(source, "a.tflite")
+    assert kept.read_bytes() == b"TFL3"
+    assert kept.parent == run.artefacts
+
+
+def test_a_reason_with_a_line_break_stays_one_line(run: RunFolder) -> None:
+    run.append(replace(evaluation(), reason="two\nlines"))
+    assert len(run.evaluations_file.read_text().splitlines()) == 1
