@@ -56,12 +56,23 @@ def predict_pixels(model: Path | str, pixels: Iterable[Pixels], mean: Triple, st
         std: per channel.
         threads: number of threads.
     """
-    import numpy as np
-
     from advisor.datasets.pictures import normalise
 
+    return predict_arrays(model, (normalise(picture, mean, std) for picture in pixels), threads)
+
+
+def predict_arrays(model: Path | str, inputs: Iterable[Floats], threads: int = 1) -> Floats:
+    """Return the probabilities of pictures already normalised, as :func:`predict`.
+
+    Args:
+        model: as in :func:`predict`.
+        inputs: N arrays float32 (size, size, 3) or (1, size, size, 3), as the model takes them before quantisation.
+        threads: number of threads.
+    """
+    import numpy as np
+
     classifier = Classifier(model, threads)
-    rows = [classifier(normalise(picture, mean, std)) for picture in pixels]
+    rows = [classifier(array[0] if array.ndim == 4 and len(array) == 1 else array) for array in inputs]
     return np.stack(rows) if rows else np.zeros((0, classifier.classes), np.float32)
 
 

@@ -274,7 +274,7 @@ def adds_up(runs: Sequence[dict[str, Any]]) -> bool:
         return True
     gaps = [run["whole_us"] - sum(map(_event_us, run["events"])) for run in runs]
     steps = len(runs[0]["events"]) + 1
-    return -DROPPED_US * steps <= statistics.median(gaps) <= STEP_GAP_US * steps
+    return bool(-DROPPED_US * steps <= statistics.median(gaps) <= STEP_GAP_US * steps)
 
 
 def partitions(events: Sequence[Seen]) -> int:

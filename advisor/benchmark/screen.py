@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+
+from advisor.benchmark.agent import AgentError, new_interpreter, set_inputs
+from advisor.benchmark.child import existing_model
+from advisor.core.errors import StageError
 
 RUNS = 5
 
@@ -13,20 +18,24 @@ def least_cpu_ms(model: Path, runs: int = RUNS) -> float:
 
     At one thread the calling thread does all work, and its CPU time stays within some percent whatever else the machine
     does; so this may run beside other jobs. It may filter, with a margin; it never recommends.
-    """
-    import numpy as np
-    from ai_edge_litert.interpreter import Interpreter
 
-    interpreter = Interpreter(model_path=str(model), num_threads=1)
-    interpreter.allocate_tensors()
-    rng = np.random.default_rng(0)
-    for detail in interpreter.get_input_details():
-        values = rng.uniform(-1.0, 1.0, detail["shape"])
-        interpreter.set_tensor(detail["index"], values.astype(detail["dtype"]))
-    interpreter.invoke()
-    times = []
-    for _ in range(runs):
-        start = time.thread_time_ns()
+    Raises:
+        UsageError: the file is missing.
+        StageError: the runtime cannot load or run it.
+    """
+    path = existing_model(model)
+    try:
+        interpreter = new_interpreter(str(path), threads=1, kernels="default")
+        interpreter.allocate_tensors()
+        set_inputs(interpreter)
         interpreter.invoke()
-        times.append(time.thread_time_ns() - start)
-    return min(times) / 1e6
+        return min(_cpu_ns(interpreter.invoke) for _ in range(runs)) / 1e6
+    except (AgentError, RuntimeError, ValueError) as error:
+        raise StageError(f"{path.name}: {' '.join(str(error).split())[:300]}") from error
+
+
+def _cpu_ns(call: Callable[[], object]) -> int:
+    """Return the CPU time of this thread in a call."""
+    start = time.thread_time_ns()
+    call()
+    return time.thread_time_ns() - start

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.benchmark.accuracy import dequantise, predict, predict_pixels, quantise, top1
+from advisor.benchmark.accuracy import dequantise, predict, predict_arrays, predict_pixels, quantise, top1
 from advisor.core.errors import StageError, UsageError
 from tests.benchmark import small_models
 
@@ -48,6 +48,13 @@ def test_the_named_output_is_taken_of_two(tmp_path: Path) -> None:
     one.write_bytes(small_models.classifier())
     pixels = np.full((1, 32, 32, 3), 200, np.uint8)
     assert np.array_equal(predict_pixels(both, pixels, MEAN, STD), predict_pixels(one, pixels, MEAN, STD))
+
+
+def test_normalised_arrays_are_taken_with_and_without_a_batch(brightness_model: Path) -> None:
+    green = np.full((8, 8, 3), (-0.9, 0.9, -0.9), np.float32)
+    found = predict_arrays(brightness_model, [green, green[None]])
+    assert found.argmax(axis=1).tolist() == [1, 1]
+    assert np.array_equal(found[0], found[1])
 
 
 def test_no_pictures_give_no_rows(brightness_model: Path) -> None:
