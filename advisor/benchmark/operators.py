@@ -98,6 +98,7 @@ class Profile:
         coverage: sum of the operators / whole; 0.95-1.02 is good.
         macs: multiply-accumulates of a run.
         parameters: elements of the file's constants that are weights (more than one element, no shape or axis).
+        arena_bytes: memory that the activations need at once, computed from their lifetimes.
         partitions: how many times the run enters XNNPACK.
         roofline: what this host can do at one thread, None where not measured.
         host: the machine.
@@ -116,6 +117,7 @@ class Profile:
     coverage: float
     macs: int
     parameters: int
+    arena_bytes: int
     partitions: int
     roofline: roofline.Roofline | None
     host: host.Host
@@ -200,6 +202,7 @@ def profile(
         UsageError: the file is missing or damaged, or the number of threads or runs is below 1.
         StageError: the runtime cannot load, run or profile it.
     """
+    from advisor.tflite.arena import activation_arena_bytes
     from advisor.tflite.model import read
 
     path = existing_model(model)
@@ -224,6 +227,7 @@ def profile(
         coverage=coverage(good),
         macs=sum(node.macs for node in matched if node is not None),
         parameters=sum(tensor.elements for tensor in graph.tensors if tensor.is_constant and tensor.elements > 8),
+        arena_bytes=activation_arena_bytes(graph),
         partitions=partitions(seen),
         roofline=roofline.measure() if with_roofline else None,
         host=host.describe(),
