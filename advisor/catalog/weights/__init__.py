@@ -1,8 +1,26 @@
-"""Pretrained weights: where they are had (:mod:`sources`), how they are read (:mod:`readers`) and put into a graph
-(:mod:`ports`)."""
+"""Pretrained weights: fetched and checked (:func:`fetch`), read (:mod:`readers`), put into a graph (:mod:`ports`)."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from advisor.catalog.weights.file import WeightsFile
 
-__all__ = ["WeightsFile"]
+if TYPE_CHECKING:
+    from advisor.catalog.weights.fetching import fetch, locate
+    from advisor.catalog.weights.options import FetchOptions
+
+__all__ = ["FetchOptions", "WeightsFile", "fetch", "locate"]
+
+
+def __getattr__(name: str) -> Any:
+    # The HTTP client is slow to import, and reading a file that is here already does not need it.
+    if name in ("fetch", "locate"):
+        from advisor.catalog.weights import fetching as module
+
+        return getattr(module, name)
+    if name == "FetchOptions":
+        from advisor.catalog.weights.options import FetchOptions
+
+        return FetchOptions
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

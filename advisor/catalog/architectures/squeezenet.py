@@ -1,0 +1,57 @@
+"""SqueezeNet 1.0 and 1.1: fire modules, no dense layer (arXiv 1602.07360, and the authors' release of 1.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from keras import layers
+
+from advisor.catalog.graph import image_input, network
+
+# channels of the squeeze layer of fire2..fire9; each of the two expand layers has four times as many
+_SQUEEZE = (16, 16, 32, 32, 48, 48, 64, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stem:
+    """What tells the versions apart: the first convolution, and after which fire modules the maps are pooled."""
+
+    channels: int
+    kernel: int
+    pooled_after: tuple[int, ...]
+
+
+_STEMS = {"1.0": _Stem(96, 7, (4, 8)), "1.1": _Stem(64, 3, (3, 5))}
+
+
+def build(input_size: int, classes: int, version: str = "1.1") -> Any:
+    """Build the graph. ``features`` is the pooled output of fire9: the classifier is a convolution, then the mean."""
+    if version not in _STEMS:
+        raise ValueError(f"SqueezeNet has no version '{version}' (there are {', '.join(_STEMS)})")
+    stem = _STEMS[version]
+    image = image_input(input_size)
+    x = layers.Conv2D(stem.channels, stem.kernel, strides=2, activation="relu", name="conv1")(image)
+    x = _pool(x, "pool1")
+    for index, squeeze in enumerate(_SQUEEZE, start=2):
+        x = _fire(x, squeeze, f"fire{index}")
+        if index in stem.pooled_after:
+            x = _pool(x, f"pool{index}")
+    features = layers.GlobalAveragePooling2D(name="features")(x)
+    maps = layers.Conv2D(classes, 1, activation="relu", name="conv10")(x)
+    logits = layers.GlobalAveragePooling2D(name="pool10")(maps)
+    return network(image, layers.Softmax(name="probabilities")(logits), features)
+
+
+def _fire(x: Any, squeeze: int, name: str) -> Any:
+    x = layers.Conv2D(squeeze, 1, activation="relu", name=f"{name}_squeeze1x1")(x)
+    one = layers.Conv2D(4 * squeeze, 1, activation="relu", name=f"{name}_expand1x1")(x)
+    three = layers.Conv2D(4 * squeeze, 3, padding="same", activation="relu", name=f"{name}_expand3x3")(x)
+    return layers.Concatenate(name=f"{name}_concat")([one, three])
+
+
+def _pool(x: Any, name: str) -> Any:
+    # Caffe rounds the pooled size up: a window may hang over the right and lower edge by one. 'same' padding is
+    # exactly that where the windows do not fit evenly; where they do, nothing is padded.
+    fits = (x.shape[1] - 3) % 2 == 0
+    return layers.MaxPooling2D(3, strides=2, padding="valid" if fits else "same", name=name)(x)

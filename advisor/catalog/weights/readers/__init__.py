@@ -1,0 +1,41 @@
+"""Files of weights as named tensors, read without the framework that wrote them and without running anything in them.
+
+A new format is one module with ``read(path) -> dict[str, ndarray]`` and one line in ``FORMATS``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.core.errors import WeightsError
+
+Tensors = dict[str, np.ndarray[Any, Any]]
+
+FORMATS = ("caffemodel", "graphdef", "keras_h5", "tfjs", "tflite", "torch")
+
+#: No model of this catalogue comes near; a header that claims more is damaged or hostile.
+MAX_VALUES = 2**29
+
+
+def read(format_name: str, path: Path) -> Tensors:
+    """Read the tensors of ``path``, by the names they have in the file, in the layout of their framework.
+
+    Raises:
+        WeightsError: an unknown format, or a file that is damaged or holds anything but plain tensors.
+    """
+    if format_name not in FORMATS:
+        raise WeightsError(f"no reader is called '{format_name}' (there are {', '.join(FORMATS)})")
+    module = import_module(f"{__name__}.{format_name}")
+    try:
+        tensors: Tensors = module.read(path)
+    except WeightsError:
+        raise
+    except Exception as error:  # a damaged file can fail a parser in any way there is
+        raise WeightsError(f"{path.name} cannot be read as {format_name}: {error}") from error
+    if not tensors:
+        raise WeightsError(f"{path.name} holds no tensors that can be read as {format_name}")
+    return tensors

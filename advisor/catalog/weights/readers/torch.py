@@ -1,0 +1,191 @@
+"""PyTorch checkpoints (``.pth``, ``.pt``), the zip form and the older one, read without PyTorch.
+
+Both are pickles, and a pickle is a program. This reader lets it build nothing but dictionaries, lists, numbers,
+strings and tensors: every other name in it is refused before anything is called.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import pickletools
+import struct
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from advisor.catalog.weights.readers import MAX_VALUES
+
+# torch.serialization.MAGIC_NUMBER, the first object of the older form.
+_MAGIC = 0x1950A86A20F9469CFC6C
+_MAX_PICKLE_BYTES = 64 * 2**20
+_MAX_MEMO = 10_000_000
+
+_STORAGES = {
+    "FloatStorage": "<f4",
+    "DoubleStorage": "<f8",
+    "HalfStorage": "<f2",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "<i8",
+    "IntStorage": "<i4",
+    "ShortStorage": "<i2",
+    "CharStorage": "i1",
+    "ByteStorage": "u1",
+    "BoolStorage": "?",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _StorageType:
+    dtype: str
+
+    @property
+    def itemsize(self) -> int:
+        return 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class _Storage:
+    kind: _StorageType
+    key: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Tensor:
+    storage: _Storage
+    offset: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+
+
+def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """Tensors by name (nested dictionaries joined by dots), in PyTorch's layout.
+
+    Raises:
+        ValueError: a name in the pickle that is not a tensor's, or a tensor that reaches past its storage.
+        pickle.UnpicklingError: a damaged pickle.
+    """
+    content, storages = _read_zip(path) if zipfile.is_zipfile(path) else _read_legacy(path)
+    return {name: _array(tensor, storages(tensor.storage)) for name, tensor in _named(content, "")}
+
+
+def _read_zip(path: Path) -> tuple[Any, Callable[[_Storage], bytes]]:
+    with zipfile.ZipFile(path) as archive:
+        pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+        if len(pickles) != 1:
+            raise ValueError(f"{len(pickles)} pickles in the archive, one is expected")
+        if archive.getinfo(pickles[0]).file_size > _MAX_PICKLE_BYTES:
+            raise ValueError("the pickle is larger than the names of any model")
+        content = _load(io.BytesIO(archive.read(pickles[0])))
+    root = pickles[0].removesuffix("data.pkl")
+
+    def storage(wanted: _Storage) -> bytes:
+        with zipfile.ZipFile(path) as archive:
+            info = archive.getinfo(f"{root}data/{wanted.key}")
+            if info.file_size != wanted.count * wanted.kind.itemsize:
+                raise ValueError(f"the storage {wanted.key} has {info.file_size} bytes")
+            return archive.read(info)
+
+    return content, storage
+
+
+def _read_legacy(path: Path) -> tuple[Any, Callable[[_Storage], bytes]]:
+    with path.open("rb") as file:
+        if _load(file) != _MAGIC:
+            raise ValueError("neither form of checkpoint")
+        _load(file)  # protocol version
+        _load(file)  # sizes of the writer's C types
+        content = _load(file)
+        kinds = {tensor.storage.key: tensor.storage for _, tensor in _named(content, "")}
+        held = {str(key): _raw_storage(file, kinds.get(str(key))) for key in _load(file)}
+    return content, lambda wanted: held[wanted.key]
+
+
+def _raw_storage(file: IO[bytes], storage: _Storage | None) -> bytes:
+    header = file.read(8)
+    if len(header) != 8 or storage is None:
+        raise ValueError("a storage is cut off, or belongs to no tensor")
+    (count,) = struct.unpack("<q", header)
+    if count != storage.count or count > MAX_VALUES:
+        raise ValueError(f"a storage of {count} values where {storage.count} are expected")
+    data = file.read(count * storage.kind.itemsize)
+    if len(data) != count * storage.kind.itemsize:
+        raise ValueError("a storage is cut off")
+    return data
+
+
+def _load(file: IO[bytes]) -> Any:
+    start = file.tell()
+    for opcode, argument, position in pickletools.genops(file):
+        if (position or 0) - start > _MAX_PICKLE_BYTES:
+            raise ValueError("the pickle is larger than the names of any model")
+        # The unpickler makes room for the largest memo index at once, whatever it is.
+        if "PUT" in opcode.name and isinstance(argument, int) and argument > _MAX_MEMO:
+            raise ValueError("the pickle asks for an absurd amount of memory")
+    file.seek(start)
+    return _Restricted(file).load()
+
+
+class _Restricted(pickle.Unpickler):
+    """An unpickler that knows tensors, and refuses every other name."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("collections", "OrderedDict"):
+            return OrderedDict
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return _rebuild_tensor
+        if (module, name) == ("torch._utils", "_rebuild_parameter"):
+            return _rebuild_parameter
+        if module == "torch" and name in _STORAGES:
+            return _StorageType(_STORAGES[name])
+        raise ValueError(f"the file asks for '{module}.{name}': only tensors are read, nothing is run")
+
+    def persistent_load(self, reference: Any) -> _Storage:
+        marker, kind, key, _, count = reference[:5]
+        view = reference[5] if len(reference) > 5 else None
+        if marker != "storage" or not isinstance(kind, _StorageType) or not isinstance(count, int) or view is not None:
+            raise ValueError("a reference that is not a tensor's storage")
+        return _Storage(kind, str(key), count)
+
+
+def _rebuild_tensor(storage: _Storage, offset: int, size: Any, stride: Any, *_: Any) -> _Tensor:
+    return _Tensor(storage, int(offset), tuple(map(int, size)), tuple(map(int, stride)))
+
+
+def _rebuild_parameter(data: _Tensor, *_: Any) -> _Tensor:
+    return data
+
+
+def _named(content: Any, prefix: str) -> Iterator[tuple[str, _Tensor]]:
+    if isinstance(content, _Tensor):
+        yield prefix, content
+    elif isinstance(content, dict):
+        for key, value in content.items():
+            yield from _named(value, f"{prefix}.{key}" if prefix else str(key))
+
+
+def _array(tensor: _Tensor, data: bytes) -> np.ndarray[Any, Any]:
+    flat = _decoded(data, tensor.storage.kind)
+    if len(tensor.size) != len(tensor.stride) or min((*tensor.size, *tensor.stride, tensor.offset, 0)) < 0:
+        raise ValueError("a tensor with an impossible shape")
+    last = tensor.offset + sum((size - 1) * step for size, step in zip(tensor.size, tensor.stride, strict=True))
+    count = prod(tensor.size)
+    if count > MAX_VALUES or (count and last >= flat.size):
+        raise ValueError("a tensor that reaches past its storage")
+    strides = [step * flat.itemsize for step in tensor.stride]
+    view = np.lib.stride_tricks.as_strided(flat[tensor.offset :], tensor.size, strides, writeable=False)
+    return view.copy()
+
+
+def _decoded(data: bytes, kind: _StorageType) -> np.ndarray[Any, Any]:
+    if kind.dtype != "bfloat16":
+        return np.frombuffer(data, kind.dtype)
+    # bfloat16 is the upper half of a float32.
+    return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)

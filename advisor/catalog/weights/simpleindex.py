@@ -1,0 +1,134 @@
+"""One archive on a package index: an HTTP(S) index (HTML or JSON), a folder in its layout, or a folder of files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
+
+import requests
+
+from advisor.catalog.cards import WeightSource
+from advisor.catalog.weights.digest import HashMismatch, Unavailable
+from advisor.catalog.weights.pipconfig import PackageIndex
+from advisor.catalog.weights.transport import Client, read_capped, reason, redacted
+
+MAX_PAGE_BYTES = 64 * 2**20
+_ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """An archive that is already on this machine."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    filename: str
+    url: str
+    sha256: str
+
+
+def find_archive(index: PackageIndex, client: Client, source: WeightSource, local_only: bool) -> LocalFile | str:
+    """The address of the source's archive on the first index that lists it, or the file where it is local.
+
+    Raises:
+        Unavailable: no index lists it; every index and its reason is named.
+    """
+    reasons: list[str] = []
+    for page in _pages(index, source.package):
+        if local_only and not _is_local(page):
+            reasons.append(f"{redacted(page)}: not asked: offline")
+            continue
+        try:
+            return _pick(page, _entries(page, client, source.package), source)
+        except Unavailable as error:
+            reasons.append(str(error))
+    raise Unavailable("; ".join(reasons) or "pip is configured without an index (no-index)")
+
+
+def _pages(index: PackageIndex, package: str) -> Iterator[str]:
+    name = re.sub(r"[-_.]+", "-", package).lower()  # PEP 503's normal form
+    for root in index.indexes:
+        yield f"{root.rstrip('/')}/{name}/"
+    yield from index.links
+
+
+def _pick(page: str, entries: list[_Entry], source: WeightSource) -> LocalFile | str:
+    wrong: _Entry | None = None
+    for entry in entries:
+        named = entry.filename == source.archive
+        if entry.sha256 == source.archive_sha256 or (named and not entry.sha256):
+            return LocalFile(_path(entry.url)) if _is_local(entry.url) else entry.url
+        wrong = entry if named else wrong
+    if wrong is not None:
+        raise HashMismatch(f"{wrong.filename} on {redacted(page)}", source.archive_sha256, wrong.sha256)
+    raise Unavailable(f"{redacted(page)}: {source.archive or source.label} is not listed")
+
+
+def _entries(page: str, client: Client, package: str) -> list[_Entry]:
+    if not _is_local(page):
+        return _remote_entries(page, client, package)
+    path = _path(page)
+    if (path / "index.html").is_file():
+        path = path / "index.html"
+    if path.is_file():
+        return _parsed_html(path.read_bytes(), path.as_uri(), package)
+    if path.is_dir():
+        return [_Entry(file.name, str(file), "") for file in sorted(path.iterdir()) if file.is_file()]
+    raise Unavailable(f"{page}: no such folder")
+
+
+def _remote_entries(page: str, client: Client, package: str) -> list[_Entry]:
+    try:
+        with client.get(page, {"Accept": _ACCEPT}) as response:
+            if response.status_code != 200:
+                raise Unavailable(f"{redacted(page)}: the server answers {response.status_code}")
+            body = read_capped(response, MAX_PAGE_BYTES)
+            # The address after redirects: relative links hang on it.
+            base, kind = response.url, response.headers.get("Content-Type", "")
+    except requests.RequestException as error:
+        raise Unavailable(f"{redacted(page)}: {reason(error)}") from error
+    except ValueError as error:
+        raise Unavailable(f"{redacted(page)}: {error}") from error
+    return _parsed_json(body, base) if "json" in kind else _parsed_html(body, base, package)
+
+
+def _parsed_json(body: bytes, base: str) -> list[_Entry]:
+    import json
+
+    from pypi_simple import ProjectPage, UnsupportedRepoVersionError
+
+    try:
+        page = ProjectPage.from_json_data(json.loads(body), base)
+    except (ValueError, KeyError, RecursionError, UnsupportedRepoVersionError) as error:
+        raise Unavailable(f"{redacted(base)}: not an index page ({type(error).__name__})") from error
+    return [_Entry(file.filename, file.url, _sha256(file.digests)) for file in page.packages]
+
+
+def _parsed_html(body: bytes, base: str, package: str) -> list[_Entry]:
+    from pypi_simple import ProjectPage, UnsupportedRepoVersionError
+
+    try:
+        page = ProjectPage.from_html(package, body, base)
+    except (ValueError, UnsupportedRepoVersionError) as error:
+        raise Unavailable(f"{redacted(base)}: not an index page ({type(error).__name__})") from error
+    return [_Entry(file.filename, file.url, _sha256(file.digests)) for file in page.packages]
+
+
+def _sha256(digests: dict[str, str]) -> str:
+    return str(digests.get("sha256", "")).lower()
+
+
+def _is_local(place: str) -> bool:
+    return urlsplit(place).scheme not in ("http", "https")
+
+
+def _path(place: str) -> Path:
+    parts = urlsplit(place)
+    return Path(url2pathname(parts.path)) if parts.scheme == "file" else Path(unquote(place)).expanduser()

@@ -1,0 +1,115 @@
+"""Weights that are on this machine already: the user's mirror folder, and the cache that downloads go into."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock
+
+from advisor.catalog.cards import MemberFile, WeightSource
+from advisor.catalog.weights.digest import HashMismatch, Unavailable, check
+from advisor.catalog.weights.file import WeightsFile
+
+_log = logging.getLogger(__name__)
+
+
+class Mirror:
+    """A user's folder (files named by hash, by their own name, or a copied cache) or one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def find(self, source: WeightSource) -> WeightsFile | None:
+        """The source's file, checked, with its companions beside it; None where the mirror does not hold it.
+
+        Raises:
+            Unavailable: it holds a file of that name with another hash, or lacks a companion.
+        """
+        path = self._locate(source.file)
+        if path is None:
+            return None
+        found = check(path, source.file.sha256, str(path))
+        for member in source.companions:
+            beside = path.parent / member.name
+            if not beside.is_file():
+                raise Unavailable(f"{path.parent} lacks {member.name}, which belongs to {path.name}")
+            check(beside, member.sha256, str(beside))
+        return WeightsFile(path, found, f"mirror {self._path}", source.file.path, source.format, source.port)
+
+    def _locate(self, member: MemberFile) -> Path | None:
+        if self._path.is_file():
+            named = self._path.name in (member.name, member.sha256)
+            return self._path if named else None
+        inside = [self._path / member.name]
+        if member.sha256:
+            hashed = self._path / member.sha256
+            inside += [hashed, hashed / member.name, self._path / "weights" / member.sha256 / member.name]
+        return next((path for path in inside if path.is_file()), None)
+
+
+class Cache:
+    """``<root>/weights/<sha256>/<name>``: written whole or not at all, by one process at a time."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def find(self, source: WeightSource) -> WeightsFile | None:
+        """The source's file, checked again, or None. One that was damaged on disk is passed over with a warning."""
+        folder = self._folder(source)
+        members = (source.file, *source.companions)
+        if not source.file.sha256 or not all((folder / member.name).is_file() for member in members):
+            return None
+        try:
+            for member in members:
+                check(folder / member.name, member.sha256, str(folder / member.name))
+        except HashMismatch as damaged:
+            _log.warning("cached weights are damaged and not used: %s", damaged)
+            return None
+        return self._weights(source, "cache")
+
+    @contextmanager
+    def locked(self, source: WeightSource) -> Iterator[None]:
+        """Hold the source's place alone: of two processes that want it, the second finds it filled."""
+        folder = self._root / "locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / f"{source.file.sha256 or source.file.name}.lock"):
+            yield
+
+    @contextmanager
+    def workspace(self) -> Iterator[Path]:
+        """A folder on the cache's own disk, gone afterwards."""
+        self._root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self._root, prefix="fetch-") as name:
+            yield Path(name)
+
+    def keep(self, source: WeightSource, folder: Path, origin: str) -> WeightsFile:
+        """Check the files in ``folder`` and move them into the cache.
+
+        Raises:
+            HashMismatch: a member is not the one on the card; nothing is kept.
+        """
+        members = (source.file, *source.companions)
+        for member in members:
+            check(folder / member.name, member.sha256, f"{member.path} from {origin}")
+        target = self._folder(source)
+        target.mkdir(parents=True, exist_ok=True)
+        for member in members:
+            _set_aside(target / member.name)
+            (folder / member.name).replace(target / member.name)
+        return self._weights(source, origin)
+
+    def _weights(self, source: WeightSource, origin: str) -> WeightsFile:
+        path = self._folder(source) / source.file.name
+        return WeightsFile(path, source.file.sha256, origin, source.file.path, source.format, source.port)
+
+    def _folder(self, source: WeightSource) -> Path:
+        return self._root / "weights" / (source.file.sha256 or "unknown")
+
+
+def _set_aside(path: Path) -> None:
+    if path.exists():
+        path.replace(path.with_name(f"{path.name}.damaged"))

@@ -1,0 +1,158 @@
+"""HTTP as the user's own tools are set up to speak it: proxies, certificates, credentials and time-outs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import requests
+from requests.auth import HTTPBasicAuth
+
+CONNECT_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """How to reach a server. ``trusted_hosts`` (``host`` or ``host:port``) are not asked for a valid certificate.
+
+    ``credentials`` are ``(host:port, user, password)``: sent to that host alone.
+    """
+
+    proxy: str = ""
+    ca_file: str = ""
+    client_cert: str = ""
+    trusted_hosts: tuple[str, ...] = ()
+    connect_timeout_s: float = 15.0
+    read_timeout_s: float = 30.0
+    credentials: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)
+    tokens: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def hurried(self) -> Transport:
+        """The same, giving a server ``CONNECT_TIMEOUT_S`` to answer the door."""
+        return replace(self, connect_timeout_s=min(self.connect_timeout_s, CONNECT_TIMEOUT_S))
+
+
+class Client:
+    """A session of one transport. Use as a context manager."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._session = requests.Session()
+        self._session.headers["User-Agent"] = "advisor"
+        if transport.proxy:
+            self._session.proxies = {"http": transport.proxy, "https": transport.proxy}
+        if transport.client_cert:
+            self._session.cert = transport.client_cert
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._session.close()
+
+    def get(self, url: str, headers: dict[str, str] | None = None) -> requests.Response:
+        """GET ``url`` as a stream; the status is the caller's to judge.
+
+        Raises:
+            requests.RequestException: no answer.
+        """
+        plain, auth = self._authenticated(url)
+        return self._session.get(
+            plain,
+            headers=(headers or {}) | self._token(plain),
+            auth=auth,
+            verify=self._verify(plain),
+            timeout=(self._transport.connect_timeout_s, self._transport.read_timeout_s),
+            stream=True,
+        )
+
+    def _authenticated(self, url: str) -> tuple[str, Any]:
+        parts = urlsplit(url)
+        place = parts.netloc.rpartition("@")[2]
+        for known, user, password in (*_credentials_in(url), *self._transport.credentials):
+            if known == place:
+                return urlunsplit(parts._replace(netloc=place)), HTTPBasicAuth(user, password)
+        return url, None
+
+    def _token(self, url: str) -> dict[str, str]:
+        bare = url.partition(":")[2]
+        for prefix, token in self._transport.tokens:
+            if bare.startswith(prefix):
+                return {"Authorization": f"Bearer {token}"}
+        return {}
+
+    def _verify(self, url: str) -> bool | str:
+        parts = urlsplit(url)
+        if parts.hostname in self._transport.trusted_hosts or parts.netloc in self._transport.trusted_hosts:
+            import urllib3
+
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+            return False
+        return self._transport.ca_file or True
+
+
+def read_capped(response: requests.Response, limit: int) -> bytes:
+    """The body of a streamed answer.
+
+    Raises:
+        ValueError: longer than ``limit`` bytes.
+    """
+    body = bytearray()
+    for chunk in response.iter_content(2**16):
+        body += chunk
+        if len(body) > limit:
+            raise ValueError(f"an answer of more than {limit} bytes")
+    return bytes(body)
+
+
+@lru_cache(maxsize=256)
+def contact(origin: str, transport: Transport) -> str:
+    """Try once a process whether a server answers at ``origin`` (``scheme://host``): empty if so, else why not.
+
+    Any answer counts, an error page too: it costs one short wait a host, not one a file.
+    """
+    try:
+        with Client(transport.hurried()) as client:
+            client.get(origin).close()
+    except requests.RequestException as error:
+        return reason(error)
+    return ""
+
+
+def reason(error: Exception) -> str:
+    """Why a request failed, in a few words without addresses of objects or credentials."""
+    if isinstance(error, requests.exceptions.ConnectTimeout):
+        return "no connection within the time-out"
+    if isinstance(error, requests.exceptions.ProxyError):
+        return "the proxy does not answer"
+    if isinstance(error, requests.exceptions.SSLError):
+        return "its certificate is not accepted"
+    if isinstance(error, requests.exceptions.Timeout):
+        return "no answer within the time-out"
+    if isinstance(error, requests.exceptions.ConnectionError):
+        text = str(error)
+        return "its name is not known" if "resol" in text.lower() else "it cannot be reached"
+    return type(error).__name__
+
+
+def redacted(url: str) -> str:
+    """``url`` without the user and password in it."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def credentials_of(urls: tuple[str, ...]) -> tuple[tuple[str, str, str], ...]:
+    """The ``(host:port, user, password)`` written into ``urls``."""
+    return tuple(entry for url in urls for entry in _credentials_in(url))
+
+
+def _credentials_in(url: str) -> tuple[tuple[str, str, str], ...]:
+    from urllib.parse import unquote
+
+    parts = urlsplit(url)
+    if not parts.username:
+        return ()
+    place = parts.netloc.rpartition("@")[2]
+    return ((place, unquote(parts.username), unquote(parts.password or "")),)
