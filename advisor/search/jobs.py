@@ -60,7 +60,7 @@ def train_head(
     from advisor.training.head import train_head as fit
 
     features = np.concatenate([np.load(part) for part in parts])[np.asarray(train)]
-    head = fit(features, np.asarray(labels), classes, seed)
+    head = fit(features, labels, classes, seed)
     np.savez(path, weights=head.weights, bias=head.bias)
     return {"regularization": head.regularization, "validation_accuracy": head.validation_accuracy}
 

@@ -21,6 +21,8 @@ from advisor.search.request import Request
 
 DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
 DOWNLOADS = 4
+DEFAULT_CARDS = 12
+"""How many cards are tried where none are named: the most promising ones whose weights can be had."""
 
 Say = Callable[[str], None]
 
@@ -68,19 +70,19 @@ def chosen_recipes(request: Request) -> dict[str, Recipe]:
 
 
 def chosen_cards(request: Request) -> tuple[Card, ...]:
-    """Return the cards asked for, or all that name a place for their weights.
+    """Return the cards asked for, or all that name a place for their weights, the most promising first.
 
     Raises:
         UsageError: an unknown name, or a catalogue file that cannot be read.
     """
     catalogue = load_catalogue([Path(path) for path in request.catalog])
     if request.candidates:
-        return catalogue.select(request.candidates)
-    return tuple(card for card in catalogue.values() if card.weights)
+        return order_by_promise(catalogue.select(request.candidates))
+    return order_by_promise([card for card in catalogue.values() if card.weights])
 
 
 def find_weights(request: Request, cards: Sequence[Card], say: Say) -> Candidates:
-    """Fetch the weights of every card, several at a time.
+    """Fetch the weights of the cards, several at a time: of all that were asked for, else of the first dozen to be had.
 
     A card without weights stays a candidate where no pictures are given and it was asked for by name: latency, memory
     and operators do not depend on them.
@@ -99,17 +101,26 @@ def find_weights(request: Request, cards: Sequence[Card], say: Say) -> Candidate
         except WeightsError as error:
             return error
 
+    weights: dict[str, WeightsFile | None] = {}
+    errors: dict[str, WeightsError] = {}
+    at_most = len(cards) if request.candidates else DEFAULT_CARDS
     with ThreadPoolExecutor(DOWNLOADS) as pool:
-        found = dict(zip([card.name for card in cards], pool.map(get, cards), strict=True))
-    errors = {name: error for name, error in found.items() if isinstance(error, WeightsError)}
-    untrained = bool(request.candidates) and not request.data
-    kept = [card for card in cards if card.name not in errors or untrained]
-    if not kept:
+        for start in range(0, len(cards), DOWNLOADS):
+            group = cards[start : start + DOWNLOADS]
+            for card, found in zip(group, pool.map(get, group), strict=True):
+                if isinstance(found, WeightsError):
+                    errors[card.name] = found
+                else:
+                    weights[card.name] = found
+            if len(weights) >= at_most:
+                break
+    if request.candidates and not request.data:
+        weights.update(dict.fromkeys(errors))
+    if not weights:
         raise _nothing_left(errors)
-    weights = {card.name: None if card.name in errors else found[card.name] for card in kept}
     return Candidates(
-        cards=order_by_promise(kept),
-        weights={name: file for name, file in weights.items() if not isinstance(file, WeightsError)},
+        cards=tuple(card for card in cards if card.name in weights)[:at_most],
+        weights=weights,
         missing={name: error.message for name, error in errors.items()},
     )
 

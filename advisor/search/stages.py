@@ -249,7 +249,7 @@ class Stages:
     async def _once(self, key: tuple[str, ...], make: Callable[[], Awaitable[Result]]) -> Result:
         task = self._tasks.get(key)
         if task is None:
-            task = self._tasks[key] = asyncio.ensure_future(make())  # type: ignore[arg-type]
+            task = self._tasks[key] = asyncio.ensure_future(make())
         return await asyncio.shield(task)
 
     async def _kept(

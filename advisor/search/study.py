@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
@@ -13,7 +13,7 @@ from advisor.search.plan import Plan
 if TYPE_CHECKING:
     import optuna
 
-DIRECTIONS = ("maximize", "minimize", "minimize")
+DIRECTIONS: tuple[Literal["maximize", "minimize"], ...] = ("maximize", "minimize", "minimize")
 METRICS = ("accuracy", "latency", "size")
 PATIENCE = 20
 """How many repeats in a row a sampler that does not know what is taken may suggest before it is helped along."""
