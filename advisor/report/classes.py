@@ -60,7 +60,7 @@ def confusion_of(details: Mapping[str, Any], labels: Sequence[str]) -> tuple[tup
 
 
 def recalls(details: Mapping[str, Any], labels: Sequence[str]) -> tuple[ClassRecall, ...]:
-    """Return the recall of each class: with intervals from the confusion matrix, else from ``per_class_recall`` (shares)."""
+    """Return the recall of each class: from the confusion matrix with intervals, else ``per_class_recall`` (shares)."""
     table = confusion_of(details, labels)
     if table is None:
         given = details.get("per_class_recall") or {}

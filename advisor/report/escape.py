@@ -10,7 +10,8 @@ from typing import Any
 from advisor.report.text import plain
 
 _SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#!|~$])")
+_ENTITIES = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
 
 
 def finite(value: Any) -> Any:
@@ -31,7 +32,7 @@ def json_for_script(value: Any) -> str:
 
 def markdown(text: object) -> str:
     """Return ``text`` on one line with Markdown's and HTML's signs escaped; safe in a table cell, calls nobody by @."""
-    return _MARKDOWN.sub(r"\\\1", plain(text)).replace("&", "&amp;").replace("@", "@\u200b")
+    return _MARKDOWN.sub(r"\\\1", plain(text)).translate(_ENTITIES).replace("@", "@\u200b")
 
 
 def spreadsheet(value: object) -> object:

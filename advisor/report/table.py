@@ -15,7 +15,7 @@ from advisor.report import text
 from advisor.report.order import shortlist
 from advisor.report.view import RunView
 
-PIPE_WIDTH = 140
+PIPE_WIDTH = 160
 """Columns assumed where the output is no terminal: nothing is cut off in a log file."""
 
 FULL_WIDTH = 112

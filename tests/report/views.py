@@ -54,10 +54,13 @@ def run_view(
     threads: Iterable[int] = (1, 2),
     repeats: int = 1,
     seed: int = 0,
+    card_prefix: str = "",
+    card_suffix: str = "",
 ) -> RunView:
     """Return a finished run over all cards, recipes and thread counts, decided by the real decision."""
     budget = budget or Budget(latency_ms=50.0, size_bytes=8_000_000, max_drop_points=2.0)
-    evaluations = tuple(_evaluations(classes, data, tuple(threads), repeats, random.Random(seed)))
+    made = _evaluations(classes, data, tuple(threads), repeats, random.Random(seed))
+    evaluations = tuple(_renamed(evaluation, card_prefix, card_suffix) for evaluation in made)
     return RunView(
         name="20260131-1200-image-classification",
         folder="runs/20260131-1200-image-classification",
@@ -84,6 +87,11 @@ def empty_view() -> RunView:
         for row in view.evaluations
     )
     return replace(view, evaluations=failed, decision=decide(failed, view.budget))
+
+
+def _renamed(evaluation: Evaluation, prefix: str, suffix: str) -> Evaluation:
+    configuration = evaluation.configuration
+    return replace(evaluation, configuration=replace(configuration, card=f"{prefix}{configuration.card}{suffix}"))
 
 
 def _evaluations(

@@ -2,6 +2,7 @@
 // Draws the plots and runs filters, sorting and comparison. Names come from users: text goes into the page through
 // textContent alone, and into plotly (which reads a little HTML) through escapeMarkup.
 (() => {
+  document.documentElement.classList.remove("no-script");
   const data = JSON.parse(document.getElementById("run-data").textContent);
   const $ = (selector, root = document) => root.querySelector(selector);
   const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
