@@ -59,8 +59,8 @@ def one_line(label: str) -> str:
 def write_metadata(data: bytes, metadata: Metadata) -> bytes:
     """Return the model with ``metadata`` in place of any that it has; the same arguments give the same bytes.
 
-    Normalization is written as one number where the channels agree, else as three. Note that MediaPipe (1.2.2) uses
-    the first number of each for all channels, and refuses int8 inputs.
+    Normalization is written as one number where the channels agree, else as one a channel. MediaPipe (1.2.2) refuses
+    the latter, and inputs that are neither float32 nor uint8: ``interface`` has the edits that make such a model fit.
 
     Raises:
         UsageError: the file is damaged.

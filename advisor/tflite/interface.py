@@ -1,0 +1,162 @@
+"""Edits of what a model takes and gives, for clients that do not speak its types or its normalization."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from advisor.core.errors import StageError
+from advisor.tflite.rewrite import add_tensor, operator_code, pack, single_graph, unpack
+
+_FLOAT32 = schema.TensorType.FLOAT32
+
+# The version of each operator that first took the type (TensorFlow Lite's tools/versioning/op_version.cc).
+_QUANTIZE_VERSIONS: Mapping[int, int] = MappingProxyType(
+    {schema.TensorType.INT8: 1, schema.TensorType.UINT8: 1, schema.TensorType.INT16: 2}
+)
+_DEQUANTIZE_VERSIONS: Mapping[int, int] = MappingProxyType(
+    {schema.TensorType.UINT8: 1, schema.TensorType.INT8: 2, schema.TensorType.INT16: 3}
+)
+
+
+def to_float_io(data: bytes) -> bytes:
+    """Let a quantized model take and give float32: a QUANTIZE operator first, a DEQUANTIZE operator last.
+
+    The values are those that a client would get that quantizes and dequantizes by itself. MediaPipe (1.2.2) takes
+    float32 and uint8 inputs, but refuses the int8 and int16 that ai-edge-quantizer gives. Inputs and outputs that are
+    float32 already stay as they are. Descriptions (labels, normalization) are dropped: they are written last.
+
+    Raises:
+        UsageError: the file is damaged.
+        StageError: not exactly one subgraph and one signature, or an input or output of another type.
+    """
+    model = unpack(data)
+    graph, signature = single_graph(model)
+    first = [_quantized_input(model, graph, place, signature) for place in range(len(graph.inputs))]
+    last = [_dequantized_output(model, graph, place, signature) for place in range(len(graph.outputs))]
+    graph.operators = [*_present(first), *graph.operators, *_present(last)]
+    return pack(model)
+
+
+def _present(operators: Sequence[Any]) -> list[Any]:
+    return [operator for operator in operators if operator is not None]
+
+
+def _quantized_input(model: Any, graph: Any, place: int, signature: Any) -> Any:
+    """Put a float32 tensor in front of input ``place``; return the operator between, or None where none is needed."""
+    stored = graph.inputs[place]
+    version = _version(graph.tensors[stored], _QUANTIZE_VERSIONS)
+    if version == 0:
+        return None
+    graph.inputs[place] = _float_twin(model, graph, stored)
+    _redirect(signature.inputs, stored, graph.inputs[place])
+    code = operator_code(model, schema.BuiltinOperator.QUANTIZE, version)
+    return schema.OperatorT(opcodeIndex=code, inputs=[graph.inputs[place]], outputs=[stored])
+
+
+def _dequantized_output(model: Any, graph: Any, place: int, signature: Any) -> Any:
+    """Put a float32 tensor behind output ``place``; return the operator between, or None where none is needed."""
+    stored = graph.outputs[place]
+    version = _version(graph.tensors[stored], _DEQUANTIZE_VERSIONS)
+    if version == 0:
+        return None
+    graph.outputs[place] = _float_twin(model, graph, stored)
+    _redirect(signature.outputs, stored, graph.outputs[place])
+    code = operator_code(model, schema.BuiltinOperator.DEQUANTIZE, version)
+    return schema.OperatorT(opcodeIndex=code, inputs=[stored], outputs=[graph.outputs[place]])
+
+
+def _version(tensor: Any, versions: Mapping[int, int]) -> int:
+    """Return the operator's version for the tensor's type, 0 for float32."""
+    if tensor.type == _FLOAT32:
+        return 0
+    scales = None if tensor.quantization is None else tensor.quantization.scale
+    if tensor.type not in versions or scales is None or len(scales) != 1:
+        name = (tensor.name or b"").decode("utf-8", "replace")
+        raise StageError(f"'{name}' is neither float32 nor quantized per tensor to 8 or 16 bits")
+    return versions[tensor.type]
+
+
+def _float_twin(model: Any, graph: Any, index: int) -> int:
+    tensor = graph.tensors[index]
+    return add_tensor(model, graph, (tensor.name or b"") + b"_float32", tensor.shape, _FLOAT32)
+
+
+def _redirect(entries: Any, old: int, new: int) -> None:
+    for entry in entries or []:
+        if entry.tensorIndex == old:
+            entry.tensorIndex = new
+
+
+def fold_normalization(data: bytes, mean: Sequence[float], std: Sequence[float]) -> bytes:
+    """Let a model with a normalized float32 input take the values as they are (0..255): it normalizes inside.
+
+    A MUL and an ADD operator go first. Needed where ``mean`` or ``std`` differ by channel: MediaPipe (1.2.2) refuses
+    such a normalization. Describe the result with mean 0 and deviation 1.
+
+    Args:
+        data: a model whose only input is a float32 image (1, H, W, C).
+        mean: one number a channel, subtracted from the values.
+        std: one number a channel, positive; what the difference is divided by.
+
+    Raises:
+        UsageError: the file is damaged.
+        StageError: the model has no such input, or the numbers do not fit it.
+    """
+    model = unpack(data)
+    graph, signature = single_graph(model)
+    normalized = _image(graph)
+    shape = graph.tensors[normalized].shape
+    scale, shift = _affine(mean, std, int(shape[-1]))
+    image = add_tensor(model, graph, "image_values", shape, _FLOAT32)
+    scaled = add_tensor(model, graph, "normalization/scaled", shape, _FLOAT32)
+    factor = add_tensor(model, graph, "normalization/scale", (len(mean),), _FLOAT32, scale)
+    offset = add_tensor(model, graph, "normalization/shift", (len(mean),), _FLOAT32, shift)
+    graph.operators = [
+        _multiply(model, image, factor, scaled),
+        _add(model, scaled, offset, normalized),
+        *graph.operators,
+    ]
+    graph.inputs = [image]
+    _redirect(signature.inputs, normalized, image)
+    return pack(model)
+
+
+def _image(graph: Any) -> int:
+    tensors = [graph.tensors[index] for index in graph.inputs]
+    if len(tensors) != 1 or tensors[0].type != _FLOAT32 or tensors[0].shape is None or len(tensors[0].shape) != 4:
+        raise StageError("normalization can go inside a model of one float32 image input, and this is not one")
+    return int(graph.inputs[0])
+
+
+def _affine(mean: Sequence[float], std: Sequence[float], channels: int) -> tuple[bytes, bytes]:
+    """Return the factor and the summand of (value - mean) / std as float32, computed in float64."""
+    means, deviations = np.asarray(mean, np.float64), np.asarray(std, np.float64)
+    if means.shape != (channels,) or deviations.shape != (channels,):
+        raise StageError(f"a normalization by {tuple(mean)} and {tuple(std)} does not fit {channels} channels")
+    if not np.isfinite(means).all() or not (np.isfinite(deviations) & (deviations > 0)).all():
+        raise StageError(f"a normalization by {tuple(mean)} and {tuple(std)} is not finite and positive")
+    return (1 / deviations).astype("<f4").tobytes(), (-means / deviations).astype("<f4").tobytes()
+
+
+def _multiply(model: Any, left: int, right: int, output: int) -> Any:
+    code = operator_code(model, schema.BuiltinOperator.MUL, 1)
+    kind = schema.BuiltinOptions.MulOptions
+    return _binary(code, left, right, output, kind, schema.MulOptionsT())
+
+
+def _add(model: Any, left: int, right: int, output: int) -> Any:
+    code = operator_code(model, schema.BuiltinOperator.ADD, 1)
+    kind = schema.BuiltinOptions.AddOptions
+    return _binary(code, left, right, output, kind, schema.AddOptionsT())
+
+
+def _binary(code: int, left: int, right: int, output: int, kind: int, options: Any) -> Any:
+    operator = schema.OperatorT(opcodeIndex=code, inputs=[left, right], outputs=[output])
+    operator.builtinOptionsType = kind
+    operator.builtinOptions = options
+    return operator

@@ -1,0 +1,319 @@
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.core.errors import AdvisorError, UsageError
+from advisor.tflite.float16 import to_float16
+from advisor.tflite.model import Model, Tensor, read
+from advisor.tflite.rewrite import pack, unpack
+from advisor.tflite.surgery import select_output
+from advisor.tflite.verify import MAX_TABLES
+
+from .graphs import INT32, Graph, features_graph, tiny_classifier
+
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
+TINY = tiny_classifier()
+
+
+def test_the_graph_is_read_as_it_was_written() -> None:
+    model = read(TINY)
+    assert [(operator.name, operator.version, operator.inputs, operator.outputs) for operator in model.operators] == [
+        ("RELU", 1, (0,), (1,)),
+        ("FULLY_CONNECTED", 1, (1, 3, 4), (2,)),
+    ]
+    assert [(tensor.name, tensor.shape, tensor.is_constant) for tensor in model.tensors] == [
+        ("image", (1, 4), False),
+        ("features", (1, 4), False),
+        ("scores", (1, 3), False),
+        ("kernel", (3, 4), True),
+        ("bias", (3,), True),
+    ]
+    assert model.tensors[4].buffer == np.arange(3, dtype=np.float32).tobytes()
+    assert model.size_bytes == len(TINY)
+
+
+def test_signatures_name_inputs_and_outputs() -> None:
+    signature = read(TINY).signatures[0]
+    assert (signature.key, signature.inputs) == ("serving_default", (("image", 0),))
+    assert signature.outputs == (("features", 1), ("scores", 2))
+
+
+def test_inputs_and_outputs_are_tensors(master: bytes) -> None:
+    model = read(master)
+    assert [(tensor.shape, tensor.dtype) for tensor in model.inputs] == [((1, 96, 96, 3), "float32")]
+    assert {tensor.shape for tensor in model.outputs} == {(1, 1280), (1, 100)}
+    assert {entry.name for entry in model.metadata} >= {"min_runtime_version"}
+
+
+def test_the_converters_operators_are_named(master: bytes) -> None:
+    names = [operator.name for operator in read(master).operators]
+    assert names[:3] == ["CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D"]
+    assert names[-3:] == ["MEAN", "FULLY_CONNECTED", "SOFTMAX"]
+
+
+def test_writing_what_was_read_changes_nothing(master: bytes) -> None:
+    again = pack(unpack(master))
+    assert read(again).subgraphs == read(master).subgraphs
+    assert read(again).signatures == read(master).signatures
+    assert pack(unpack(again)) == again
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the foreign models are not beside the checkout")
+@pytest.mark.parametrize("name", ["mobilenet_v1_0.25_128_quant.tflite", "tf2_mobilenet_v2_1.0_224_ptq.tflite"])
+def test_foreign_files_are_read(name: str) -> None:
+    model = read(SHARED / name)
+    entry = model.inputs[0]
+    assert entry.dtype == "uint8"
+    assert entry.quantization is not None
+    assert entry.quantization.scales[0] == pytest.approx(1 / 127.5, rel=0.01)
+    assert model.outputs[0].shape == (1, 1001)
+
+
+def test_a_custom_operator_is_named_by_its_code() -> None:
+    graph = features_graph()
+    out = graph.tensor("out", (1, 4))
+    graph.operator(schema.BuiltinOperator.CUSTOM, [1], [out])
+    graph.model.operatorCodes[-1].customCode = b"Flex"
+    assert read(graph.finish({"image": 0}, {"out": out})).operators[-1].name == "CUSTOM:Flex"
+
+
+def test_content_behind_the_flatbuffer_is_found() -> None:
+    graph = Graph()
+    image = graph.tensor("image", (4,))
+    constant = graph.tensor("constant", (4,), np.arange(4, dtype=np.float32))
+    total = graph.tensor("total", (4,))
+    graph.operator(schema.BuiltinOperator.ADD, [image, constant], [total], schema.AddOptionsT())
+    data = _outside(graph.finish({"image": image}, {"total": total}), constant)
+    assert read(data).tensors[constant].buffer == np.arange(4, dtype=np.float32).tobytes()
+    assert read(pack(unpack(data))).tensors[constant].buffer == np.arange(4, dtype=np.float32).tobytes()
+    with pytest.raises(UsageError, match="a buffer ends at byte"):
+        read(data[:-1])
+
+
+def _outside(data: bytes, tensor: int) -> bytes:
+    """Move a tensor's content behind the flatbuffer, as quantizers do with large files."""
+    import flatbuffers
+
+    model = schema.ModelT.InitFromPackedBuf(data)
+    buffer = model.buffers[model.subgraphs[0].tensors[tensor].buffer]
+    content, buffer.data = bytes(buffer.data), None
+    buffer.size = len(content)
+    for _ in range(2):
+        builder = flatbuffers.Builder(0)
+        buffer.offset = buffer.offset or 2**20
+        builder.Finish(model.Pack(builder), b"TFL3")
+        packed = bytes(builder.Output())
+        buffer.offset = len(packed)
+    return packed + content
+
+
+def test_sizes_of_tensors_follow_their_type() -> None:
+    def size(dtype: str, *shape: int) -> int:
+        return Tensor("", shape, dtype, b"", None, False, False).size_bytes
+
+    assert [size("float32", 2, 3), size("float16", 2, 3), size("int8", 2, 3), size("int4", 1, 3)] == [24, 12, 6, 2]
+    assert size("float32") == 4
+    assert size("float32", -1, 8) == 32
+    assert size("float32", 0, 8) == 0
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot read .*absent\.tflite: No such file"):
+        read(tmp_path / "absent.tflite")
+
+
+def test_a_folder_is_not_a_model(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "it is empty"),
+        (b"PK\x03\x04", "only 4 bytes"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(100), "not b'TFL3'"),
+        (b"\xff\xff\xff\xffTFL3" + bytes(100), "points to byte"),
+        (b"\x08\0\0\0TFL3" + bytes(100), "broken header"),
+    ],
+)
+def test_another_file_is_refused_by_name(tmp_path: Path, content: bytes, reason: str) -> None:
+    path = tmp_path / "other.tflite"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=rf"other\.tflite is not a usable \.tflite file: .*{reason}"):
+        read(path)
+
+
+def test_every_truncation_is_refused() -> None:
+    whole = read(TINY)
+    for length in range(len(TINY)):
+        try:
+            part = read(TINY[:length])
+        except UsageError:
+            continue
+        assert part.subgraphs == whole.subgraphs, "only what follows the last part may be missing"
+
+
+def test_truncations_of_a_real_file_are_refused(master: bytes) -> None:
+    for length in range(0, len(master) - 64, len(master) // 97):
+        with pytest.raises(UsageError):
+            read(master[:length])
+
+
+def outcome(data: bytes) -> Model | None:
+    """Do all that this floor does with a file; nothing but an advisor's error may come of it."""
+    try:
+        model = read(data)
+    except UsageError:
+        return None
+    for edit in (lambda: select_output(data, "features"), lambda: to_float16(data)):
+        try:
+            read(edit())
+        except AdvisorError:
+            continue
+    return model
+
+
+@given(st.lists(st.tuples(st.integers(0, len(TINY) - 1), st.integers(0, 255)), min_size=1, max_size=8))
+@settings(max_examples=400, deadline=None)
+def test_damaged_bytes_give_a_model_or_a_usage_error(damage: list[tuple[int, int]]) -> None:
+    data = bytearray(TINY)
+    for place, value in damage:
+        data[place] = value
+    outcome(bytes(data))
+
+
+@given(st.integers(0, len(TINY) // 4 - 1), st.integers(0, 2**32 - 1))
+@settings(max_examples=400, deadline=None)
+def test_damaged_words_give_a_model_or_a_usage_error(place: int, value: int) -> None:
+    data = bytearray(TINY)
+    struct.pack_into("<I", data, 4 * place, value)
+    outcome(bytes(data))
+
+
+@given(st.binary(max_size=400))
+def test_noise_behind_the_identifier_is_refused(noise: bytes) -> None:
+    outcome(b"\x10\0\0\0TFL3" + noise)
+
+
+def broken(change: str) -> bytes:
+    graph = features_graph()
+    tensors = graph.graph.tensors
+    if change == "input of an operator":
+        graph.graph.operators[0].inputs = [9]
+    elif change == "output of an operator":
+        graph.graph.operators[0].outputs = [-1]
+    elif change == "operator code":
+        graph.graph.operators[0].opcodeIndex = 5
+    elif change == "buffer":
+        tensors[0].buffer = 77
+    elif change == "shape":
+        tensors[0].shape = np.array([1, -4], np.int32)
+    elif change == "rank":
+        tensors[0].shape = np.ones(40, np.int32)
+    elif change == "content":
+        graph.tensor("short", (3,), np.zeros(2, np.int32), INT32)
+    elif change == "version":
+        graph.model.version = 2
+    elif change == "signature":
+        graph.signature({"image": 0}, {"features": 9})
+    return graph.finish({"image": 0}, {"features": 1})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("input of an operator", "operator RELU names tensor 9 of 2"),
+        ("output of an operator", "operator RELU names tensor -1 of 2"),
+        ("operator code", "names code 5 of 1"),
+        ("buffer", "tensor 'image' names buffer 77"),
+        ("shape", "tensor 'image' has shape"),
+        ("rank", "tensor 'image' has 40 dimensions"),
+        ("content", r"tensor 'short' of int32 \(3,\) needs 12 bytes, but holds 8"),
+        ("version", "schema version is 2"),
+        ("signature", "signature 'serving_default' names tensor 9 of 2"),
+    ],
+)
+def test_what_leads_nowhere_is_named(change: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        read(broken(change))
+
+
+def test_a_model_without_a_graph_is_refused() -> None:
+    with pytest.raises(UsageError, match="no graph"):
+        read(pack(schema.ModelT(version=3, buffers=[schema.BufferT()])))
+
+
+def with_entries(count: int, shared: bool) -> bytes:
+    """A file whose list of operator codes has ``count`` entries, all of the same table if ``shared``."""
+    import flatbuffers
+
+    builder = flatbuffers.Builder(0)
+    tables = []
+    for _ in range(1 if shared else count):
+        schema.OperatorCodeStart(builder)
+        tables.append(schema.OperatorCodeEnd(builder))
+    schema.ModelStartOperatorCodesVector(builder, count)
+    for index in range(count):
+        builder.PrependUOffsetTRelative(tables[0 if shared else index])
+    codes = builder.EndVector()
+    schema.ModelStart(builder)
+    schema.ModelAddVersion(builder, 3)
+    schema.ModelAddOperatorCodes(builder, codes)
+    builder.Finish(schema.ModelEnd(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_more_parts_than_any_model_has_are_refused(shared: bool) -> None:
+    with pytest.raises(UsageError, match=r"claim"):
+        read(with_entries(MAX_TABLES + 1, shared))
+
+
+def test_a_table_named_many_times_is_refused() -> None:
+    """Nested lists that all name one table would unfold to the product of their lengths."""
+    model = schema.ModelT.InitFromPackedBuf(TINY)
+    with pytest.raises(UsageError, match="claim more bytes"):
+        read(_with_shared_subgraph(model, 3000))
+
+
+def _with_shared_subgraph(model: schema.ModelT, copies: int) -> bytes:
+    import flatbuffers
+
+    builder = flatbuffers.Builder(0)
+    graph = model.subgraphs[0].Pack(builder)
+    schema.ModelStartSubgraphsVector(builder, copies)
+    for _ in range(copies):
+        builder.PrependUOffsetTRelative(graph)
+    graphs = builder.EndVector()
+    schema.ModelStart(builder)
+    schema.ModelAddVersion(builder, 3)
+    schema.ModelAddSubgraphs(builder, graphs)
+    builder.Finish(schema.ModelEnd(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def test_a_list_that_claims_billions_takes_no_memory() -> None:
+    place = TINY.index(struct.pack("<I", 5), 0)
+    data = bytearray(TINY)
+    refused = 0
+    tracemalloc.start()
+    for position in range(place, len(TINY) - 4, 4):
+        data[:] = TINY
+        struct.pack_into("<I", data, position, 0xFFFFFFF0)
+        try:
+            read(bytes(data))
+        except UsageError:
+            refused += 1
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert refused > 50
+    assert peak < 20 * 2**20
