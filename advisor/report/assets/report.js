@@ -334,8 +334,10 @@
     const [a, b] = [at(first, quantity), at(second, quantity)];
     if (a === null || b === null) return cell(line, "td", "–", "n");
     const inPoints = quantity === ACCURACY || quantity === DROP;
-    const low = (row) => end(row, quantity, 1) ?? at(row, quantity);
-    const high = (row) => end(row, quantity, 2) ?? at(row, quantity);
+    // A p90 carries no interval of its own: it differs where the medians do.
+    const judged = quantity === P90 && first.q[LATENCY] && second.q[LATENCY] ? LATENCY : quantity;
+    const low = (row) => end(row, judged, 1) ?? at(row, judged);
+    const high = (row) => end(row, judged, 2) ?? at(row, judged);
     const apart = low(first) > high(second) || low(second) > high(first);
     const text = inPoints ? `${b - a >= 0 ? "+" : "−"}${Math.abs(b - a).toFixed(1)} points` : ratio(a, b);
     const better = quantity === ACCURACY ? b > a : b < a;
@@ -343,7 +345,7 @@
     const made = cell(line, "td", text, `n ${verdict}`);
     if (a !== b && !apart) {
       const note = document.createElement("small");
-      note.textContent = "intervals overlap";
+      note.textContent = judged === quantity ? "intervals overlap" : "medians' intervals overlap";
       made.append(note);
     }
     return made;
