@@ -1,0 +1,243 @@
+"""The head: a linear classifier on the backbone's features, its regularisation chosen on the training part alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from advisor.core.errors import StageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+VERSION = 1
+FOLDS = 5
+GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+"""Inverse strengths of the L2 penalty on standardised features, as scikit-learn's ``C``."""
+FEW_PICTURES = 10
+NEAREST_MEAN = "nearest_mean"
+LOGISTIC = "logistic"
+_MAX_ITERATIONS = 200
+_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """A linear classifier: ``softmax(features @ weights + bias)`` on the features as the backbone gives them.
+
+    Attributes:
+        weights: float32, shape (F, C).
+        bias: float32, shape (C,).
+        kind: ``logistic`` or ``nearest_mean``.
+        regularization: the chosen ``C`` (larger is weaker), 0 for ``nearest_mean``.
+        validation_accuracy: share (0-1) of training pictures classified rightly by a head that had not seen them. Of
+            the grid the best is reported, which flatters it slightly; the hold-out is the verdict.
+        validation_probabilities: float32, shape (N, C): those out-of-fold predictions, for the data check and for
+            comparing candidates before the hold-out is touched.
+    """
+
+    weights: NDArray[np.float32]
+    bias: NDArray[np.float32]
+    kind: str
+    regularization: float
+    validation_accuracy: float
+    validation_probabilities: NDArray[np.float32]
+
+    def probabilities(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Classify features of shape (N, F); float32, shape (N, C)."""
+        return softmax(features @ self.weights + self.bias)
+
+
+def train_head(
+    features: NDArray[np.float32],
+    labels: Sequence[int],
+    classes: int,
+    seed: int,
+    views: Sequence[NDArray[np.float32]] = (),
+) -> Head:
+    """Fit a multinomial logistic regression whose penalty is chosen by stratified cross-validation.
+
+    Features are standardised for the fit and the standardisation is folded back into weights and bias. Where a class
+    has fewer than ``FEW_PICTURES`` pictures a nearest-mean head competes too: it has no more to learn than the means.
+
+    Args:
+        features: float32, shape (N, F): the training part.
+        labels: N class indices below ``classes``.
+        classes: number of classes; each must occur.
+        seed: for the folds.
+        views: features (N, F) of the same pictures seen otherwise (flipped, cropped), learnt from but never validated
+            on; a picture's views stay in its fold.
+
+    Raises:
+        StageError: a class without a picture, or arrays that do not fit together.
+    """
+    import numpy as np
+    from threadpoolctl import threadpool_limits
+
+    targets = np.asarray(labels, dtype=np.int64)
+    _require_fitting(features, targets, classes, views)
+    with threadpool_limits(limits=1):
+        candidates = dict(_cross_validated(features, targets, classes, seed, views))
+        best = max(candidates, key=lambda strength: _merit(candidates[strength], targets))
+        weights, bias = _fit(features, targets, classes, views, (best,))[best]
+    return Head(
+        weights=weights,
+        bias=bias,
+        kind=NEAREST_MEAN if best == 0 else LOGISTIC,
+        regularization=best,
+        validation_accuracy=float((candidates[best].argmax(axis=1) == targets).mean()),
+        validation_probabilities=candidates[best],
+    )
+
+
+def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Row-wise softmax of logits (N, C), float32."""
+    import numpy as np
+
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    result: NDArray[np.float32] = (powers / powers.sum(axis=1, keepdims=True)).astype(np.float32)
+    return result
+
+
+def folds(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
+    """Deal each class's pictures out to ``count`` folds as evenly as can be; return the fold of each picture.
+
+    Unlike scikit-learn's, a class may have fewer pictures than there are folds.
+    """
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    fold = np.empty(len(labels), dtype=np.int64)
+    start = 0
+    for label in np.unique(labels):
+        members = generator.permutation(np.flatnonzero(labels == label))
+        fold[members] = (np.arange(len(members)) + start) % count
+        start += len(members)
+    return fold
+
+
+def _merit(probabilities: NDArray[np.float32], targets: NDArray[np.int64]) -> tuple[float, float]:
+    """Accuracy first, likelihood among equals."""
+    import numpy as np
+
+    right = probabilities.argmax(axis=1) == targets
+    likelihood = np.log(np.maximum(probabilities[np.arange(len(targets)), targets], 1e-7))
+    return round(float(right.mean()), 6), float(likelihood.mean())
+
+
+def _cross_validated(
+    features: NDArray[np.float32],
+    targets: NDArray[np.int64],
+    classes: int,
+    seed: int,
+    views: Sequence[NDArray[np.float32]],
+) -> Iterator[tuple[float, NDArray[np.float32]]]:
+    """Yield each candidate strength with its out-of-fold probabilities (N, C)."""
+    import numpy as np
+
+    few = int(np.bincount(targets, minlength=classes).min()) < FEW_PICTURES
+    strengths = (0.0, *GRID) if few else GRID
+    found = {strength: np.zeros((len(targets), classes), np.float32) for strength in strengths}
+    fold = folds(targets, min(FOLDS, len(targets)), seed)
+    for number in np.unique(fold):
+        seen, unseen = fold != number, fold == number
+        fitted = _fit(features[seen], targets[seen], classes, [view[seen] for view in views], strengths)
+        for strength, (weights, bias) in fitted.items():
+            found[strength][unseen] = softmax(features[unseen] @ weights + bias)
+    yield from found.items()
+
+
+def _fit(
+    features: NDArray[np.float32],
+    targets: NDArray[np.int64],
+    classes: int,
+    views: Sequence[NDArray[np.float32]],
+    strengths: Sequence[float],
+) -> dict[float, tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    """Fit a head for every strength, from strong to weak penalty, each starting where the last one ended."""
+    import numpy as np
+
+    stacked = np.concatenate([features, *views]) if views else features
+    mean, scale = stacked.mean(axis=0), stacked.std(axis=0)
+    scale[scale < 1e-6] = 1.0
+    standard = (stacked - mean) / scale
+    repeated = np.tile(targets, 1 + len(views))
+    fitted = {}
+    if 0.0 in strengths:
+        fitted[0.0] = _nearest_mean(standard, repeated, classes)
+    fitted |= _logistic(standard, repeated, classes, [strength for strength in strengths if strength > 0])
+    return {strength: _unstandardise(weights, bias, mean, scale) for strength, (weights, bias) in fitted.items()}
+
+
+def _logistic(
+    standard: NDArray[np.float32], targets: NDArray[np.int64], classes: int, strengths: Sequence[float]
+) -> dict[float, tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(warm_start=True, max_iter=_MAX_ITERATIONS, tol=_TOLERANCE)
+    fitted = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for strength in strengths:
+            model.set_params(C=strength).fit(standard, targets)
+            fitted[strength] = _all_classes(model.coef_, model.intercept_, model.classes_, classes)
+    return fitted
+
+
+def _all_classes(
+    coefficients: NDArray[np.float32], intercept: NDArray[np.float32], present: NDArray[np.int64], classes: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Bring scikit-learn's result to one column a class: two classes come as one row, an absent class as none."""
+    import numpy as np
+
+    if len(present) == 2:
+        coefficients = np.concatenate([-coefficients, coefficients]) / 2
+        intercept = np.concatenate([-intercept, intercept]) / 2
+    weights = np.zeros((coefficients.shape[1], classes), np.float32)
+    bias = np.full(classes, -30.0, np.float32)
+    weights[:, present] = coefficients.T
+    bias[present] = intercept
+    return weights, bias
+
+
+def _nearest_mean(
+    standard: NDArray[np.float32], targets: NDArray[np.int64], classes: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the head whose logit is minus half the squared distance to the class's mean, over the mean distance."""
+    import numpy as np
+
+    present = np.unique(targets)
+    means = np.stack([standard[targets == label].mean(axis=0) for label in present])
+    spread = float(np.square(standard - means[np.searchsorted(present, targets)]).sum(axis=1).mean())
+    temperature = max(spread, 1e-6) / standard.shape[1] ** 0.5
+    return _all_classes(means / temperature, -np.square(means).sum(axis=1) / (2 * temperature), present, classes)
+
+
+def _unstandardise(
+    weights: NDArray[np.float32], bias: NDArray[np.float32], mean: NDArray[np.float32], scale: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    import numpy as np
+
+    folded = weights / scale[:, None]
+    return folded.astype(np.float32), (bias - mean @ folded).astype(np.float32)
+
+
+def _require_fitting(
+    features: NDArray[np.float32],
+    targets: NDArray[np.int64],
+    classes: int,
+    views: Sequence[NDArray[np.float32]],
+) -> None:
+    import numpy as np
+
+    if features.ndim != 2 or len(features) != len(targets) or any(view.shape != features.shape for view in views):
+        shapes = [features.shape, *(view.shape for view in views)]
+        raise StageError(f"features {shapes} and {len(targets)} labels do not fit together")
+    counts = np.bincount(targets, minlength=classes)
+    if len(counts) > classes or classes < 2 or not counts.all():
+        raise StageError(f"a head for {classes} classes needs pictures of each of at least two, got {counts.tolist()}")
