@@ -40,7 +40,7 @@ class Effort:
     """How long one lane is measured.
 
     Attributes:
-        name: ``search``, ``quick``, ``normal`` or ``full``.
+        name: ``load``, ``search``, ``quick``, ``normal`` or ``full``.
         runs: at least so many timed runs in all, unless ``max_seconds`` passes first.
         min_seconds: at least so long.
         max_seconds: no new run of a block starts after its part of this time.
@@ -59,10 +59,12 @@ class Effort:
 
 
 # quick, normal and full have the run counts and durations of the MLPerf Mobile application's rapid, quick and normal
-# profiles (mobile_app_open, flutter/assets/tasks.pbtxt). `search` is what a search of dozens of artefacts can afford.
+# profiles (mobile_app_open, flutter/assets/tasks.pbtxt). `search` is what a search of dozens of artefacts can afford;
+# `load` is for what a fresh process shows before any timing: that the file runs, its memory and its loading.
 EFFORTS = {
     effort.name: effort
     for effort in (
+        Effort("load", 1, 0.0, 0.1, 1, 0.0),
         Effort("search", 64, 0.4, 1.2, 8, 0.01, load_content=False),
         Effort("quick", 64, 6.0, 30.0, 8, 0.1),
         Effort("normal", 128, 10.0, 60.0, 10, 0.25),
@@ -138,6 +140,28 @@ class Lane:
                 "elapsed_ns": round(elapsed * 1e9),
             }
         )
+
+    def run_windows(self, seconds: float, windows: int) -> list[dict[str, Any]]:
+        """Run without a rest for ``seconds`` and return what each of ``windows`` equal parts of that time showed."""
+        start, rows = time.perf_counter(), list[dict[str, Any]]()
+        for index in range(windows):
+            end = start + seconds * (index + 1) / windows
+            walls: list[int] = []
+            cpus: list[int] = []
+            begin = time.perf_counter()
+            while not walls or time.perf_counter() < end:
+                wall, cpu = self._timed_run()
+                walls.append(wall)
+                cpus.append(cpu)
+            rows.append(
+                {
+                    "start_s": begin - start,
+                    "runs": len(walls),
+                    "wall_ns": statistics.median(walls),
+                    "cpu_ns": statistics.median(cpus) if self.threads == 1 else None,
+                }
+            )
+        return rows
 
     def result(self) -> dict[str, Any]:
         """Return the lane's part of the document."""
@@ -236,13 +260,15 @@ def waited_ns() -> int | None:
 
 
 def busy_seconds() -> float | None:
-    """Return the processor seconds that all processes (and other guests of the host) have used since boot."""
+    """Return the busy seconds since boot of the processors that this process may use, other guests included."""
     try:
-        fields = [int(text) for text in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    except (OSError, IndexError, ValueError):
+        rows = {line.split()[0]: line.split()[1:9] for line in Path("/proc/stat").read_text().splitlines() if line}
+        usable = [f"cpu{number}" for number in os.sched_getaffinity(0)]
+        ticks = [[int(text) for text in rows[name]] for name in usable]
+    except (AttributeError, OSError, LookupError, ValueError):
         return None
-    user, nice, system, _idle, _iowait, irq, softirq, steal = fields
-    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    busy = sum(sum(row[:3]) + sum(row[5:8]) for row in ticks)  # without idle and waiting for input or output
+    return busy / os.sysconf("SC_CLK_TCK")
 
 
 def pressure_us() -> int | None:
@@ -336,6 +362,23 @@ def measure(
     }
 
 
+def sustain(
+    model: str, threads: int, seconds: float, windows: int, kernels: str, shape: list[int] | None
+) -> dict[str, Any]:
+    """Run one file without a rest and return the document with what each part of the time showed."""
+    _module, package, version = runtime()
+    lane = Lane(model, threads, kernels, shape)
+    load = Load()
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "runtime": package,
+        "runtime_version": version,
+        "threads": threads,
+        "windows": lane.run_windows(seconds, windows),
+        "load": load.result(),
+    }
+
+
 def content_load_ns(path: str, threads: int, kernels: str, shape: list[int] | None) -> int:
     """Return the time to read the file into memory and load it from there."""
     start = time.perf_counter_ns()
@@ -366,6 +409,8 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--effort", choices=sorted(EFFORTS), default="quick")
     parser.add_argument("--kernels", choices=("default", "builtin"), default="default", help="builtin: no XNNPACK")
     parser.add_argument("--shape", type=numbers, help="shape of the first input, such as 1,224,224,3")
+    parser.add_argument("--sustained", type=float, help="run the first file without a rest for so many seconds")
+    parser.add_argument("--windows", type=int, default=30, help="parts of that time that are told apart")
     parser.add_argument("--cpus", type=str, help="pin the process to these processors, such as 0,1")
     parser.add_argument("--memory-limit", type=int, help="bytes of private memory the process may take")
     return parser.parse_args(argv)
@@ -385,8 +430,11 @@ def main(argv: list[str] | None = None) -> int:
     """Run the agent; the exit status is 0, or 3 with an ``error`` in the document."""
     options = arguments(sys.argv[1:] if argv is None else argv)
     restrict(options.cpus, options.memory_limit)
-    effort = EFFORTS[options.effort]
-    return report(lambda: measure(options.models, options.threads, effort, options.kernels, options.shape))
+    effort, common = EFFORTS[options.effort], (options.kernels, options.shape)
+    if options.sustained:
+        first = (options.models[0], options.threads[0], options.sustained, options.windows)
+        return report(lambda: sustain(*first, *common))
+    return report(lambda: measure(options.models, options.threads, effort, *common))
 
 
 def report(work: Callable[[], dict[str, Any]]) -> int:

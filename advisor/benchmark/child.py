@@ -18,8 +18,13 @@ from advisor.core.errors import StageError, UsageError
 _RUN_MODULE = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), {}, '__main__')"
 
 
-def run_json(script: Path | str, arguments: Sequence[str], timeout_s: float, subject: str) -> dict[str, Any]:
-    """Run a script with this interpreter and return the JSON object that it prints on standard output.
+_HINTS = {"shape": "give the shape that the product uses, such as --shape 1,224,224,3"}
+
+
+def run_json(
+    script: Path | str, arguments: Sequence[str], timeout_s: float, subject: str, python: Path | None = None
+) -> dict[str, Any]:
+    """Run a script and return the JSON object that it prints on standard output.
 
     The child leads a process group of its own, which is killed whole on a time-out, an interrupt or another exception.
 
@@ -28,13 +33,15 @@ def run_json(script: Path | str, arguments: Sequence[str], timeout_s: float, sub
         arguments: its command line; nothing passes through a shell.
         timeout_s: seconds until the child is killed.
         subject: what is measured, for the messages (a file's name).
+        python: the interpreter of another environment, None for this one; it sees nothing of this environment.
 
     Raises:
         StageError: the child ran out of time, died by a signal, reported an error or printed something else.
     """
     root = str(Path(__file__).parents[2])
     program = [str(script)] if isinstance(script, Path) else ["-c", _RUN_MODULE, root, script]
-    command = [sys.executable, "-P", *program, *arguments]
+    interpreter = [sys.executable, "-P"] if python is None else [str(python), "-I", "-X", "utf8"]
+    command = [*interpreter, *program, *arguments]
     environment = {**os.environ, "PYTHONUTF8": "1", "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3")}
     child = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environment
@@ -83,7 +90,8 @@ def _document(status: int, output: str, errors: str, subject: str) -> dict[str, 
     if not isinstance(document, dict):
         raise StageError(f"{subject}: the measuring process printed no JSON object")
     if "error" in document:
-        raise StageError(f"{subject}: {document['error'].get('message', 'unknown error')}")
+        hint = _HINTS.get(document["error"].get("kind", ""), "")
+        raise StageError(f"{subject}: {document['error'].get('message', 'unknown error')}", hint)
     if status != 0:
         raise StageError(f"{subject}: the measuring process ended with status {status}")
     return document

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from advisor.benchmark.latency import LatencyResult, ModelTiming, _result, compare_interleaved, measure
+from advisor.benchmark.judging import judge
+from advisor.benchmark.latency import LatencyResult, ModelTiming, compare_interleaved, measure
 from advisor.benchmark.summary import Verdict
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
@@ -161,21 +162,21 @@ def test_comparison_needs_two_files(float_model: Path) -> None:
 
 
 def test_steady_blocks_are_stable() -> None:
-    result = _result(lane([[3.0, 3.1, 3.0]] * 8, [[3.0, 3.1, 3.0]] * 8), QUIET)
+    result = judge(lane([[3.0, 3.1, 3.0]] * 8, [[3.0, 3.1, 3.0]] * 8), QUIET)
     assert (result.verdict, result.contended) == (Verdict.STABLE, False)
     assert (result.rank_ms, result.clock) == (3.0, "wall time")
 
 
 def test_blocks_that_differ_are_unstable_though_nothing_else_ran() -> None:
     walls = [[3.0] * 5, [4.0] * 5] * 4
-    result = _result(lane(walls, walls), QUIET)
+    result = judge(lane(walls, walls), QUIET)
     assert (result.verdict, result.contended) == (Verdict.UNSTABLE, False)
     assert "14.3%" in result.reason
 
 
 def test_rare_long_preemptions_count_as_contended_although_most_runs_are_clean() -> None:
     walls = [[1.0] * 9 + [5.0]] * 8
-    result = _result(lane(walls, [[1.0] * 10] * 8), QUIET)
+    result = judge(lane(walls, [[1.0] * 10] * 8), QUIET)
     assert result.verdict is Verdict.CONTENDED
     assert result.wall.p90 > 1.0
     assert result.budget_ms == 1.0
@@ -183,7 +184,7 @@ def test_rare_long_preemptions_count_as_contended_although_most_runs_are_clean()
 
 def test_waiting_for_a_processor_is_contended_at_two_threads() -> None:
     walls = [[1.5, 2.0, 6.0]] * 8
-    result = _result(lane(walls, None, threads=2, waited=0.3), QUIET)
+    result = judge(lane(walls, None, threads=2, waited=0.3), QUIET)
     assert result.verdict is Verdict.CONTENDED
     assert result.rank_ms == 1.5
     assert result.budget_ms == result.wall.p90
@@ -192,13 +193,22 @@ def test_waiting_for_a_processor_is_contended_at_two_threads() -> None:
 def test_other_processes_are_contention_only_where_no_processor_is_left_for_them() -> None:
     walls = [[1.0, 1.0, 1.0]] * 8
     busy = {**QUIET, "others_cores": 2.0}
-    assert not _result(lane(walls, None, threads=2), busy).contended
-    assert _result(lane(walls, None, threads=3), busy).contended
-    assert _result(lane(walls, None, threads=5), QUIET).contended
+    assert not judge(lane(walls, None, threads=2), busy).contended
+    assert judge(lane(walls, None, threads=3), busy).contended
+    assert judge(lane(walls, None, threads=5), QUIET).contended
+
+
+def test_one_thread_wants_an_idle_processor_beside_it() -> None:
+    calm = lane([[1.0, 1.0]] * 8, [[1.0, 1.0]] * 8)
+    assert not judge(calm, {"others_cores": 0.3, "cores": 2}).contended
+    assert judge(calm, {"others_cores": 1.0, "cores": 2}).verdict is Verdict.CONTENDED
+    assert "beside 1 thread" in judge(calm, {"others_cores": 1.0, "cores": 2}).reason
+    assert not judge(calm, {"others_cores": 0.1, "cores": 1}).contended
+    assert judge(calm, {"others_cores": 0.3, "cores": 1}).contended
 
 
 def test_intervals_of_a_contended_result_come_from_the_clock_it_is_ranked_by() -> None:
-    calm = _result(lane([[3.0, 3.1]] * 8, [[3.0, 3.1]] * 8), QUIET)
+    calm = judge(lane([[3.0, 3.1]] * 8, [[3.0, 3.1]] * 8), QUIET)
     disturbed: LatencyResult = replace(calm, contended=True, cpu=replace(calm.wall, median=2.0, low=1.9, high=2.1))
     assert disturbed.rank_ms == 2.0
     assert disturbed.interval_ms == (1.9, 2.1)
