@@ -1,0 +1,1 @@
+"""The project's own benchmarks: ``make bench`` runs them and keeps their tables under ``benchmarks/results/``."""

@@ -1,0 +1,59 @@
+"""Runs the command as a user does: in a process of its own, in an empty folder, with a cache of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command left: exit code, output and errors."""
+
+    code: int
+    out: str
+    err: str
+
+
+Advisor = Callable[..., Said]
+
+
+@pytest.fixture
+def advisor(tmp_path: Path) -> Advisor:
+    """Run ``advisor ARGUMENTS`` in ``tmp_path`` with an empty cache."""
+
+    def run(*arguments: str, timeout: float = 300, **environment: str) -> Said:
+        settings = {"ADVISOR_CACHE_DIR": str(tmp_path / "cache"), "NO_COLOR": "1", **environment}
+        done = subprocess.run(
+            [sys.executable, "-m", "advisor", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, **settings},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Two classes of ten small pictures each, in colours that differ."""
+    rng = np.random.default_rng(0)
+    for place, name in enumerate(("red things", "blue things")):
+        folder = tmp_path / "photos" / name
+        folder.mkdir(parents=True)
+        for count in range(10):
+            pixels = rng.integers(0, 90, (40, 40, 3), dtype=np.uint8)
+            pixels[..., 2 * place] += 150
+            Image.fromarray(pixels).save(folder / f"{count}.jpg")
+    return tmp_path / "photos"

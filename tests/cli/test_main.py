@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from advisor import __version__
+from tests.cli.conftest import Advisor
+
+HEAVY = ("tensorflow", "keras", "optuna", "pandas", "plotly", "sklearn", "skimage", "ai_edge_litert", "scipy", "numpy")
+
+
+def test_the_version_is_told(advisor: Advisor) -> None:
+    assert advisor("--version").out.strip() == f"advisor {__version__}"
+
+
+def test_without_a_command_the_help_is_shown(advisor: Advisor) -> None:
+    said = advisor()
+    assert "search" in said.out + said.err
+    assert "Exit codes" in said.out + said.err
+
+
+def test_nothing_heavy_is_loaded_at_the_start() -> None:
+    code = f"import sys, advisor.cli.main; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_unknown_command_is_a_usage_error(advisor: Advisor) -> None:
+    assert advisor("serch").code == 2
