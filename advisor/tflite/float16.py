@@ -9,7 +9,15 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import UnsupportedRecipe
-from advisor.tflite.rewrite import add_buffer, add_tensor, drop_unused_buffers, operator_code, pack, unpack
+from advisor.tflite.rewrite import (
+    add_buffer,
+    add_metadata,
+    add_tensor,
+    drop_unused_buffers,
+    operator_code,
+    pack,
+    unpack,
+)
 
 MAX_FLOAT16 = 65504.0
 """The largest finite float16; larger constants are clamped to it, as the converter does."""
@@ -40,7 +48,7 @@ def to_float16(data: bytes) -> bytes:
     model = unpack(data)
     if sum(_store_constants(model, graph) for graph in model.subgraphs) == 0:
         raise UnsupportedRecipe("the model has no float32 constants to store as float16")
-    _note(model, *_REDUCED_PRECISION)
+    add_metadata(model, *_REDUCED_PRECISION)
     _raise_min_runtime(model)
     drop_unused_buffers(model)
     return pack(model)
@@ -91,12 +99,6 @@ def _halved(content: Any) -> bytes:
     values: npt.NDArray[np.float32] = np.frombuffer(content.tobytes(), dtype="<f4")
     half: bytes = np.clip(values, -MAX_FLOAT16, MAX_FLOAT16).astype("<f2").tobytes()
     return half
-
-
-def _note(model: Any, name: bytes, content: bytes) -> None:
-    """Set the metadata entry ``name`` to ``content``."""
-    model.metadata = [entry for entry in model.metadata if entry.name != name]
-    model.metadata.append(schema.MetadataT(name=name, buffer=add_buffer(model, content)))
 
 
 def _raise_min_runtime(model: Any) -> None:

@@ -68,7 +68,7 @@ def write_metadata(data: bytes, metadata: Metadata) -> bytes:
             classes, or the normalization is not usable.
     """
     from advisor.tflite.metadata_tables import Description, encode
-    from advisor.tflite.rewrite import DESCRIBING_METADATA, add_buffer, drop_unused_buffers, pack, schema, unpack
+    from advisor.tflite.rewrite import DESCRIBING_METADATA, add_metadata, drop_unused_buffers, pack, unpack
 
     _check(read(data), metadata)
     mean, std = _shortest(metadata.mean, metadata.std)
@@ -83,7 +83,7 @@ def write_metadata(data: bytes, metadata: Metadata) -> bytes:
         labels_file=LABELS_FILE,
     )
     model = unpack(data)
-    model.metadata.append(schema.MetadataT(name=DESCRIBING_METADATA, buffer=add_buffer(model, encode(description))))
+    add_metadata(model, DESCRIBING_METADATA, encode(description))
     drop_unused_buffers(model)
     return _with_file(pack(model), LABELS_FILE, "".join(f"{one_line(label)}\n" for label in metadata.labels))
 

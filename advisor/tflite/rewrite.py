@@ -150,6 +150,12 @@ def add_tensor(model: Any, graph: Any, name: str | bytes, shape: Any, dtype: int
     return len(graph.tensors) - 1
 
 
+def add_metadata(model: Any, name: bytes, content: bytes) -> None:
+    """Set the metadata entry ``name`` to ``content``."""
+    model.metadata = [entry for entry in model.metadata if entry.name != name]
+    model.metadata.append(schema.MetadataT(name=name, buffer=add_buffer(model, content)))
+
+
 def drop_unused_buffers(model: Any) -> None:
     """Keep the buffers in use, and buffer 0, which the format reserves as the empty one."""
     owners = [*(tensor for graph in model.subgraphs for tensor in graph.tensors), *model.metadata]

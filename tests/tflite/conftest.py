@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,12 @@ from filelock import FileLock
 
 Array = npt.NDArray[Any]
 Run = Callable[[bytes, Mapping[str, Array]], dict[str, Array]]
+
+
+class Quantize(Protocol):
+    """Quantize a model whose input is ``image`` by a recipe of ai-edge-quantizer."""
+
+    def __call__(self, data: bytes, recipe: str, images: Sequence[Array] = ...) -> bytes: ...
 
 
 @pytest.fixture(scope="session")
@@ -57,3 +63,18 @@ def run() -> Run:
         return outputs
 
     return invoke
+
+
+@pytest.fixture(scope="session")
+def quantize(images: list[Array]) -> Quantize:
+    """Quantize a model of the master's input, calibrated on ``images`` unless told otherwise."""
+    from ai_edge_quantizer import quantizer, recipe
+
+    def apply(data: bytes, name: str, calibration: Sequence[Array] = images) -> bytes:
+        job = quantizer.Quantizer(bytearray(data))
+        job.load_quantization_recipe(getattr(recipe, name)())
+        samples = {"serving_default": [{"image": image} for image in calibration]}
+        statistics = job.calibrate(samples) if job.need_calibration else None
+        return bytes(job.quantize(statistics).quantized_model)
+
+    return apply

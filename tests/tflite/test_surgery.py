@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
@@ -11,7 +8,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.tflite.model import read
 from advisor.tflite.surgery import attach_head, select_output
 
-from .conftest import Array, Run
+from .conftest import Array, Quantize, Run
 from .graphs import FLOAT32, features_graph, tiny_classifier, tiny_features
 
 
@@ -157,28 +154,18 @@ def test_a_head_needs_pooled_features() -> None:
         attach_head(data, np.zeros((4, 2)), np.zeros(2))
 
 
-def quantize(data: bytes, name: str, images: list[Array]) -> bytes:
-    from ai_edge_quantizer import quantizer, recipe
-
-    job = quantizer.Quantizer(bytearray(data))
-    job.load_quantization_recipe(getattr(recipe, name)())
-    calibration: Mapping[str, Any] = {"serving_default": [{"image": image} for image in images]}
-    statistics = job.calibrate(calibration) if job.need_calibration else None
-    return bytes(job.quantize(statistics).quantized_model)
-
-
 @pytest.mark.parametrize("name", ["static_wi8_ai8", "dynamic_wi8_afp32", "weight_only_wi8_afp32"])
-def test_the_quantizer_takes_the_classifier(classifier: bytes, images: list[Array], name: str) -> None:
-    model = read(quantize(classifier, name, images))
+def test_the_quantizer_takes_the_classifier(classifier: bytes, quantize: Quantize, name: str) -> None:
+    model = read(quantize(classifier, name))
     kernel = next(tensor for tensor in model.tensors if tensor.name == "head/weights")
     assert (kernel.dtype, kernel.shape) == ("int8", (5, 1280))
     assert model.size_bytes < 0.45 * len(classifier)
 
 
 def test_a_fully_quantized_classifier_takes_and_gives_int8_and_agrees(
-    classifier: bytes, images: list[Array], run: Run
+    classifier: bytes, images: list[Array], run: Run, quantize: Quantize
 ) -> None:
-    data = quantize(classifier, "static_wi8_ai8", images)
+    data = quantize(classifier, "static_wi8_ai8")
     model = read(data)
     entry, output = model.inputs[0], model.outputs[0]
     assert (entry.dtype, output.dtype) == ("int8", "int8")
