@@ -74,7 +74,7 @@ def train_head(
         StageError: a class without a picture, or arrays that do not fit together.
     """
     import numpy as np
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
@@ -195,9 +195,9 @@ def _all_classes(
     """Bring scikit-learn's result to one column a class: two classes come as one row, an absent class as none."""
     import numpy as np
 
-    if len(present) == 2:
-        coefficients = np.concatenate([-coefficients, coefficients]) / 2
-        intercept = np.concatenate([-intercept, intercept]) / 2
+    if len(coefficients) == 1:
+        halves = np.array([[-0.5], [0.5]], np.float32)
+        coefficients, intercept = halves * coefficients, halves[:, 0] * intercept
     weights = np.zeros((coefficients.shape[1], classes), np.float32)
     bias = np.full(classes, -30.0, np.float32)
     weights[:, present] = coefficients.T

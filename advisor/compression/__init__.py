@@ -1,0 +1,1 @@
+"""Compression recipes: each turns one float ``.tflite`` into a smaller or faster one."""

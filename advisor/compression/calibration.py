@@ -1,0 +1,77 @@
+"""What quantization ranges are measured on: the team's training pictures, else photographs; never noise."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.datasets.pictures import load, normalise
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PHOTOGRAPHS = (
+    "astronaut.png",
+    "chelsea.png",
+    "coffee.png",
+    "hubble_deep_field.jpg",
+    "ihc.png",
+    "motorcycle_left.png",
+    "retina.jpg",
+    "rocket.jpg",
+)
+"""The colour photographs inside scikit-image's wheel; others of its pictures are fetched on first use."""
+
+CROPS_A_PHOTOGRAPH = 8
+
+
+def choose(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:
+    """Return the places of about ``count`` pictures, the classes in turn, drawn by ``seed``; sorted."""
+    by_class: dict[int, list[int]] = defaultdict(list)
+    for place, label in enumerate(labels):
+        by_class[label].append(place)
+    draw = random.Random(seed)
+    queues = [draw.sample(places, len(places)) for _, places in sorted(by_class.items())]
+    chosen: list[int] = []
+    while len(chosen) < count and any(queues):
+        chosen += [queue.pop() for queue in queues if queue]
+    return tuple(sorted(chosen[:count]))
+
+
+def from_pictures(paths: Sequence[Path], size: int, mean: Sequence[float], std: Sequence[float]) -> NDArray[np.float32]:
+    """Return pictures as model input, float32 (n, size, size, 3)."""
+    import numpy as np
+
+    return np.stack([normalise(load(path, size), mean, std) for path in paths])
+
+
+def from_photographs(size: int, mean: Sequence[float], std: Sequence[float], seed: int = 0) -> NDArray[np.float32]:
+    """Return random crops of the photographs that scikit-image and scikit-learn carry, float32 (n, size, size, 3)."""
+    import numpy as np
+    from PIL import Image
+
+    draw = random.Random(seed)
+    crops = []
+    for photograph in _photographs():
+        for _ in range(CROPS_A_PHOTOGRAPH):
+            side = draw.uniform(0.5, 1.0) * min(photograph.size)
+            left, top = (draw.uniform(0, length - side) for length in photograph.size)
+            box = (left, top, left + side, top + side)
+            crop = photograph.resize((size, size), Image.Resampling.BILINEAR, box=box)
+            crops.append(normalise(np.asarray(crop), mean, std))
+    return np.stack(crops)
+
+
+def _photographs() -> list[Any]:
+    """Return colour photographs that need no download."""
+    from PIL import Image
+    from skimage import data
+    from sklearn.datasets import load_sample_images
+
+    shipped = Path(data.__file__).parent
+    samples = [Image.fromarray(picture) for picture in load_sample_images().images]
+    return samples + [Image.open(shipped / name).convert("RGB") for name in PHOTOGRAPHS]

@@ -1,0 +1,81 @@
+"""ai-edge-quantizer on bytes: no files, no progress bars, names read from the model."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.errors import StageError, UnsupportedRecipe
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError, IndexError, AttributeError)
+
+
+def quantize(model: bytes, make_rules: Callable[[], Any], calibration: NDArray[np.float32] | None) -> bytes:
+    """Return ``model`` quantized by ai-edge-quantizer.
+
+    Args:
+        model: a float ``.tflite`` with one signature.
+        make_rules: gives the quantizer's recipe; called only once the library is wanted.
+        calibration: pictures float32 (n, S, S, 3) for rules that quantize activations.
+
+    Raises:
+        UnsupportedRecipe: the quantizer refuses the model, or finds nothing in it to quantize.
+        StageError: pictures are needed and are missing, of the wrong shape, or not finite.
+    """
+    from ai_edge_quantizer import quantizer
+
+    with _quiet():
+        tool = quantizer.Quantizer(model)
+        tool.load_quantization_recipe(make_rules())
+        samples = _samples(model, calibration) if tool.need_calibration else None
+        try:
+            ranges = tool.calibrate(samples, num_threads=1) if samples else None
+            result = tool.quantize(ranges, enable_progress_bar=False, enable_progress_report=False)
+        except _REFUSALS as error:
+            raise UnsupportedRecipe(f"the quantizer refuses the model: {_first_line(error)}") from error
+    return bytes(result.quantized_model)
+
+
+def _samples(model: bytes, calibration: NDArray[np.float32] | None) -> dict[str, list[dict[str, Any]]]:
+    """Return the pictures one by one, under the names that the file's signature gives to itself and to its input."""
+    from advisor.tflite.model import read
+
+    value = read(model)
+    if not value.signatures:
+        raise UnsupportedRecipe("the model has no signature, by whose names the quantizer calls it")
+    _require_pictures(calibration, value.inputs[0].shape)
+    assert calibration is not None
+    signature = value.signatures[0]
+    name = signature.inputs[0][0]
+    return {signature.key: [{name: picture[None]} for picture in calibration]}
+
+
+def _require_pictures(calibration: NDArray[np.float32] | None, shape: tuple[int, ...]) -> None:
+    import numpy as np
+
+    if calibration is None or not len(calibration):
+        raise StageError("calibration pictures are needed and none were given")
+    if (1, *calibration.shape[1:]) != shape or calibration.dtype != np.float32:
+        raise StageError(
+            f"calibration pictures are {calibration.dtype} {calibration.shape[1:]}, the model takes {shape}"
+        )
+    if not np.isfinite(calibration).all():
+        raise StageError("calibration pictures hold values that are not finite")
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the calibrator's progress bar off the terminal."""
+    with contextlib.redirect_stderr(io.StringIO()):
+        yield
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__

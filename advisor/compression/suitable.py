@@ -1,0 +1,71 @@
+"""Which files a recipe can start from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from advisor.core.errors import UnsupportedRecipe
+from advisor.tflite.model import Model, read
+
+HINT = "start from the float file with fixed shapes that the model was converted to first"
+_STORED = frozenset({"int8", "uint8", "int16", "int4", "int2", "uint4", "int32", "float16"})
+_SELECT_PREFIX = "CUSTOM:Flex"
+
+
+def require_plain_float(data: bytes, recipe: str) -> None:
+    """Check that a file is a float model with one graph, one signature at most, builtin operators and fixed shapes.
+
+    Raises:
+        UnsupportedRecipe: it is not, with the reason.
+        UsageError: the file is damaged.
+    """
+    model = read(data)
+    reason = _structure(model) or _operators(model) or _numbers(model) or _shapes(data)
+    if reason:
+        raise UnsupportedRecipe(f"{recipe} does not apply: {reason}", HINT)
+
+
+def _structure(model: Model) -> str:
+    if len(model.subgraphs) != 1:
+        return f"the model has {len(model.subgraphs)} graphs"
+    if len(model.signatures) > 1:
+        keys = ", ".join(f"'{signature.key}'" for signature in model.signatures)
+        return f"the model has {len(model.signatures)} signatures ({keys})"
+    if len(model.inputs) != 1:
+        return f"the model has {len(model.inputs)} inputs"
+    return ""
+
+
+def _operators(model: Model) -> str:
+    custom = sorted({operator.name for operator in model.operators if operator.name.startswith(("CUSTOM", "DELEGATE"))})
+    if not custom:
+        return ""
+    kind = "select TensorFlow" if all(name.startswith(_SELECT_PREFIX) for name in custom) else "custom"
+    return f"the model has {kind} operators ({', '.join(custom[:3])})"
+
+
+def _numbers(model: Model) -> str:
+    quantized = [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
+    if quantized:
+        return f"the model is quantized already ({len(quantized)} tensors, the first is '{quantized[0].name}')"
+    if any(tensor.dtype == "float16" and tensor.is_constant for tensor in model.tensors):
+        return "the model's weights are stored as float16 already"
+    taken = model.inputs[0].dtype
+    return "" if taken == "float32" else f"the model takes {taken}, not float32"
+
+
+def _shapes(data: bytes) -> str:
+    """Look for open dimensions, which the file notes beside the shape (an open 1 is no fixed 1)."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    graph = schema.Model.GetRootAs(data, 0).Subgraphs(0)
+    for place in range(graph.InputsLength()):
+        tensor = graph.Tensors(graph.Inputs(place))
+        for shape in (_sides(tensor.ShapeAsNumpy()), _sides(tensor.ShapeSignatureAsNumpy())):
+            if any(side < 1 for side in shape):
+                return f"the shape {shape} of input '{tensor.Name().decode('utf-8', 'replace')}' is open"
+    return ""
+
+
+def _sides(vector: Any) -> tuple[int, ...]:
+    return () if isinstance(vector, int) else tuple(int(side) for side in vector)
