@@ -127,7 +127,9 @@ def _validated(schema: type[Entry], values: Any, document: Document, place: tupl
 def _explained(
     error: ValidationError, schema: type[BaseModel], document: Document, place: tuple[str | int, ...]
 ) -> UsageError:
-    first = error.errors()[0]
+    # A misspelt key is also a missing one: the misspelling is what the user must hear of.
+    errors = sorted(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    first = errors[0]
     location = first["loc"]
     line = document.line((*place, *location))
     if place and location and _absent(document, place, location):

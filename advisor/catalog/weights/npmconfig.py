@@ -56,8 +56,14 @@ def _transport(options: dict[str, Any], files: dict[str, str], url: str) -> Tran
     )
 
 
-@lru_cache(maxsize=1)
-def _listing() -> str:
+def _settings() -> tuple[tuple[str, str], ...]:
+    # What npm's answer depends on beside its files.
+    relevant = ("npm_config_", "home", "path")
+    return tuple(sorted(pair for pair in os.environ.items() if pair[0].lower().startswith(relevant)))
+
+
+@lru_cache(maxsize=8)
+def _listing(_settings: tuple[tuple[str, str], ...]) -> str:
     npm = shutil.which("npm")
     if npm is None:
         return "{}"
@@ -72,7 +78,7 @@ def _listing() -> str:
 
 def _from_npm() -> dict[str, Any]:
     try:
-        listed = json.loads(_listing())
+        listed = json.loads(_listing(_settings()))
     except ValueError:
         return {}
     return {key: value for key, value in listed.items() if value is not None} if isinstance(listed, dict) else {}

