@@ -90,7 +90,7 @@ class _Writer:
         self.builder = builder
 
     def text(self, text: str) -> int:
-        return int(self.builder.CreateString(text))
+        return int(self.builder.CreateString(text.encode("utf-8", "replace")))
 
     def numbers(self, numbers: Sequence[float]) -> int:
         import numpy as np

@@ -211,6 +211,8 @@ def _refusal(name: str, reason: str) -> UsageError:
 
 def _content(path: Path) -> bytes:
     try:
+        if path.exists() and not path.is_file():
+            raise UsageError(f"cannot read {path}: it is not a file", "Give the path of a .tflite file.")
         if path.stat().st_size > MAX_FILE_BYTES:
             raise _refusal(str(path), f"it has more than {MAX_FILE_BYTES} bytes")
         return path.read_bytes()

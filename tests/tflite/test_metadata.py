@@ -46,6 +46,14 @@ def test_what_is_written_is_read() -> None:
     assert read_metadata(write_metadata(data, described(HOSTILE))) == described(STORED)
 
 
+def test_text_that_is_no_unicode_is_written_with_a_mark_in_its_place() -> None:
+    """Names of folders may hold any bytes, which Python hands on as lone surrogates."""
+    metadata = Metadata("caf\udce9", ("caf\udce9",), (0.0,), (1.0,))
+    found = read_metadata(write_metadata(tiny_classifier_of_images(1), metadata))
+    assert found is not None
+    assert (found.name, found.labels) == ("caf?", ("caf?",))
+
+
 def test_the_model_itself_is_unchanged() -> None:
     data = tiny_classifier_of_images(2)
     assert read(write_metadata(data, described(("a", "b")))).subgraphs == read(data).subgraphs

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import struct
 import tracemalloc
 from pathlib import Path
@@ -11,7 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.core.errors import AdvisorError, UsageError
+from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.float16 import to_float16
+from advisor.tflite.interface import to_float_io
+from advisor.tflite.macs import count
 from advisor.tflite.model import Model, Tensor, read
 from advisor.tflite.rewrite import pack, unpack
 from advisor.tflite.surgery import select_output
@@ -131,8 +135,14 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_not_a_model(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot read"):
+    with pytest.raises(UsageError, match="it is not a file"):
         read(tmp_path)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.tflite")
+    with pytest.raises(UsageError, match="it is not a file"):
+        read(tmp_path / "pipe.tflite")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +184,9 @@ def outcome(data: bytes) -> Model | None:
         model = read(data)
     except UsageError:
         return None
-    for edit in (lambda: select_output(data, "features"), lambda: to_float16(data)):
+    assert count(model).parameters >= 0
+    assert activation_arena_bytes(model) >= 0
+    for edit in (lambda: select_output(data, "features"), lambda: to_float16(data), lambda: to_float_io(data)):
         try:
             read(edit())
         except AdvisorError:
