@@ -10,7 +10,8 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import StageError
-from advisor.tflite.model import buffer_content, guarded, read
+from advisor.tflite.model import guarded, read
+from advisor.tflite.reader import buffer_content
 from advisor.tflite.verify import FILE_IDENTIFIER
 
 DESCRIBING_METADATA = b"TFLITE_METADATA"
