@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VERSION = 1
+"""Raised whenever equal features would give another head."""
+
 FOLDS = 5
 GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 """Inverse strengths of the L2 penalty on standardised features, as scikit-learn's ``C``."""
@@ -156,7 +158,7 @@ def _fit(
     views: Sequence[NDArray[np.float32]],
     strengths: Sequence[float],
 ) -> dict[float, tuple[NDArray[np.float32], NDArray[np.float32]]]:
-    """Fit a head for every strength, from strong to weak penalty, each starting where the last one ended."""
+    """Fit a head for every strength, from strong to weak penalty."""
     import numpy as np
 
     stacked = np.concatenate([features, *views]) if views else features
@@ -174,11 +176,17 @@ def _fit(
 def _logistic(
     standard: NDArray[np.float32], targets: NDArray[np.int64], classes: int, strengths: Sequence[float]
 ) -> dict[float, tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    """Fit from strong to weak penalty, each starting where the last one ended: a tenth of the time of fresh starts."""
     import warnings
 
+    import numpy as np
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
+    present = np.unique(targets)
+    if len(present) == 1:
+        nothing = np.zeros((1, standard.shape[1]), np.float32)
+        return dict.fromkeys(strengths, _all_classes(nothing, np.zeros(1, np.float32), present, classes))
     model = LogisticRegression(warm_start=True, max_iter=_MAX_ITERATIONS, tol=_TOLERANCE)
     fitted = {}
     with warnings.catch_warnings():
@@ -195,7 +203,7 @@ def _all_classes(
     """Bring scikit-learn's result to one column a class: two classes come as one row, an absent class as none."""
     import numpy as np
 
-    if len(coefficients) == 1:
+    if len(coefficients) < len(present):
         halves = np.array([[-0.5], [0.5]], np.float32)
         coefficients, intercept = halves * coefficients, halves[:, 0] * intercept
     weights = np.zeros((coefficients.shape[1], classes), np.float32)

@@ -1,0 +1,26 @@
+"""One small float classifier and pictures for its calibration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from advisor.compression.calibration import from_photographs
+from tests.benchmark import small_models
+
+SIDE = 32
+
+
+@pytest.fixture(scope="session")
+def float_model() -> bytes:
+    """A float classifier of (1, 32, 32, 3) into 4 classes whose kernels are large enough to be worth compressing."""
+    build = small_models.Builder()
+    image = build.input(SIDE)
+    last = build.convolution(build.depthwise(build.convolution(image, 48, 3, 2)), 64)
+    pooled = build.mean(build.convolution(build.depthwise(last), 128))
+    return build.finish({"image": image}, {"probabilities": build.head(pooled, 4)})
+
+
+@pytest.fixture(scope="session")
+def photographs() -> np.ndarray:
+    return from_photographs(SIDE, (127.5,) * 3, (127.5,) * 3)

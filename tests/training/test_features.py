@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.core.errors import StageError
+from advisor.datasets.pictures import load, normalise
+from advisor.training.features import extract
+from tests.benchmark import small_models
+from tests.datasets.folders import fill
+from tests.tflite.graphs import Graph
+
+MEAN = STD = (127.5, 127.5, 127.5)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return fill(tmp_path_factory.mktemp("pictures"), 5)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that gives the mean colour of a normalised 8x8 picture, as softmax logits."""
+    path = tmp_path_factory.mktemp("model") / "mean.tflite"
+    path.write_bytes(_mean_colour())
+    return path
+
+
+def _mean_colour(extra_output: bool = False) -> bytes:
+    build = small_models.Builder()
+    image = build.input(8)
+    features = build.mean(image)
+    outputs = {"features": features} | ({"image_again": build.mean(image)} if extra_output else {})
+    return build.finish({"image": image}, dict(sorted(outputs.items(), reverse=True)))
+
+
+def test_each_row_is_what_the_model_sees_in_its_picture(model: Path, pictures: list[Path]) -> None:
+    found = extract(model, pictures, 8, MEAN, STD)
+    expected = [normalise(load(path, 8), MEAN, STD).mean(axis=(0, 1)) for path in pictures]
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_of_several_outputs_the_features_are_taken(pictures: list[Path], model: Path, tmp_path: Path) -> None:
+    several = tmp_path / "several.tflite"
+    several.write_bytes(_mean_colour(extra_output=True))
+    np.testing.assert_allclose(extract(several, pictures, 8, MEAN, STD), extract(model, pictures, 8, MEAN, STD))
+
+
+def test_no_pictures_give_no_rows(model: Path) -> None:
+    assert extract(model, [], 8, MEAN, STD).shape == (0, 3)
+
+
+def test_progress_counts_pictures(model: Path, pictures: list[Path]) -> None:
+    calls: list[tuple[int, int]] = []
+    extract(model, pictures, 8, MEAN, STD, progress=lambda done, total: calls.append((done, total)))
+    assert calls[-1] == (5, 5)
+
+
+def test_a_wrong_size_is_refused(model: Path, pictures: list[Path]) -> None:
+    with pytest.raises(StageError, match="8, 8"):
+        extract(model, pictures, 16, MEAN, STD)
+
+
+def test_a_damaged_model_is_refused(pictures: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "bad.tflite").write_bytes(b"nothing of the kind")
+    with pytest.raises(StageError, match=r"bad\.tflite"):
+        extract(tmp_path / "bad.tflite", pictures, 8, MEAN, STD)
+
+
+def test_outputs_without_the_name_are_refused(pictures: list[Path], tmp_path: Path) -> None:
+    build = small_models.Builder()
+    image = build.input(8)
+    graph: Graph = build.made
+    (tmp_path / "m.tflite").write_bytes(
+        graph.finish({"image": image}, {"a": build.mean(image), "b": build.mean(image)})
+    )
+    with pytest.raises(StageError, match="2 outputs"):
+        extract(tmp_path / "m.tflite", pictures, 8, MEAN, STD)
