@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -34,10 +34,12 @@ class Design:
 
     Attributes:
         matrix: (n, p) columns of about unit size.
+        squares: (n, p) their squares, kept because every suggestion needs them.
         blocks: name -> the columns that share one prior width; the name up to ``:`` is the block's kind.
     """
 
     matrix: Floats
+    squares: Floats
     blocks: Mapping[str, NDArray[np.intp]]
 
 
@@ -57,26 +59,25 @@ def make_design(prior: Floats, known: Floats, features: Sequence[Mapping[str, fl
     ends = np.cumsum([part.shape[1] for part in parts.values()])
     spans = zip(parts.items(), ends, strict=True)
     blocks = {name: np.arange(end - part.shape[1], end) for (name, part), end in spans}
-    return Design(np.column_stack(list(parts.values())), blocks)
+    matrix = np.column_stack(list(parts.values()))
+    return Design(matrix, matrix**2, blocks)
 
 
-@dataclass
 class Surrogate:
-    """Predicts a value of every candidate from those seen so far. Seeing one more costs O(p^2), predicting O(p^3).
+    """Predicts a value of every candidate from those seen so far; at least one must have been.
+
+    Taking in a value costs O(p^2), the fit after it O(p^3), a prediction O(p), with its exact deviation O(p^2).
 
     Attributes:
         design: the candidates.
     """
 
-    design: Design
-    _rows: list[int] = field(default_factory=list)
-    _values: list[float] = field(default_factory=list)
-    _absorbed: int = 0
-    _tuned_at: int = 0
-
-    def __post_init__(self) -> None:
-        self._widths = {name: _options(name)[0] for name in self.design.blocks}
-        self.replace_design(self.design)
+    def __init__(self, design: Design) -> None:
+        self._rows: list[int] = []
+        self._values: list[float] = []
+        self._tuned_at = 0
+        self._widths: dict[str, float] = {}
+        self.replace_design(design)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -87,90 +88,147 @@ class Surrogate:
         columns = design.matrix.shape[1]
         self._gram, self._moment, self._sums = np.zeros((columns, columns)), np.zeros(columns), np.zeros(columns)
         self._absorbed = 0
+        self._fitted: _Fit | None = None
         self._widths = {name: self._widths.get(name, _options(name)[0]) for name in design.blocks}
 
     def add(self, row: int, value: float) -> None:
         """Note that the candidate ``row`` was seen to have ``value``."""
         self._rows.append(row)
         self._values.append(value)
-
-    def predict(self, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:
-        """Return mean and standard deviation (m,) of what evaluating the candidates ``rows`` would show.
-
-        At least one value must have been seen.
-        """
-        self._absorb()
-        self._tune()
-        location, scale = self._location_scale()
-        fit = self._fit(self._widths)
-        weighted = self.design.matrix[rows] * fit.root
-        mean = weighted @ fit.mean
-        spread = np.linalg.solve(fit.cholesky, weighted.T)
-        variance = ((spread**2).sum(axis=0) + 1.0) * fit.rate / max(fit.shape - 1.0, 0.5)
-        return mean * scale + location, np.sqrt(variance) * scale
+        self._fitted = None
 
     def means(self) -> Floats:
         """Return the expected value (n,) of every candidate."""
-        self._absorb()
-        location, scale = self._location_scale()
-        fit = self._fit(self._widths)
-        result: Floats = self.design.matrix @ (fit.root * fit.mean) * scale + location
+        fit = self._fit()
+        result: Floats = self.design.matrix @ fit.coefficients * fit.scale + fit.location
         return result
+
+    def rough_deviations(self) -> Floats:
+        """Return :meth:`deviations` (n,) of every candidate as if the coefficients were known independently."""
+        fit = self._fit()
+        return self._deviation(fit, self.design.squares @ (fit.root**2 / np.diag(fit.precision)))
+
+    def deviations(self, rows: NDArray[np.intp]) -> Floats:
+        """Return the standard deviation (m,) of what evaluating the candidates ``rows`` would show."""
+        fit = self._fit()
+        weighted = self.design.matrix[rows] * fit.root
+        return self._deviation(fit, ((weighted @ fit.covariance) * weighted).sum(axis=1))
+
+    @staticmethod
+    def _deviation(fit: _Fit, leverage: Floats) -> Floats:
+        noise = fit.rate / max(fit.shape - 1.0, 0.5)
+        deviation: Floats = np.sqrt((leverage + 1.0) * noise) * fit.scale
+        return deviation
+
+    def _fit(self) -> _Fit:
+        if self._fitted is None:
+            self._absorb()
+            moments = self._moments()
+            self._tune(moments)
+            self._fitted = _fit(moments, self._root(self._widths))
+        return self._fitted
 
     def _absorb(self) -> None:
         rows = self._rows[self._absorbed :]
-        if rows:
-            part = self.design.matrix[rows]
-            self._gram += part.T @ part
-            self._moment += part.T @ np.array(self._values[self._absorbed :])
-            self._sums += part.sum(axis=0)
-            self._absorbed = len(self._rows)
+        part = self.design.matrix[rows]
+        self._gram += part.T @ part
+        self._moment += part.T @ np.array(self._values[self._absorbed :])
+        self._sums += part.sum(axis=0)
+        self._absorbed = len(self._rows)
 
-    def _location_scale(self) -> tuple[float, float]:
+    def _moments(self) -> _Moments:
         values = np.array(self._values)
-        scale = float(values.std())
-        return float(values.mean()), scale if scale > 1e-12 * max(1.0, float(np.abs(values).max())) else 1.0
+        location, scale = float(values.mean()), float(values.std())
+        scale = scale if scale > 1e-12 * max(1.0, abs(location)) else 1.0
+        total = float(((values - location) ** 2).sum()) / scale**2
+        return _Moments(self._gram, (self._moment - location * self._sums) / scale, total, len(values), location, scale)
 
-    def _tune(self) -> None:
+    def _tune(self, moments: _Moments) -> None:
         """Climb the marginal likelihood one width at a time, from the widths of the last time."""
-        count = len(self._rows)
-        if count >= _RETUNE_ALWAYS_BELOW and count < self._tuned_at * _RETUNE_GROWTH:
+        if moments.count >= _RETUNE_ALWAYS_BELOW and moments.count < self._tuned_at * _RETUNE_GROWTH:
             return
-        self._tuned_at = count
-        best = self._fit(self._widths).evidence
+        self._tuned_at = moments.count
+        best = _evidence(moments, self._root(self._widths))
         for name in [*self._widths, *self._widths]:
             for option in _options(name):
                 trial = {**self._widths, name: option}
-                if (evidence := self._fit(trial).evidence) > best:
-                    best, self._widths = evidence, trial
+                if option != self._widths[name] and (found := _evidence(moments, self._root(trial))) > best:
+                    best, self._widths = found, trial
 
-    def _fit(self, widths: Mapping[str, float]) -> _Fit:
-        location, scale = self._location_scale()
-        count = len(self._rows)
-        root = np.empty(len(self._moment))
+    def _root(self, widths: Mapping[str, float]) -> Floats:
+        root = np.empty(self.design.matrix.shape[1])
         for name, columns in self.design.blocks.items():
             root[columns] = np.sqrt(widths[name])
-        precision = root[:, None] * self._gram * root
+        return root
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """What the fit needs of the data, values being standardised by ``location`` and ``scale``.
+
+    Attributes:
+        gram: (p, p) sum of the rows' outer products.
+        moment: (p,) sum of the rows times their values.
+        total: sum of the squared values.
+        count: number of values.
+    """
+
+    gram: Floats
+    moment: Floats
+    total: float
+    count: int
+    location: float
+    scale: float
+
+    @property
+    def shape(self) -> float:
+        """Shape of the noise's inverse gamma law."""
+        return _NOISE_SHAPE + self.count / 2
+
+    def rate(self, explained: float) -> float:
+        """Rate of the noise's inverse gamma law when ``explained`` of the total is."""
+        return _NOISE_RATE + max(self.total - explained, 0.0) / 2
+
+    def precision(self, root: Floats) -> Floats:
+        """Precision (p, p) of the coefficients in units of their prior deviations ``root``."""
+        precision: Floats = root[:, None] * self.gram * root
         precision[np.diag_indices_from(precision)] += 1.0
-        cholesky = np.linalg.cholesky(precision)
-        half = np.linalg.solve(cholesky, root * (self._moment - location * self._sums) / scale)
-        total = float(((np.array(self._values) - location) ** 2).sum()) / scale**2
-        shape = _NOISE_SHAPE + count / 2
-        rate = _NOISE_RATE + max(total - float(half @ half), 0.0) / 2
-        evidence = -float(np.log(np.diag(cholesky)).sum()) - shape * float(np.log(rate))
-        return _Fit(root, cholesky, np.linalg.solve(cholesky.T, half), shape, rate, evidence)
+        return precision
 
 
 @dataclass(frozen=True)
 class _Fit:
-    """The posterior for given widths: coefficients are ``root * mean``, noise is inverse gamma (shape, rate)."""
+    """The posterior: normal coefficients, whose covariance in units of ``root`` is given, and noise (shape, rate)."""
 
     root: Floats
-    cholesky: Floats
-    mean: Floats
+    precision: Floats
+    covariance: Floats
+    coefficients: Floats
     shape: float
     rate: float
-    evidence: float
+    location: float
+    scale: float
+
+
+def _fit(moments: _Moments, root: Floats) -> _Fit:
+    precision = moments.precision(root)
+    covariance = np.linalg.inv(precision)
+    weighted = root * moments.moment
+    mean = covariance @ weighted
+    rate = moments.rate(float(weighted @ mean))
+    return _Fit(root, precision, covariance, root * mean, moments.shape, rate, moments.location, moments.scale)
+
+
+def _evidence(moments: _Moments, root: Floats) -> float:
+    """Return the log marginal likelihood up to a constant.
+
+    The weighted moment goes through the Cholesky decomposition as one more row, which solves for it on the way.
+    """
+    weighted = root * moments.moment
+    corner = np.array([[moments.total + 1.0]])
+    factor = np.linalg.cholesky(np.block([[moments.precision(root), weighted[:, None]], [weighted[None, :], corner]]))
+    explained = float((factor[-1, :-1] ** 2).sum())
+    return -float(np.log(np.diag(factor)[:-1]).sum()) - moments.shape * float(np.log(moments.rate(explained)))
 
 
 def _options(name: str) -> tuple[float, ...]:
