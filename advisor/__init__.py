@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from advisor.api import Run, search
+    from advisor.api import Run, benchmark, profile, search
     from advisor.core.errors import AdvisorError, UsageError
 
 __version__ = "0.1.0"
-__all__ = ["AdvisorError", "Run", "UsageError", "search"]
+__all__ = ["AdvisorError", "Run", "UsageError", "benchmark", "profile", "search"]
 
 
 def __getattr__(name: str) -> Any:
     # Importing the package stays cheap: the command line starts before anything heavy is loaded.
-    if name in ("Run", "search"):
+    if name == "benchmark":
+        from importlib import import_module
+
+        return import_module("advisor.benchmark")  # the package is callable: one name cannot be two things
+    if name in ("Run", "profile", "search"):
         from advisor import api
 
         return getattr(api, name)

@@ -12,6 +12,8 @@ from advisor.core.evaluation import Evaluation
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
+    from advisor.benchmark.findings import Benchmark
+    from advisor.benchmark.operators import Profile
     from advisor.report.view import RunView
 
 
@@ -95,3 +97,51 @@ def search(*, resume: str | Path | None = None, verbose: bool = False, quiet: bo
     run = Run(outcome.run.path, outcome.interrupted)
     write_all(run.view, run.path)
     return run
+
+
+def benchmark(*models: str | Path, **options: Any) -> Benchmark:
+    """Measure one ``.tflite`` file on this machine, or several interleaved in one run.
+
+    ::
+
+        from advisor import benchmark
+        found = benchmark("a.tflite", "b.tflite", threads=(1, 2))
+        print(found.ratios, found.files[0].advice)
+
+    Args:
+        models: one or more files.
+        options: ``threads``, ``effort``, ``shape``, ``kernels``, ``runtime``, ``contended``, ``sustained_s``,
+            ``pipeline``, ``picture``, ``force``, as :func:`advisor.benchmark.session.benchmark` explains them.
+
+    Raises:
+        UsageError: a file cannot be run, an option is not valid, or the machine is not fit for timing.
+    """
+    from advisor.benchmark.session import benchmark as measured
+
+    return measured(*models, **options)
+
+
+def profile(model: str | Path, **options: Any) -> Profile:
+    """Find where the time of one ``.tflite`` file goes, operator by operator.
+
+    ::
+
+        from advisor import profile
+        found = profile("model.tflite")
+        print(found.advice, found.top(5))
+
+    Args:
+        model: the file.
+        options: ``threads``, ``runs``, ``kernels``, ``shape``, as :func:`advisor.benchmark.operators.profile` explains
+            them.
+
+    Raises:
+        UsageError: the file is missing or damaged, or the runtime cannot run or profile it.
+    """
+    from advisor.benchmark.operators import profile as profiled
+    from advisor.core.errors import StageError, UsageError
+
+    try:
+        return profiled(model, **options)
+    except StageError as error:
+        raise UsageError(error.message, error.hint) from error

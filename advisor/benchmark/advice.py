@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from advisor.benchmark.latency import ModelTiming
     from advisor.benchmark.operators import Profile, TypeTime
+    from advisor.benchmark.results import LatencyResult, ModelTiming
 
 FALLBACK_SHARE = 0.2
 CONVERSION_SHARE = 0.1
@@ -39,21 +40,43 @@ def advise(profile: Profile) -> tuple[str, ...]:
     return tuple(found) or (_balanced(profile),)
 
 
-def advise_threads(timing: ModelTiming) -> tuple[str, ...]:
-    """Return what the thread counts of one measurement say: the fastest, and what each gains over one thread."""
-    rows = {result.threads: result for result in timing.results}
-    if 1 not in rows or len(rows) < 2:
-        return ()
-    alone = rows[1].rank_ms
-    contended = [count for count, row in rows.items() if row.contended]
+def advise_threads(timing: ModelTiming, loaded: Sequence[LatencyResult] = ()) -> tuple[str, ...]:
+    """Return which thread count is the fastest alone and, where that was measured, beside a background load.
+
+    Args:
+        timing: the measurement alone.
+        loaded: the same thread counts beside a load on the other processors; their wall time is what counts there.
+    """
+    alone = {result.threads: result for result in timing.results}
+    beside = {result.threads: result.wall.median for result in loaded}
+    if 1 not in alone or len(alone) < 2:
+        return _single(beside)
+    contended = [count for count, row in alone.items() if row.contended]
     if contended:
         counts = ", ".join(map(str, contended))
-        return (f"the machine was contended at {counts} threads: measure again on a quiet machine to compare counts",)
-    best = min(rows.values(), key=lambda row: row.rank_ms)
-    if best.threads == 1:
-        return (f"1 thread is the fastest ({alone:.2f} ms): more threads cost more than they bring",)
-    gain = alone / best.rank_ms
-    return (f"{best.threads} threads win {gain:.1f}x alone ({alone:.2f} -> {best.rank_ms:.2f} ms)",)
+        first = f"the machine was contended at {counts} threads: measure again on a quiet machine to compare counts"
+    else:
+        first = _fastest({count: row.rank_ms for count, row in alone.items()}, "alone")
+    return (first, _fastest(beside, "beside a load on the other processors")) if beside else (first,)
+
+
+def _single(beside: Mapping[int, float]) -> tuple[str, ...]:
+    """Say what one thread count does beside a load."""
+    counts = [f"{_threads(count)}: {time_ms:.2f} ms" for count, time_ms in beside.items()]
+    return (f"beside a load on the other processors, {', '.join(counts)}",) if counts else ()
+
+
+def _fastest(times: Mapping[int, float], where: str) -> str:
+    """Name the fastest thread count and what the best number of several threads wins or loses over one."""
+    best = min(times, key=lambda count: times[count])
+    if best != 1:
+        return f"{best} threads win {times[1] / times[best]:.1f}x {where} ({times[1]:.2f} -> {times[best]:.2f} ms)"
+    other = min((count for count in times if count != 1), key=lambda count: times[count])
+    return f"1 thread is the fastest {where} ({times[1]:.2f} ms): {other} threads take {times[other]:.2f} ms"
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'' if count == 1 else 's'}"
 
 
 def _outside(profile: Profile) -> list[str]:

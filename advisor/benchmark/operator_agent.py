@@ -14,12 +14,12 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable
-from ctypes import byref, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import byref, c_bool, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from advisor.benchmark.agent import AgentError, input_values, report
+from advisor.benchmark.agent import AgentError, input_values, new_interpreter, numbers, one_line, report, resize
 
 MAX_RANK = 8  # LITERT_TENSOR_MAX_RANK
 CPU = 1  # kLiteRtHwAcceleratorCpu
@@ -114,15 +114,29 @@ class Library:
 
 
 class CompiledModel:
-    """One file compiled for the CPU, its inputs filled."""
+    """One file compiled for the CPU, its inputs filled.
 
-    def __init__(self, library: Library, path: str, threads: int, kernels: str, profiling: bool) -> None:
-        self._library = library
+    Args:
+        library: the C library.
+        path: the file.
+        threads: number of threads.
+        kernels: ``default`` or ``builtin``.
+        shape: of the first input where the file leaves it open.
+        profiling: with the profiler.
+    """
+
+    def __init__(
+        self, library: Library, path: str, threads: int, kernels: str, shape: list[int] | None, profiling: bool
+    ) -> None:
+        self._library, self._shape = library, shape
         self._environment = library.handle("CreateEnvironment", 0, None)
         self._model = library.handle("CreateModelFromFile", self._environment, path.encode())
         options = library.options(threads, kernels, profiling)
         self._compiled = library.handle("CreateCompiledModel", self._environment, self._model, options)
         signature = library.handle("GetModelSignature", self._model, c_size_t(0))
+        if shape:
+            sides, place = (c_int * len(shape))(*shape), (c_size_t(0), c_size_t(0))
+            library("CompiledModelResizeInputTensor", self._compiled, *place, sides, c_size_t(len(shape)))
         self._inputs = self._buffers(signature, "Input")
         self._outputs = self._buffers(signature, "Output")
         self._profiler = library.handle("CompiledModelGetProfiler", self._compiled) if profiling else None
@@ -132,10 +146,15 @@ class CompiledModel:
         count = c_size_t()
         self._library(f"GetNumSignature{side}s", signature, byref(count))
         buffers = []
+        layouts = self._output_layouts(count.value) if side == "Output" and self._shape else None
         for index in range(count.value):
             tensor = self._library.handle(f"GetSignature{side}TensorByIndex", signature, c_size_t(index))
             kind = TensorType()
             self._library("GetRankedTensorType", tensor, byref(kind))
+            if side == "Input" and index == 0 and self._shape:
+                kind.layout.dimensions[: len(self._shape)] = self._shape
+            if layouts is not None:
+                kind.layout = layouts[index]
             shape = _fix_shape(kind, f"{side.lower()} {index}")
             place = (self._compiled, c_size_t(0), c_size_t(index))
             needs = self._library.handle(f"GetCompiledModel{side}BufferRequirements", *place)
@@ -144,6 +163,14 @@ class CompiledModel:
             if side == "Input":
                 self._fill(buffers[-1], shape, kind.element, index)
         return (c_void_p * len(buffers))(*buffers)
+
+    def _output_layouts(self, count: int) -> Any:
+        """Return the layouts of the outputs after the first input took its shape."""
+        layouts = (Layout * count)()
+        self._library(
+            "GetCompiledModelOutputTensorLayouts", self._compiled, c_size_t(0), c_size_t(count), layouts, c_bool(True)
+        )
+        return layouts
 
     def _fill(self, buffer: c_void_p, shape: tuple[int, ...], element: int, index: int) -> None:
         """Write the fixed input values into a buffer."""
@@ -198,22 +225,40 @@ def _fix_shape(kind: TensorType, name: str) -> tuple[int, ...]:
     for axis in range(rank):
         if kind.layout.dimensions[axis] < 0:
             if axis > 0:
-                raise AgentError("shape", f"{name} has an open shape: only files with a fixed shape can be profiled")
+                raise AgentError("shape", f"{name} has an open shape: give --shape")
             kind.layout.dimensions[axis] = 1
     return tuple(kind.layout.dimensions[:rank])
 
 
-def collect(path: str, threads: int, kernels: str, runs: int) -> dict[str, Any]:
+def resolved_shapes(path: str, shape: list[int]) -> list[list[int]]:
+    """Return the shape of every tensor of the main graph once the first input has ``shape``.
+
+    Raises:
+        AgentError: the graph does not take that shape.
+    """
+    interpreter = new_interpreter(path, 1, "builtin")
+    try:
+        resize(interpreter, shape)
+        interpreter.allocate_tensors()
+    except (ValueError, RuntimeError) as error:
+        raise AgentError("shape", f"the file does not take the shape {shape}: {one_line(error)}") from error
+    details = sorted(interpreter.get_tensor_details(), key=lambda detail: detail["index"])
+    return [[int(side) for side in detail["shape"]] for detail in details]
+
+
+def collect(path: str, threads: int, kernels: str, runs: int, shape: list[int] | None) -> dict[str, Any]:
     """Run a plain and a profiled copy of the model in turn and return what was seen."""
     library = Library()
-    plain = CompiledModel(library, path, threads, kernels, profiling=False)
-    profiled = CompiledModel(library, path, threads, kernels, profiling=True)
+    shapes = resolved_shapes(path, shape) if shape else None
+    plain = CompiledModel(library, path, threads, kernels, shape, profiling=False)
+    profiled = CompiledModel(library, path, threads, kernels, shape, profiling=True)
     for _ in range(3):
         plain.run()
         profiled.profiled_run()
     plain_us, seen = _in_turn(plain.run, profiled.profiled_run, runs)
     version = metadata.version("ai-edge-litert")
-    return {"schema_version": 1, "runtime": f"ai-edge-litert=={version}", "plain_us": plain_us, "runs": seen}
+    found = {"plain_us": plain_us, "runs": seen, "shapes": shapes}
+    return {"schema_version": 1, "runtime": f"ai-edge-litert=={version}", **found}
 
 
 def _in_turn(
@@ -236,8 +281,10 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--kernels", choices=("default", "builtin"), default="default")
     parser.add_argument("--runs", type=int, default=40)
+    parser.add_argument("--shape", type=numbers, help="shape of the first input")
     options = parser.parse_args()
-    return report(lambda: collect(options.model, options.threads, options.kernels, options.runs))
+    asked = (options.model, options.threads, options.kernels, options.runs, options.shape)
+    return report(lambda: collect(*asked))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from advisor.benchmark import host, roofline
 from advisor.benchmark.attribution import Node, Seen, match
 from advisor.benchmark.child import existing_model, run_json
 from advisor.core.errors import StageError, UsageError
+from advisor.tflite.model import Model
 
 TESTED_RUNTIME = "ai-edge-litert==2.3."
 AGENT = "advisor.benchmark.operator_agent"
@@ -182,6 +183,7 @@ def profile(
     *,
     runs: int = 40,
     kernels: str = "default",
+    shape: Sequence[int] | None = None,
     with_roofline: bool = True,
     timeout_s: float = 120.0,
 ) -> Profile:
@@ -191,10 +193,11 @@ def profile(
     builtin kernels, which report one event an operator, and a note says so.
 
     Args:
-        model: a ``.tflite`` file with fixed shapes.
+        model: a ``.tflite`` file.
         threads: number of threads.
         runs: profiled runs (fewer where 4 s are over).
         kernels: ``default`` or ``builtin``.
+        shape: shape of the first input where the file leaves it open.
         with_roofline: also measure what the host can do (once a process, about a second).
         timeout_s: limit of one child.
 
@@ -209,7 +212,10 @@ def profile(
     if threads < 1 or runs < 1:
         raise UsageError(f"{threads} threads and {runs} runs cannot be profiled", "both must be at least 1")
     graph = read(path)
-    document, used, notes = _collect(path, threads, runs, kernels, timeout_s)
+    options = ["--threads", str(threads), "--runs", str(runs)]
+    options += ["--shape", ",".join(map(str, shape))] if shape else []
+    document, used, notes = _collect(path, options, kernels, timeout_s)
+    graph = with_shapes(graph, document["shapes"])
     good = undisturbed(document["runs"])
     times = operator_times(good)
     seen = [Seen(tag, kind == BUILTIN_EVENT, index) for tag, kind, index, _ in good[0]["events"]]
@@ -233,6 +239,16 @@ def profile(
         host=host.describe(),
         notes=notes,
     )
+
+
+def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
+    """Return the graph with the shapes that its tensors take in a run; as it is where there are none."""
+    if shapes is None:
+        return graph
+    main = graph.subgraphs[0]
+    known = (tuple(shape) for shape in shapes[: len(main.tensors)])
+    tensors = tuple(replace(tensor, shape=shape) for tensor, shape in zip(main.tensors, known, strict=True))
+    return replace(graph, subgraphs=(replace(main, tensors=tensors), *graph.subgraphs[1:]))
 
 
 def undisturbed(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -303,14 +319,13 @@ def _undisturbed_median(values: Sequence[float]) -> float:
 
 
 def _collect(
-    path: Path, threads: int, runs: int, kernels: str, timeout_s: float
+    path: Path, options: Sequence[str], kernels: str, timeout_s: float
 ) -> tuple[dict[str, Any], str, tuple[str, ...]]:
     """Return the first document that adds up, the kernels it was made with and what to note."""
     tried = [kernels] * ATTEMPTS + (["builtin"] if kernels != "builtin" else [])
     found = 0.0
     for used in tried:
-        options = ["--threads", str(threads), "--kernels", used, "--runs", str(runs)]
-        document = run_json(AGENT, [str(path.absolute()), *options], timeout_s, path.name)
+        document = run_json(AGENT, [str(path.absolute()), *options, "--kernels", used], timeout_s, path.name)
         if not document["runs"] or not document["runs"][0]["events"]:
             raise StageError(f"{path.name}: the profiler of {document['runtime']} reported no operators")
         good = undisturbed(document["runs"])

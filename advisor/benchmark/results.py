@@ -156,9 +156,9 @@ class ModelTiming:
         return data
 
     def to_log(self) -> str:
-        """Return one MLPerf-style log line (``:::MLLOG {...}``) a thread count."""
+        """Return log lines in the form of MLPerf's LoadGen (``:::MLLOG {...}``), four a thread count."""
         return "\n".join(
-            ":::MLLOG " + json.dumps({"key": key, "value": value, "metadata": {"threads": result.threads}})
+            ":::MLLOG " + json.dumps(self._log_entry(result, key, value))
             for result in self.results
             for key, value in (
                 ("result_90.00_percentile_latency_ms", result.wall.p90),
@@ -167,6 +167,11 @@ class ModelTiming:
                 ("effort", self.effort),
             )
         )
+
+    def _log_entry(self, result: LatencyResult, key: str, value: float | str) -> dict[str, Any]:
+        metadata = {"model": self.model, "threads": result.threads, "runtime": self.runtime}
+        common = {"namespace": "advisor", "event_type": "POINT_IN_TIME"}
+        return {"key": key, "value": value, **common, "metadata": metadata}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,26 @@
+"""A background load for measurements: processes that do nothing but compute."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+# It ends by itself within moments once whoever started it is gone.
+_BURN = "import os, sys\nparent = int(sys.argv[1])\nwhile os.getppid() == parent:\n    sum(range(100_000))\n"
+
+
+@contextlib.contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Keep ``count`` processors busy while the context lasts."""
+    command = [sys.executable, "-I", "-S", "-c", _BURN, str(os.getpid())]
+    children = [subprocess.Popen(command, stdin=subprocess.DEVNULL) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for child in children:
+            child.kill()
+        for child in children:
+            child.wait()

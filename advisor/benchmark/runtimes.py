@@ -1,0 +1,136 @@
+"""Other runtimes and versions, each in an environment of its own, made once and kept in the cache folder.
+
+The environment is filled by the user's own pip, with its index, proxy and certificates, from wheels only: no package's
+set-up code runs.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from filelock import FileLock
+
+from advisor.core.errors import UsageError, nearest
+from advisor.store.cache import cache_root
+
+# What a runtime's wheels were built against but do not all declare.
+COMPANIONS = {"ai-edge-litert": ("numpy",), "tflite-runtime": ("numpy<2",)}
+# tflite-runtime ended with 2.14.0; its wheels are for CPython 3.8 to 3.11 (its file list on the package index).
+LAST_PYTHON = {"tflite-runtime": (3, 11)}
+TIMEOUT_S = 600.0
+
+_REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9._-]+)\s*==\s*([0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc|\.post|\.dev)[0-9]+)?)\s*$")
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A runtime's package and version."""
+
+    package: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.package}=={self.version}"
+
+    @property
+    def installed_here(self) -> bool:
+        """True where this environment has that very version."""
+        try:
+            return metadata.version(self.package) == self.version
+        except metadata.PackageNotFoundError:
+            return False
+
+
+def parse(text: str) -> Runtime:
+    """Parse ``tflite-runtime==2.14.0``.
+
+    Raises:
+        UsageError: another package, or no exact version.
+    """
+    matched = _REQUIREMENT.match(text)
+    if matched is None:
+        raise UsageError(
+            f"--runtime '{text}' is not a package with an exact version",
+            "write for example --runtime tflite-runtime==2.14.0",
+        )
+    package = matched[1].lower().replace("_", "-").replace(".", "-")
+    if package not in COMPANIONS:
+        raise UsageError(
+            f"--runtime: '{package}' is no known runtime{nearest(package, COMPANIONS)}",
+            f"runtimes: {', '.join(COMPANIONS)}",
+        )
+    return Runtime(package, matched[2])
+
+
+def interpreter(runtime: Runtime) -> Path | None:
+    """Return the Python of an environment with this runtime, making it where it is not there; None for this one.
+
+    Raises:
+        UsageError: there is no wheel for this Python, or pip cannot install it.
+    """
+    if runtime.installed_here:
+        return None
+    refuse_newer_python(runtime, sys.version_info[:2])
+    home = cache_root() / "runtimes"
+    folder = home / f"{runtime.package}-{runtime.version}-{sys.implementation.cache_tag}"
+    home.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if not folder.is_dir():
+            _make(runtime, folder)
+    return _python(folder)
+
+
+def refuse_newer_python(runtime: Runtime, version: tuple[int, int]) -> None:
+    """Refuse a runtime that has no wheel for so new a Python.
+
+    Raises:
+        UsageError: there is none.
+    """
+    last = LAST_PYTHON.get(runtime.package)
+    if last and version > last:
+        shown, newest = (".".join(map(str, number)) for number in (version, last))
+        raise UsageError(
+            f"{runtime} has no wheel for Python {shown}; its last are for Python {newest}",
+            f"install advisor under Python {newest}, or take a version of ai-edge-litert",
+        )
+
+
+def _make(runtime: Runtime, folder: Path) -> None:
+    """Make the environment beside its place and move it there whole."""
+    unfinished = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
+    try:
+        venv.create(unfinished, symlinks=True, with_pip=False)
+        _install(runtime, _python(unfinished))
+        unfinished.rename(folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def _install(runtime: Runtime, python: Path) -> None:
+    """Install the runtime's wheels by this environment's pip, as the user has configured it."""
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--no-input"]
+    command = [*pip, "install", "--quiet", "--only-binary", ":all:", str(runtime), *COMPANIONS[runtime.package]]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"{runtime} cannot be installed: {type(error).__name__}", "is the index reachable?") from error
+    if done.returncode != 0:
+        said = [line.strip() for line in done.stderr.splitlines() if line.strip().startswith("ERROR:")]
+        reason = (said or done.stderr.strip().splitlines() or ["pip said nothing"])[-1].removeprefix("ERROR: ")
+        raise UsageError(
+            f"{runtime} cannot be installed: {reason[:300]}",
+            "pip's own settings are used; try: pip index versions " + runtime.package,
+        )
+
+
+def _python(folder: Path) -> Path:
+    return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")

@@ -1,0 +1,267 @@
+"""``advisor benchmark``: everything that is measured of one file or of several, in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from advisor.benchmark import host, latency
+from advisor.benchmark.background import busy_processes
+from advisor.benchmark.child import existing_model
+from advisor.benchmark.conditions import Conditions, require_quiet
+from advisor.benchmark.findings import Benchmark, FileBenchmark
+from advisor.benchmark.latency import Setup
+from advisor.benchmark.pipeline import time_pipeline
+from advisor.benchmark.results import LatencyResult, ModelTiming, Ratio
+from advisor.benchmark.runtimes import interpreter, parse
+from advisor.benchmark.sustained import sustain
+from advisor.core.errors import StageError, UsageError, nearest
+from advisor.core.units import show_bytes
+
+Tell = Callable[[str], None]
+EFFORTS = ("quick", "normal", "full", "search")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure of each file.
+
+    Attributes:
+        threads: thread counts, without repeats.
+        effort: name of the effort.
+        setup: how a file is loaded.
+        contended: also beside a load on the other processors.
+        sustained_s: also so many seconds without a rest.
+        pipeline: also from a picture to an answer.
+        picture: the picture for that, None for one that comes with the installation.
+    """
+
+    threads: tuple[int, ...]
+    effort: str
+    setup: Setup
+    contended: bool
+    sustained_s: float | None
+    pipeline: bool
+    picture: Path | None
+
+
+def benchmark(
+    *models: Path | str,
+    threads: Sequence[int] = (1,),
+    effort: str = "quick",
+    shape: Sequence[int] | None = None,
+    kernels: str = "default",
+    runtime: str | None = None,
+    contended: bool = False,
+    sustained_s: float | None = None,
+    pipeline: bool = True,
+    picture: Path | str | None = None,
+    force: bool = False,
+    tell: Tell | None = None,
+) -> Benchmark:
+    """Measure one ``.tflite`` file, or several interleaved in one run.
+
+    Args:
+        models: one or more files.
+        threads: thread counts; memory and loading are those of the first.
+        effort: ``quick``, ``normal`` or ``full``.
+        shape: shape of the first input where a file leaves it open.
+        kernels: ``default`` (XNNPACK where it applies) or ``builtin``.
+        runtime: another runtime, such as ``tflite-runtime==2.14.0``, in an environment of its own.
+        contended: also measure each thread count beside a load on the other processors.
+        sustained_s: also run so many seconds without a rest.
+        pipeline: also time the way from a picture to an answer, where a file takes one picture.
+        picture: the picture for that, None for one that comes with the installation.
+        force: measure on a machine that is not fit for it, too.
+        tell: is called with what is being done, for a display of progress.
+
+    Raises:
+        UsageError: a file is missing, damaged or cannot be run, an option is not valid, or the machine is not fit for
+            timing. Of several files those that cannot be run are rows with a ``failure``, as long as one can.
+    """
+    say = tell or _say_nothing
+    if effort not in EFFORTS:
+        raise UsageError(f"unknown effort '{effort}'{nearest(effort, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
+    counts = tuple(latency.thread_counts(threads))
+    files = [_described(model) for model in _distinct(models)]
+    python = _environment(runtime, say)
+    setup = Setup(kernels, tuple(shape) if shape else None, python)
+    plan = Plan(counts, effort, setup, contended, sustained_s, pipeline, Path(picture) if picture else None)
+    say("watching the machine")
+    conditions = require_quiet(counts, force)
+    with _as_usage_error():
+        timed = [_alone(files[0], plan, say)] if len(files) == 1 else _together(files, plan, say)
+        complete = [_completed(file, plan, say) for file in timed]
+    notes = _notes(conditions, plan, complete)
+    return Benchmark(tuple(complete), _ratios(complete), effort, kernels, conditions, host.describe(), notes)
+
+
+def _say_nothing(_text: str) -> None:
+    """Show no progress."""
+
+
+@contextmanager
+def _as_usage_error() -> Iterator[None]:
+    """A file that the runtime cannot take is the user's to mend, not a fault of one stage among many."""
+    try:
+        yield
+    except StageError as error:
+        raise UsageError(error.message, error.hint) from error
+
+
+def _distinct(models: Sequence[Path | str]) -> list[str]:
+    """Return the paths as text.
+
+    Raises:
+        UsageError: there is none, or one twice.
+    """
+    names = [str(model) for model in models]
+    if not names:
+        raise UsageError("no model given", "give one or more .tflite files")
+    twice = next((name for index, name in enumerate(names) if name in names[:index]), None)
+    if twice is not None:
+        raise UsageError(f"'{twice}' is given twice", "a file's noise against itself: copy it under another name")
+    return names
+
+
+def _described(model: str) -> FileBenchmark:
+    """Read a file whole before anything is spent on it.
+
+    Raises:
+        UsageError: it is missing, damaged, or larger than the memory that is free.
+    """
+    from advisor.tflite.arena import activation_arena_bytes
+    from advisor.tflite.model import read
+
+    path = existing_model(model)
+    graph = read(path)
+    arena = activation_arena_bytes(graph)
+    refuse_too_large(path.name, graph.size_bytes + arena)
+    return FileBenchmark(model, graph.size_bytes, arena)
+
+
+def refuse_too_large(name: str, needed: int) -> None:
+    """Refuse a file whose constants and activations do not fit the memory that a measuring process may take.
+
+    Raises:
+        UsageError: they do not fit.
+    """
+    import psutil
+
+    available = min(int(psutil.virtual_memory().available), latency.CHILD_MEMORY_LIMIT)
+    if needed > available:
+        raise UsageError(
+            f"{name} needs {show_bytes(needed)} for its constants and activations, {show_bytes(available)} are free",
+            "measure it on a machine with more memory",
+        )
+
+
+def _environment(runtime: str | None, say: Tell) -> Path | None:
+    """Return the Python of another runtime's environment, None for this one."""
+    if runtime is None:
+        return None
+    asked = parse(runtime)
+    say(f"preparing {asked}")
+    return interpreter(asked)
+
+
+def _alone(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
+    """Measure one file in a fresh process."""
+    say(f"measuring {Path(file.model).name}")
+    return replace(file, timing=latency.measure(file.model, plan.threads, plan.effort, setup=plan.setup))
+
+
+def _together(files: Sequence[FileBenchmark], plan: Plan, say: Tell) -> list[FileBenchmark]:
+    """Load each file in a fresh process, then time those that run in turn, block by block.
+
+    Raises:
+        StageError: not one of them runs.
+    """
+    loaded = [_loaded(file, plan, say) for file in files]
+    good = [file for file in loaded if file.timing]
+    if not good:
+        raise StageError(*_all_failures(loaded))
+    say(f"measuring {len(good)} files in turn")
+    rows = latency.interleave([file.model for file in good], plan.threads, plan.effort, setup=plan.setup)
+    timed = {file.model: _with_results(file, row, plan.effort) for file, row in zip(good, rows, strict=True)}
+    return [timed.get(file.model, file) for file in loaded]
+
+
+def _loaded(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
+    """Return the file with memory and loading, or with the reason for which it does not run."""
+    say(f"loading {Path(file.model).name}")
+    try:
+        timing = latency.measure(file.model, plan.threads[:1], "load", retries=0, setup=plan.setup)
+    except StageError as error:
+        return replace(file, failure=error.message)
+    return replace(file, timing=timing)
+
+
+def _all_failures(files: Sequence[FileBenchmark]) -> tuple[str, str]:
+    """Say why none of several files ran: the first reason, and the others as the hint."""
+    return files[0].failure, "; ".join(file.failure for file in files[1:])
+
+
+def _with_results(file: FileBenchmark, rows: Sequence[LatencyResult], effort: str) -> FileBenchmark:
+    """Put the latencies of the common run to the loading of the file's own process."""
+    fresh = file.timing
+    if fresh is None:
+        return file
+    first = replace(rows[0], load_ms=fresh.results[0].load_ms, first_ms=fresh.results[0].first_ms)
+    timing: ModelTiming = replace(fresh, results=(first, *rows[1:]), effort=effort)
+    return replace(file, timing=timing)
+
+
+def _completed(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
+    """Add what was asked for beside the latency."""
+    if file.timing is None:
+        return file
+    name = Path(file.model).name
+    if plan.pipeline and plan.setup.python is None and plan.setup.shape is None:
+        say(f"{name}: from a picture to an answer")
+        file = _with_pipeline(file, plan)
+    if plan.contended:
+        say(f"{name}: beside a load on the other processors")
+        file = replace(file, loaded=_beside_load(file.model, plan))
+    if plan.sustained_s:
+        say(f"{name}: {plan.sustained_s:.0f} s without a rest")
+        file = replace(file, sustained=sustain(file.model, plan.threads[0], plan.sustained_s, plan.setup))
+    return file
+
+
+def _with_pipeline(file: FileBenchmark, plan: Plan) -> FileBenchmark:
+    """Add the way from a picture to an answer where the file takes a picture; one that was named must do."""
+    try:
+        return replace(file, pipeline=time_pipeline(file.model, plan.threads[0], plan.picture, plan.setup.kernels))
+    except StageError:
+        if plan.picture is None:
+            return file
+        raise
+
+
+def _beside_load(model: str, plan: Plan) -> tuple[LatencyResult, ...]:
+    """Measure each thread count while every other processor is busy (one is where there is only one)."""
+    with busy_processes(max(1, host.describe().cores - 1)):
+        return latency.measure(model, plan.threads, plan.effort, retries=0, setup=plan.setup).results
+
+
+def _ratios(files: Sequence[FileBenchmark]) -> tuple[Ratio, ...]:
+    """Hold each further file against the first that ran, at every thread count."""
+    good = [(file.model, file.timing) for file in files if file.timing]
+    name, first = good[0]
+    return tuple(
+        latency.ratio(name, row, model, timing.at(row.threads)) for model, timing in good[1:] for row in first.results
+    )
+
+
+def _notes(conditions: Conditions, plan: Plan, files: Sequence[FileBenchmark]) -> tuple[str, ...]:
+    """Return what the reader must know."""
+    notes = [f"timed all the same: {clause}" for clause in conditions.objections(max(plan.threads))]
+    if plan.pipeline and plan.setup.python is not None:
+        notes.append("from a picture to an answer is timed with the installed runtime only")
+    contended = [file for file in files if file.timing and any(row.contended for row in file.timing.results)]
+    if contended and not notes:
+        notes.append("the machine became busy meanwhile: CPU time ranks at one thread, the least wall time above")
+    return tuple(notes)

@@ -1,0 +1,56 @@
+"""Options that several commands share: thread counts, shapes, progress on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from advisor.core.errors import UsageError
+
+
+def counts(values: Sequence[str] | None) -> tuple[int, ...]:
+    """Parse thread counts: numbers or ``all``, repeated or joined by commas; 1 where nothing is given.
+
+    Raises:
+        UsageError: something else.
+    """
+    parts = [part.strip() for value in values or ["1"] for part in value.split(",") if part.strip()]
+    return tuple(_count(part) for part in parts)
+
+
+def shape_of(text: str | None) -> tuple[int, ...] | None:
+    """Parse a shape: ``1,224,224,3`` or ``1x224x224x3``.
+
+    Raises:
+        UsageError: something else.
+    """
+    if text is None:
+        return None
+    parts = text.replace("x", ",").split(",")
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise UsageError(f"--shape '{text}' is not a shape", "write for example --shape 1,224,224,3")
+    return tuple(int(part) for part in parts)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Show on standard error what is being done; nothing where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _text: None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True).status("") as status:
+        yield lambda text: status.update(escape(text))
+
+
+def _count(part: str) -> int:
+    if part == "all":
+        from advisor.benchmark.agent import usable_cores
+
+        return usable_cores()
+    if not part.isdecimal() or int(part) < 1:
+        raise UsageError(f"--threads '{part}' is not a number of threads", "give numbers from 1, or 'all'")
+    return int(part)

@@ -1,0 +1,87 @@
+"""Tables and lines on the terminal, for any width and encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from advisor.report import text
+
+WIDE = 112
+"""Columns from which on the tables show every figure."""
+
+_ASCII = str.maketrans({"\u2013": "-", "\u2212": "-", "\u202f": " ", "×": "x", "…": "~", "±": "+"})
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        title: with the unit.
+        left: aligned to the left: names, not figures.
+        wide: shown on wide terminals only.
+        short: title on narrow terminals, where that is another.
+    """
+
+    title: str
+    left: bool = False
+    wide: bool = False
+    short: str = ""
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[str | Text]], console: Console) -> Table:
+    """Return a table of those columns that the console has room for; a row has a cell for every column."""
+    roomy = console.width >= WIDE
+    kept = [index for index, column in enumerate(columns) if roomy or not column.wide]
+    made = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2 if roomy else 1, 0, 0), header_style="bold", show_edge=False
+    )
+    for index in kept:
+        column = columns[index]
+        left, title = column.left, column.title if roomy else column.short or column.title
+        made.add_column(
+            title,
+            justify="left" if left else "right",
+            no_wrap=not left,
+            overflow="fold" if left else "ellipsis",
+        )
+    for row in rows:
+        cells = [row[index] for index in kept]
+        made.add_row(*(cell if isinstance(cell, Text) else Text(text.plain(cell)) for cell in cells))
+    return made
+
+
+def line(label: str, sentence: str, style: str = "") -> Text:
+    """Return ``label: sentence`` with the label set off."""
+    return Text.assemble((f"{label}: ", f"bold {style}".strip()), text.plain(sentence))
+
+
+def write(parts: Iterable[RenderableType], console: Console) -> None:
+    """Print the parts; where the output takes no Unicode, their ASCII likeness."""
+    group = Group(*parts)
+    if console.encoding.lower().startswith("utf"):
+        console.print(group, soft_wrap=False)
+        return
+    recorder = Console(width=console.width, no_color=True, force_terminal=False, highlight=False)
+    with recorder.capture() as capture:
+        recorder.print(group)
+    console.print(Text(capture.get().rstrip("\n").translate(_ASCII).encode("ascii", "replace").decode("ascii")))
+
+
+def figure(value: float) -> str:
+    """Format with three significant digits: ``0.203``, ``1.51``, ``12.3``, ``142``."""
+    size = abs(value)
+    if size >= 99.95:
+        return text.number(value)
+    return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}" if size >= 0.9995 else f"{value:.3f}"
+
+
+def span(low: float, high: float) -> str:
+    """Format an interval."""
+    return f"{figure(low)}\u2013{figure(high)}"
