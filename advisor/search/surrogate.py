@@ -19,11 +19,17 @@ from numpy.typing import NDArray
 
 from advisor.search.hypervolume import Floats
 
-_WIDTHS = {"prior": (3.0, 0.3, 30.0), "number": (0.3, 0.03, 3.0), "curve": (0.1, 0.01, 1.0), "group": (0.5, 0.05)}
+_WIDTHS = {
+    "prior": (3.0, 0.3, 30.0, 300.0),
+    "number": (0.3, 0.03, 3.0, 30.0),
+    "curve": (0.1, 0.01, 1.0),
+    "group": (0.5, 0.05, 5.0, 50.0),
+}
+"""Prior variances of a block's coefficients in units of the noise's, the one to start from first."""
 _INTERCEPT_WIDTH = 100.0
 _NOISE_SHAPE, _NOISE_RATE = 1.0, 0.1
-_RETUNE_ALWAYS_BELOW = 64
-_RETUNE_GROWTH = 1.1
+_TUNE_ALWAYS_BELOW = 64
+_TUNE_GROWTH = 1.1
 _CLIP = 4.0
 _CURVED_AT_MOST = 6
 
@@ -75,7 +81,6 @@ class Surrogate:
     def __init__(self, design: Design) -> None:
         self._rows: list[int] = []
         self._values: list[float] = []
-        self._tuned_at = 0
         self._widths: dict[str, float] = {}
         self.replace_design(design)
 
@@ -89,7 +94,7 @@ class Surrogate:
         self._gram, self._moment, self._sums = np.zeros((columns, columns)), np.zeros(columns), np.zeros(columns)
         self._absorbed = 0
         self._fitted: _Fit | None = None
-        self._widths = {name: self._widths.get(name, _options(name)[0]) for name in design.blocks}
+        self._tuned_at = 0
 
     def add(self, row: int, value: float) -> None:
         """Note that the candidate ``row`` was seen to have ``value``."""
@@ -123,31 +128,41 @@ class Surrogate:
     def _fit(self) -> _Fit:
         if self._fitted is None:
             self._absorb()
-            moments = self._moments()
-            self._tune(moments)
-            self._fitted = _fit(moments, self._root(self._widths))
+            self._tune()
+            self._fitted = _fit(self._moments(len(self._rows)), self._root(self._widths))
         return self._fitted
 
     def _absorb(self) -> None:
-        rows = self._rows[self._absorbed :]
-        part = self.design.matrix[rows]
-        self._gram += part.T @ part
-        self._moment += part.T @ np.array(self._values[self._absorbed :])
-        self._sums += part.sum(axis=0)
+        gram, moment, sums = self._sums_over(self._absorbed, len(self._rows))
+        self._gram, self._moment, self._sums = self._gram + gram, self._moment + moment, self._sums + sums
         self._absorbed = len(self._rows)
 
-    def _moments(self) -> _Moments:
-        values = np.array(self._values)
+    def _sums_over(self, start: int, stop: int) -> tuple[Floats, Floats, Floats]:
+        part = self.design.matrix[self._rows[start:stop]]
+        return part.T @ part, part.T @ np.array(self._values[start:stop]), part.sum(axis=0)
+
+    def _moments(self, count: int) -> _Moments:
+        """Return the moments of the first ``count`` values."""
+        sums = (self._gram, self._moment, self._sums)
+        gram, moment, total = sums if count == self._absorbed else self._sums_over(0, count)
+        values = np.array(self._values[:count])
         location, scale = float(values.mean()), float(values.std())
         scale = scale if scale > 1e-12 * max(1.0, abs(location)) else 1.0
-        total = float(((values - location) ** 2).sum()) / scale**2
-        return _Moments(self._gram, (self._moment - location * self._sums) / scale, total, len(values), location, scale)
+        squares = float(((values - location) ** 2).sum()) / scale**2
+        return _Moments(gram, (moment - location * total) / scale, squares, count, location, scale)
 
-    def _tune(self, moments: _Moments) -> None:
-        """Climb the marginal likelihood one width at a time, from the widths of the last time."""
-        if moments.count >= _RETUNE_ALWAYS_BELOW and moments.count < self._tuned_at * _RETUNE_GROWTH:
+    def _tune(self) -> None:
+        """Climb the marginal likelihood one width at a time.
+
+        The start is always the same and later steps are rarer, at fixed numbers of values: a run that was resumed
+        gets the widths of one that was not.
+        """
+        count = _tuning_count(len(self._rows))
+        if count == self._tuned_at:
             return
-        self._tuned_at = moments.count
+        self._tuned_at = count
+        moments = self._moments(count)
+        self._widths = {name: _options(name)[0] for name in self.design.blocks}
         best = _evidence(moments, self._root(self._widths))
         for name in [*self._widths, *self._widths]:
             for option in _options(name):
@@ -229,6 +244,14 @@ def _evidence(moments: _Moments, root: Floats) -> float:
     factor = np.linalg.cholesky(np.block([[moments.precision(root), weighted[:, None]], [weighted[None, :], corner]]))
     explained = float((factor[-1, :-1] ** 2).sum())
     return -float(np.log(np.diag(factor)[:-1]).sum()) - moments.shape * float(np.log(moments.rate(explained)))
+
+
+def _tuning_count(count: int) -> int:
+    """Return the last number of values, at most ``count``, at which the widths are chosen anew."""
+    last = following = _TUNE_ALWAYS_BELOW
+    while following <= count:
+        last, following = following, int(following * _TUNE_GROWTH)
+    return last if count >= _TUNE_ALWAYS_BELOW else count
 
 
 def _options(name: str) -> tuple[float, ...]:

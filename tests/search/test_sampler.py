@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import csv
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +18,11 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.study import Study
 from optuna.trial import Trial, TrialState
 
+from advisor.search.hypervolume import hypervolume
 from advisor.search.sampler import AdvisorSampler, Candidate, CandidatesExhausted, Objective
 
 OBJECTIVES = (Objective("latency", log=True), Objective("accuracy", "maximize"))
+POOL = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "search" / "timm_pool.csv"
 DIRECTIONS: list[Literal["minimize", "maximize"]] = ["minimize", "maximize"]
 
 
@@ -244,3 +248,133 @@ def test_measuring_what_is_not_in_the_table_is_refused() -> None:
         sampler.update_known({"model": "m99", "threads": 1}, {"latency": 1.0})
     with pytest.raises(ValueError, match="accuracy"):
         sampler.update_known({"model": "m1", "threads": 1}, {"accuracy": 1.0})
+
+
+def test_infeasible_trials_do_not_count_for_the_front() -> None:
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    study = _study(sampler)
+
+    def objective(trial: Trial) -> tuple[float, float]:
+        latency, accuracy = _objective(trial)
+        trial.set_constraint("latency", 1.0)
+        return latency, accuracy
+
+    study.optimize(objective, n_trials=8)
+    assert sampler.expected_gain(study) == float("inf")
+    study.optimize(_objective, n_trials=2)
+    assert sampler.expected_gain(study) < float("inf")
+
+
+def _constrained_table() -> list[Candidate]:
+    """Two families of forty, equal but for the constraint that one of them will not meet."""
+    rng = np.random.default_rng(0)
+    return [
+        Candidate(
+            params={"x": i},
+            prior=float(60 + 4 * (i // 2 / 10) + rng.normal(0, 1)),
+            known={"latency": float(np.exp(i // 2 / 10))},
+            features={"family": "heavy" if i % 2 else "light"},
+        )
+        for i in range(80)
+    ]
+
+
+def test_a_family_that_breaks_the_constraint_is_left_for_later() -> None:
+    table = _constrained_table()
+    study = optuna.create_study(directions=DIRECTIONS, sampler=AdvisorSampler(table, OBJECTIVES))
+
+    def objective(trial: Trial) -> tuple[float, float]:
+        row = int(trial.suggest_categorical("x", list(range(80))))
+        trial.set_constraint("memory", 5.0 if row % 2 else -5.0)
+        return table[row].known["latency"], table[row].prior
+
+    study.optimize(objective, n_trials=45)
+    heavy = [t.params["x"] % 2 for t in study.trials]
+    assert sum(heavy[10:40]) < 10
+    assert all(t.params["x"] % 2 == 0 for t in study.best_trials)
+
+
+def test_three_objectives_two_of_them_known() -> None:
+    rng = np.random.default_rng(0)
+    table = [
+        Candidate({"x": i}, float(rng.normal(70, 5)), {"latency": float(rng.uniform(1, 9)), "size": float(i + 1)})
+        for i in range(30)
+    ]
+    objectives = [Objective("accuracy", "maximize"), Objective("latency", log=True), Objective("size", log=True)]
+    sampler = AdvisorSampler(table, objectives)
+    study = optuna.create_study(directions=["maximize", "minimize", "minimize"], sampler=sampler)
+
+    def objective(trial: Trial) -> tuple[float, float, float]:
+        entry = table[int(trial.suggest_categorical("x", list(range(30))))]
+        return entry.prior + 1.0, entry.known["latency"], entry.known["size"]
+
+    study.optimize(objective)
+    assert sorted(t.params["x"] for t in study.trials) == list(range(30))
+
+
+def test_the_expected_gain_falls_to_nothing() -> None:
+    sampler = AdvisorSampler(_constrained_table(), OBJECTIVES)
+    study = optuna.create_study(directions=DIRECTIONS, sampler=sampler)
+    gains = []
+    while sampler.remaining(study):
+        entry = _constrained_table()[study.ask(sampler.distributions).params["x"]]
+        study.tell(len(study.trials) - 1, (entry.known["latency"], entry.prior))
+        gains.append(sampler.expected_gain(study))
+    assert gains[0] == float("inf")
+    assert gains[70] < 0.02 < gains[7]
+    assert gains[-1] == 0.0
+
+
+def test_the_cheaper_of_two_equals_comes_first() -> None:
+    table = _constrained_table()
+    dear = [
+        Candidate(c.params, c.prior, c.known, c.features, cost_s=100.0 if i % 2 else 1.0) for i, c in enumerate(table)
+    ]
+    study = optuna.create_study(directions=DIRECTIONS, sampler=AdvisorSampler(dear, OBJECTIVES))
+
+    def objective(trial: Trial) -> tuple[float, float]:
+        entry = dear[int(trial.suggest_categorical("x", list(range(80))))]
+        return entry.known["latency"], entry.prior
+
+    study.optimize(objective, n_trials=30)
+    by_gain = [t.params["x"] % 2 for t in study.trials[6:] if t.number % 4]
+    assert sum(by_gain) == 0
+
+
+def test_values_that_are_not_finite_are_passed_over() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES))
+    study.optimize(lambda trial: (_objective(trial)[0], float("inf")))
+    assert len(set(_params(study))) == 12
+
+
+@pytest.mark.skipif(not POOL.exists(), reason="the pool of published classifiers is not here")
+@pytest.mark.parametrize(("task", "most"), [("imagenet_v2_top1", 10), ("sketch_top1", 14), ("imagenet_r_top1", 14)])
+def test_published_classifiers_are_searched_in_few_evaluations(task: str, most: int) -> None:
+    with POOL.open(newline="", encoding="utf-8") as file:
+        rows = {row["model"]: row for row in csv.DictReader(file)}
+    table = [
+        Candidate(
+            {"model": name},
+            float(row["imagenet_top1"]),
+            {"latency": float(row["cpu_latency_ms"])},
+            {"family": row["family"], "log_params": float(np.log(float(row["params_millions"])))},
+        )
+        for name, row in rows.items()
+    ]
+    values = {name: (float(row["cpu_latency_ms"]), float(row[task])) for name, row in rows.items()}
+    sampler = AdvisorSampler(table, OBJECTIVES)
+    study = optuna.create_study(directions=DIRECTIONS, sampler=sampler)
+    for _ in range(most):
+        trial = study.ask(sampler.distributions)
+        study.tell(trial, values[trial.params["model"]])
+    losses = np.array([(np.log(latency), -accuracy) for latency, accuracy in values.values()])
+    found = np.array([(np.log(t.values[0]), -t.values[1]) for t in study.trials])
+    assert hypervolume(found, losses.max(axis=0)) >= 0.95 * hypervolume(losses, losses.max(axis=0))
+
+
+def test_the_documented_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "sampler.md").read_text(encoding="utf-8")
+    example = text.split("```python\n")[1].split("```")[0]
+    exec(compile(example, "docs/sampler.md", "exec"), {"__name__": "example"})
+    printed = ast.literal_eval(capsys.readouterr().out)
+    assert sorted(name for name, _ in printed) == ["medium", "small", "tiny"]
