@@ -13,6 +13,8 @@ from typing import Literal
 import numpy as np
 import optuna
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.study import Study
@@ -378,3 +380,37 @@ def test_the_documented_example_runs(capsys: pytest.CaptureFixture[str]) -> None
     exec(compile(example, "docs/sampler.md", "exec"), {"__name__": "example"})
     printed = ast.literal_eval(capsys.readouterr().out)
     assert sorted(name for name, _ in printed) == ["medium", "small", "tiny"]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(["ask", "complete", "fail", "prune", "enqueue", "resume"]), max_size=40), st.data())
+def test_whatever_happens_no_candidate_is_asked_for_twice(steps: list[str], data: st.DataObject) -> None:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    study = _study(sampler)
+    running: list[Trial] = []
+    waiting: set[tuple[object, ...]] = set()
+    for step in steps:
+        if step == "ask" and sampler.remaining(study):
+            running.append(study.ask(sampler.distributions))
+        elif step == "enqueue":
+            taken = waiting | {tuple(t.params.values()) for t in study.trials if t.params}
+            free = sorted({tuple(c.params.values()) for c in _table()} - taken)
+            if free:
+                model, threads = data.draw(st.sampled_from(free))
+                waiting.add((model, threads))
+                study.enqueue_trial({"model": model, "threads": threads})
+        elif step == "resume":
+            study.sampler = sampler = AdvisorSampler(_table(), OBJECTIVES)
+        elif running and step in ("complete", "fail", "prune"):
+            _finish(study, running.pop(0), step)
+    asked = [tuple(t.params.values()) for t in study.trials if t.params]
+    assert len(set(asked)) == len(asked)
+    assert sampler.remaining(study) == 12 - len(asked)
+
+
+def _finish(study: Study, trial: Trial, how: str) -> None:
+    if how == "complete":
+        study.tell(trial, (1.0 + trial.number, 60.0))
+    else:
+        study.tell(trial, state=TrialState.FAIL if how == "fail" else TrialState.PRUNED)
