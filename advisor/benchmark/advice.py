@@ -16,6 +16,7 @@ FIRST_SHARE = 0.25
 MANY_PARTITIONS = 3  # more hand-overs than this cost more than a delegate gains (TFLite delegate guidance)
 MEMORY_SHARE = 0.2
 NEAR_ROOF = 0.5
+DOMINANT_SHARE = 0.5
 
 _COMPUTE = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"}
 _CONVERSIONS = {"QUANTIZE", "DEQUANTIZE", "CAST"}
@@ -161,8 +162,11 @@ def _compute(profile: Profile) -> list[str]:
 
 
 def _balanced(profile: Profile) -> str:
-    """Say that nothing stands out, with the largest part."""
+    """Say which part is the largest, and that nothing stands out where that is less than half."""
     row = profile.by_type[0]
+    if row.share >= DOMINANT_SHARE:
+        kernels = " by the builtin kernels, as XNNPACK is off" if profile.kernels == "builtin" else ""
+        return f"{row.share:.0%} of the time is {row.type} ({_typed(row)}){kernels}"
     return f"no operator type stands out; the largest is {row.type} with {row.share:.0%} ({_typed(row)})"
 
 

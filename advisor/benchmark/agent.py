@@ -390,7 +390,7 @@ def content_load_ns(path: str, threads: int, kernels: str, shape: list[int] | No
 
 def one_line(error: BaseException) -> str:
     """Return an exception's text as one line of moderate length."""
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    return " ".join(str(error).split())[:300] or f"it gave up without a reason ({type(error).__name__})"
 
 
 def numbers(text: str) -> list[int]:

@@ -81,7 +81,7 @@ def _kill_group(child: subprocess.Popen[str]) -> None:
 def _document(status: int, output: str, errors: str, subject: str) -> dict[str, Any]:
     """Parse the child's output, or say in one line why there is none."""
     if status < 0:
-        raise StageError(f"{subject}: the measuring process {_death(-status)}", _last_line(errors))
+        raise StageError(f"{subject}: the measuring process {_death(-status)}", _last_words(errors))
     try:
         document = json.loads(output)
     except ValueError as error:
@@ -109,6 +109,12 @@ def _death(number: int) -> str:
         "SIGSEGV": ": the runtime crashed on the model",
     }
     return f"{'was killed' if name == 'SIGKILL' else 'died'} ({name}){causes.get(name, '')}"
+
+
+def _last_words(text: str) -> str:
+    """Return the last line of a process that died, unless that is the runtime's usual chatter."""
+    said = _last_line(text)
+    return "" if said.startswith(("INFO", "W0000", "I0000")) else said
 
 
 def _last_line(text: str) -> str:

@@ -19,7 +19,16 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from advisor.benchmark.agent import AgentError, input_values, new_interpreter, numbers, one_line, report, resize
+from advisor.benchmark.agent import (
+    AgentError,
+    input_values,
+    new_interpreter,
+    numbers,
+    one_line,
+    report,
+    resize,
+    set_inputs,
+)
 
 MAX_RANK = 8  # LITERT_TENSOR_MAX_RANK
 CPU = 1  # kLiteRtHwAcceleratorCpu
@@ -246,8 +255,34 @@ def resolved_shapes(path: str, shape: list[int]) -> list[list[int]]:
     return [[int(side) for side in detail["shape"]] for detail in details]
 
 
+def explained(path: str, shape: list[int] | None, error: AgentError) -> AgentError:
+    """Return what the runtime's Python classes say of a file that the C interface refuses by a number only."""
+    try:
+        interpreter = new_interpreter(path, 1, "default")
+        resize(interpreter, shape)
+        interpreter.allocate_tensors()
+        set_inputs(interpreter)
+        interpreter.invoke()
+    except AgentError as reason:
+        return reason
+    except (ValueError, RuntimeError) as reason:
+        return AgentError("run", one_line(reason))
+    return error
+
+
 def collect(path: str, threads: int, kernels: str, runs: int, shape: list[int] | None) -> dict[str, Any]:
-    """Run a plain and a profiled copy of the model in turn and return what was seen."""
+    """Run a plain and a profiled copy of the model in turn and return what was seen.
+
+    Raises:
+        AgentError: the library or the file does not allow it.
+    """
+    try:
+        return _collect(path, threads, kernels, runs, shape)
+    except AgentError as error:
+        raise explained(path, shape, error) if error.kind == "load" else error from error
+
+
+def _collect(path: str, threads: int, kernels: str, runs: int, shape: list[int] | None) -> dict[str, Any]:
     library = Library()
     shapes = resolved_shapes(path, shape) if shape else None
     plain = CompiledModel(library, path, threads, kernels, shape, profiling=False)

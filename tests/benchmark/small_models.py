@@ -124,3 +124,21 @@ def quantized(data: bytes, folder: Any, side: int) -> bytes:
     work.load_quantization_recipe(recipe.static_wi8_ai8())
     work.quantize(work.calibrate({"serving_default": pictures})).export_model(str(target))
     return bytes(target.read_bytes())
+
+
+def unknown_operator() -> bytes:
+    """Return a net with a custom operator that no runtime knows."""
+    builder = Builder()
+    image = builder.input(8)
+    output = builder.operator(OPERATORS.CUSTOM, [image], (1, 8, 8, 3))
+    builder.made.model.operatorCodes[-1].customCode = b"Nobody"
+    return builder.finish({"image": image}, {"probabilities": output})
+
+
+def crashing() -> bytes:
+    """Return a net, whole as a file, on which LiteRT 2.3 dies: it divides by the number of parts of a SPLIT."""
+    builder = Builder()
+    image = builder.input(8)
+    axis = builder.constant(np.array(1, np.int32), INT32)
+    output = builder.operator(OPERATORS.SPLIT, [axis, image], (1, 8, 8, 3), schema.SplitOptionsT(numSplits=0))
+    return builder.finish({"image": image}, {"probabilities": output})

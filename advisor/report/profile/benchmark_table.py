@@ -145,7 +145,7 @@ def _reasons(found: Benchmark, names: dict[str, str]) -> Iterator[Text]:
     else:
         for file, row in timed:
             label = f"{names[file.model]}, {text.threads(row.threads)}".removeprefix(", ")
-            ranked = f"; ranked by {row.clock.partition(",")[0]}: {figure(row.rank_ms)} ms" if row.contended else ""
+            ranked = f"; ranked by {row.clock.partition(',')[0]}: {figure(row.rank_ms)} ms" if row.contended else ""
             yield line(label, f"{row.verdict.value}, {row.reason}{ranked}", STYLES[row.verdict])
     for file in found.failed:
         yield line("Failed", file.failure, "red")
