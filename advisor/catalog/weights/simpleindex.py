@@ -17,7 +17,6 @@ from advisor.catalog.weights.pipconfig import PackageIndex
 from advisor.catalog.weights.transport import Client, read_capped, reason, redacted
 
 MAX_PAGE_BYTES = 64 * 2**20
-_ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +84,10 @@ def _entries(page: str, client: Client, package: str) -> list[_Entry]:
 
 
 def _remote_entries(page: str, client: Client, package: str) -> list[_Entry]:
+    from pypi_simple import ACCEPT_ANY
+
     try:
-        with client.get(page, {"Accept": _ACCEPT}) as response:
+        with client.get(page, {"Accept": ACCEPT_ANY}) as response:
             if response.status_code != 200:
                 raise Unavailable(f"{redacted(page)}: the server answers {response.status_code}")
             body = read_capped(response, MAX_PAGE_BYTES)
