@@ -45,12 +45,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str | Text]], conso
     for index in kept:
         column = columns[index]
         left, title = column.left, column.title if roomy else column.short or column.title
-        made.add_column(
-            title,
-            justify="left" if left else "right",
-            no_wrap=not left,
-            overflow="fold" if left else "ellipsis",
-        )
+        made.add_column(title, justify="left" if left else "right", overflow="fold")
     for row in rows:
         cells = [row[index] for index in kept]
         made.add_row(*(cell if isinstance(cell, Text) else Text(text.plain(cell)) for cell in cells))

@@ -1,0 +1,116 @@
+"""``advisor benchmark`` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.benchmark import small_models
+from tests.cli.conftest import Advisor
+
+FAST = ("--effort", "search", "--force")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    (tmp_path / "small.tflite").write_bytes(small_models.classifier())
+    return "small.tflite"
+
+
+@pytest.fixture
+def larger(tmp_path: Path) -> str:
+    (tmp_path / "larger.tflite").write_bytes(small_models.swish_net())
+    return "larger.tflite"
+
+
+def test_table_has_units_verdict_and_the_next_command(advisor: Advisor, model: str) -> None:
+    said = advisor("benchmark", model, "--threads", "1,2", *FAST, COLUMNS="80")
+    assert said.code == 0, said.err
+    assert "median ms" in said.out
+    assert "peak MB" in said.out
+    assert any(verdict in said.out for verdict in ("stable", "unstable", "contended"))
+    assert said.out.rstrip().endswith("advisor profile small.tflite")
+    assert max(map(len, said.out.splitlines())) <= 80
+    assert "\x1b" not in said.out
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "120"])
+def test_no_line_is_longer_than_the_terminal(advisor: Advisor, model: str, larger: str, columns: str) -> None:
+    said = advisor("benchmark", model, larger, *FAST, COLUMNS=columns)
+    assert said.code == 0, said.err
+    assert max(map(len, said.out.splitlines())) <= int(columns)
+    assert "…" not in said.out
+
+
+def test_several_files_are_held_against_the_first(advisor: Advisor, model: str, larger: str) -> None:
+    said = advisor("benchmark", model, larger, *FAST, COLUMNS="100")
+    assert said.code == 0, said.err
+    assert "A  small.tflite" in said.out
+    assert "B  larger.tflite" in said.out
+    assert "times the first" in said.out
+    assert "slower" in said.out
+
+
+def test_json_is_the_only_output(advisor: Advisor, model: str) -> None:
+    said = advisor("benchmark", model, "--json", *FAST)
+    data = json.loads(said.out)
+    assert said.code == 0
+    assert data["files"][0]["timing"]["results"][0]["verdict"] in ("stable", "unstable", "contended")
+    assert data["files"][0]["pipeline"]["pipeline_ms"] > 0
+    assert said.err == ""
+
+
+def test_log_lines_are_the_only_output(advisor: Advisor, model: str) -> None:
+    said = advisor("benchmark", model, "--mllog", *FAST)
+    assert said.code == 0
+    assert all(line.startswith(":::MLLOG {") for line in said.out.splitlines())
+
+
+def test_a_terminal_without_unicode_gets_ascii(advisor: Advisor, model: str) -> None:
+    said = advisor("benchmark", model, *FAST, PYTHONIOENCODING="ascii", COLUMNS="80")
+    assert said.code == 0, said.err
+    assert said.out.isascii()
+    assert "median ms" in said.out
+
+
+def test_a_failed_file_is_a_row_and_exit_code_2(advisor: Advisor, model: str, tmp_path: Path) -> None:
+    (tmp_path / "crash.tflite").write_bytes(small_models.crashing())
+    said = advisor("benchmark", model, "crash.tflite", *FAST)
+    assert said.code == 2
+    assert "failed" in said.out
+    assert "crash.tflite: the measuring process died" in said.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("absent.tflite",), "error: no model file 'absent.tflite'"),
+        (("text.tflite",), "error: text.tflite is not a usable .tflite file"),
+        (("custom.tflite",), "error: custom.tflite: Encountered unresolved custom op: Nobody"),
+        (("open.tflite",), "error: open.tflite: input 'image' has the open shape"),
+        (("small.tflite", "--shape", "1,a"), "error: --shape '1,a' is not a shape"),
+        (("small.tflite", "--threads", "0"), "error: --threads '0' is not a number of threads"),
+        (("small.tflite", "--effort", "fast"), "error: unknown effort 'fast'"),
+        (("small.tflite", "--sustained", "5"), "error: --sustained: '5' has no unit"),
+        (("small.tflite", "--picture", "none.jpg"), "error: no picture file 'none.jpg'"),
+        (("small.tflite", "--runtime", "torch==2.0"), "error: --runtime: 'torch' is no known runtime"),
+        (("small.tflite", "--json", "--mllog"), "error: --json and --mllog are two forms"),
+    ],
+)
+@pytest.mark.usefixtures("model")
+def test_what_is_wrong_is_one_line_and_exit_code_2(
+    advisor: Advisor, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "text.tflite").write_text("a text, not a model at all")
+    (tmp_path / "custom.tflite").write_bytes(small_models.unknown_operator())
+    (tmp_path / "open.tflite").write_bytes(small_models.classifier(open_shape=True))
+    effort = () if "--effort" in arguments else ("--effort", "search")
+    said = advisor("benchmark", *arguments, *effort, "--force")
+    assert said.code == 2
+    assert said.out == ""
+    lines = said.err.strip().splitlines()
+    assert lines[0].startswith(message)
+    assert len(lines) <= 2
+    assert "Traceback" not in said.err

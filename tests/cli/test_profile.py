@@ -1,0 +1,94 @@
+"""``advisor profile`` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.benchmark import small_models
+from tests.cli.conftest import Advisor
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    (tmp_path / "swish.tflite").write_bytes(small_models.quantized(small_models.swish_net(), tmp_path, 64))
+    return "swish.tflite"
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_tables_and_advice_fit_the_terminal(advisor: Advisor, model: str, columns: str) -> None:
+    said = advisor("profile", model, COLUMNS=columns)
+    assert said.code == 0, said.err
+    assert "Advice: " in said.out
+    assert "HARD_SWISH" in said.out
+    assert "of the whole" in said.out
+    assert max(map(len, said.out.splitlines())) <= int(columns)
+    assert "\x1b" not in said.out
+
+
+def test_every_form_is_written_into_a_folder(advisor: Advisor, model: str, tmp_path: Path) -> None:
+    said = advisor("profile", model, "--out", "found/here")
+    assert said.code == 0, said.err
+    folder = tmp_path / "found" / "here"
+    assert {path.name for path in folder.iterdir()} == {
+        "profile.html",
+        "profile.json",
+        "profile.tsv",
+        "trace.json",
+        "graph.json",
+    }
+    assert json.loads((folder / "profile.json").read_text())["operators"]
+    assert json.loads((folder / "trace.json").read_text())["traceEvents"]
+    assert "Written: found/here/profile.html" in said.out
+
+
+def test_single_files_go_where_they_are_sent(advisor: Advisor, model: str, tmp_path: Path) -> None:
+    said = advisor("profile", model, "--tsv", "a.tsv", "--trace", "b.json", "--html", "c.html", "--json")
+    assert said.code == 0, said.err
+    assert json.loads(said.out)["advice"]
+    assert (tmp_path / "a.tsv").read_text().startswith("=== Run Order ===")
+    assert json.loads((tmp_path / "b.json").read_text())["displayTimeUnit"] == "ms"
+    assert (tmp_path / "c.html").read_text().startswith("<!doctype html>")
+
+
+def test_without_xnnpack_every_step_is_builtin(advisor: Advisor, model: str) -> None:
+    said = advisor("profile", model, "--no-xnnpack", "--all", "--json")
+    assert {row["where"] for row in json.loads(said.out)["operators"]} == {"builtin"}
+
+
+def test_an_open_shape_is_asked_for_and_taken(advisor: Advisor, tmp_path: Path) -> None:
+    (tmp_path / "open.tflite").write_bytes(small_models.classifier(open_shape=True))
+    refused = advisor("profile", "open.tflite")
+    assert refused.code == 2
+    assert "--shape 1,224,224,3" in refused.err
+    said = advisor("profile", "open.tflite", "--shape", "1,64,64,3", "--json")
+    first = json.loads(said.out)["operators"][0]["node"]
+    assert first["outputs"] == ["float32 1x32x32x16"]
+    assert first["macs"] == 32 * 32 * 16 * 27
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("absent.tflite",), "error: no model file 'absent.tflite'"),
+        (("text.tflite",), "error: text.tflite is not a usable .tflite file"),
+        (("crash.tflite",), "error: crash.tflite: the measuring process died"),
+        (("custom.tflite",), "error: custom.tflite: Encountered unresolved custom op: Nobody"),
+        (("custom.tflite", "--threads", "0"), "error: 0 threads"),
+        (("custom.tflite", "--html", "folder"), "error: cannot write 'folder': it is a folder"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_exit_code_2(
+    advisor: Advisor, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text.tflite").write_text("a text, not a model at all")
+    (tmp_path / "crash.tflite").write_bytes(small_models.crashing())
+    (tmp_path / "custom.tflite").write_bytes(small_models.unknown_operator())
+    said = advisor("profile", *arguments)
+    assert said.code == 2
+    lines = said.err.strip().splitlines()
+    assert lines[0].startswith(message)
+    assert len(lines) <= 2
