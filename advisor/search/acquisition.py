@@ -18,9 +18,10 @@ Rows = NDArray[np.intp]
 
 _FIRST_BY_PRIOR = 6
 _PRIOR_EVERY = 4
-"""Every fourth suggestion goes by the prior alone: where the exceptions win and the features do not tell them apart,
-the regression ranks them last, while even a poor prior does not (95 % on imagenet_r with a prior of rank correlation
-0.4 and training data unknown: 177 evaluations instead of 246; elsewhere it costs at most one)."""
+"""Every fourth suggestion goes by the prior alone, so that a regression that is wrong about the exceptions can cost
+four times the evaluations of prior order at most. Over the degraded priors of ``benchmarks/sampler_timm_pool.py`` it is
+neutral: the worst case gains (imagenet_r, 0.6, training data unknown: 137 evaluations to 95 % instead of 186), others
+lose some (sketch, 0.4: 44 instead of 37)."""
 _CONSTRAINT_SEEN = 3
 _WORK = 200_000
 _EXACT_ROWS = 256
