@@ -1,0 +1,111 @@
+"""``profile.html``: the slowest operators, the roofline, every figure in tables; self-contained, as the report is."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from advisor.benchmark.operators import OperatorTime, Profile
+from advisor.core.units import show_bytes
+from advisor.report import text
+from advisor.report.escape import json_for_script
+from advisor.report.html import _plotly, _policy
+from advisor.report.profile.console import figure
+from advisor.report.profile.profile_table import quality
+
+BARS = 20
+
+
+def render(profile: Profile) -> str:
+    """Return the whole page; names out of the file are escaped wherever they stand."""
+    scripts = (_plotly(), _asset("advisor.report.profile", "profile.js"))
+    return (
+        _environment()
+        .get_template("profile.html.j2")
+        .render(
+            profile=profile,
+            name=Path(profile.model).name,
+            facts=facts(profile),
+            quality=quality(profile),
+            data=_trusted(json_for_script(payload(profile))),
+            style=_trusted(_asset("advisor.report", "report.css") + _asset("advisor.report.profile", "profile.css")),
+            scripts=[_trusted(script) for script in scripts],
+            policy=_policy(scripts),
+        )
+    )
+
+
+def payload(profile: Profile) -> dict[str, Any]:
+    """Return what the plots draw: the slowest operators, every operator under the roof, and the roof."""
+    roof = profile.roofline
+    return {
+        "bars": [_bar(row) for row in profile.top(BARS)],
+        "points": [_point(row) for row in profile.operators if row.gflops and row.gbytes],
+        "roof": {"gflops": roof.gflops, "gbytes": roof.gbytes} if roof else None,
+    }
+
+
+def facts(profile: Profile) -> tuple[tuple[str, str, str], ...]:
+    """Return label, figure and remark of what the page shows first."""
+    slowest = profile.top(1)[0]
+    return (
+        (
+            "A run",
+            f"{figure(profile.plain_us / 1e3)} ms",
+            f"median of {text.plural(profile.runs, 'run')}, {text.threads(profile.threads)}",
+        ),
+        ("Operators / whole", f"{profile.coverage:.1%}", f"good is 95 to 102 %; profiler {profile.overhead:+.1%}"),
+        (
+            "MACs",
+            f"{figure(profile.macs / 1e6)} million",
+            f"{profile.parameters / 1e6:.2f} million parameters",
+        ),
+        ("Activations", show_bytes(profile.arena_bytes), "at once, computed from their lifetimes"),
+        ("XNNPACK", _partitions(profile), f"slowest step: {slowest.type}, {slowest.share:.1%}"),
+    )
+
+
+def _partitions(profile: Profile) -> str:
+    return "off" if profile.kernels == "builtin" else text.plural(profile.partitions, "partition")
+
+
+def _bar(row: OperatorTime) -> dict[str, Any]:
+    return {"label": f"{row.position} {row.type}", "us": row.time_us, "share": row.share, **_common(row)}
+
+
+def _point(row: OperatorTime) -> dict[str, Any]:
+    operations = 2 * row.node.macs if row.node else 0
+    moved = row.node.bytes_moved if row.node else 1
+    return {"x": operations / moved, "y": row.gflops, "us": row.time_us, "share": row.share, **_common(row)}
+
+
+def _common(row: OperatorTime) -> dict[str, Any]:
+    output = row.node.outputs[0] if row.node and row.node.outputs else ""
+    return {"type": row.type, "where": row.where, "step": row.position, "kernel": row.kernel, "output": output}
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("advisor.report.profile", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["figure"] = figure
+    return environment
+
+
+def _asset(package: str, name: str) -> str:
+    return (files(package) / "assets" / name).read_text(encoding="utf-8")
+
+
+def _trusted(content: str) -> Markup:
+    """Mark what needs no escaping: our own files, plotly's, JSON made for scripts."""
+    return Markup(content)  # noqa: S704
