@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -178,9 +179,22 @@ def _relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxatio
 
 
 def _relaxation(limit: str, current: float, wanted: float, evaluation: Evaluation) -> Relaxation:
-    now, then = show_limit(limit, current), show_limit(limit, wanted)
+    now, then = show_limit(limit, current), show_limit(limit, _outward(limit, wanted))
     text = f"{limit} {now} -> {then} admits {describe(evaluation)}"
     return Relaxation(limit, now, then, evaluation.configuration.key, text)
+
+
+def _outward(limit: str, value: float) -> float:
+    """Round to what :func:`show_limit` shows so that the limit as shown still admits the candidate."""
+    if limit == "accuracy":
+        return math.floor(value * 10) / 10
+    if limit == "latency":
+        step = 0.01 if value < 9.9 else 0.1 if value < 99 else 1.0
+    elif limit == "drop":
+        step = 0.1
+    else:
+        step = next((unit / 10 for unit in (1e9, 1e6, 1e3) if value >= unit), 1.0)
+    return math.ceil(value / step) * step
 
 
 def show_limit(limit: str, value: float) -> str:
@@ -273,7 +287,7 @@ def _reason(
         tied = f", tied with {len(ties)} others that are slower or larger" if ties else ""
         return f"{describe(pick)} has the best accuracy of what fits{tied}{met}."
     return (
-        f"{describe(pick)} ties in accuracy with the best that fits ({describe(best)}), "
+        f"{describe(pick)} ties in accuracy with the best that fits ({name(best)}, {_accuracy(best):.1f} %), "
         f"is {_times(_latency(best), _latency(pick), 'faster', 'slower')} and "
         f"{_times(_size(best), _size(pick), 'smaller', 'larger')}{met}."
     )
@@ -294,12 +308,17 @@ def _times(reference: float, value: float, better: str, worse: str) -> str:
     return f"{ratio:.1f}x {better}" if ratio > 1 else f"{1 / ratio:.1f}x {worse}"
 
 
-def describe(evaluation: Evaluation) -> str:
-    """Name an evaluation for people: card, recipe, threads and its three figures."""
+def name(evaluation: Evaluation) -> str:
+    """Name an evaluation for people: card, recipe and threads."""
     configuration = evaluation.configuration
     threads = configuration.target.threads
+    return f"{configuration.card} {configuration.compression} on {threads} thread{'s'[: threads > 1]}"
+
+
+def describe(evaluation: Evaluation) -> str:
+    """Name an evaluation with its three figures."""
     figures = f"{_accuracy(evaluation):.1f} %, {show_ms(_latency(evaluation))}, {show_bytes(_size(evaluation))}"
-    return f"{configuration.card} {configuration.compression} on {threads} thread{'s'[: threads > 1]} ({figures})"
+    return f"{name(evaluation)} ({figures})"
 
 
 def _without_artefact(evaluations: Sequence[Evaluation], pick: Evaluation) -> list[Evaluation]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from advisor.core.decision import Decision
 from advisor.report.view import DatasetSummary, RejectedPicture, RunView
 from advisor.search.conclude import conclude
 from advisor.search.request import resolve
@@ -33,7 +35,7 @@ def load_view(run: RunFolder) -> RunView:
         decision=decision,
         dataset=_dataset(run.read_json("dataset.json")),
         folder=folder,
-        next_command=_next_command(folder, bool(request.data)),
+        next_command=_next_command(folder, bool(request.data), decision),
     )
 
 
@@ -56,7 +58,14 @@ def _typed(path: Path) -> str:
     return relative if not relative.startswith("..") else str(path)
 
 
-def _next_command(folder: str, with_data: bool) -> str:
-    if not with_data:
-        return "advisor search --data YOUR_PICTURES --budget ...   # the same on your own pictures"
-    return f"open {folder}/report.html"
+def _next_command(folder: str, with_data: bool, decision: Decision) -> str:
+    """Return what to type next: look at the answer, or ask the question that has one."""
+    options = {"latency": "--budget", "size": "--size-budget", "drop": "--max-drop", "memory": "--memory-budget"}
+    for relaxation in decision.relaxations:
+        if relaxation.limit in options:
+            needed = relaxation.needed.replace(" points", "pt").replace(" ", "")
+            return f"advisor search --request {folder}/request.yaml {options[relaxation.limit]} {needed}"
+    if not with_data and decision.feasible:
+        return f"advisor search --request {folder}/request.yaml --data YOUR_PICTURES"
+    opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
+    return f"{opener} {folder}/report.html"

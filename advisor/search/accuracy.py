@@ -59,36 +59,36 @@ def measured(
     )  # fmt: skip
 
 
-def published(card: Card, recipe: str, answers: Sequence[int], float_answers: Sequence[int]) -> Verdict:
+Answer = tuple[int, float]
+"""A label and its probability."""
+
+
+def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers: Sequence[Answer]) -> Verdict:
     """Quote the published top-1, or estimate what a compressed form keeps of it.
 
     Where no figure is published for a quantised form, its top-1 is estimated as the published float top-1 times the
-    share of photographs on which it answers as the float form does: a changed answer is counted as a wrong one.
+    share of answers that it keeps on photographs. Each photograph weighs as much as the float form is sure of it, for
+    that is about its chance to be right there; a changed answer counts as a wrong one.
     """
     float_top1 = card.top1()
     if float_top1 is None:
         return Verdict(None, None)
-    same = [answer == other for answer, other in zip(answers, float_answers, strict=True)]
-    details = {"agreement": sum(same) / len(same), "agreement_pictures": len(same)}
+    same = [answer[0] == other[0] for answer, other in zip(answers, float_answers, strict=True)]
+    sure = [probability for _, probability in float_answers]
+    kept = sum(weight for weight, agrees in zip(sure, same, strict=True) if agrees) / sum(sure)
+    details = {"agreement": sum(same) / len(same), "agreement_pictures": len(same), "answers_kept": kept}
     if recipe in ("float32", "float16"):
         return Verdict(_quote(card, "float32", float_top1), _no_drop(), details)
     quantised = card.top1("int8") if recipe == "int8" else None
     if quantised is not None:
         drop = Quantity(float_top1 - quantised, "points", Provenance.PUBLISHED, source=_source(card, "int8"))
         return Verdict(_quote(card, "int8", quantised), drop, details)
-    share = wilson(sum(same), len(same), LEVEL)
-    source = f"published float top-1 {float_top1:.1f} % x agreement with float on {len(same)} photographs"
+    least = wilson(round(kept * len(same)), len(same), LEVEL).low
+    source = f"published float top-1 {float_top1:.1f} % x share of answers kept on {len(same)} photographs"
     accuracy = Quantity(
-        float_top1 * share.value,
-        "%",
-        Provenance.ESTIMATED,
-        float_top1 * share.low,
-        float_top1,
-        LEVEL,
-        len(same),
-        source,
+        float_top1 * kept, "%", Provenance.ESTIMATED, float_top1 * least, float_top1, LEVEL, len(same), source
     )
-    drop = Quantity(float_top1 * (1 - share.value), "points", Provenance.ESTIMATED, source=source)
+    drop = Quantity(float_top1 * (1 - kept), "points", Provenance.ESTIMATED, source=source)
     return Verdict(accuracy, drop, details)
 
 

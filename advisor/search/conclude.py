@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -27,7 +28,16 @@ def conclude(run: RunFolder, evaluations: Sequence[Evaluation], budget: Budget) 
             return tied_by_interval(first, second)
         return paired_difference(right(one), right(other)).spans_zero
 
-    return decide(evaluations, budget, tie)
+    return _with_missing_weights(decide(evaluations, budget, tie))
+
+
+def _with_missing_weights(decision: Decision) -> Decision:
+    """Say so where the pick was measured without the weights that its published accuracy belongs to."""
+    if decision.pick is None or decision.pick.details.get("weights") != "":
+        return decision
+    card = decision.pick.configuration.card
+    remark = f" To ship it, get its weights first: advisor catalog show {card} names where they are."
+    return replace(decision, reason=decision.reason + remark)
 
 
 def _labels(path: Path) -> tuple[int, ...]:

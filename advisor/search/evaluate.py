@@ -47,7 +47,6 @@ class Evaluator:
         recipes: compression recipes by name.
         run: takes the artefacts.
         order: card name to its place in the search.
-        missing: card name to why its weights cannot be had.
     """
 
     def __init__(
@@ -62,6 +61,11 @@ class Evaluator:
         self._context, self._stages, self._timer = context, stages, Timer(context)
         self._cards, self._recipes, self._run, self._order = cards, recipes, run, order
         self.screening = True
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """Seconds of core or machine time by stage, without what came from the cache."""
+        return {**self._stages.spent, **self._timer.spent}
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation; whatever goes wrong with this candidate is in it, never raised."""
@@ -94,7 +98,13 @@ class Evaluator:
             contended=timing.contended,
             artefact=str(kept.relative_to(self._run.path)),
             artefact_sha256=artefact.sha256,
-            details={**timing.details, **verdict.details, **_card_details(card)},
+            details={
+                **timing.details,
+                **verdict.details,
+                **artefact.figures,
+                **_card_details(card),
+                "weights": self._stages.weights_of(card),
+            },
         )
 
     async def _screen(self, card: Card) -> None:

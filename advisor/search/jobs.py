@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Any
 from advisor.catalog.cards import Card, Preprocessing
 from advisor.catalog.weights.file import WeightsFile
 from advisor.tflite.metadata import Metadata
+
+DEFLATE_LEVEL = 6
+"""What zip tools take by default, and so how an app's package carries the file."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ def join(trunk: Path, head: Path, path: Path) -> None:
 
 def compress(
     model: Path, recipe: str, calibration: Sequence[Path] | None, view: View, seed: int, metadata: Metadata, path: Path
-) -> None:
+) -> dict[str, int]:
     """Apply a compression recipe to a float file and write the artefact with its metadata.
 
     Args:
@@ -88,13 +92,23 @@ def compress(
         seed: draws the bundled photographs' crops.
         metadata: labels and normalisation for the file.
         path: where to write.
+
+    Returns:
+        ``arena_bytes`` of the activations, and ``download_bytes`` as an app's package deflates the file.
     """
     from advisor.compression.recipes import recipe as find_recipe
+    from advisor.tflite.arena import activation_arena_bytes
     from advisor.tflite.metadata import write_metadata
+    from advisor.tflite.model import read
 
     chosen = find_recipe(recipe)
     inputs = _calibration(calibration, view, seed) if chosen.needs_calibration else None
-    path.write_bytes(write_metadata(chosen.apply(model.read_bytes(), inputs), metadata))
+    artefact = write_metadata(chosen.apply(model.read_bytes(), inputs), metadata)
+    path.write_bytes(artefact)
+    return {
+        "arena_bytes": activation_arena_bytes(read(artefact)),
+        "download_bytes": len(zlib.compress(artefact, DEFLATE_LEVEL)),
+    }
 
 
 def score(model: Path, pictures: Sequence[Path], view: View, path: Path) -> None:
@@ -107,11 +121,12 @@ def score(model: Path, pictures: Sequence[Path], view: View, path: Path) -> None
     np.save(path, predict(model, pictures, view.size, mean, std))
 
 
-def answers(model: Path, view: View, seed: int) -> list[int]:
-    """Return the artefact's top-1 answers on crops of the bundled photographs that int8 was not calibrated on."""
+def answers(model: Path, view: View, seed: int) -> list[tuple[int, float]]:
+    """Return the artefact's top-1 label and its probability on crops of photographs that int8 was not calibrated on."""
     from advisor.benchmark.accuracy import predict_arrays
 
-    return [int(row.argmax()) for row in predict_arrays(model, _calibration(None, view, seed))]
+    rows = predict_arrays(model, _calibration(None, view, seed))
+    return [(int(row.argmax()), float(row.max())) for row in rows]
 
 
 def _calibration(pictures: Sequence[Path] | None, view: View, seed: int) -> Any:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from advisor import __version__
 from advisor.benchmark import host
@@ -139,7 +138,9 @@ class _Search:
             self._progress.start(plan, len(done))
             await self._evaluate_all(study, evaluator, plan)
             await self._rescue(evaluator, plan)
-            self._write_manifest(candidates, plan, children_peak_bytes=max(heavy.peak_bytes, light.peak_bytes))
+            spent = {stage: round(seconds, 1) for stage, seconds in sorted(evaluator.spent.items())}
+            peak = max(heavy.peak_bytes, light.peak_bytes)
+            self._write_manifest(candidates, plan, spent, children_peak_bytes=peak)
 
     def _evaluator(self, candidates: Candidates, plan: Plan, heavy: ChildPool, light: ChildPool) -> Evaluator:
         context = Context(
@@ -221,8 +222,9 @@ class _Search:
             },
         )
 
-    def _write_manifest(self, candidates: Candidates, plan: Plan, **more: Any) -> None:
-        parent = psutil.Process().memory_info().rss
+    def _write_manifest(
+        self, candidates: Candidates, plan: Plan, spent: Mapping[str, float] | None = None, **more: Any
+    ) -> None:
         weights = {
             name: {"sha256": file.sha256, "source": file.source} if file else "settled random weights"
             for name, file in candidates.weights.items()
@@ -240,11 +242,17 @@ class _Search:
                 "weights": weights,
                 "without_weights": dict(candidates.missing),
                 "configurations": plan.size,
-                "durations": {"search": round(time.monotonic() - self._started, 1)},
-                "parent_memory_bytes": parent,
+                "durations": {"search": round(time.monotonic() - self._started, 1), **(spent or {})},
+                "parent_peak_bytes": _peak_bytes(),
                 **more,
             },
         )
+
+
+def _peak_bytes() -> int:
+    """Return the most resident memory that this process has had."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:

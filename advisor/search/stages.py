@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,11 +31,19 @@ WORK_LIMITS = Limits(seconds=1800, memory_bytes=3_000_000_000)
 
 @dataclass(frozen=True)
 class Artefact:
-    """One ``.tflite`` that could ship."""
+    """One ``.tflite`` that could ship.
+
+    Attributes:
+        path: the file.
+        sha256: its hash.
+        size_bytes: its size.
+        figures: ``arena_bytes`` and ``download_bytes``.
+    """
 
     path: Path
     sha256: str
     size_bytes: int
+    figures: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class Form:
 
 
 class Stages:
-    """The stages of one search; a stage asked for twice runs once.
+    """The stages of one search; a stage asked for twice runs once. ``spent`` counts the seconds of each stage.
 
     Args:
         context: what they share.
@@ -59,6 +68,12 @@ class Stages:
         self._weights = weights
         self._order = order
         self._tasks: dict[tuple[str, ...], asyncio.Task[Any]] = {}
+        self.spent: dict[str, float] = {}
+
+    def weights_of(self, card: Card) -> str:
+        """Where the card's weights came from, empty where it has settled random ones."""
+        weights = self._weights[card.name]
+        return weights.source if weights else ""
 
     async def master(self, card: Card) -> Form:
         """Convert the card to its float file with the outputs ``probabilities`` and ``features``."""
@@ -147,13 +162,13 @@ class Stages:
             }
             seed = self._context.request.seed
             folder = await self._kept(
-                "compress-1", f"compressing to {recipe}", card, inputs,
-                lambda out: self._light(
+                "compress-2", f"compressing to {recipe}", card, inputs,
+                lambda out: _write_result(out, self._light(
                     "compress", form.path, recipe, calibration, view_of(card), seed, metadata, out / "model.tflite"
-                ),
+                )),
             )  # fmt: skip
             path = folder / "model.tflite"
-            return Artefact(path, sha256_file(path), path.stat().st_size)
+            return Artefact(path, sha256_file(path), path.stat().st_size, _read_result(folder))
 
         return await self._once(("artefact", card.name, recipe), make)
 
@@ -178,10 +193,10 @@ class Stages:
 
         return await self._once(("score", artefact.sha256), make)
 
-    async def answers(self, card: Card, artefact: Artefact) -> list[int]:
-        """The artefact's answers on the bundled photographs."""
+    async def answers(self, card: Card, artefact: Artefact) -> list[tuple[int, float]]:
+        """The artefact's answers on the bundled photographs, each with its probability."""
 
-        async def make() -> list[int]:
+        async def make() -> list[tuple[int, float]]:
             inputs = {
                 "artefact": artefact.sha256,
                 "view": asdict(view_of(card)),
@@ -189,10 +204,10 @@ class Stages:
             }
             seed = self._context.request.seed + 1
             folder = await self._kept(
-                "answers-1", "comparing", card, inputs,
+                "answers-2", "comparing", card, inputs,
                 lambda out: _write_result(out, self._light("answers", artefact.path, view_of(card), seed)),
             )  # fmt: skip
-            return [int(answer) for answer in _read_result(folder)]
+            return [(int(label), float(probability)) for label, probability in _read_result(folder)]
 
         return await self._once(("answers", artefact.sha256), make)
 
@@ -262,7 +277,9 @@ class Stages:
             return context.cache.folder(stage, inputs)
         async with context.machine.core(self._order[card.name]):
             context.notify(stage, f"{doing} {card.name}", "started")
+            start = time.monotonic()
             folder = await asyncio.to_thread(context.cache.get, stage, inputs, make)
+            self.spent[stage] = self.spent.get(stage, 0.0) + time.monotonic() - start
             context.notify(stage, f"{doing} {card.name}", "done")
             return folder
 
@@ -282,6 +299,5 @@ def _form(folder: Path) -> Form:
     return Form(path, sha256_file(path))
 
 
-def _read_result(folder: Path) -> Sequence[Any]:
-    values: Sequence[Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    return values
+def _read_result(folder: Path) -> Any:
+    return json.loads((folder / "result.json").read_text(encoding="utf-8"))

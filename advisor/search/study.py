@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -51,7 +52,9 @@ class Study:
             directions=DIRECTIONS,
             load_if_exists=True,
         )
-        self._study.set_metric_names(list(METRICS))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            self._study.set_metric_names(list(METRICS))
         self._trials: dict[Configuration, optuna.Trial] = {}
         self._forget_interrupted()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +40,7 @@ class Timer:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._tasks: dict[str, asyncio.Task[dict[str, Any]]] = {}
+        self.spent: dict[str, float] = {}
 
     async def measure(self, artefact: Artefact, threads: int, priority: float, subject: str) -> ThreadTiming:
         """Return the artefact's timing at a thread count; all thread counts of the search are measured together."""
@@ -66,7 +68,9 @@ class Timer:
             return _read(folder)
         async with self._context.machine.alone(priority):
             notify("timing", f"timing {subject}", "started")
+            start = time.monotonic()
             rows = await asyncio.to_thread(self._run, artefact)
+            self.spent["timing"] = self.spent.get("timing", 0.0) + time.monotonic() - start
         if not any(row["contended"] for row in rows.values()):
             await asyncio.to_thread(cache.get, "timing-1", inputs, lambda out: _write(out, rows))
         notify("timing", f"timing {subject}", "done")
