@@ -12,12 +12,11 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.exceptions import TrialPruned
 from optuna.samplers import BaseSampler, RandomSampler
@@ -26,8 +25,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from advisor.search.acquisition import Acquisition
 from advisor.search.hypervolume import Floats
+from advisor.search.ledger import CLAIM, Ledger, announce, claim_of
 
-CLAIM = "advisor:candidate"
 _RIVAL_TIMEOUT_S = 2.0
 _RIVAL_POLL_S = 0.005
 
@@ -128,7 +127,7 @@ class AdvisorSampler(BaseSampler):
         )
         self._independent = independent_sampler or RandomSampler(seed)
         self._lock = threading.RLock()
-        self._ledger = _Ledger(None, len(self._params))
+        self._ledger = Ledger(None, len(self._params))
         self._evidence = self._acquisition.new_evidence()
 
     @property
@@ -206,7 +205,7 @@ class AdvisorSampler(BaseSampler):
         """
         if param_name not in self._params[0]:
             return self._independent.sample_independent(study, trial, param_name, param_distribution)
-        row = self._rows.get(str(_claim_of(trial).get("key")))
+        row = self._rows.get(str(claim_of(trial).get("key")))
         if row is not None:
             return self._params[row][param_name]
         fixed = trial.system_attrs.get("fixed_params", {})
@@ -238,11 +237,11 @@ class AdvisorSampler(BaseSampler):
             row = self._choose(fixed, lost)
             if row is None:
                 if lost:
-                    _announce(study, trial, None, held=False)
+                    announce(study, trial, None, held=False)
                 return None
-            _announce(study, trial, candidate_key(self._params[row]), held=False)
+            announce(study, trial, candidate_key(self._params[row]), held=False)
             if self._wins(study, trial, row):
-                _announce(study, trial, candidate_key(self._params[row]), held=True)
+                announce(study, trial, candidate_key(self._params[row]), held=True)
                 return row
             lost.add(row)
 
@@ -270,13 +269,13 @@ class AdvisorSampler(BaseSampler):
 
     def _sync(self, study: Study, own: int = -1) -> None:
         if self._ledger.study_id != (study_id := _identity(study)):
-            self._ledger = _Ledger(study_id, len(self._params))
+            self._ledger = Ledger(study_id, len(self._params))
             self._evidence = self._acquisition.new_evidence()
         for row, trial in self._ledger.read(study.get_trials(deepcopy=False), own, self._row_of):
             self._learn(row, trial)
 
     def _row_of(self, trial: FrozenTrial) -> int | None:
-        claim = _claim_of(trial)
+        claim = claim_of(trial)
         if claim.get("key") in self._rows:
             return self._rows[claim["key"]]
         params = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
@@ -308,67 +307,6 @@ class AdvisorSampler(BaseSampler):
         raise CandidatesExhausted(f"all {len(self._params)} candidates have been taken")
 
 
-class _Ledger:
-    """Who holds which candidate, read from a study's trials incrementally: finished trials are looked at once.
-
-    Attributes:
-        open: trial number -> (row, held) of the running trials.
-        waiting: trial number -> row or None of the enqueued ones.
-    """
-
-    def __init__(self, study_id: object, candidates: int) -> None:
-        self.study_id = study_id
-        self.open: dict[int, tuple[int, bool]] = {}
-        self.waiting: dict[int, int | None] = {}
-        self._finished = np.zeros(candidates, dtype=bool)
-        self._unfinished: list[int] = []
-        self._count = 0
-
-    def read(
-        self, trials: Sequence[FrozenTrial], own: int, row_of: Callable[[FrozenTrial], int | None]
-    ) -> list[tuple[int, FrozenTrial]]:
-        """Bring the ledger up to date and return the candidates completed since, with their trials.
-
-        The trial numbered ``own`` is the one being decided: it holds nothing.
-        """
-        fresh = [*self._unfinished, *range(self._count, len(trials))]
-        self._count = len(trials)
-        self.open, self.waiting, self._unfinished = {}, {}, []
-        completed = []
-        for place in fresh:
-            trial = trials[place]
-            row = row_of(trial) if trial.number != own else None
-            if not trial.state.is_finished():
-                self._keep(place, trial, row)
-            elif row is not None:
-                self._finished[row] = True
-                completed += [(row, trial)] if trial.state == TrialState.COMPLETE else []
-        return completed
-
-    def _keep(self, place: int, trial: FrozenTrial, row: int | None) -> None:
-        self._unfinished.append(place)
-        if trial.state == TrialState.WAITING:
-            self.waiting[trial.number] = row
-        elif row is not None:
-            self.open[trial.number] = (row, bool(_claim_of(trial).get("held", True)))
-
-    def running(self) -> list[int]:
-        """Return the candidates that running trials hold."""
-        return sorted({row for row, _ in self.open.values()})
-
-    def free(self) -> NDArray[np.bool_]:
-        """Return (n,) True for the candidates that no trial has, runs or waits for."""
-        free = ~self._finished
-        free[self.running()] = False
-        free[[row for row in self.waiting.values() if row is not None]] = False
-        return free
-
-    def holders(self, row: int) -> list[tuple[int, bool]]:
-        """Return (trial number, held) of the others that have this candidate."""
-        running = [(number, held) for number, (other, held) in self.open.items() if other == row]
-        return [*running, (-1, True)] if self._finished[row] else running
-
-
 def _unknown_objective(candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> int:
     if not candidates:
         raise ValueError("the table of candidates is empty")
@@ -398,14 +336,6 @@ def _finite_loss(objective: Objective, value: float) -> float:
         positive = "a positive number" if objective.log else "a number"
         raise ValueError(f"{value!r} for the objective {objective.name!r}: it must be {positive}")
     return loss
-
-
-def _claim_of(trial: FrozenTrial) -> dict[str, Any]:
-    return dict(trial.system_attrs.get(CLAIM, {}))
-
-
-def _announce(study: Study, trial: FrozenTrial, key: str | None, *, held: bool) -> None:
-    study._storage.set_trial_system_attr(trial._trial_id, CLAIM, {"key": key, "held": held})
 
 
 def _identity(study: Study) -> tuple[int, int]:

@@ -227,7 +227,7 @@ class _Fit:
 
 def _fit(moments: _Moments, root: Floats) -> _Fit:
     precision = moments.precision(root)
-    covariance = np.linalg.inv(precision)
+    covariance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
     weighted = root * moments.moment
     mean = covariance @ weighted
     rate = moments.rate(float(weighted @ mean))
@@ -282,7 +282,8 @@ def _standardise(values: Floats) -> Floats:
     spread = filled.std(axis=0)
     varied = spread > 1e-12 * np.maximum(1.0, np.abs(filled).max(axis=0, initial=0.0))
     centred = (filled - filled.mean(axis=0))[:, varied] / spread[varied]
-    return np.clip(centred, -_CLIP, _CLIP)
+    clipped: Floats = np.clip(centred, -_CLIP, _CLIP)
+    return clipped
 
 
 def _curves(basis: Floats) -> Floats:
