@@ -22,7 +22,9 @@ class Preprocessing:
 class Published:
     """What one source says about the model; top-1 and top-5 in percent of the ImageNet validation set.
 
-    ``params`` and ``macs`` are quoted as the source rounds them; the card's own are exact.
+    ``precision`` is ``int8_qat`` where the figure belongs to weights from quantization-aware training, which quantizing
+    the float weights does not reach. ``params`` and ``macs`` are quoted as the source rounds them; the card's own are
+    exact.
     """
 
     precision: str

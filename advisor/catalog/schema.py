@@ -37,7 +37,7 @@ class PreprocessingEntry(Strict):
 class PublishedEntry(Strict):
     """One source's figures."""
 
-    precision: Literal["float32", "float16", "int8", "uint8", "dynamic_int8", "int16x8"]
+    precision: Literal["float32", "float16", "int8", "int8_qat", "uint8", "dynamic_int8", "int16x8"]
     source: Text
     top1: Percent | None = None
     top5: Percent | None = None
