@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -79,7 +80,14 @@ class Plan:
                 params={"card": card.name, "compression": recipe, "threads": count},
                 prior=prior_accuracy(card, recipe),
                 known={"latency": rough_latency_ms(card, recipe) / count**0.9, "size": rough_size(card, recipe)},
-                features={"family": card.family, "input": float(card.input_size)},
+                features={
+                    "card": card.name,
+                    "family": card.family,
+                    "recipe": recipe,
+                    "input": float(card.input_size),
+                    "log_params": math.log(max(card.params, 1)),
+                    "log_macs": math.log(max(card.macs, 1)),
+                },
                 cost_s=self.price_s(card, recipe) / len(self.threads),
             )
             for card in self.cards
