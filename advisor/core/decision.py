@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation
 from advisor.core.pareto import costs, front
+from advisor.core.preference import BALANCED, PREFERENCES, Preference
 from advisor.core.quantity import Provenance
 from advisor.core.units import show_bytes, show_ms
 
 TIE_POINTS = 0.5
 """Published figures closer than this, in points, count as equal: sources round and re-measure by about as much."""
-
-POINT_WORTH = 1.4
-"""How many times slower or larger a tied candidate may be for one point more: the default preference."""
 
 Tie = Callable[[Evaluation, Evaluation], bool]
 
@@ -82,51 +80,59 @@ def tied_by_interval(first: Evaluation, second: Evaluation) -> bool:
     return abs(first.accuracy.value - second.accuracy.value) <= TIE_POINTS
 
 
-def decide(evaluations: Sequence[Evaluation], budget: Budget, tie: Tie = tied_by_interval) -> Decision:
-    """Pick the most accurate evaluation that meets the budget; among its ties the cheapest to run and to carry.
+def decide(
+    evaluations: Sequence[Evaluation],
+    budget: Budget,
+    tie: Tie = tied_by_interval,
+    preference: Preference = BALANCED,
+) -> Decision:
+    """Pick what the preference puts first of the evaluations that meet the budget.
+
+    By default that is the most accurate one, and among its ties the cheapest to run and to carry.
 
     Args:
         evaluations: everything that the run knows.
         budget: the hard limits.
         tie: tells whether two evaluations' accuracies cannot be told apart (paired intervals where pictures are known).
+        preference: what counts among those that meet the budget.
     """
     known = [evaluation for evaluation in evaluations if costs(evaluation) is not None]
     feasible = [evaluation for evaluation in known if budget.met_by(evaluation)]
     if not feasible:
         return _least_bad(known, budget)
-    pick, ties = _choose(feasible, tie)
-    best_per_artefact = _without_artefact(feasible, pick)
-    runner_up = _choose(best_per_artefact, tie)[0] if best_per_artefact else None
+    pick, ties = _choose(feasible, tie, preference)
+    others = _without_artefact(feasible, pick)
+    runner_up = _choose(others, tie, preference)[0] if others else None
     return Decision(
         pick=pick,
         feasible=True,
-        reason=_reason(pick, feasible, ties, budget),
+        reason=_reason(pick, feasible, ties, budget, preference),
         runner_up=runner_up,
         runner_up_reason=_compare(runner_up, pick) if runner_up else "",
         ties=ties,
-        flips=_flips(feasible, pick, tie),
+        flips=_flips(feasible, pick, tie, preference),
         front=front(feasible),
     )
 
 
-def _choose(feasible: Sequence[Evaluation], tie: Tie) -> tuple[Evaluation, tuple[Evaluation, ...]]:
+def _choose(
+    feasible: Sequence[Evaluation], tie: Tie, preference: Preference
+) -> tuple[Evaluation, tuple[Evaluation, ...]]:
     """Return the pick and the other evaluations whose accuracy ties with the best one's."""
     best = max(feasible, key=lambda e: (_accuracy(e), -_latency(e), -_size(e)))
     tied = [e for e in feasible if e is best or tie(best, e)]
-    pick = min(tied, key=lambda e: (_burden(e, tied), -_accuracy(e), e.configuration))
+    pool = tied if preference.among_ties else feasible
+    cost = _cost(pool, preference)
+    pick = min(pool, key=lambda e: (cost(e), -_accuracy(e), _latency(e), _size(e), e.configuration))
     others = tuple(e for e in sorted(tied, key=lambda e: -_accuracy(e)) if _artefact(e) != _artefact(pick))
     return pick, others
 
 
-def _burden(evaluation: Evaluation, among: Sequence[Evaluation]) -> float:
-    """Latency times size, each relative to the smallest of ``among``, times the distance to the best accuracy.
-
-    A point of accuracy weighs as a factor of :data:`POINT_WORTH`: inside a tie accuracy is worth little, not nothing.
-    """
-    latency = _latency(evaluation) / min(_latency(e) for e in among)
-    size = _size(evaluation) / min(_size(e) for e in among)
-    behind = max(_accuracy(e) for e in among) - _accuracy(evaluation)
-    return float(latency * size * POINT_WORTH**behind)
+def _cost(pool: Sequence[Evaluation], preference: Preference) -> Callable[[Evaluation], float]:
+    """Return what the preference minimises, each figure relative to the best of ``pool``."""
+    fastest, smallest = min(map(_latency, pool)), min(map(_size, pool))
+    most = max(map(_accuracy, pool))
+    return lambda e: preference.cost(_latency(e) / fastest, _size(e) / smallest, most - _accuracy(e))
 
 
 def _least_bad(known: Sequence[Evaluation], budget: Budget) -> Decision:
@@ -225,50 +231,41 @@ def _excess_text(evaluation: Evaluation, budget: Budget) -> list[str]:
     return texts
 
 
-def _flips(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie) -> tuple[Flip, ...]:
-    """Decide again under changed questions and keep those with another artefact as the answer."""
-    flips = [*_tighter(feasible, pick, tie), *_preferences(feasible, pick)]
-    unique = {flip.key: flip for flip in reversed(flips)}
-    return tuple(flip for flip in flips if unique[flip.key] is flip)
+def _flips(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, preference: Preference) -> tuple[Flip, ...]:
+    """Decide again under tighter limits, then under other preferences; keep what has another artefact as the answer."""
+    return (
+        *_one_per_answer(_tighter(feasible, pick, tie, preference)),
+        *_one_per_answer(_preferences(feasible, pick, tie, preference)),
+    )
 
 
-def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie) -> list[Flip]:
+def _one_per_answer(flips: Sequence[Flip]) -> tuple[Flip, ...]:
+    """Keep the first flip to each answer."""
+    first = {flip.key: flip for flip in reversed(flips)}
+    return tuple(flip for flip in flips if first[flip.key] is flip)
+
+
+def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, preference: Preference) -> list[Flip]:
     rows = []
-    for name, figure, show in (
-        ("latency budget", _p90, show_ms),
-        ("size budget", _size, show_bytes),
-    ):
+    for name, figure, show in (("latency budget", _p90, show_ms), ("size budget", _size, show_bytes)):
         below = [e for e in feasible if figure(e) < figure(pick) and _artefact(e) != _artefact(pick)]
         if below:
-            other = _choose(below, tie)[0]
-            condition = f"{name} below {show(figure(pick))}"
-            rows.append(
-                Flip(
-                    condition,
-                    other.configuration.key,
-                    f"{condition}: {describe(other)}",
-                )
-            )
+            other = _choose(below, tie, preference)[0]
+            rows.append(_flip(f"{name} below {show(figure(pick))}", other))
     return rows
 
 
-def _preferences(feasible: Sequence[Evaluation], pick: Evaluation) -> list[Flip]:
-    rows = []
-    for condition, key in (
-        ("if only accuracy mattered", lambda e: (-_accuracy(e), _latency(e))),
-        ("if only latency mattered", lambda e: (_latency(e), -_accuracy(e))),
-        ("if only size mattered", lambda e: (_size(e), -_accuracy(e))),
-    ):
-        other = min(feasible, key=key)
-        if _artefact(other) != _artefact(pick):
-            rows.append(
-                Flip(
-                    condition,
-                    other.configuration.key,
-                    f"{condition}: {describe(other)}",
-                )
-            )
-    return rows
+def _preferences(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, preference: Preference) -> list[Flip]:
+    questions = [
+        *((f"if {name} mattered twice as much", preference.doubled(name)) for name in ("latency", "size")),
+        *((f"if only {name} mattered", PREFERENCES[name]) for name in ("accuracy", "latency", "size")),
+    ]
+    answers = [(condition, _choose(feasible, tie, other)[0]) for condition, other in questions]
+    return [_flip(condition, other) for condition, other in answers if _artefact(other) != _artefact(pick)]
+
+
+def _flip(condition: str, other: Evaluation) -> Flip:
+    return Flip(condition, other.configuration.key, f"{condition}: {describe(other)}")
 
 
 def _reason(
@@ -276,6 +273,7 @@ def _reason(
     feasible: Sequence[Evaluation],
     ties: Sequence[Evaluation],
     budget: Budget,
+    preference: Preference,
 ) -> str:
     best = max(feasible, key=_accuracy)
     met = (
@@ -283,6 +281,11 @@ def _reason(
         if budget.latency_ms
         else ""
     )
+    if not preference.among_ties and preference.name != "accuracy":
+        return f"{describe(pick)} is {_praise(preference)}{_price_of(pick, best)}{met}."
+    if not preference.among_ties:
+        doubt = f", though the figures cannot tell it from {len(ties)} others" if ties else ""
+        return f"{describe(pick)} has the best accuracy of what fits{doubt}{met}."
     if pick is best or _accuracy(pick) == _accuracy(best):
         tied = f", tied with {len(ties)} others that are slower or larger" if ties else ""
         return f"{describe(pick)} has the best accuracy of what fits{tied}{met}."
@@ -291,6 +294,17 @@ def _reason(
         f"is {_times(_latency(best), _latency(pick), 'faster', 'slower')} and "
         f"{_times(_size(best), _size(pick), 'smaller', 'larger')}{met}."
     )
+
+
+def _praise(preference: Preference) -> str:
+    named = {"latency": "the fastest of what fits", "size": "the smallest of what fits"}
+    return named.get(preference.name, f"the best of what fits by the weights {preference}")
+
+
+def _price_of(pick: Evaluation, best: Evaluation) -> str:
+    """Say how far the pick is behind the most accurate candidate that fits."""
+    behind = _accuracy(best) - _accuracy(pick)
+    return f", {behind:.1f} points behind the most accurate ({describe(best)})" if behind > 0 else ""
 
 
 def _compare(other: Evaluation, pick: Evaluation) -> str:
