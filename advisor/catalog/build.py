@@ -43,9 +43,10 @@ def settle(model: Any, seed: int = 0) -> None:
     from keras import layers
 
     rng = np.random.default_rng(seed)
-    for variable in model.trainable_variables:
-        if len(variable.shape) >= 2:
-            variable.assign(_he_normal(rng, variable.shape, depthwise="depthwise" in variable.path))
+    for layer in model.layers:
+        for variable in layer.trainable_variables:
+            if len(variable.shape) >= 2:
+                variable.assign(_he_normal(rng, variable.shape, _is_depthwise(layer, variable)))
     norms = [layer for layer in model.layers if isinstance(layer, layers.BatchNormalization)]
     momenta = [layer.momentum for layer in norms]
     for layer in norms:
@@ -53,6 +54,15 @@ def settle(model: Any, seed: int = 0) -> None:
     model(rng.normal(size=model.inputs[0].shape).astype(np.float32), training=True)
     for layer, momentum in zip(norms, momenta, strict=True):
         layer.momentum = momentum
+
+
+def _is_depthwise(layer: Any, variable: Any) -> bool:
+    from keras import layers
+
+    # Slim's and torch's layers are depthwise without saying so in their names.
+    if isinstance(layer, layers.SeparableConv2D):
+        return variable is layer.depthwise_kernel
+    return isinstance(layer, layers.DepthwiseConv2D)
 
 
 def _he_normal(rng: np.random.Generator, shape: tuple[int, ...], depthwise: bool) -> np.ndarray[Any, Any]:

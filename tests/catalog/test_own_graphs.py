@@ -91,6 +91,18 @@ def test_random_weights_keep_the_scale_of_activations() -> None:
     assert float(np.abs(np.asarray(model(picture)["features"])).min()) >= 0
 
 
+def test_a_depthwise_kernel_keeps_its_scale_whatever_its_layer_is_called() -> None:
+    import keras
+    from keras import layers
+
+    image = keras.Input((8, 8, 64), batch_size=1)
+    x = layers.DepthwiseConv2D(3, use_bias=False, name="branch1.0")(image)
+    model = keras.Model(image, layers.SeparableConv2D(32, 3, use_bias=False, name="unit")(x))
+    settle(model)
+    kernels = (model.get_layer("branch1.0").kernel, model.get_layer("unit").depthwise_kernel)
+    assert [float(np.asarray(kernel).std()) for kernel in kernels] == pytest.approx([np.sqrt(2 / 9)] * 2, rel=0.15)
+
+
 def test_random_weights_are_the_same_every_time() -> None:
     card = load_catalogue()["squeezenet_1.1_227"]
     first, second = (build_model(card, None).get_weights() for _ in range(2))

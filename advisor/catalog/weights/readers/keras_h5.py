@@ -11,6 +11,10 @@ import numpy as np
 def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """Weights by ``<layer>/<weight>`` in the order of the file, in Keras' layout.
 
+    A slash in a layer's own name (``Conv/BatchNorm`` in the files of MobileNet V3) becomes a dot, so that what stands
+    before the first slash tells the layers apart. A layer that keeps integers (the count of ``Normalization``) is
+    preprocessing and left out: here the card's own does that.
+
     Raises:
         ValueError: links or data that lead out of the file, or a size that its bytes cannot hold.
     """
@@ -21,12 +25,14 @@ def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
         root = file.get("model_weights", file)
         for layer in _names(root.attrs["layer_names"]):
             group = root[layer]
-            for weight in _names(group.attrs["weight_names"]):
-                tensors[f"{layer}/{weight}"] = _dataset(h5py, group, weight)
+            datasets = {weight: _dataset(h5py, group, weight) for weight in _names(group.attrs["weight_names"])}
+            if all(dataset.dtype.kind == "f" for dataset in datasets.values()):
+                prefix = layer.replace("/", ".")
+                tensors |= {f"{prefix}/{name}": np.asarray(found[()], np.float32) for name, found in datasets.items()}
     return tensors
 
 
-def _dataset(h5py: Any, group: Any, name: str) -> np.ndarray[Any, Any]:
+def _dataset(h5py: Any, group: Any, name: str) -> Any:
     from advisor.catalog.weights.readers import MAX_VALUES
 
     steps = name.split("/")
@@ -37,9 +43,9 @@ def _dataset(h5py: Any, group: Any, name: str) -> np.ndarray[Any, Any]:
         here = here[step]
     if not isinstance(here, h5py.Dataset) or here.external or here.is_virtual:
         raise ValueError(f"'{name}' keeps its values outside the file")
-    if here.size is None or here.size > MAX_VALUES or here.dtype.kind != "f":
-        raise ValueError(f"'{name}' is not a tensor of floats that a model could hold")
-    return np.asarray(here[()], dtype=np.float32)
+    if here.size is None or here.size > MAX_VALUES or here.dtype.kind not in "fiu":
+        raise ValueError(f"'{name}' is not a tensor of numbers that a model could hold")
+    return here
 
 
 def _names(attribute: Any) -> list[str]:
