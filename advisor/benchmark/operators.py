@@ -21,6 +21,7 @@ REJECT_BELOW, REJECT_ABOVE = 0.9, 1.02  # operators / whole; 0.93-0.99 is usual,
 ATTEMPTS = 3
 UNDISTURBED = 1.2  # runs whose whole took more than this times the shortest were preempted
 STEP_GAP_US = 2.0  # beside an operator, a run may lose so much between two: counts where operators take microseconds
+RUN_GAP_US = 15.0  # and so much on entering and leaving: 10 % of a run of 150 microseconds, nothing of longer ones
 # XNNPACK's clock drops the fraction of a microsecond (xnn_get_elapsed_time), half of one on average.
 DROPPED_US = 0.5
 
@@ -294,7 +295,7 @@ def adds_up(runs: Sequence[dict[str, Any]]) -> bool:
         return True
     gaps = [run["whole_us"] - sum(map(_event_us, run["events"])) for run in runs]
     steps = len(runs[0]["events"]) + 1
-    return bool(-DROPPED_US * steps <= statistics.median(gaps) <= STEP_GAP_US * steps)
+    return bool(-DROPPED_US * steps <= statistics.median(gaps) <= STEP_GAP_US * steps + RUN_GAP_US)
 
 
 def partitions(events: Sequence[Seen]) -> int:

@@ -1,0 +1,118 @@
+"""What an accelerator would take, held against what XNNPACK really takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.benchmark.delegation import Form, Rules, delegate, parse_forms, pieces
+from advisor.benchmark.operators import profile
+from advisor.benchmark.xnnpack_rules import xnnpack_rules
+from advisor.core.errors import UsageError
+from advisor.tflite.float16 import to_float16
+from advisor.tflite.model import read
+from tests.benchmark import small_models
+
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
+FOREIGN = tuple(sorted(SHARED.glob("*.tflite")))
+ACTIVATIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "FULLY_CONNECTED", "SOFTMAX")
+
+
+def rules(*operators: str, **limits: int) -> Rules:
+    forms = parse_forms(dict.fromkeys(operators, ("float32",)))
+    return Rules("toy", "made up", forms, **limits)  # type: ignore[arg-type]
+
+
+def agrees(path: Path) -> bool:
+    """Compare the operators outside XNNPACK and the partitions with a real run."""
+    told, seen = delegate(read(path), xnnpack_rules()), profile(path, with_roofline=False, runs=5)
+    builtin = {row.node.index for row in seen.operators if row.where == "builtin" and row.node}
+    return ({row.index for row in told.refused}, told.partitions) == (builtin, seen.partitions)
+
+
+@pytest.mark.parametrize("fixture", ["float_model", "int8_model", "swish_model"])
+def test_xnnpack_takes_what_its_rules_say(fixture: str, request: pytest.FixtureRequest) -> None:
+    assert agrees(request.getfixturevalue(fixture))
+
+
+def test_xnnpack_takes_constants_of_float16(float_model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "half.tflite"
+    path.write_bytes(to_float16(float_model.read_bytes()))
+    assert agrees(path)
+    told = delegate(read(path), xnnpack_rules())
+    assert (told.partitions, told.refused) == (1, ())
+
+
+@pytest.mark.skipif(not FOREIGN, reason="../shared/data/models is not here")
+@pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.stem)
+def test_xnnpack_takes_what_its_rules_say_of_files_made_by_others(path: Path) -> None:
+    assert agrees(path)
+
+
+def test_refusals_say_why(swish_model: Path) -> None:
+    told = delegate(read(swish_model), xnnpack_rules())
+    assert "HARD_SWISH in int8 is not supported" in {row.reason for row in told.refused}
+
+
+def test_an_operator_that_no_rule_names_stays_behind(float_model: Path) -> None:
+    told = delegate(read(float_model), rules("CONV_2D"))
+    assert {row.reason for row in told.refused} == {
+        f"{name} is not supported" for name in ACTIVATIONS if name != "CONV_2D"
+    }
+    assert (told.taken, told.operators, told.partitions) == (2, 6, 2)
+    assert 0 < told.share < 1
+
+
+def test_more_inputs_than_the_limit_are_refused(float_model: Path) -> None:
+    told = delegate(read(float_model), Rules("toy", "", parse_forms({"CONV_2D": ("float32",)}), {"CONV_2D": 2}))
+    assert "CONV_2D with 3 inputs, 2 at most" in {row.reason for row in told.refused}
+
+
+def test_too_little_work_is_advised_against(float_model: Path) -> None:
+    told = delegate(read(float_model), rules(*ACTIVATIONS, least_macs=10**9))
+    assert "not worth it, only" in told.sentence
+    assert "fewer than 1000 million" in told.sentence
+
+
+def test_too_many_pieces_are_advised_against(float_model: Path) -> None:
+    told = delegate(read(float_model), rules("CONV_2D", least_macs=0, most_partitions=1))
+    assert "2 pieces, more than 1, cut apart by DEPTHWISE_CONV_2D" in told.sentence
+
+
+def test_enough_work_in_one_piece_is_worth_it(float_model: Path) -> None:
+    told = delegate(read(float_model), rules(*ACTIVATIONS, least_macs=1000))
+    assert told.objections == ()
+    assert told.sentence == "toy takes 100% of the arithmetic (6 of 6 operators, 1 piece): worth it"
+
+
+def test_nothing_taken_is_not_worth_it(float_model: Path) -> None:
+    assert delegate(read(float_model), rules()).objections == ("it takes no operator",)
+
+
+@given(left=st.sets(st.integers(0, 5)))
+def test_a_chain_is_cut_wherever_a_run_of_taken_operators_begins(left: set[int]) -> None:
+    taken = [index not in left for index in range(6)]
+    runs = sum(now and not before for before, now in zip([False, *taken], taken, strict=False))
+    assert pieces(read(small_models.classifier()), left) == runs
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("float32", Form("float32")),
+        ("float32*int8", Form("float32", "int8")),
+        ("float32->int8", Form("float32", "", "int8")),
+        ("int16 * int8 -> int16", Form("int16", "int8", "int16")),
+    ],
+)
+def test_forms_are_read(text: str, form: Form) -> None:
+    assert Form.parse(text) == form
+
+
+@pytest.mark.parametrize("text", ["", "*int8", "int8 or uint8", "a;b"])
+def test_other_forms_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="names no types"):
+        Form.parse(text)

@@ -1,0 +1,98 @@
+"""The way of a foreign file from its bytes to a measurement: whatever the bytes, an answer or one clear refusal."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from advisor.benchmark.attribution import execution_order, match, nodes
+from advisor.benchmark.delegation import delegate
+from advisor.benchmark.session import benchmark
+from advisor.benchmark.xnnpack_rules import xnnpack_rules
+from advisor.core.errors import UsageError
+from advisor.tflite.arena import activation_arena_bytes
+from advisor.tflite.model import read
+from tests.benchmark import small_models
+
+
+@cache
+def whole() -> bytes:
+    """A file small enough that most bytes matter."""
+    return small_models.classifier(side=8, classes=2)
+
+
+def survey(data: bytes) -> str:
+    """Go the parent's whole way: read, then everything that is computed of a file before and after it is measured."""
+    try:
+        model = read(data, "fuzzed")
+        sizes = activation_arena_bytes(model), len(nodes(model)), len(match(model, []))
+        order = execution_order(model, set())
+        told = delegate(model, xnnpack_rules())
+    except UsageError as error:
+        return one_line_naming("fuzzed", error)
+    assert all(size >= 0 for size in sizes)
+    assert sorted(order) == list(range(len(model.operators)))
+    assert told.taken + len(told.refused) == told.operators
+    return "read"
+
+
+def one_line_naming(name: str, error: UsageError) -> str:
+    """Check a refusal's form."""
+    assert "\n" not in error.message
+    assert name in error.message
+    return "refused"
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """The file with some bytes changed, a stretch moved, or its end cut off."""
+    data = bytearray(whole())
+    places = st.integers(0, len(data) - 1)
+    for place, value in draw(st.lists(st.tuples(places, st.integers(0, 255)), max_size=8)):
+        data[place] = value
+    start, target, length = draw(places), draw(places), draw(st.integers(0, 64))
+    if draw(st.booleans()):
+        data[target : target + length] = data[start : start + length]
+    return bytes(data[: draw(st.integers(0, len(data)))]) if draw(st.booleans()) else bytes(data)
+
+
+FUZZ = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@given(damaged())
+@settings(FUZZ, max_examples=300)
+def test_damaged_files_are_read_or_refused(data: bytes) -> None:
+    survey(data)
+
+
+@given(st.binary(max_size=4096))
+@settings(FUZZ, max_examples=200)
+def test_any_bytes_are_refused(data: bytes) -> None:
+    assert survey(b"\x18\x00\x00\x00TFL3" + data) == "refused" or len(data) > 100
+
+
+@pytest.mark.slow
+@given(damaged())
+@settings(FUZZ, max_examples=100_000)
+def test_a_hundred_thousand_damaged_files(data: bytes) -> None:
+    survey(data)
+
+
+@given(st.tuples(st.integers(0, len(whole()) - 1), st.integers(0, 255)))
+@settings(FUZZ, max_examples=8)
+def test_the_parent_outlives_what_a_changed_byte_does_to_the_runtime(
+    tmp_path_factory: pytest.TempPathFactory, change: tuple[int, int]
+) -> None:
+    place, value = change
+    path = Path(tmp_path_factory.mktemp("fuzz")) / "changed.tflite"
+    path.write_bytes(whole()[:place] + bytes([value]) + whole()[place + 1 :])
+    try:
+        found = benchmark(path, effort="search", pipeline=False, force=True)
+    except UsageError as error:
+        one_line_naming("changed.tflite", error)
+    else:
+        assert found.files[0].timing is not None
