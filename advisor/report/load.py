@@ -9,47 +9,52 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.decision import Decision
+from advisor.core.preference import BALANCED, Preference
 from advisor.report.view import DatasetSummary, RejectedPicture, RunView
-from advisor.search.conclude import conclude
-from advisor.search.request import resolve
+from advisor.search.stored import StoredRun, read_run
 from advisor.store import RunFolder
 
 
-def load_view(run: RunFolder) -> RunView:
-    """Read a run folder, however far it came, and decide.
+def load_view(run: RunFolder, changes: Mapping[str, Any] | None = None, preference: Preference = BALANCED) -> RunView:
+    """Read a run folder, however far it came, and decide; see :func:`advisor.search.stored.read_run`.
 
     Raises:
-        UsageError: its request is damaged.
+        UsageError: its request is damaged, or a change is not valid.
     """
-    stored = run.read_request()
-    request = resolve({key: value for key, value in stored.items() if key != "schema_version"})
-    evaluations = run.evaluations()
-    folder = _typed(run.path)
-    decision = conclude(run, evaluations, request.limits)
+    return view_of(read_run(run.path, changes, preference))
+
+
+def view_of(stored: StoredRun) -> RunView:
+    """Return what the reports show of a run."""
+    folder = _typed(stored.folder.path)
+    request = stored.request.to_dict()
+    if stored.preference != BALANCED:
+        request["prefer"] = str(stored.preference)
     return RunView(
-        name=run.path.name,
-        request=request.to_dict(),
-        manifest={key: value for key, value in run.read_json("manifest.json").items() if key != "schema_version"},
-        budget=request.limits,
-        evaluations=evaluations,
-        decision=decision,
-        dataset=_dataset(run.read_json("dataset.json")),
+        name=stored.name,
+        request=request,
+        manifest=stored.manifest,
+        budget=stored.request.limits,
+        evaluations=stored.evaluations,
+        decision=stored.decision,
+        dataset=_dataset(stored.dataset),
         folder=folder,
-        next_command=_next_command(folder, bool(request.data), decision),
+        next_command=_next_command(folder, bool(stored.request.data), stored.decision),
     )
 
 
 def _dataset(stored: Mapping[str, Any]) -> DatasetSummary | None:
-    if not stored:
+    try:
+        return DatasetSummary(
+            folder=stored["folder"],
+            pictures_per_class=stored["pictures_per_class"],
+            train=stored["train"],
+            holdout=stored["holdout"],
+            rejected=tuple(RejectedPicture(row["path"], row["reason"]) for row in stored["rejected"]),
+            fingerprint=stored["fingerprint"],
+        )
+    except (KeyError, TypeError):
         return None
-    return DatasetSummary(
-        folder=stored["folder"],
-        pictures_per_class=stored["pictures_per_class"],
-        train=stored["train"],
-        holdout=stored["holdout"],
-        rejected=tuple(RejectedPicture(row["path"], row["reason"]) for row in stored["rejected"]),
-        fingerprint=stored["fingerprint"],
-    )
 
 
 def _typed(path: Path) -> str:

@@ -8,27 +8,38 @@ from functools import cache
 from pathlib import Path
 
 from advisor.core.budget import Budget
-from advisor.core.decision import Decision, decide, tied_by_interval
+from advisor.core.decision import Decision, Tie, decide, tied_by_interval
 from advisor.core.evaluation import Evaluation
+from advisor.core.preference import BALANCED, Preference
 from advisor.core.statistics import paired_difference
 from advisor.store import RunFolder
 
 
-def conclude(run: RunFolder, evaluations: Sequence[Evaluation], budget: Budget) -> Decision:
+def conclude(
+    run: RunFolder, evaluations: Sequence[Evaluation], budget: Budget, preference: Preference = BALANCED
+) -> Decision:
     """Decide over the evaluations; accuracies measured on the same pictures are compared picture by picture."""
+    return _with_missing_weights(decide(evaluations, budget, tie_on_pictures(run), preference))
+
+
+def tie_on_pictures(run: RunFolder) -> Tie:
+    """Return what tells two accuracies apart: the answers of both on each hold-out picture, else their intervals."""
     labels = _labels(run.path)
 
     @cache
-    def right(answers: str) -> tuple[bool, ...]:
-        return _right(run.path / answers, labels)
+    def right(answers: str) -> tuple[bool, ...] | None:
+        return _right(run.path / answers, labels) if answers and labels else None
+
+    @cache
+    def same(one: str, other: str) -> bool | None:
+        first, second = right(one), right(other)
+        return paired_difference(first, second).spans_zero if first and second else None
 
     def tie(first: Evaluation, second: Evaluation) -> bool:
-        one, other = (str(evaluation.details.get("answers", "")) for evaluation in (first, second))
-        if not (labels and one and other and (run.path / one).is_file() and (run.path / other).is_file()):
-            return tied_by_interval(first, second)
-        return paired_difference(right(one), right(other)).spans_zero
+        paired = same(*(str(evaluation.details.get("answers") or "") for evaluation in (first, second)))
+        return tied_by_interval(first, second) if paired is None else paired
 
-    return _with_missing_weights(decide(evaluations, budget, tie))
+    return tie
 
 
 def _with_missing_weights(decision: Decision) -> Decision:
@@ -42,14 +53,21 @@ def _with_missing_weights(decision: Decision) -> Decision:
 
 def _labels(path: Path) -> tuple[int, ...]:
     split = RunFolder(path).read_json("split.json")
-    if not split:
+    try:
+        place = {name: label for label, name in enumerate(split["classes"])}
+        return tuple(place[row["class"]] for row in split["holdout"])
+    except (KeyError, TypeError):
         return ()
-    place = {name: label for label, name in enumerate(split["classes"])}
-    return tuple(place[row["class"]] for row in split["holdout"])
 
 
-def _right(path: Path, labels: Sequence[int]) -> tuple[bool, ...]:
+def _right(path: Path, labels: Sequence[int]) -> tuple[bool, ...] | None:
+    """Return which pictures were answered rightly, or None where the answers are missing, damaged or of others."""
     import numpy as np
 
-    answers = np.load(path, allow_pickle=False)
+    try:
+        answers = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    if answers.shape != (len(labels),):
+        return None
     return tuple(bool(answer == label) for answer, label in zip(answers, labels, strict=True))

@@ -59,14 +59,16 @@ class RunFolder:
         """Open an existing run.
 
         Raises:
-            UsageError: not a run folder, or one of a newer schema.
+            UsageError: not a run folder, one whose request is damaged, or one of a newer schema.
         """
         request = path / "request.yaml"
         if not request.is_file():
             raise UsageError(
                 f"'{path}' is not a run folder (no request.yaml)", "runs are under runs/, the newest at runs/latest"
             )
-        version = yaml.safe_load(request.read_text(encoding="utf-8")).get("schema_version", 0)
+        version = _mapping(request).get("schema_version", 0)
+        if not isinstance(version, int):
+            raise _damaged(request, f"its schema_version is '{version}'")
         if version > SCHEMA_VERSION:
             raise UsageError(
                 f"'{path}' was written by a newer advisor (schema {version}, this one reads {SCHEMA_VERSION})",
@@ -95,9 +97,12 @@ class RunFolder:
         write_atomically(self.path / "request.yaml", text)
 
     def read_request(self) -> dict[str, Any]:
-        """Return the request as it was resolved."""
-        data: dict[str, Any] = yaml.safe_load((self.path / "request.yaml").read_text(encoding="utf-8"))
-        return data
+        """Return the request as it was resolved.
+
+        Raises:
+            UsageError: it is damaged.
+        """
+        return _mapping(self.path / "request.yaml")
 
     def write_json(self, name: str, value: dict[str, Any]) -> None:
         """Write a JSON document with its ``schema_version``."""
@@ -105,10 +110,12 @@ class RunFolder:
         write_atomically(self.path / name, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """Return a JSON document of the run, empty where it is not there."""
-        path = self.path / name
-        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        return data
+        """Return a JSON document of the run, empty where it is not there or damaged (``flaws`` says so)."""
+        with contextlib.suppress(OSError, ValueError):
+            data = json.loads((self.path / name).read_text(encoding="utf-8"))
+            if isinstance(data, dict):
+                return data
+        return {}
 
     def append(self, evaluation: Evaluation) -> None:
         """Add one evaluation, flushed to the disk before it returns."""
@@ -127,6 +134,11 @@ class RunFolder:
         lines = self.evaluations_file.read_text(encoding="utf-8", errors="replace").splitlines()
         latest = {evaluation.configuration: evaluation for evaluation in _parsed(lines)}
         return tuple(latest.values())
+
+    def unread_lines(self) -> int:
+        """Return how many lines of the evaluations cannot be read: torn by a kill, or damaged."""
+        lines = self.evaluations_file.read_text(encoding="utf-8", errors="replace").splitlines()
+        return len([line for line in lines if line.strip()]) - len(list(_parsed(lines)))
 
     def keep_answers(self, name: str, answers: Sequence[int]) -> str:
         """Write an artefact's label for each hold-out picture and return the file's path within the run."""
@@ -172,6 +184,23 @@ def _point_latest(out: Path, name: str) -> None:
     unfinished.replace(out / "latest")
 
 
+def _mapping(file: Path) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise _damaged(file, str(error).splitlines()[0]) from None
+    if not isinstance(data, dict):
+        raise _damaged(file, "it is no mapping")
+    return data
+
+
+def _damaged(file: Path, why: str) -> UsageError:
+    return UsageError(
+        f"the run folder '{file.parent}' is damaged: {file.name} cannot be read ({why})",
+        "restore that file; every other file of the run is left as it is",
+    )
+
+
 def _torn(file: Any) -> bool:
     if file.seek(0, os.SEEK_END) == 0:
         return False
@@ -181,5 +210,5 @@ def _torn(file: Any) -> bool:
 
 def _parsed(lines: Iterable[str]) -> Iterable[Evaluation]:
     for line in lines:
-        with contextlib.suppress(ValueError, KeyError, TypeError):
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
             yield Evaluation.from_json(json.loads(line))
