@@ -99,6 +99,65 @@ def search(*, resume: str | Path | None = None, verbose: bool = False, quiet: bo
     return run
 
 
+@dataclass(frozen=True)
+class Report:
+    """A run, decided again.
+
+    Attributes:
+        view: what the report shows; ``view.decision`` is the answer.
+        files: the files written, none where the question was changed and no folder given.
+    """
+
+    view: RunView
+    files: tuple[Path, ...] = ()
+
+    @property
+    def decision(self) -> Decision:
+        """The answer to the question as it was put now."""
+        return self.view.decision
+
+    def _repr_html_(self) -> str:
+        from advisor.report.notebook import summary_html
+
+        return summary_html(self.view)
+
+
+def report(
+    run: str | Path, *, prefer: str | None = None, to: str | Path | None = None, force: bool = False, **limits: Any
+) -> Report:
+    """Decide again over what a run has measured: nothing is measured or trained.
+
+    ::
+
+        from advisor.api import report
+        print(report("runs/latest", prefer="size", budget="30ms").decision.reason)
+
+    Args:
+        run: the run folder.
+        prefer: ``balanced``, ``accuracy``, ``latency``, ``size``, or weights: ``accuracy=2,latency=1``.
+        to: folder for the report files; without it they are written into the run where nothing was changed.
+        force: replace report files that are in ``to``.
+        limits: ``budget``, ``size_budget``, ``memory_budget``, ``max_drop``, ``min_accuracy``, with their units.
+
+    Raises:
+        UsageError: no run folder, one that is damaged, a limit or preference that is not valid, or files in the way.
+    """
+    from advisor.core.preference import BALANCED, parse_preference
+    from advisor.report.files import write_all
+    from advisor.report.load import view_of
+    from advisor.report.place import checked_place
+    from advisor.search.stored import read_run
+
+    preference = parse_preference(prefer) if prefer is not None else BALANCED
+    changes = {name: value for name, value in limits.items() if value is not None}
+    place = checked_place(Path(to), force) if to is not None else None
+    stored = read_run(run, changes, preference)
+    if place is None and not changes and preference == BALANCED:
+        place = stored.folder.path
+    view = view_of(stored)
+    return Report(view, write_all(view, place) if place else ())
+
+
 def benchmark(*models: str | Path, **options: Any) -> Benchmark:
     """Measure one ``.tflite`` file on this machine, or several interleaved in one run.
 

@@ -1,0 +1,69 @@
+"""``advisor report``: decide again for free, and write the report."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from advisor.cli.limits import (
+    Budget,
+    MaxDrop,
+    MemoryBudget,
+    MinAccuracy,
+    Prefer,
+    RunArgument,
+    SizeBudget,
+    warn_of_flaws,
+)
+
+NOTHING_FITS = 3
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("report")(report)
+
+
+def report(
+    run: RunArgument,
+    prefer: Prefer = None,
+    budget: Budget = None,
+    size_budget: SizeBudget = None,
+    memory_budget: MemoryBudget = None,
+    max_drop: MaxDrop = None,
+    min_accuracy: MinAccuracy = None,
+    to: Annotated[
+        str | None, typer.Option(help="Folder for the report files. Default: the run folder, where nothing changed.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace report files that are already in --to.")] = False,
+) -> None:
+    """Decide again over what a run has measured, with other limits or another preference, and write the report.
+
+    Nothing is measured or trained. With the run's own question its report files are written again; with another one
+    the answer is printed, and written where --to says.
+
+    Example: advisor report runs/latest --prefer size --budget 30ms --to report-30ms
+    """
+    from advisor import api
+    from advisor.report.table import print_answer
+
+    warn_of_flaws(run)
+    found = api.report(
+        run,
+        prefer=prefer,
+        to=to,
+        force=force,
+        budget=budget,
+        size_budget=size_budget,
+        memory_budget=memory_budget,
+        max_drop=max_drop,
+        min_accuracy=min_accuracy,
+    )
+    print_answer(found.view)
+    for path in found.files:
+        typer.echo(f"wrote {path}", err=True)
+    if not found.files and to is None:
+        typer.echo("the run's own report is as it was; add --to DIR to write this one", err=True)
+    if not found.view.decision.feasible:
+        raise typer.Exit(NOTHING_FITS)

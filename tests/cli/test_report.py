@@ -1,0 +1,96 @@
+"""``advisor report``: another answer to another question, for free."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Advisor
+from tests.stored_runs import write_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "runs").path
+
+
+def test_the_own_question_writes_the_run_s_report(advisor: Advisor, run: Path) -> None:
+    said = advisor("report", "runs/latest")
+    assert said.code == 0, said.err
+    assert "best int8" in said.out
+    assert json.loads((run / "recommendation.json").read_text())["pick"]["configuration"]["card"] == "best"
+    assert (run / "report.html").is_file()
+
+
+def test_a_preference_is_printed_and_the_run_left_alone(advisor: Advisor, run: Path) -> None:
+    said = advisor("report", "runs/latest", "--prefer", "size")
+    assert said.code == 0, said.err
+    assert "small int8 on 1 thread (80.0 %, 9.00 ms, 1.0 MB) is the smallest of what fits" in " ".join(said.out.split())
+    assert not (run / "report.md").exists()
+    assert "add --to DIR" in said.err
+
+
+def test_another_budget_is_written_where_asked(advisor: Advisor, run: Path, tmp_path: Path) -> None:
+    said = advisor("report", "runs/latest", "--budget", "10ms", "--prefer", "accuracy=1,latency=1", "--to", "out/here")
+    assert said.code == 0, said.err
+    document = json.loads((tmp_path / "out" / "here" / "recommendation.json").read_text())
+    assert document["budget"]["latency_ms"] == 10
+    assert document["pick"]["configuration"]["card"] == "fast"
+
+
+def test_nothing_that_fits_ends_with_three_and_the_price(advisor: Advisor, run: Path) -> None:
+    said = advisor("report", "runs/latest", "--budget", "1ms")
+    assert said.code == 3
+    assert "Price: latency 1.00 ms -> " in said.out
+
+
+def test_report_files_are_replaced_only_by_force(advisor: Advisor, run: Path) -> None:
+    question = ("report", "runs/latest", "--prefer", "size", "--to", "out")
+    assert advisor(*question).code == 0
+    refused = advisor(*question)
+    assert refused.code == 2
+    assert "already holds recommendation.json" in refused.err
+    assert "--force" in refused.err
+    assert advisor(*question, "--force").code == 0
+
+
+def test_another_answer_never_replaces_a_run_s_own(advisor: Advisor, run: Path) -> None:
+    said = advisor("report", "runs/latest", "--prefer", "size", "--to", "runs/latest", "--force")
+    assert said.code == 2
+    assert "is a run folder" in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nowhere",), "'nowhere' is not a run folder"),
+        (("runs/latest", "--prefer", "sise"), "did you mean 'size'"),
+        (("runs/latest", "--budget", "30"), "--budget 30ms"),
+        (("runs/latest", "--max-drop", "1pt"), "--data is not given"),
+    ],
+)
+def test_wrong_use_is_refused(advisor: Advisor, run: Path, arguments: tuple[str, ...], words: str) -> None:
+    said = advisor("report", *arguments)
+    assert said.code == 2
+    assert words in said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_damaged_run_is_reported_as_far_as_it_goes(advisor: Advisor, run: Path) -> None:
+    (run / "manifest.json").write_text("{half")
+    evaluations = run / "evaluations.jsonl"
+    evaluations.write_text(evaluations.read_text()[:-40])
+    said = advisor("report", "runs/latest")
+    assert said.code == 0, said.err
+    assert "manifest.json is damaged" in said.err
+    assert "evaluations.jsonl has 1 unreadable line" in said.err
+    assert (run / "report.html").is_file()
+
+
+def test_a_run_that_evaluated_nothing_has_no_pick(advisor: Advisor, run: Path) -> None:
+    (run / "evaluations.jsonl").unlink()
+    said = advisor("report", "runs/latest")
+    assert said.code == 3
+    assert "No candidate could be evaluated" in said.out
