@@ -46,7 +46,7 @@ class Evaluator:
         cards: by name.
         recipes: compression recipes by name.
         run: takes the artefacts.
-        order: card name to its place in the search.
+        order: card name to its place in the queue for cores.
     """
 
     def __init__(

@@ -152,7 +152,9 @@ class _Search:
             light=light,
             notify=self._progress.stage,
         )
-        order = {card.name: place for place, card in enumerate(plan.cards)}
+        # Of what is in flight the cheapest goes first: answers come early, and the cores stay busy to the end.
+        by_price = sorted(plan.cards, key=lambda card: plan.price_s(card, "float32"))
+        order = {card.name: place for place, card in enumerate(by_price)}
         stages = Stages(context, candidates.weights, order)
         cards = {card.name: card for card in plan.cards}
         recipes: dict[str, Recipe] = self.recipes

@@ -60,7 +60,7 @@ class Stages:
     Args:
         context: what they share.
         weights: weights file of each card by name; None for settled random weights.
-        order: card name to its place in the search: earlier cards get the cores first.
+        order: card name to its place in the queue for cores.
     """
 
     def __init__(self, context: Context, weights: Mapping[str, WeightsFile | None], order: Mapping[str, int]) -> None:

@@ -1,0 +1,130 @@
+"""Searches that several tests look at, done once a test session with real weights and real measurements."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from filelock import FileLock
+from PIL import Image
+from skimage import data
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.weights import fetch
+from advisor.core.errors import WeightsError
+from advisor.store import RunFolder, cache_root
+
+SMALLEST = "mobilenet_v1_0.25_224"
+PICTURES = {"astronaut": data.astronaut, "cat & <b>coffee</b>": data.chelsea, "rocket 'é'": data.rocket}
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a search printed and left."""
+
+    code: int
+    out: str
+    err: str
+    run: RunFolder
+
+
+def environment(cache: Path) -> dict[str, str]:
+    return {**os.environ, "ADVISOR_CACHE_DIR": str(cache), "NO_COLOR": "1"}
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "advisor", "search", *arguments]
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """One folder for all workers of the test run."""
+    base = tmp_path_factory.getbasetemp()
+    return base if worker_id == "master" else base.parent
+
+
+@pytest.fixture(scope="session")
+def warm_cache(shared_folder: Path) -> Path:
+    """A cache that holds the smallest card's real weights and no results."""
+    card = load_catalogue()[SMALLEST]
+    try:
+        fetch(card)
+    except WeightsError as error:
+        pytest.skip(f"the weights of {SMALLEST} cannot be had here: {error.message.splitlines()[0]}")
+    return linked_cache(shared_folder / "search-cache")
+
+
+def linked_cache(folder: Path) -> Path:
+    """Make a cache folder that shares the user's weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "lock"):
+        if not (folder / "weights").exists():
+            (folder / "weights").symlink_to(cache_root() / "weights")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def photos(shared_folder: Path) -> Path:
+    """Crops of three photographs as three classes, 16 each, in folders with awkward names, and one broken file."""
+    folder = shared_folder / "photos"
+    with FileLock(shared_folder / "photos.lock"):
+        if not folder.is_dir():
+            _write_photos(folder)
+    return folder
+
+
+def _write_photos(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    for name, photograph in PICTURES.items():
+        (folder / name).mkdir(parents=True)
+        pixels = photograph()
+        for count in range(16):
+            top, left = (int(rng.integers(0, length // 3)) for length in pixels.shape[:2])
+            crop = pixels[top : top + 2 * pixels.shape[0] // 3, left : left + 2 * pixels.shape[1] // 3]
+            Image.fromarray(crop).resize((96, 96)).save(folder / name / f"{count}.jpg")
+    (folder / "astronaut" / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 not a picture")
+
+
+def searched_once(folder: Path, cache: Path, *arguments: str) -> Searched:
+    """Run the command once for all workers and return what it left."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / "said.json"
+    with FileLock(folder / "lock"):
+        if not kept.is_file():
+            done = subprocess.run(
+                command("--out", str(folder / "runs"), *arguments),
+                env=environment(cache),
+                capture_output=True,
+                text=True,
+                timeout=540,
+                cwd=folder,
+            )
+            kept.write_text(json.dumps([done.returncode, done.stdout, done.stderr]))
+    code, out, err = json.loads(kept.read_text())
+    return Searched(code, out, err, RunFolder((folder / "runs" / "latest").resolve()))
+
+
+@pytest.fixture(scope="session")
+def with_pictures(shared_folder: Path, warm_cache: Path, photos: Path) -> Searched:
+    """``advisor search --data`` on the smallest card."""
+    arguments = ("--candidates", SMALLEST, "--budget", "50ms", "--data", str(photos), "--max-drop", "90pt")
+    return searched_once(shared_folder / "with-pictures", warm_cache, *arguments)
+
+
+@pytest.fixture(scope="session")
+def without_pictures(shared_folder: Path, warm_cache: Path) -> Searched:
+    """``advisor search`` on the smallest card, with a budget that nothing meets."""
+    return searched_once(shared_folder / "without-pictures", warm_cache, "--candidates", SMALLEST, "--budget", "1us")
+
+
+@pytest.fixture
+def empty_results(tmp_path: Path, warm_cache: Path) -> Path:
+    """A cache of its own with real weights: every stage has to be done."""
+    assert warm_cache
+    return linked_cache(tmp_path / "cache")
