@@ -24,7 +24,7 @@ _EIGHT_BIT = ("int8", "uint8")
 
 @cache
 def xnnpack_rules() -> Rules:
-    """Return the rules. Limits that concern options (a fused TANH, a stride, the beta of SOFTMAX) are not told apart."""
+    """Return the rules. Limits that concern options (a fused TANH, a stride, the beta of SOFTMAX) are left out."""
     forms: dict[str, tuple[str, ...]] = dict.fromkeys(_FLOAT_ONLY, ("float32",))
     forms |= dict.fromkeys(_ANY, ("float32", *_EIGHT_BIT))
     forms |= dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), ("float32", "float32*int8", "float32*int4", *_EIGHT_BIT))
