@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,29 @@ MAX_DEPTH = 64
 # Aliases may repeat values, but a document may not grow past this many values when they are written out.
 MAX_VALUES = 5_000_000
 
+_STRING = "tag:yaml.org,2002:str"
+_MERGE = "tag:yaml.org,2002:merge"
+
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Document:
-    """A parsed file: plain values, and the tree of nodes that knows their lines."""
+    """A parsed file: plain values, and the line of each, looked up where an error wants it."""
 
     path: Path
     values: Any
-    root: yaml.Node
+    text: str = field(repr=False)
+
+    @cached_property
+    def root(self) -> yaml.Node:
+        """The tree of nodes. Composing recurses without a limit of its own: reading has set one before."""
+        loader = _Loader(self.text)
+        try:
+            root: yaml.Node = loader.get_single_node()
+            return root
+        finally:
+            loader.dispose()
 
     def line(self, location: Sequence[str | int]) -> int:
         """The line (from 1) of the value at ``location``, or of the deepest part of it that is in the file."""
@@ -45,14 +59,11 @@ def read_yaml(path: Path) -> Document:
     Raises:
         UsageError: missing, too large, not YAML, a tag that is not plain data, a repeated key, aliases that explode.
     """
-    loader = _Loader(_text(path))
+    text = _text(path)
+    loader = _Loader(text)
     try:
-        root = loader.get_single_node()
-        if root is None:
-            raise UsageError(f"{path}: the file is empty", "a catalogue file has a 'family' and a list of 'cards'")
-        _Inspection(path).visit(root)
-        return Document(path, loader.construct_document(root), root)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        return Document(path, _Reading(path, loader).document(), text)
+    except (yaml.YAMLError, ValueError) as error:
         raise UsageError(f"{_where(path, error)}: {_problem(error)}", "only plain YAML data is read") from error
     finally:
         loader.dispose()
@@ -62,64 +73,114 @@ def _text(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise UsageError(f"{path}: larger than {MAX_BYTES // 2**20} MB, not a catalogue")
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read ({error})") from error
-    # libyaml recurses in C: brackets nested without end would take the process down before any limit in Python holds.
-    deepest = max(text.count("["), text.count("{"))
-    if deepest > MAX_DEPTH and _flow_depth(text) > MAX_DEPTH:
-        raise UsageError(f"{path}: values nested more than {MAX_DEPTH} deep", "only plain YAML data is read")
-    return text
 
 
-def _flow_depth(text: str) -> int:
-    depth = deepest = 0
-    for character in text:
-        if character in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in "]}":
-            depth -= 1
-    return deepest
+class _Reading:
+    """Builds values from the parser's events, in one pass and within limits.
 
+    Not from nodes: libyaml composes them by recursion in C, and endless nesting takes the process down there.
+    Every value comes with its size: how many values are in it once aliases are written out.
+    """
 
-class _Inspection:
-    """Walks the nodes once: repeated keys, depth, and the size of the document with every alias written out."""
-
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, loader: Any) -> None:
         self._path = path
-        self._sizes: dict[int, int] = {}
+        self._loader = loader
+        self._next = loader.get_event
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._plain: dict[str, Any] = {}
 
-    def visit(self, node: yaml.Node, depth: int = 0) -> int:
-        known = self._sizes.get(id(node))
-        if known is not None:
-            if known == 0:
-                raise self._refused(node, "a value that contains itself")
-            return known
+    def document(self) -> Any:
+        """The value of the file's only document."""
+        self._next()  # the stream begins
+        if isinstance(self._next(), yaml.StreamEndEvent):
+            raise UsageError(
+                f"{self._path}: the file is empty", "a catalogue file has a 'family' and a list of 'cards'"
+            )
+        value, _ = self._value(self._next(), 0)
+        self._next()  # the document ends
+        event = self._next()
+        if not isinstance(event, yaml.StreamEndEvent):
+            raise self._refused(event, "a second document")
+        return value
+
+    def _value(self, event: Any, depth: int) -> tuple[Any, int]:
+        if type(event) is yaml.ScalarEvent and event.anchor is None:
+            return self._scalar(event), 1
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event)
         if depth > MAX_DEPTH:
-            raise self._refused(node, f"values nested more than {MAX_DEPTH} deep")
-        self._sizes[id(node)] = 0
-        size = 1 + sum(self.visit(child, depth + 1) for child in self._children(node))
+            raise self._refused(event, f"values nested more than {MAX_DEPTH} deep")
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (None, 0)
+        value, size = self._collection(event, depth)
         if size > MAX_VALUES:
-            raise self._refused(node, f"aliases that grow to more than {MAX_VALUES} values")
-        self._sizes[id(node)] = size
-        return size
+            raise self._refused(event, f"aliases that grow to more than {MAX_VALUES} values")
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (value, size)
+        return value, size
 
-    def _children(self, node: yaml.Node) -> list[yaml.Node]:
-        if isinstance(node, yaml.SequenceNode):
-            return list(node.value)
-        if not isinstance(node, yaml.MappingNode):
-            return []
-        seen: set[str] = set()
-        for key, _ in node.value:
-            name = str(key.value)
-            if name in seen:
-                raise self._refused(key, f"the key '{name}' a second time in the same place")
-            seen.add(name)
-        return [part for pair in node.value for part in pair]
+    def _collection(self, event: Any, depth: int) -> tuple[Any, int]:
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event), 1
+        if event.tag not in (None, "!", f"tag:yaml.org,2002:{'seq' if _is_sequence(event) else 'map'}"):
+            raise self._refused(event, f"the tag '{event.tag}', which is more than plain data")
+        return self._sequence(depth) if _is_sequence(event) else self._mapping(depth)
 
-    def _refused(self, node: yaml.Node, what: str) -> UsageError:
-        return UsageError(f"{self._path}:{node.start_mark.line + 1}: {what}", "only plain YAML data is read")
+    def _sequence(self, depth: int) -> tuple[list[Any], int]:
+        values: list[Any] = []
+        total = 1
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            value, size = self._value(event, depth + 1)
+            values.append(value)
+            total += size
+        return values, total
+
+    def _mapping(self, depth: int) -> tuple[dict[Any, Any], int]:
+        values: dict[Any, Any] = {}
+        total = 1
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            if not isinstance(event, yaml.ScalarEvent):
+                raise self._refused(event, "a key that is not a plain word")
+            key, _ = self._value(event, depth)
+            if key in values:
+                raise self._refused(event, f"the key '{key}' a second time in the same place")
+            values[key], size = self._value(self._next(), depth + 1)
+            total += size + 1
+        return values, total
+
+    def _alias(self, event: Any) -> tuple[Any, int]:
+        if event.anchor not in self._anchors:
+            raise self._refused(event, f"the alias '{event.anchor}' of nothing")
+        value, size = self._anchors[event.anchor]
+        if size == 0:
+            raise self._refused(event, "a value that contains itself")
+        return value, size
+
+    def _scalar(self, event: Any) -> Any:
+        if event.tag is not None or not event.implicit[0]:
+            tag = event.tag if event.tag not in (None, "!") else _STRING
+            return self._constructed(event, tag)
+        if event.value not in self._plain:
+            tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
+            if tag == _MERGE:
+                raise self._refused(event, "a merge of mappings ('<<'), which is not read")
+            self._plain[event.value] = self._constructed(event, tag)
+        return self._plain[event.value]
+
+    def _constructed(self, event: Any, tag: str) -> Any:
+        if tag == _STRING:
+            return event.value
+        return self._loader.construct_object(yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark))
+
+    def _refused(self, event: Any, what: str) -> UsageError:
+        return UsageError(f"{self._path}:{event.start_mark.line + 1}: {what}", "only plain YAML data is read")
+
+
+def _is_sequence(event: Any) -> bool:
+    return isinstance(event, yaml.SequenceStartEvent)
 
 
 def _child(node: yaml.Node, step: str | int) -> tuple[yaml.Node, yaml.Node] | None:

@@ -113,7 +113,13 @@ def test_a_value_that_contains_itself_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 100_000, "{a: " * 100_000, "cards:" + "\n".join(" " * n + "-" for n in range(500))]
+    "text",
+    [
+        "[" * 100_000,
+        "{a: " * 100_000,
+        "a: " + "[\n# ]\n" * 100_000,
+        "cards:" + "\n".join(" " * n + "-" for n in range(500)),
+    ],
 )
 def test_endless_nesting_is_refused(tmp_path: Path, text: str) -> None:
     assert "team.yaml" in refused(tmp_path, text)
