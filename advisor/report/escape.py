@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Any
 
-from advisor.report.text import plain
+from advisor.core.escape import markdown as markdown
 
 _SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
-_ENTITIES = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
 
 
 def finite(value: Any) -> Any:
@@ -28,11 +25,6 @@ def finite(value: Any) -> Any:
 def json_for_script(value: Any) -> str:
     """Return JSON that cannot end the script element it stands in, whatever the strings hold."""
     return json.dumps(finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(_SCRIPT)
-
-
-def markdown(text: object) -> str:
-    """Return ``text`` on one line with Markdown's and HTML's signs escaped; safe in a table cell, calls nobody by @."""
-    return _MARKDOWN.sub(r"\\\1", plain(text)).translate(_ENTITIES).replace("@", "@\u200b")
 
 
 def spreadsheet(value: object) -> object:

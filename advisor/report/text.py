@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
-
+from advisor.core.escape import plain as plain
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Quantity
 
 DASH = "\u2013"
 MINUS = "\u2212"
 MISSING = DASH
-
-_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-_JOINERS = "\u200c\u200d"
-"""Invisible, yet letters of several scripts and emoji need them."""
-
-
-def plain(text: object) -> str:
-    """Return ``text`` on one line without characters that steer a terminal or reorder the line.
-
-    Names of classes, files and cards are untrusted: an escape sequence in one must not reach the terminal, nor a
-    bidirectional override the words around it.
-    """
-    one_line = " ".join(str(text).split())
-    return "".join("\ufffd" if _hidden(char) else char for char in one_line)
-
-
-def _hidden(char: str) -> bool:
-    return char not in _JOINERS and unicodedata.category(char) in _HIDDEN
 
 
 def number(value: float) -> str:

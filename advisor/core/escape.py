@@ -1,0 +1,32 @@
+"""Untrusted text on one line, and inside Markdown: names of classes, files and cards are the users' own."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+_JOINERS = "\u200c\u200d"
+"""Invisible, yet letters of several scripts and emoji need them."""
+
+_ENTITIES = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
+
+
+def plain(text: object) -> str:
+    """Return ``text`` on one line without characters that steer a terminal or reorder the line.
+
+    Names of classes, files and cards are untrusted: an escape sequence in one must not reach the terminal, nor a
+    bidirectional override the words around it.
+    """
+    one_line = " ".join(str(text).split())
+    return "".join("\ufffd" if _hidden(char) else char for char in one_line)
+
+
+def _hidden(char: str) -> bool:
+    return char not in _JOINERS and unicodedata.category(char) in _HIDDEN
+
+
+def markdown(text: object) -> str:
+    """Return ``text`` on one line with Markdown's and HTML's signs escaped; safe in a table cell, calls nobody by @."""
+    return _MARKDOWN.sub(r"\\\1", plain(text)).translate(_ENTITIES).replace("@", "@\u200b")
