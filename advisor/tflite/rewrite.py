@@ -27,7 +27,7 @@ _PLACEHOLDER_CODE = 127
 class _AlignedBuffer(schema.BufferT):  # type: ignore[misc]
     """A buffer that is written with the alignment that the generated writer leaves out."""
 
-    def Pack(self, builder: Any) -> Any:
+    def Pack(self, builder: Any) -> Any:  # noqa: N802 - the name that the generated writer calls
         if self.data is None:
             schema.BufferStart(builder)
             return schema.BufferEnd(builder)

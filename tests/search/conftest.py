@@ -21,7 +21,7 @@ from advisor.core.errors import WeightsError
 from advisor.store import RunFolder, cache_root
 
 SMALLEST = "mobilenet_v1_0.25_224"
-PICTURES = {"astronaut": data.astronaut, "cat & <b>coffee</b>": data.chelsea, "rocket 'é'": data.rocket}
+PICTURES = {"astronaut": data.astronaut, "cat & <b>coffee": data.chelsea, "rocket 'é'": data.rocket}
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def test_a_broken_picture_is_listed_and_counted(with_pictures: Searched) -> None
 
 def test_awkward_class_names_are_escaped_in_the_report(with_pictures: Searched) -> None:
     page = (with_pictures.run.path / "report.html").read_text()
-    assert "<b>coffee</b>" not in page
+    assert "<b>coffee" not in page
     assert "coffee" in page
 
 
