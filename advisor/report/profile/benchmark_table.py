@@ -12,7 +12,7 @@ from advisor.benchmark.findings import Benchmark, FileBenchmark
 from advisor.benchmark.results import LatencyResult, ModelTiming, Ratio
 from advisor.benchmark.summary import Verdict
 from advisor.report import text
-from advisor.report.profile.console import Column, figure, line, span, table, write
+from advisor.report.profile.console import WIDE, Column, figure, line, span, table, write
 from advisor.report.table import default_console
 
 STYLES = {Verdict.STABLE: "green", Verdict.UNSTABLE: "yellow", Verdict.CONTENDED: "bold yellow"}
@@ -22,12 +22,12 @@ LATENCY = (
     Column("median ms"),
     Column("95 % ms"),
     Column("p90 ms"),
-    Column("p99 ms", wide=True),
-    Column("min ms", wide=True),
-    Column("max ms", wide=True),
-    Column("CV %", wide=True),
+    Column("p99 ms", width=WIDE),
+    Column("min ms", width=WIDE),
+    Column("max ms", width=WIDE),
+    Column("CV %", width=WIDE),
     Column("CPU ms"),
-    Column("runs", wide=True),
+    Column("runs", width=WIDE),
     Column("verdict", left=True),
 )
 LOADING = (

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from advisor.report import text
 
-WIDE = 112
+WIDE = 118
 """Columns from which on the tables show every figure."""
 
 _ASCII = str.maketrans({"\u2013": "-", "\u2212": "-", "\u202f": " ", "×": "x", "…": "~", "±": "+"})
@@ -25,20 +25,20 @@ class Column:
     Attributes:
         title: with the unit.
         left: aligned to the left: names, not figures.
-        wide: shown on wide terminals only.
+        width: columns that the terminal must have for it to be shown.
         short: title on narrow terminals, where that is another.
     """
 
     title: str
     left: bool = False
-    wide: bool = False
+    width: int = 0
     short: str = ""
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str | Text]], console: Console) -> Table:
     """Return a table of those columns that the console has room for; a row has a cell for every column."""
     roomy = console.width >= WIDE
-    kept = [index for index, column in enumerate(columns) if roomy or not column.wide]
+    kept = [index for index, column in enumerate(columns) if console.width >= column.width]
     made = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2 if roomy else 1, 0, 0), header_style="bold", show_edge=False
     )

@@ -11,7 +11,7 @@ from rich.text import Text
 from advisor.benchmark.operators import OperatorTime, Profile, TypeTime
 from advisor.core.units import show_bytes
 from advisor.report import text
-from advisor.report.profile.console import Column, figure, line, table, write
+from advisor.report.profile.console import WIDE, Column, figure, line, table, write
 from advisor.report.table import default_console
 
 SHOWN = 10
@@ -33,12 +33,12 @@ OPERATORS = (
     Column("time us", short="us"),
     Column("share %", short="%"),
     Column("sum %"),
-    Column("million MACs", wide=True),
-    Column("kB moved", wide=True),
+    Column("million MACs", width=WIDE),
+    Column("kB moved", width=WIDE),
     Column("GOP/s"),
     Column("GB/s"),
     Column("output", left=True),
-    Column("data", left=True, wide=True),
+    Column("data", left=True, width=128),
 )
 
 
