@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from advisor.devices.measurements import PRECISIONS, Measurement, write_measurements
 from device_sources.clean import fastest_of_repeats, flag_slow_states, once_a_job, without_repeated_figures
 from device_sources.readers import READERS
 from device_sources.rows import Sourced
-
-from advisor.devices.measurements import PRECISIONS, Measurement, write_measurements
 
 _CORES = re.compile(r"(\d+) x (.+) @ (\d+)")
 _PREFERRED = ("tflite", "qnn", "stedgeai", "stm32cube.ai", "tinyengine", "tflite-micro", "paddle-lite", "mnn", "ncnn")
@@ -96,7 +96,7 @@ def _target(name: str, rows: Sequence[Sourced]) -> dict[str, Any]:
 
 
 def _default_target(rows: Sequence[Sourced]) -> str:
-    """The target that the product's artefacts run on best: a TFLite runtime where one was measured, then the most rows."""
+    """The target meant by the device alone: a TFLite runtime where one was measured, an accelerator or four threads."""
     usable = Counter(row.target_name for row in rows if not row.measurement.flag) or Counter(
         r.target_name for r in rows
     )

@@ -63,10 +63,8 @@ def ncnn(folder: Path) -> Iterator[Sourced]:
         figure = measurement(row, names.NCNN[row["model"]], precision, latency_ms=least, statistic="min")
         on_cpu = row["accelerator"] == "CPU"
         little = "little" if on_cpu and extra["powersave"].startswith("1") else ""
-        sourced = Sourced(
-            "ncnn_benchmark", row["device"], "ncnn", "cpu" if on_cpu else "gpu", threads_of(row) if on_cpu else 1, figure, "",
-            little,
-        )  # fmt: skip
+        unit, threads = ("cpu", threads_of(row)) if on_cpu else ("gpu", 1)
+        sourced = Sourced("ncnn_benchmark", row["device"], "ncnn", unit, threads, figure, "", little)
         yield sourced.flagged("spiky") if float(row["latency_ms"]) > _SPIKY * least else sourced
 
 

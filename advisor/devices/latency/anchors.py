@@ -1,0 +1,69 @@
+"""Which few models to measure on a new target: those that tell most about all the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from advisor.devices.latency.base import LEVEL_VARIANCE, Base
+from advisor.devices.latency.kernels import Floats
+from advisor.devices.latency.model import posterior_of
+from advisor.devices.latency.posterior import NOISE, PECULIARITY, SCALES, Indices, peers_of
+from advisor.devices.latency.table import Column
+
+_TYPICAL_SCALE = SCALES[3]
+
+
+def choose(
+    base: Base, column: Column, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
+) -> tuple[int, ...]:
+    """Choose ``wanted`` of ``candidates`` greedily by how much variance each takes from all candidates.
+
+    Args:
+        base: the additive model.
+        column: the target to be measured.
+        candidates: indices of the models that can be had.
+        wanted: how many to choose; all where there are fewer.
+        costs: cost of each candidate (such as its download in MB) relative to 1 for free ones: information is weighed
+            against it. None where all cost the same.
+
+    Returns:
+        indices of models, most telling first.
+    """
+    index = np.asarray(candidates, dtype=np.intp)
+    cover = _prior_cover(base, column, index)
+    price = np.array([1.0 + (costs or {}).get(int(i), 0.0) for i in index])
+    chosen: list[int] = []
+    for _ in range(min(wanted, len(index))):
+        gains = np.square(cover).sum(axis=0) / (np.diag(cover) + NOISE**2) / price
+        gains[chosen] = -np.inf
+        best = int(np.argmax(gains))
+        chosen.append(best)
+        cover = cover - np.outer(cover[:, best], cover[best]) / (cover[best, best] + NOISE**2)
+    return tuple(int(index[i]) for i in chosen)
+
+
+def _prior_cover(base: Base, column: Column, models: Indices) -> Floats:
+    """Covariance of the models' latencies on a target of this kind before anything is measured there."""
+    everyone = np.arange(len(base.table.columns))
+    peers = peers_of(base, column, everyone)
+    gram = base.gram[np.ix_(models, models)]
+    if len(peers):
+        shapes = base.filled[np.ix_(peers, models)] - base.filled[peers].mean(axis=1, keepdims=True)
+        centred = shapes - shapes.mean(axis=0)
+        gram = gram + PECULIARITY * centred.T @ centred / max(len(peers) - 1, 1)
+    out: Floats = _TYPICAL_SCALE**2 * gram + LEVEL_VARIANCE
+    return out
+
+
+def leave_one_out(base: Base, column: Column, seen: Indices, values: Floats, excluded: Sequence[int] = ()) -> Floats:
+    """Return the relative error (n,) of each measured model predicted from the others; n >= 2."""
+    errors = []
+    for position in range(len(seen)):
+        others = np.delete(seen, position)
+        posterior = posterior_of(base, column, others, np.delete(values, position), excluded=excluded)
+        model = seen[position]
+        mean = posterior.mean(base.filled.T[[model]], base.gram[[model]])[0]
+        errors.append(float(np.expm1(mean - values[position])))
+    return np.asarray(errors)

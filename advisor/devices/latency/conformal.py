@@ -1,0 +1,123 @@
+"""Intervals that mean what they say: quantiles of the errors that the same method made on what was hidden from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.core.errors import UsageError
+from advisor.devices.latency.kernels import Floats
+
+ANCHOR_STEPS = (0, 3, 7, 15)
+"""Regimes by how many models were measured on the target: none, to 3, to 7, to 15, more."""
+
+SUPPORT = ("model", "family", "none")
+"""The very model, another of its family, or neither."""
+
+_LEVELS = tuple(np.round(np.linspace(0.005, 0.995, 100), 4))
+_LEAST = 60
+
+
+@dataclass(frozen=True, order=True)
+class Regime:
+    """What is known when a prediction is made.
+
+    Attributes:
+        anchors: index of the step of :data:`ANCHOR_STEPS` that the number of measured models falls in.
+        support: what was measured on the target or those that it resembles: one of :data:`SUPPORT`.
+    """
+
+    anchors: int
+    support: str
+
+    @classmethod
+    def of(cls, measured: int, support: str) -> Regime:
+        """Return the regime of a target with ``measured`` models."""
+        return cls(int(np.searchsorted(ANCHOR_STEPS, measured)), support)
+
+    @property
+    def key(self) -> str:
+        """The regime as a JSON key."""
+        return f"{self.anchors}-{self.support}"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Quantiles of standardised errors by regime.
+
+    Attributes:
+        data_hash: fingerprint of the table that the errors were made on.
+        quantiles: by :attr:`Regime.key`, the errors' quantiles at ``_LEVELS`` ((true - predicted) / deviation, log).
+        counts: by regime, how many errors.
+    """
+
+    data_hash: str
+    quantiles: Mapping[str, tuple[float, ...]]
+    counts: Mapping[str, int]
+
+    @classmethod
+    def of(cls, data_hash: str, errors: Mapping[Regime, Sequence[float]]) -> Calibration:
+        """Summarise errors; a regime of few errors takes those of its neighbours with the same support."""
+        quantiles, counts = {}, {}
+        for support in SUPPORT:
+            for step in range(len(ANCHOR_STEPS) + 1):
+                pooled = _pooled(errors, step, support)
+                key = Regime(step, support).key
+                counts[key] = len(pooled)
+                quantiles[key] = tuple(round(float(q), 4) for q in np.quantile(pooled, _LEVELS))
+        return cls(data_hash, quantiles, counts)
+
+    def bounds(self, regime: Regime, level: float) -> tuple[float, float]:
+        """Return the standardised errors between which a share ``level`` of them lies, each tail alike.
+
+        The finite sample's correction (n + 1) / n widens them where the regime has few errors.
+        """
+        if not 0 < level < 1:
+            raise UsageError(f"confidence {level:g} is not between 0 and 1", "write for example 80%")
+        n = self.counts[regime.key]
+        tail = max((1 - min(level * (n + 1) / n, 0.99)) / 2, _LEVELS[0])
+        low, high = np.interp((tail, 1 - tail), _LEVELS, self.quantiles[regime.key])
+        return float(low), float(high)
+
+    def below(self, regime: Regime, standardised: Floats) -> Floats:
+        """Return the share of errors below each value: the probability that the latency is at most that."""
+        out: Floats = np.interp(standardised, self.quantiles[regime.key], _LEVELS, left=0.0, right=1.0)
+        return out
+
+    def to_json(self) -> dict[str, object]:
+        """Return a JSON object."""
+        return {
+            "data_hash": self.data_hash,
+            "quantiles": {key: list(values) for key, values in self.quantiles.items()},
+            "counts": dict(self.counts),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> Calibration:
+        """Read back :meth:`to_json`.
+
+        Raises:
+            UsageError: not such an object.
+        """
+        quantiles, counts = data.get("quantiles"), data.get("counts")
+        keys = [Regime(step, support).key for step in range(len(ANCHOR_STEPS) + 1) for support in SUPPORT]
+        if not isinstance(quantiles, dict) or not isinstance(counts, dict) or set(quantiles) != set(keys):
+            raise UsageError("the stored calibration is not one", "delete it: it is made again")
+        rows = {str(key): tuple(float(v) for v in values) for key, values in quantiles.items()}
+        if any(len(row) != len(_LEVELS) or list(row) != sorted(row) for row in rows.values()):
+            raise UsageError("the stored calibration's quantiles are out of order", "delete it: it is made again")
+        return cls(str(data.get("data_hash", "")), rows, {str(k): int(v) for k, v in counts.items()})
+
+
+def _pooled(errors: Mapping[Regime, Sequence[float]], step: int, support: str) -> Floats:
+    steps = sorted(range(len(ANCHOR_STEPS) + 1), key=lambda other: abs(other - step))
+    pooled: list[float] = []
+    for other in steps:
+        pooled.extend(errors.get(Regime(other, support), ()))
+        if len(pooled) >= _LEAST:
+            break
+    if not pooled:
+        raise UsageError("no measurements to learn the error of predictions from", "keep the shipped profiles")
+    return np.asarray(pooled)

@@ -1,0 +1,121 @@
+"""How alike two models are, from their features and families: the covariance of log latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+LINEAR_SHARE = 0.5
+RADIAL_SHARE = 0.25
+FAMILY_SHARE = 0.25
+RADIUS = 1.3
+"""Radius of the radial part in standard deviations a feature."""
+
+FAMILY_RADIUS = 2.5
+"""Within a family, how far apart in log MACs two models may be and still share its peculiarities."""
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Models in the space of their features.
+
+    Attributes:
+        features: (models, features) standardised, zero where unknown.
+        known: (models,) True where the features are known.
+        families: (models,) code of the family, -1 for one that stands alone.
+        log_macs: (models,) natural logarithm of the MACs, 0 where unknown.
+    """
+
+    features: Floats
+    known: NDArray[np.bool_]
+    families: NDArray[np.intp]
+    log_macs: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ModelSpace:
+    """Standardisation of the features, and the known models in it.
+
+    Attributes:
+        centre: (features,) mean of the known features.
+        scale: (features,) their standard deviation.
+        codes: code of every family.
+        points: the known models.
+    """
+
+    centre: Floats
+    scale: Floats
+    codes: dict[str, int]
+    points: Points
+
+    @classmethod
+    def of(cls, features: Floats, families: Sequence[str]) -> ModelSpace:
+        """Standardise (models, features); rows with NaN are models of unknown features."""
+        known: NDArray[np.bool_] = np.logical_not(np.isnan(features).any(axis=1))
+        centre = features[known].mean(axis=0)
+        scale = np.maximum(features[known].std(axis=0), 1e-3)
+        codes = {family: code for code, family in enumerate(sorted(set(families)))}
+        placed = np.where(known[:, None], (features - centre) / scale, 0.0)
+        points = Points(
+            placed,
+            known,
+            np.array([codes[family] for family in families], dtype=np.intp),
+            np.where(known, features[:, 0], 0.0),
+        )
+        return cls(centre, scale, codes, points)
+
+    def place(self, features: Floats, families: Sequence[str]) -> Points:
+        """Standardise (queries, features) of new models; a family that is not known stands alone."""
+        codes = np.array([self.codes.get(family, -1) for family in families], dtype=np.intp)
+        return Points((features - self.centre) / self.scale, np.ones(len(features), bool), codes, features[:, 0])
+
+    def within(self) -> Floats:
+        """Return the kernel (models, models) of the known models."""
+        gram = kernel(self.points, self.points)
+        alone = ~self.points.known
+        gram[alone, alone] = 1.0
+        return gram
+
+    def towards(self, points: Points) -> Floats:
+        """Return the kernel (queries, models) of new models with the known ones."""
+        return kernel(points, self.points)
+
+
+def kernel(left: Points, right: Points) -> Floats:
+    """Return the covariance (n, m) at unit scale.
+
+    It has a linear part, so that trends extrapolate, a radial one for likeness, and one for what a family shares beyond
+    its features. A model of unknown features is like itself alone.
+    """
+    size = left.features.shape[1]
+    products = left.features @ right.features.T / size
+    lengths = np.square(left.features).sum(1)[:, None] + np.square(right.features).sum(1)[None]
+    radial = np.exp(-np.maximum(lengths / size - 2 * products, 0) / (2 * RADIUS**2))
+    same = (left.families[:, None] == right.families[None]) & (left.families[:, None] >= 0)
+    apart = left.log_macs[:, None] - right.log_macs[None]
+    family = same * np.exp(-np.square(apart) / (2 * FAMILY_RADIUS**2))
+    out: Floats = LINEAR_SHARE * products + RADIAL_SHARE * radial + FAMILY_SHARE * family
+    out *= left.known[:, None] & right.known[None]
+    return out
+
+
+def own(points: Points) -> Floats:
+    """Return each model's covariance (n,) with itself."""
+    lengths = np.square(points.features).mean(axis=1)
+    out: Floats = LINEAR_SHARE * lengths + RADIAL_SHARE + FAMILY_SHARE
+    return out
+
+
+def solve(matrix: Floats, right: Floats) -> Floats:
+    """Solve a symmetric positive-definite system, a little jitter added."""
+    return np.asarray(np.linalg.solve(matrix + 1e-9 * np.eye(len(matrix)), right), dtype=np.float64)
+
+
+def inverse(matrix: Floats) -> Floats:
+    """Invert a symmetric positive-definite matrix."""
+    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)

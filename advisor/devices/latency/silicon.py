@@ -1,0 +1,61 @@
+"""What a latency depends on in a processor: how many multiply-accumulates its cores do in a second."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from advisor.devices.profiles import DeviceProfile, DeviceTarget
+
+# Multiply-accumulates a cycle of one core: (32-bit float, the narrowest float that the kernels use). Width and number
+# of the SIMD pipes as the vendors' optimisation guides state them; 16-bit arithmetic from Armv8.2 on doubles it.
+_LANES: dict[str, tuple[float, float]] = {
+    "Cortex-A7": (2, 2), "Cortex-A17": (4, 4), "Cortex-A35": (2, 2), "Cortex-A53": (4, 4), "Cortex-A55": (4, 8),
+    "Cortex-A57": (6, 6), "Cortex-A72": (6, 6), "Cortex-A73": (6, 6), "Cortex-A75": (8, 16), "Cortex-A76": (8, 16),
+    "Cortex-A77": (8, 16), "Cortex-A78": (8, 16), "Cortex-A78AE": (8, 16), "Cortex-A710": (8, 16),
+    "Cortex-A715": (8, 16), "Cortex-A720": (8, 16), "Cortex-A510": (4, 8), "Cortex-A520": (4, 8),
+    "Cortex-X1": (16, 32), "Cortex-X2": (16, 32), "Cortex-X3": (16, 32), "Cortex-X4": (16, 32), "Oryon": (16, 32),
+    "Kryo": (6, 6), "Cyclone": (8, 8), "Denver 2": (8, 8), "Carmel": (8, 16), "M3 performance": (16, 32),
+    "M3 efficiency": (8, 16), "Tremont": (4, 4), "SiFive U74": (0.5, 0.5), "Cortex-M4": (0.5, 0.5),
+    "Cortex-M7": (1, 1), "Cortex-M33": (0.5, 0.5), "Cortex-M55": (4, 8), "Xtensa LX6": (0.5, 0.5),
+    "Xtensa LX7": (1, 1), "RISC-V": (0.5, 0.5),
+}  # fmt: skip
+_TYPICAL = (4.0, 8.0)
+_ARM_OF = re.compile(r"\((A\d+\w*)\)")
+
+TARGET_VECTOR_SIZE = 5
+
+
+def target_vector(profile: DeviceProfile, target: DeviceTarget) -> tuple[float, ...] | None:
+    """Return what is known of a CPU target's speed, or None for an accelerator or an unstated processor.
+
+    Returns:
+        logarithms of: multiply-accumulates a second (10^9) of the cores that run, of the fastest of them, its clock in
+        GHz, the number of threads, and the fastest core's multiply-accumulates a cycle.
+    """
+    cores = [(c.core, c.max_mhz) for c in profile.cores for _ in range(c.count) if c.max_mhz]
+    if target.accelerator != "cpu" or not cores:
+        return None
+    if target.name.endswith("-little"):
+        cores = cores[::-1]
+    running = cores[: target.threads]
+    rates = [mhz / 1000 * _lanes(core)[1] for core, mhz in running if mhz]
+    first, mhz = running[0]
+    return (
+        math.log(sum(rates)),
+        math.log(max(rates)),
+        math.log((mhz or 1000) / 1000),
+        math.log(target.threads),
+        math.log(_lanes(first)[1]),
+    )
+
+
+def _lanes(core: str) -> tuple[float, float]:
+    """Look a core up, the Arm design that a vendor's name is made from in brackets: ``Kryo 485 (A76)``."""
+    match = _ARM_OF.search(core)
+    return _LANES.get(f"Cortex-{match[1]}" if match else core, _TYPICAL)
+
+
+def silicon(profile: DeviceProfile) -> str:
+    """Return the name under which devices of the same silicon are one: RK3588 and RK3588S, Snapdragon 855 and 855+."""
+    return re.sub(r"(?<=\d)[S+]$", "", profile.soc.split(" for ")[0])

@@ -1,0 +1,64 @@
+"""A fit as JSON: numbers and names, nothing that runs when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.core.errors import UsageError
+from advisor.devices.latency.base import Base
+from advisor.devices.latency.kernels import Floats, ModelSpace
+from advisor.devices.latency.table import LatencyTable
+
+_DIGITS = 7
+
+
+def base_to_json(base: Base) -> dict[str, Any]:
+    """Return the fitted arrays with what they belong to."""
+    return {
+        "data_hash": base.table.fingerprint(),
+        "targets": [
+            {key: getattr(column, key) for key in ("device", "target", "precision", "runtime", "version")}
+            for column in base.table.columns
+        ],
+        "models": list(base.table.models),
+        "levels": _plain(base.levels),
+        "smooth": _plain(base.smooth),
+        "weights": _plain(base.weights),
+    }
+
+
+def base_from_json(data: Any, table: LatencyTable, path: Path) -> Base:
+    """Read back :func:`base_to_json` for the table that it was fitted on.
+
+    Raises:
+        UsageError: it was fitted on other measurements, or its arrays have other shapes.
+    """
+    hint = "delete it: it is made again"
+    if not isinstance(data, Mapping) or data.get("data_hash") != table.fingerprint():
+        raise UsageError(f"{path} was made from other measurements", hint)
+    columns, models = table.values.shape
+    levels = _array(data.get("levels"), (columns,), path)
+    smooth = _array(data.get("smooth"), (columns, models), path)
+    weights = _array(data.get("weights"), (models, columns), path)
+    space = ModelSpace.of(table.features, table.families)
+    filled = np.where(np.isnan(table.values), smooth, table.values)
+    return Base(table, space, space.within(), filled, smooth, weights, levels)
+
+
+def _plain(array: Floats) -> list[Any]:
+    rounded: list[Any] = np.round(array, _DIGITS).tolist()
+    return rounded
+
+
+def _array(values: Any, shape: tuple[int, ...], path: Path) -> Floats:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{path} holds something that is not a number", "delete it: it is made again") from error
+    if array.shape != shape or not np.isfinite(array).all():
+        raise UsageError(f"{path} does not fit the measurements", "delete it: it is made again")
+    return array

@@ -1,0 +1,142 @@
+"""The measurements of many profiles as one table: targets by models, log milliseconds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.devices.latency.features import VECTOR_SIZE, FeatureTable
+from advisor.devices.latency.silicon import TARGET_VECTOR_SIZE, silicon, target_vector
+from advisor.devices.profiles import DeviceProfile, DeviceTarget
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, order=True)
+class Column:
+    """What a column of the table belongs to: a target and the form of the artefact.
+
+    Attributes:
+        device: name of the profile.
+        target: name of the target within it.
+        precision: form of the artefact.
+        runtime: the target's runtime.
+        version: its version, or empty.
+        kind: ``cpu``, ``gpu``, ``npu`` (Edge TPUs too) or ``mcu``: what shares a cost structure.
+        silicon: name of the silicon, the same for devices that share it.
+        speed: what is known of the processor (:func:`advisor.devices.latency.silicon.target_vector`), or empty.
+    """
+
+    device: str
+    target: str
+    precision: str
+    runtime: str
+    version: str
+    kind: str
+    silicon: str
+    speed: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class LatencyTable:
+    """Log latencies.
+
+    Attributes:
+        models: names of the models, the rows' order.
+        families: family of each model, its own name where unknown.
+        features: (models, features), NaN rows where unknown.
+        columns: what each column belongs to.
+        values: (columns, models) natural logarithm of milliseconds, NaN where not measured.
+    """
+
+    models: tuple[str, ...]
+    families: tuple[str, ...]
+    features: Floats
+    columns: tuple[Column, ...]
+    values: Floats
+
+    def subset(self, columns: Sequence[int] | NDArray[np.intp]) -> LatencyTable:
+        """Return the table of some columns, every model kept."""
+        chosen = np.asarray(columns, dtype=np.intp)
+        return replace(self, columns=tuple(self.columns[i] for i in chosen), values=self.values[chosen])
+
+    def with_values(self, values: Floats) -> LatencyTable:
+        """Return the table with other values of the same shape."""
+        return replace(self, values=values)
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of everything that a fit depends on."""
+        digest = hashlib.sha256(repr((self.models, self.families, self.columns)).encode())
+        digest.update(np.round(self.features, 6).tobytes())
+        digest.update(np.round(self.values, 6).tobytes())
+        return digest.hexdigest()
+
+
+def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> Column:
+    """Return the column of one target and precision."""
+    kind = "mcu" if profile.kind == "microcontroller" and target.accelerator == "cpu" else target.accelerator
+    return Column(
+        profile.name,
+        target.name,
+        precision,
+        target.runtime,
+        target.version,
+        "npu" if kind == "tpu" else kind,
+        silicon(profile),
+        target_vector(profile, target) or (),
+    )
+
+
+def build_table(
+    profiles: Iterable[DeviceProfile], features: FeatureTable, *, flags: Sequence[str] = ("",)
+) -> LatencyTable:
+    """Put the usable measurements of ``profiles`` into one table.
+
+    Repeats of a model on a target (other heads, other jobs) are averaged in the logarithm.
+
+    Args:
+        profiles: the devices.
+        features: features of the models.
+        flags: which measurements to take by their flag; only unflagged ones are fit to predict from.
+    """
+    cells: dict[Column, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for profile in profiles:
+        targets = {target.name: target for target in profile.targets}
+        for row in profile.measurements:
+            if row.flag in flags:
+                column = column_of(profile, targets[row.target], row.precision)
+                cells[column][row.model].append(float(np.log(row.latency_ms)))
+    columns = tuple(sorted(cells))
+    models = tuple(sorted({model for column in cells.values() for model in column}))
+    values = np.full((len(columns), len(models)), np.nan)
+    position = {model: index for index, model in enumerate(models)}
+    for row_index, column in enumerate(columns):
+        for model, repeats in cells[column].items():
+            values[row_index, position[model]] = float(np.mean(repeats))
+    return LatencyTable(models, *_describe(models, features), columns, values)
+
+
+def _describe(models: Sequence[str], features: FeatureTable) -> tuple[tuple[str, ...], Floats]:
+    families = []
+    vectors = np.full((len(models), VECTOR_SIZE), np.nan)
+    for index, name in enumerate(models):
+        known = features.models.get(name)
+        traits = features.traits_of(name)
+        families.append(known.family if known else traits[0] if traits else name)
+        if known:
+            vectors[index] = known.vector
+    return tuple(families), vectors
+
+
+def speeds(columns: Sequence[Column]) -> Floats:
+    """Return (columns, speed features), NaN rows where the processor is not known."""
+    out = np.full((len(columns), TARGET_VECTOR_SIZE), np.nan)
+    for index, column in enumerate(columns):
+        if column.speed:
+            out[index] = column.speed
+    return out

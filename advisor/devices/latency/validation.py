@@ -1,0 +1,145 @@
+"""What predictions are worth: hide measurements, predict them, keep the errors. Never row by row.
+
+A fold hides some silicon (all targets of it) and some families of models at once, so that one fit gives errors for
+targets known, hardly known and unknown, each for models known elsewhere and never seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.devices.latency.base import Base, fit_base
+from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
+from advisor.devices.latency.kernels import Floats
+from advisor.devices.latency.model import Estimate, estimate, place_known, posterior_of
+from advisor.devices.latency.posterior import Indices
+from advisor.devices.latency.table import Column, LatencyTable
+
+FOLDS = 12
+ANCHORS = (0, 2, 5, 10)
+_EVALUATED = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Errors of one target under one condition.
+
+    Attributes:
+        column: the target.
+        anchors: models measured on it when the predictions were made.
+        models: (n,) indices of the predicted models.
+        estimate: the predictions.
+        truth: (n,) log latencies.
+    """
+
+    column: Column
+    anchors: int
+    models: Indices
+    estimate: Estimate
+    truth: Floats
+
+
+def fold_of(name: str, folds: int = FOLDS) -> int:
+    """Return the fold of a silicon or family by its name, the same on every machine."""
+    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % folds
+
+
+def hide(table: LatencyTable, columns: Iterable[int] = (), models: Iterable[int] = ()) -> tuple[LatencyTable, Indices]:
+    """Return the table without some columns and some models' values, and the indices of the columns that are left."""
+    values = table.values.copy()
+    values[list(columns)] = np.nan
+    values[:, list(models)] = np.nan
+    left = np.flatnonzero(~np.isnan(values).all(axis=1))
+    return table.with_values(values).subset(left), left
+
+
+def calibrate(table: LatencyTable, folds: int = FOLDS) -> Calibration:
+    """Learn the standardised errors of every regime by hiding folds of ``table``."""
+    errors: dict[Regime, list[float]] = defaultdict(list)
+    for result in cross_validate(table, folds):
+        standardised = (result.truth - result.estimate.mean) / result.estimate.deviation
+        for value, support in zip(standardised, result.estimate.support, strict=True):
+            errors[Regime.of(result.anchors, SUPPORT[support])].append(float(value))
+    return Calibration.of(table.fingerprint(), errors)
+
+
+def cross_validate(table: LatencyTable, folds: int = FOLDS, anchors: Sequence[int] = ANCHORS) -> Iterator[Errors]:
+    """Yield the errors of every fold: hidden targets from ``anchors`` models, hidden families on known targets."""
+    for fold in range(folds):
+        targets = [i for i, c in enumerate(table.columns) if fold_of(c.silicon, folds) == fold]
+        families = [i for i, family in enumerate(table.families) if fold_of(family, folds) == fold]
+        shown, left = hide(table, targets, families)
+        base = fit_base(shown)
+        yield from _hidden_targets(table, base, targets, families, anchors)
+        yield from _hidden_families(table, base, left, families)
+        yield from known_targets(table, fold, folds)
+        yield from _hidden_models(table, fold, folds)
+
+
+def _hidden_targets(
+    table: LatencyTable, base: Base, targets: Sequence[int], families: Sequence[int], anchors: Sequence[int]
+) -> Iterator[Errors]:
+    hidden = set(families)
+    for index in targets:
+        measured = np.flatnonzero(~np.isnan(table.values[index]))
+        choice = np.array([m for m in measured if m not in hidden], dtype=np.intp)
+        generator = np.random.default_rng(fold_of(repr(table.columns[index]), 2**32))
+        for count in anchors:
+            if len(choice) >= count + _EVALUATED:
+                seen = np.sort(generator.permutation(choice)[:count])
+                yield predict_hidden(table, base, index, seen, np.setdiff1d(measured, seen))
+
+
+def _hidden_families(table: LatencyTable, base: Base, left: Indices, families: Sequence[int]) -> Iterator[Errors]:
+    """Families that no target has measured, on targets that are known."""
+    for position, index in enumerate(left):
+        measured = np.flatnonzero(~np.isnan(table.values[index]))
+        hidden = np.intersect1d(measured, np.asarray(families, dtype=np.intp))
+        if len(hidden):
+            yield predict_hidden(table, base, int(index), np.setdiff1d(measured, hidden), hidden, (position,))
+
+
+def _hidden_models(table: LatencyTable, fold: int, folds: int) -> Iterator[Errors]:
+    """Single models that no target has measured: other sizes of families that are known."""
+    models = [i for i, name in enumerate(table.models) if fold_of(name, folds) == fold]
+    shown, left = hide(table, (), models)
+    yield from _hidden_families(table, fit_base(shown), left, models)
+
+
+def known_targets(table: LatencyTable, fold: int, folds: int = FOLDS) -> Iterator[Errors]:
+    """Families that one target has not measured while others have: another set of families hidden on each column."""
+    values = table.values.copy()
+    for index, column in enumerate(table.columns):
+        name = f"{column.silicon}/"
+        hidden = [m for m, family in enumerate(table.families) if fold_of(name + family, folds) == fold]
+        values[index, hidden] = np.nan
+    shown = table.with_values(values)
+    left = np.flatnonzero(~np.isnan(values).all(axis=1))
+    base = fit_base(shown.subset(left))
+    for position, index in enumerate(int(i) for i in left):
+        seen = np.flatnonzero(~np.isnan(values[index]))
+        hidden_here = np.setdiff1d(np.flatnonzero(~np.isnan(table.values[index])), seen)
+        if len(hidden_here):
+            yield predict_hidden(table, base, index, seen, hidden_here, (position,))
+
+
+def predict_hidden(
+    table: LatencyTable, base: Base, index: int, seen: Indices, hidden: Indices, excluded: Sequence[int] = ()
+) -> Errors:
+    """Predict ``hidden`` models of column ``index`` of ``table`` from ``seen`` ones with a base that lacks them."""
+    column = table.columns[index]
+    posterior = posterior_of(base, column, seen, table.values[index, seen], excluded=excluded)
+    queries = place_known(base, hidden)
+    # A model that no column of the base has measured is known by its features alone.
+    return Errors(column, len(seen), hidden, estimate(base, posterior, queries), table.values[index, hidden])
+
+
+def summary(errors: Iterable[Errors]) -> Mapping[str, float]:
+    """Return the median relative error and the share within 10 %, over all predictions."""
+    relative = np.concatenate([np.abs(np.expm1(e.estimate.mean - e.truth)) for e in errors])
+    return {"median_error": float(np.median(relative)), "within_10": float((relative <= 0.1).mean())}

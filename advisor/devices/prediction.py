@@ -1,0 +1,333 @@
+"""Predicted latency of any model on any known target, with an interval and the chance of meeting a budget."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.core.errors import UsageError, nearest
+from advisor.core.quantity import Provenance, Quantity
+from advisor.devices.latency.base import Base, fit_base
+from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
+from advisor.devices.latency.features import FeatureTable, ModelFeatures, load_features
+from advisor.devices.latency.model import Estimate, Queries, estimate, place, posterior_of
+from advisor.devices.latency.posterior import NOISE, Posterior
+from advisor.devices.latency.store import base_from_json, base_to_json
+from advisor.devices.latency.table import Column, LatencyTable, build_table, column_of
+from advisor.devices.latency.validation import calibrate
+from advisor.devices.paths import shipped_profiles
+from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles
+
+Floats = NDArray[np.float64]
+
+CALIBRATION_FILE = "prediction_calibration.json"
+CALIBRATED = "calibrated"
+"""``source_repo`` of measurements that a user made on the device."""
+
+_RUNS_AS = {
+    "float16": "float32",
+    "dynamic_int8": "float32",
+    "weight_int8": "float32",
+    "weight_int4": "float32",
+    "pruned_50": "float32",
+    "clustered_16": "float32",
+    "qat": "int8",
+}
+_ALIAS_DOUBT = 0.15
+"""Added deviation (log) where a form's latency is taken from the form that runs most alike."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What is known of one model's latency on one target.
+
+    Attributes:
+        latency: milliseconds with interval; ``predicted``, or ``published`` / ``measured`` where it was.
+        mean_log: natural logarithm of the milliseconds.
+        deviation: standard deviation of the logarithm before calibration.
+        regime: what was known when it was made, None for a figure that was measured.
+        outside: how far (log) the model's size lies beyond what was measured, 0 within.
+        calibration: the errors of such predictions.
+    """
+
+    latency: Quantity
+    mean_log: float
+    deviation: float
+    regime: Regime | None
+    outside: float
+    calibration: Calibration = field(repr=False)
+
+    def probability(self, budget_ms: float) -> float:
+        """Return the probability that the latency is at most ``budget_ms`` (above 0)."""
+        standardised = np.array([(np.log(budget_ms) - self.mean_log) / self.deviation])
+        return float(_below(self.calibration, self.regime, standardised)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedColumn:
+    """Predictions (models,) on one target, as arrays: for thousands of models.
+
+    Attributes:
+        median_ms: milliseconds.
+        low_ms: lower end of the interval.
+        high_ms: upper end.
+        outside: how far (log) each model's size lies beyond what was measured.
+        exact: the latency was measured or published for this very model and target.
+    """
+
+    median_ms: Floats
+    low_ms: Floats
+    high_ms: Floats
+    outside: Floats
+    exact: NDArray[np.bool_]
+
+
+class Predictor:
+    """Latency predictions for the targets of some profiles; fitted once, then under a millisecond a model."""
+
+    def __init__(self, profiles: Mapping[str, DeviceProfile], base: Base, calibration: Calibration) -> None:
+        self._profiles = profiles
+        self._base = base
+        self._calibration = calibration
+        self._posteriors: dict[tuple[str, str, str], tuple[Posterior, float]] = {}
+
+    @property
+    def data_hash(self) -> str:
+        """Fingerprint of the measurements behind the predictions."""
+        return self._base.table.fingerprint()
+
+    def predict(
+        self,
+        profile: DeviceProfile,
+        target: DeviceTarget,
+        form: str,
+        models: Sequence[ModelFeatures],
+        level: float = 0.8,
+    ) -> tuple[Prediction, ...]:
+        """Predict ``models`` on one target.
+
+        Args:
+            profile: the device, one of the profiles fitted or a new one.
+            target: its target.
+            form: form of the artefact: a precision or the name of a compression recipe.
+            models: the models.
+            level: confidence of the interval, between 0 and 1.
+
+        Raises:
+            UsageError: a form that nothing is known of, a model without MACs or parameters, a level out of range.
+        """
+        if not models:
+            return ()
+        posterior, doubt = self._posterior(profile, target, form)
+        queries = place(self._base, models)
+        found = _doubtful(estimate(self._base, posterior, queries), doubt)
+        exact = self._exact(profile, target, posterior.column.precision, queries) if not doubt else {}
+        return tuple(
+            self._measured(profile, exact[i], level) if i in exact else self._predicted(posterior, found, i, level)
+            for i in range(len(models))
+        )
+
+    def predict_many(
+        self,
+        targets: Sequence[tuple[DeviceProfile, DeviceTarget, str]],
+        models: Sequence[ModelFeatures],
+        level: float = 0.8,
+    ) -> tuple[PredictedColumn, ...]:
+        """Predict ``models`` on many ``(profile, target, form)``, one array a target (see :meth:`predict`)."""
+        queries = place(self._base, models)
+        return tuple(self._column(profile, target, form, queries, level) for profile, target, form in targets)
+
+    def posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> Posterior:
+        """Return what stands behind the predictions on a target: its measured models, and whom it resembles."""
+        return self._posterior(profile, target, form)[0]
+
+    def save(self, path: Path) -> None:
+        """Store the fit as JSON, with the fingerprint of the measurements and every target's runtime and version."""
+        data = {"schema_version": 1, "base": base_to_json(self._base), "calibration": self._calibration.to_json()}
+        path.write_text(json.dumps(data, separators=(",", ":")), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path, profiles: Profiles, features: FeatureTable | None = None) -> Predictor:
+        """Read back :meth:`save`.
+
+        Raises:
+            UsageError: not such a file, or made from other measurements than ``profiles`` hold now.
+        """
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{path} cannot be read: {error}", "delete it: it is made again") from error
+        if not isinstance(data, dict) or data.get("schema_version") != 1:
+            raise UsageError(f"{path} is not a stored predictor", "delete it: it is made again")
+        table = build_table(profiles.values(), features or load_features(shipped_profiles()))
+        return cls(profiles, base_from_json(data.get("base"), table, path), Calibration.from_json(data["calibration"]))
+
+    def _posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> tuple[Posterior, float]:
+        """Return the posterior and the doubt that standing in for another form adds."""
+        key = (profile.fingerprint() if profile.name not in self._profiles else profile.name, target.name, form)
+        if key not in self._posteriors:
+            self._posteriors[key] = self._make_posterior(profile, target, form)
+        return self._posteriors[key]
+
+    def _make_posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> tuple[Posterior, float]:
+        table = self._base.table
+        known = {column.precision for column in table.columns}
+        measured = {m.precision for m in profile.measurements if m.target == target.name and m.usable}
+        precision, doubt = form, 0.0
+        if form in _RUNS_AS and form not in measured:
+            precision, doubt = _RUNS_AS[form], _ALIAS_DOUBT
+        if precision not in known:
+            forms = sorted(known | set(_RUNS_AS))
+            raise UsageError(
+                f"no latency is known of the form '{form}'{nearest(form, forms)}", f"forms: {', '.join(forms)}"
+            )
+        column = column_of(profile, target, precision)
+        seen, values = _measured_models(table, profile, target, precision)
+        identity = (profile.name, target.name, precision)
+        excluded = [i for i, c in enumerate(table.columns) if (c.device, c.target, c.precision) == identity]
+        return posterior_of(self._base, column, seen, values, excluded=excluded), doubt
+
+    def _exact(
+        self, profile: DeviceProfile, target: DeviceTarget, precision: str, queries: Queries
+    ) -> dict[int, tuple[float, str]]:
+        """Return latency (ms) and source of each query that was measured on this very target."""
+        rows: dict[str, list[tuple[float, str]]] = {}
+        for row in profile.measurements:
+            if row.usable and row.target == target.name and row.precision == precision:
+                rows.setdefault(row.model, []).append((row.latency_ms, row.source_repo))
+        names = self._base.table.models
+        found = {}
+        for index, known in enumerate(queries.known):
+            if known >= 0 and names[known] in rows:
+                figures = rows[names[known]]
+                found[index] = (float(np.exp(np.mean(np.log([f[0] for f in figures])))), figures[0][1])
+        return found
+
+    def _measured(self, profile: DeviceProfile, figure: tuple[float, str], level: float) -> Prediction:
+        milliseconds, source = figure
+        low, high = _normal_bounds(level)
+        provenance = Provenance.MEASURED if source == CALIBRATED else Provenance.PUBLISHED
+        quantity = Quantity(
+            milliseconds, "ms", provenance, milliseconds * float(np.exp(NOISE * low)),
+            milliseconds * float(np.exp(NOISE * high)), level, None, f"{source} on {profile.name}",
+        )  # fmt: skip
+        return Prediction(quantity, float(np.log(milliseconds)), NOISE, None, 0.0, self._calibration)
+
+    def _predicted(self, posterior: Posterior, found: Estimate, index: int, level: float) -> Prediction:
+        regime = Regime.of(len(posterior.seen), SUPPORT[found.support[index]])
+        low, high = self._calibration.bounds(regime, level)
+        mean, deviation = float(found.mean[index]), float(found.deviation[index])
+        quantity = Quantity(
+            float(np.exp(mean)), "ms", Provenance.PREDICTED, float(np.exp(mean + low * deviation)),
+            float(np.exp(mean + high * deviation)), level, len(posterior.seen), _source(posterior, self._base),
+        )  # fmt: skip
+        return Prediction(quantity, mean, deviation, regime, float(found.outside[index]), self._calibration)
+
+    def _column(
+        self, profile: DeviceProfile, target: DeviceTarget, form: str, queries: Queries, level: float
+    ) -> PredictedColumn:
+        posterior, doubt = self._posterior(profile, target, form)
+        found = _doubtful(estimate(self._base, posterior, queries), doubt)
+        mean, deviation = found.mean.copy(), found.deviation.copy()
+        low, high = np.empty(len(mean)), np.empty(len(mean))
+        for code, support in enumerate(SUPPORT):
+            chosen = found.support == code
+            low[chosen], high[chosen] = self._calibration.bounds(Regime.of(len(posterior.seen), support), level)
+        exact = self._exact(profile, target, posterior.column.precision, queries) if not doubt else {}
+        known = np.zeros(len(mean), bool)
+        for index, (milliseconds, _) in exact.items():
+            known[index], mean[index], deviation[index] = True, np.log(milliseconds), NOISE
+            low[index], high[index] = _normal_bounds(level)
+        return PredictedColumn(
+            np.exp(mean), np.exp(mean + low * deviation), np.exp(mean + high * deviation),
+            np.where(known, 0.0, found.outside), known,
+        )  # fmt: skip
+
+
+def fit_predictor(
+    profiles: Profiles, features: FeatureTable | None = None, calibration: Calibration | None = None
+) -> Predictor:
+    """Fit a predictor to everything that ``profiles`` know.
+
+    Args:
+        profiles: the devices; measurements that a user added count like the shipped ones.
+        features: features of the measured models, the shipped ones by default.
+        calibration: errors to make intervals from; by default those stored with the shipped profiles, which hold for
+            targets added since, learnt anew (half a minute) where there are none.
+
+    Raises:
+        UsageError: no profile has a measurement.
+    """
+    folder = shipped_profiles()
+    table = build_table(profiles.values(), features or load_features(folder))
+    if not table.columns:
+        raise UsageError("no device profile has a measurement to predict from", "keep the shipped profiles")
+    if calibration is None:
+        stored = folder / CALIBRATION_FILE
+        calibration = read_calibration(stored) if stored.is_file() else calibrate(table)
+    return Predictor(profiles, fit_base(table), calibration)
+
+
+def read_calibration(path: Path) -> Calibration:
+    """Read a stored calibration.
+
+    Raises:
+        UsageError: not such a file.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{path} is not a stored calibration")
+    return Calibration.from_json(data)
+
+
+def _measured_models(
+    table: LatencyTable, profile: DeviceProfile, target: DeviceTarget, precision: str
+) -> tuple[NDArray[np.intp], Floats]:
+    """Return the indices and mean log latencies of the models measured on a target."""
+    position = {name: i for i, name in enumerate(table.models)}
+    cells: dict[int, list[float]] = {}
+    for row in profile.measurements:
+        if row.usable and row.target == target.name and row.precision == precision and row.model in position:
+            cells.setdefault(position[row.model], []).append(float(np.log(row.latency_ms)))
+    seen = np.array(sorted(cells), dtype=np.intp)
+    return seen, np.array([np.mean(cells[int(i)]) for i in seen], dtype=np.float64)
+
+
+def _doubtful(found: Estimate, doubt: float) -> Estimate:
+    return Estimate(found.mean, np.hypot(found.deviation, doubt), found.support, found.outside)
+
+
+def _below(calibration: Calibration, regime: Regime | None, standardised: Floats) -> Floats:
+    if regime is not None:
+        return calibration.below(regime, standardised)
+    from statistics import NormalDist
+
+    return np.array([NormalDist().cdf(float(value)) for value in standardised])
+
+
+def _normal_bounds(level: float) -> tuple[float, float]:
+    from statistics import NormalDist
+
+    if not 0 < level < 1:
+        raise UsageError(f"confidence {level:g} is not between 0 and 1", "write for example 80%")
+    high = NormalDist().inv_cdf((1 + level) / 2)
+    return -high, high
+
+
+def _source(posterior: Posterior, base: Base) -> str:
+    """Say in a few words what a prediction rests on."""
+    best = int(np.argmax(posterior.shares))
+    like = base.table.columns[best]
+    resembled = f"most like {like.device}:{like.target}"
+    return f"{len(posterior.seen) or 'no'} models measured on it, {resembled}"
+
+
+__all__ = ["Column", "PredictedColumn", "Prediction", "Predictor", "fit_predictor", "read_calibration"]
