@@ -21,7 +21,7 @@ TOWERS = (517, 540, 562, 657, 682, 733, 744)  # crane, drilling platform, founta
 
 CATALOGUE = load_catalogue()
 PACKAGED = [card for card in CATALOGUE.values() if any(source.kind != "url" for source in card.weights)]
-QUICK = ("squeezenet_1.1_227", "mobilenet_v1_0.25_224")
+QUICK = ("squeezenet_1.1_227", "squeezenet_1.1_224_onnx", "mobilenet_v1_0.25_224")
 
 
 def weights_of(card: Card) -> WeightsFile:

@@ -1,4 +1,4 @@
-"""Caffe, GraphDef, TF.js, Keras and TFLite files: what is in them comes out, and damage is a clear error."""
+"""Caffe, GraphDef, ONNX, TF.js, Keras and TFLite files: what is in them comes out, and damage is a clear error."""
 
 from __future__ import annotations
 
@@ -90,6 +90,46 @@ def test_a_constant_whose_shape_does_not_fit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(graphdef((2, 3, 2, 3)))
     with pytest.raises(WeightsError, match="24 values"):
         read("graphdef", tmp_path / "m")
+
+
+def onnx(*fields: tuple[int, int | bytes], shape: tuple[int, ...] = KERNEL.shape, kind: int = 1) -> bytes:
+    """A model with one initializer, whose values ``fields`` hold."""
+    sizes = [(1, size) for size in shape]
+    initializer = message(*sizes, (2, kind), (8, b"conv_weight"), *fields)
+    return message((1, 7), (7, message((2, b"graph"), (5, initializer))))
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "stored"), [(1, 9, "<f4"), (1, 4, "<f4"), (10, 9, "<f2"), (11, 9, "<f8"), (11, 10, "<f8")]
+)
+def test_an_onnx_initializer_is_read_however_it_is_written(tmp_path: Path, kind: int, field: int, stored: str) -> None:
+    (tmp_path / "m").write_bytes(onnx((field, KERNEL.astype(stored).tobytes()), kind=kind))
+    tensors = read("onnx", tmp_path / "m")
+    assert list(tensors) == ["conv_weight"]
+    assert np.array_equal(tensors["conv_weight"], KERNEL)
+
+
+def test_onnx_shapes_and_axes_are_passed_over(tmp_path: Path) -> None:
+    axes = message((1, 2), (2, 7), (8, b"axes"), (9, bytes(16)))
+    weights = message((1, 24), (2, 1), (8, b"w"), (9, KERNEL.tobytes()))
+    (tmp_path / "m").write_bytes(message((7, message((5, axes), (5, weights)))))
+    assert list(read("onnx", tmp_path / "m")) == ["w"]
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        onnx((9, KERNEL.tobytes()[:-4])),
+        onnx((9, KERNEL.tobytes()), shape=(2**40, 2**40)),
+        onnx((9, KERNEL.tobytes()), shape=(2**64 - 1, 2**64 - 24)),
+        onnx((13, message((1, b"location"), (2, b"/etc/passwd"))), (14, 1)),
+        onnx((9, KERNEL.tobytes()))[:-7],
+    ],
+)
+def test_an_onnx_file_that_does_not_fit_or_reaches_out_is_refused(tmp_path: Path, damaged: bytes) -> None:
+    (tmp_path / "m").write_bytes(damaged)
+    with pytest.raises(WeightsError):
+        read("onnx", tmp_path / "m")
 
 
 def tfjs(tmp_path: Path, **changes: Any) -> Path:

@@ -57,7 +57,7 @@ def _fill(layer: Any, arrays: list[Array]) -> None:
 
 
 def _rules() -> dict[str, Callable[[], Port]]:
-    from advisor.catalog.weights.ports import caffe, keras_order, slim, torch_names
+    from advisor.catalog.weights.ports import caffe, gluon, keras_order, slim, torch_names
 
     return {
         "keras": keras_order.KerasOrder,
@@ -68,4 +68,5 @@ def _rules() -> dict[str, Callable[[], Port]]:
         "torch_modules": torch_names.TorchModules,
         "torchvision_mobilenet_v2": torch_names.TorchvisionMobileNetV2,
         "squeezenet": caffe.SqueezeNet,
+        "gluon_squeezenet": gluon.SqueezeNet,
     }
