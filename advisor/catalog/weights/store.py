@@ -40,6 +40,10 @@ class Mirror:
             check(beside, member.sha256, str(beside))
         return WeightsFile(path, found, f"mirror {self._path}", source.file.path, source.format, source.port)
 
+    def holds(self, source: WeightSource) -> bool:
+        """Whether the source's file is there by its name; whether it is the right one shows when it is used."""
+        return self._locate(source.file) is not None
+
     def _locate(self, member: MemberFile) -> Path | None:
         if self._path.is_file():
             named = self._path.name in (member.name, member.sha256)
@@ -70,6 +74,10 @@ class Cache:
             _log.warning("cached weights are damaged and not used: %s", damaged)
             return None
         return self._weights(source, "cache")
+
+    def holds(self, source: WeightSource) -> bool:
+        """Whether the source's file was kept here; it is checked again when it is used."""
+        return bool(source.file.sha256) and (self._folder(source) / source.file.name).is_file()
 
     @contextmanager
     def locked(self, source: WeightSource) -> Iterator[None]:

@@ -1,0 +1,95 @@
+"""Fills the cache with the weights of many cards: for a machine that will be offline, or to save the first search time."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.catalog.cards import Card, WeightSource
+from advisor.catalog.weights import FetchOptions, WeightsFile, fetch
+from advisor.catalog.weights.store import Cache
+from advisor.core.errors import WeightsError
+
+AT_A_TIME = 4
+
+Done = Callable[["Fetched"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What became of one card's weights.
+
+    Attributes:
+        card: name of the card.
+        path: the file, None where it could not be had.
+        source: where it came from: ``cache``, ``mirror ...``, a package, an address.
+        sha256: its hash.
+        cached: it is in the cache, so that it will be there offline.
+        reason: why it could not be had, or is not in the cache.
+        hint: what the user can do about it.
+    """
+
+    card: str
+    path: Path | None = None
+    source: str = ""
+    sha256: str = ""
+    cached: bool = False
+    reason: str = ""
+    hint: str = ""
+
+
+def fetch_all(cards: Sequence[Card], options: FetchOptions, done: Done | None = None) -> tuple[Fetched, ...]:
+    """Fetch the weights of ``cards``, several at a time, and keep them in the cache.
+
+    Args:
+        cards: whose weights.
+        options: where from; a user's mirror is copied into the cache too.
+        done: told of each card as soon as it is settled, from several threads.
+
+    Raises:
+        UsageError: a mirror that does not exist.
+    """
+
+    def one(card: Card) -> Fetched:
+        found = _fetch(card, options)
+        if done is not None:
+            done(found)
+        return found
+
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        return tuple(pool.map(one, cards))
+
+
+def _fetch(card: Card, options: FetchOptions) -> Fetched:
+    try:
+        found = fetch(card, options)
+    except WeightsError as error:
+        return Fetched(card.name, reason=error.message, hint=error.hint)
+    source = _source_of(card, found)
+    if not source.file.sha256:
+        reason = "used from the mirror and not kept: its hash is not on the card"
+        return Fetched(card.name, found.path, found.source, found.sha256, reason=reason)
+    kept = _kept(source, found, options)
+    return Fetched(card.name, kept.path, found.source, kept.sha256, cached=True)
+
+
+def _source_of(card: Card, found: WeightsFile) -> WeightSource:
+    same = (found.member, found.format, found.port)
+    return next(s for s in card.weights if (s.file.path, s.format, s.port) == same and s.file.sha256 in ("", found.sha256))
+
+
+def _kept(source: WeightSource, found: WeightsFile, options: FetchOptions) -> WeightsFile:
+    """The file in the cache, copied there (and checked again) where it lies in a mirror."""
+    cache = Cache(options.cache_root)
+    with cache.locked(source):
+        present = cache.find(source)
+        if present is not None:
+            return present
+        with cache.workspace() as folder:
+            for member in (source.file, *source.companions):
+                beside = found.path if member is source.file else found.path.parent / member.name
+                shutil.copyfile(beside, folder / member.name)
+            return cache.keep(source, folder, found.source)

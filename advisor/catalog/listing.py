@@ -1,0 +1,156 @@
+"""The catalogue as rows of a table: filtered, with where each card's weights come from and whether they are here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import urlsplit
+
+from advisor.catalog.cards import Card, WeightSource
+from advisor.catalog.catalogue import Catalogue
+from advisor.catalog.weights.digest import Unavailable
+from advisor.catalog.weights.options import FetchOptions
+from advisor.catalog.weights.store import Cache, Mirror
+from advisor.core import units
+from advisor.core.errors import UsageError, nearest
+
+SCHEMA_VERSION = 1
+BYTES_A_VALUE = 4
+"""A float32 file holds little beside its values."""
+
+_COUNTS: Mapping[str, float] = {"k": 1e3, "M": 1e6, "G": 1e9}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which cards to list; what is empty or None lets every card pass.
+
+    Attributes:
+        families: names of families.
+        max_params: parameters at most.
+        max_macs: multiply-accumulates at most.
+        licence: a licence or a glob over licences, in any case.
+        available: only cards whose weights are on this machine.
+    """
+
+    families: tuple[str, ...] = ()
+    max_params: float | None = None
+    max_macs: float | None = None
+    licence: str = ""
+    available: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One card in a table.
+
+    Attributes:
+        card: the card.
+        top1: published top-1 of the float model in percent.
+        top1_int8: published top-1 of an int8 model in percent.
+        size_bytes: rough size of a float32 file: four bytes a parameter.
+        weights: the places of its weights in a few words, in their order.
+        here: its weights are on this machine (their hash is checked when they are used).
+    """
+
+    card: Card
+    top1: float | None
+    top1_int8: float | None
+    size_bytes: int
+    weights: tuple[str, ...]
+    here: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The row and the whole card as plain values."""
+        return {**card_json(self.card), "size_bytes": self.size_bytes, "weights_here": self.here}
+
+
+def rows(catalogue: Catalogue, wanted: Wanted, options: FetchOptions | None = None) -> tuple[Row, ...]:
+    """The cards that ``wanted`` lets pass, in the order of the catalogue.
+
+    Raises:
+        UsageError: a family or licence that no card has; the nearest is given.
+    """
+    _check(catalogue, wanted)
+    mirror, cache = _places(options or FetchOptions())
+    found = (_row(card, mirror, cache) for card in catalogue.values() if _passes(card, wanted))
+    return tuple(row for row in found if row.here or not wanted.available)
+
+
+def count(text: str, option: str) -> float:
+    """Parse a count such as ``3.5M`` or ``3500000``.
+
+    Raises:
+        UsageError: something else.
+    """
+    return float(text) if text.isdecimal() and int(text) else units.parse(text, _COUNTS, option, "5M")
+
+
+def card_json(card: Card) -> dict[str, Any]:
+    """The card as plain values, with the keys of a catalogue file."""
+    plain = asdict(card)
+    plain["arguments"] = card.keywords
+    for entry, source in zip(plain["weights"], card.weights, strict=True):
+        entry["label"] = source.label
+    return plain
+
+
+def is_here(card: Card, options: FetchOptions | None = None) -> bool:
+    """Whether the card's weights are on this machine; nothing is read."""
+    return _is_here(card, *_places(options or FetchOptions()))
+
+
+def place(source: WeightSource) -> str:
+    """Where a source is, in a few words: the host of an address, the package, the file's name."""
+    if source.kind == "url":
+        host = urlsplit(source.url).netloc.rpartition("@")[2]
+        return host if source.file.sha256 else f"{host} (no hash: your copy)"
+    return f"{source.kind} {source.package or source.file.name}"
+
+
+def _row(card: Card, mirror: Mirror | None, cache: Cache) -> Row:
+    return Row(
+        card=card,
+        top1=card.top1(),
+        top1_int8=card.top1("int8"),
+        size_bytes=BYTES_A_VALUE * card.params,
+        weights=tuple(place(source) for source in card.weights),
+        here=_is_here(card, mirror, cache),
+    )
+
+
+def _places(options: FetchOptions) -> tuple[Mirror | None, Cache]:
+    path = options.mirror_path
+    return None if path is None else Mirror(path), Cache(options.cache_root)
+
+
+def _is_here(card: Card, mirror: Mirror | None, cache: Cache) -> bool:
+    return any(cache.holds(source) or (mirror is not None and mirror.holds(source)) for source in card.weights)
+
+
+def _passes(card: Card, wanted: Wanted) -> bool:
+    return (
+        (not wanted.families or card.family in wanted.families)
+        and (wanted.max_params is None or card.params <= wanted.max_params)
+        and (wanted.max_macs is None or card.macs <= wanted.max_macs)
+        and (not wanted.licence or _means(wanted.licence, card))
+    )
+
+
+def _means(licence: str, card: Card) -> bool:
+    return fnmatchcase(card.licence.casefold(), licence.casefold())
+
+
+def _check(catalogue: Catalogue, wanted: Wanted) -> None:
+    for family in wanted.families:
+        _one_of("--family", family, catalogue.families)
+    if wanted.licence and not any(_means(wanted.licence, card) for card in catalogue.values()):
+        licences = tuple(dict.fromkeys(card.licence for card in catalogue.values()))
+        _one_of("--licence", wanted.licence, licences)
+
+
+def _one_of(option: str, value: str, valid: Sequence[str]) -> None:
+    if value not in valid:
+        raise UsageError(f"{option}: unknown '{value}'{nearest(value, valid)}", f"there are: {', '.join(valid)}")
