@@ -20,8 +20,8 @@ from advisor.store.hashing import sha256_json
 
 CALIBRATION_PICTURES = 100
 
-Notify = Callable[[str, str, str], None]
-"""Called with (stage, subject, ``started`` | ``done`` | ``cached``)."""
+Notify = Callable[[str, str, str, str], None]
+"""Called with (stage, card name, what is being done, ``started`` | ``done`` | ``cached``)."""
 
 
 @dataclass(frozen=True)

@@ -79,9 +79,9 @@ class Evaluator:
         await self._screen(card)
         artefact = await _at("compress", self._artefact(card, configuration.compression))
         verdict = await _at("score", self._verdict(card, configuration.compression, artefact))
-        subject = f"{card.name} {configuration.compression}"
-        threads = configuration.target.threads
-        timing = await _at("measure", self._timer.measure(artefact, threads, self._order[card.name], subject))
+        threads, recipe = configuration.target.threads, configuration.compression
+        place = self._order[card.name]
+        timing = await _at("measure", self._timer.measure(artefact, threads, place, card.name, recipe))
         kept = self._run.keep_artefact(
             artefact.path, f"{card.name}-{configuration.training}-{configuration.compression}.tflite"
         )

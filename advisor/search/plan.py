@@ -27,8 +27,14 @@ FORMS: Mapping[str, tuple[float, float]] = {
 """Recipe to (latency relative to float32, bytes a parameter), as measured on MobileNetV2 with LiteRT 2.3 on x86."""
 
 CONVERT_S = 8.0
+HEAD_S = 4.0
 QUANTIZE_S = 3.0
+REWRITE_S = 0.2
 TIMING_S = 2.5
+"""Seconds of one core (of the whole machine for timing) that the stages took on an AMD EPYC with MobileNetV2."""
+
+PHOTOGRAPHS = 80
+FEATURE_PARTS = 2
 
 
 @dataclass(frozen=True)
@@ -97,11 +103,33 @@ class Plan:
 
     def price_s(self, card: Card, recipe: str) -> float:
         """Return the rough core seconds of one artefact, with its share of what the card's artefacts have in common."""
-        run_s = rough_latency_ms(card, recipe) / 1e3
-        float_s = rough_latency_ms(card, "float32") / 1e3
-        shared = CONVERT_S + self.pictures * float_s
-        own = self.holdout * run_s + TIMING_S + (QUANTIZE_S if recipe == "int8" else 0.0)
-        return shared / len(self.recipes) + own
+        shared = self._shared_prices(card).values()
+        return sum(count * price for count, price in shared) / len(self.recipes) + sum(self._own(card, recipe).values())
+
+    def stage_prices(self, card: Card) -> dict[str, tuple[int, float]]:
+        """Return how often each stage runs for the card, and its rough core seconds each time."""
+        own = [self._own(card, recipe) for recipe in self.recipes]
+        means = {stage: sum(prices[stage] for prices in own) / len(own) for stage in own[0]}
+        return self._shared_prices(card) | {stage: (len(own), price) for stage, price in means.items()}
+
+    def _shared_prices(self, card: Card) -> dict[str, tuple[int, float]]:
+        prices = {"convert": (1, CONVERT_S), "cut": (1, REWRITE_S)}
+        if self.pictures:
+            reading = self.pictures * rough_latency_ms(card, "float32") / 1e3
+            prices |= {
+                "features": (FEATURE_PARTS, reading / FEATURE_PARTS),
+                "head": (1, HEAD_S),
+                "join": (1, REWRITE_S),
+            }
+        return prices
+
+    def _own(self, card: Card, recipe: str) -> dict[str, float]:
+        runs = self.holdout or PHOTOGRAPHS
+        return {
+            "compress": QUANTIZE_S if recipe == "int8" else REWRITE_S,
+            "score" if self.pictures else "answers": runs * rough_latency_ms(card, recipe) / 1e3,
+            "timing": TIMING_S,
+        }
 
 
 def order_by_promise(cards: Sequence[Card]) -> tuple[Card, ...]:

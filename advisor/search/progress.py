@@ -4,95 +4,121 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.units import show_seconds
 from advisor.search.plan import Plan
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
+TRUST_S = 20.0
+"""How many seconds of finished work weigh as much as the plan's own price in the estimate of what is left."""
+
 
 class Progress:
-    """A bar over the configurations, weighted by what each is expected to cost, with the stage that runs now.
+    """A bar over the stages, each weighted by what it is expected to take, with what runs now and the time left.
 
     Args:
         shown: show it; by default where standard error is a terminal.
+        cores: how many stages run side by side.
     """
 
-    def __init__(self, shown: bool | None = None) -> None:
+    def __init__(self, shown: bool | None = None, cores: int = 2) -> None:
         self._shown = sys.stderr.isatty() if shown is None else shown
-        self._lock = threading.Lock()
+        self._cores = cores
+        self._lock = threading.RLock()
         self._bar: tqdm[Any] | None = None
-        self._prices: dict[str, float] = {}
+        self._weights: dict[tuple[str, str], float] = {}
         self._running: dict[str, None] = {}
-        self._done = self._total = 0
+        self._saying = ""
+        self._evaluated = self._configurations = 0
+        self._started = time.monotonic()
+        self._finished_s = self._worked_s = 0.0
+        self._closed = threading.Event()
 
     def say(self, text: str) -> None:
         """Tell what is being done before or beside the evaluations."""
         with self._lock:
-            if self._shown:
-                self._open().set_postfix_str(text, refresh=True)
+            self._saying = text
+            self._show()
 
     def start(self, plan: Plan, done: int) -> None:
         """Begin with ``plan``, of which ``done`` configurations are done already."""
-        self._prices = {
-            f"{card.name}/{recipe}": plan.price_s(card, recipe) / len(plan.threads)
-            for card in plan.cards
-            for recipe in plan.recipes
-        }
-        self._done, self._total = done, plan.size
+        prices = {card.name: plan.stage_prices(card) for card in plan.cards}
         with self._lock:
+            self._weights = {(stage, card): p for card, rows in prices.items() for stage, (_, p) in rows.items()}
+            self._evaluated, self._configurations = done, plan.size
+            self._started, self._saying = time.monotonic(), ""
             if self._shown:
-                bar = self._open()
-                bar.reset(total=round(sum(self._prices.values()) * len(plan.threads), 3))
-                self._describe(bar)
+                total = sum(count * price for rows in prices.values() for count, price in rows.values())
+                self._open().reset(total=total * (1 - done / plan.size))
+                threading.Thread(target=self._tick, daemon=True).start()
 
-    def stage(self, name: str, subject: str, event: str) -> None:
-        """Take note of a stage that started, is done or was found in the cache; ``name`` is not shown."""
-        del name
+    def stage(self, name: str, card: str, doing: str, event: str) -> None:
+        """Take note of a stage that started, is done or was found in the cache."""
+        subject = f"{doing} {card}"
+        weight = self._weights.get((name.rsplit("-", 1)[0], card), 0.0)
         with self._lock:
             if event == "started":
                 self._running[subject] = None
             else:
                 self._running.pop(subject, None)
-            if self._shown:
-                self._open().set_postfix_str(" | ".join(list(self._running)[:2]) or "measuring", refresh=True)
+                self._finished_s += weight
+                self._worked_s += weight if event == "done" else 0.0
+                if self._shown:
+                    self._open().update(min(weight, self._left_s()))
+            self._show()
 
     def evaluated(self, evaluation: Evaluation) -> None:
-        """Take note of a configuration that is finished."""
-        configuration = evaluation.configuration
+        """Take note of a configuration that is finished; a failure is shown at once."""
         with self._lock:
-            self._done += 1
-            if not self._shown:
-                return
-            bar = self._open()
-            bar.update(self._prices.get(f"{configuration.card}/{configuration.compression}", 0.0))
-            self._describe(bar)
-            if evaluation.status is Status.FAILED:
-                bar.write(f"failed  {configuration.key}: {evaluation.reason}", file=sys.stderr)
+            self._evaluated += 1
+            if self._shown and evaluation.status is Status.FAILED:
+                self._open().write(f"failed  {evaluation.configuration.key}: {evaluation.reason}", file=sys.stderr)
+            self._show()
 
     def close(self) -> None:
         """Take the bar away."""
+        self._closed.set()
         with self._lock:
             if self._bar is not None:
                 self._bar.close()
                 self._bar = None
+            self._shown = False
 
-    def _describe(self, bar: tqdm[Any]) -> None:
-        bar.set_description_str(f"{self._done} of {self._total} evaluated", refresh=False)
+    def _tick(self) -> None:
+        while not self._closed.wait(1.0):
+            with self._lock:
+                self._show()
+
+    def _show(self) -> None:
+        if not self._shown:
+            return
+        bar = self._open()
+        now = self._saying or " | ".join(list(self._running)[:2]) or "waiting"
+        if not self._configurations:
+            bar.set_description_str(now, refresh=True)
+            return
+        left = f"about {show_seconds(self._seconds_left())} left"
+        bar.set_description_str(f"{self._evaluated} of {self._configurations} evaluated, {left}: {now}", refresh=True)
+
+    def _left_s(self) -> float:
+        bar = self._bar
+        return max(0.0, bar.total - bar.n) if bar is not None and bar.total else 0.0
+
+    def _seconds_left(self) -> float:
+        """Price of what is left over the speed so far; the plan's own speed counts for the first seconds of work."""
+        elapsed = time.monotonic() - self._started
+        speed = (self._worked_s + TRUST_S) / (elapsed + TRUST_S / self._cores)
+        return self._left_s() / speed
 
     def _open(self) -> tqdm[Any]:
         if self._bar is None:
             from tqdm import tqdm
 
-            self._bar = tqdm(
-                total=1,
-                file=sys.stderr,
-                leave=False,
-                dynamic_ncols=True,
-                smoothing=0.05,
-                bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed}, about {remaining} left {postfix}",
-            )
-            self._bar.set_description_str("preparing", refresh=False)
+            form = "{percentage:3.0f}% |{bar:20}| {elapsed} {desc}"
+            self._bar = tqdm(total=1.0, file=sys.stderr, leave=False, dynamic_ncols=True, bar_format=form)
         return self._bar

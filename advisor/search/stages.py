@@ -20,6 +20,7 @@ from advisor.catalog.weights.file import WeightsFile
 from advisor.isolation import Limits
 from advisor.search import jobs
 from advisor.search.context import CALIBRATION_PICTURES, Context, Pictures, versions, view_of
+from advisor.search.plan import FEATURE_PARTS
 from advisor.store.hashing import sha256_file, sha256_json
 from advisor.tflite.metadata import Metadata
 
@@ -221,7 +222,7 @@ class Stages:
             "pictures": sha256_json([picture.sha256 for picture in pictures.dataset.pictures]),
             **versions("ai-edge-litert", "pillow", "numpy"),
         }
-        parts = 2 if len(paths) > 200 else 1
+        parts = FEATURE_PARTS if len(paths) > 200 else 1
         bounds = [len(paths) * part // parts for part in range(parts + 1)]
 
         async def part(index: int) -> Path:
@@ -273,14 +274,14 @@ class Stages:
         """Return the stage's folder in the cache, taking a core to fill it where it is not there."""
         context = self._context
         if context.cache.has(stage, inputs):
-            context.notify(stage, f"{doing} {card.name}", "cached")
+            context.notify(stage, card.name, doing, "cached")
             return context.cache.folder(stage, inputs)
         async with context.machine.core(self._order[card.name]):
-            context.notify(stage, f"{doing} {card.name}", "started")
+            context.notify(stage, card.name, doing, "started")
             start = time.monotonic()
             folder = await asyncio.to_thread(context.cache.get, stage, inputs, make)
             self.spent[stage] = self.spent.get(stage, 0.0) + time.monotonic() - start
-            context.notify(stage, f"{doing} {card.name}", "done")
+            context.notify(stage, card.name, doing, "done")
             return folder
 
     def _light(self, job: str, *arguments: Any) -> Any:

@@ -42,11 +42,13 @@ class Timer:
         self._tasks: dict[str, asyncio.Task[dict[str, Any]]] = {}
         self.spent: dict[str, float] = {}
 
-    async def measure(self, artefact: Artefact, threads: int, priority: float, subject: str) -> ThreadTiming:
+    async def measure(self, artefact: Artefact, threads: int, priority: float, card: str, recipe: str) -> ThreadTiming:
         """Return the artefact's timing at a thread count; all thread counts of the search are measured together."""
         task = self._tasks.get(artefact.sha256)
         if task is None:
-            task = self._tasks[artefact.sha256] = asyncio.ensure_future(self._timing(artefact, priority, subject))
+            task = self._tasks[artefact.sha256] = asyncio.ensure_future(
+                self._timing(artefact, priority, card, f"timing {recipe} of")
+            )
         row = (await asyncio.shield(task))[str(threads)]
         memory = row.get("memory")
         return ThreadTiming(
@@ -57,23 +59,23 @@ class Timer:
             details=row["details"],
         )
 
-    async def _timing(self, artefact: Artefact, priority: float, subject: str) -> dict[str, Any]:
+    async def _timing(self, artefact: Artefact, priority: float, card: str, doing: str) -> dict[str, Any]:
         cache, notify = self._context.cache, self._context.notify
         inputs = self._inputs(artefact)
         folder = cache.folder("timing-1", inputs)
         if self._context.request.remeasure:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         if folder.is_dir():
-            notify("timing", f"timing {subject}", "cached")
+            notify("timing", card, doing, "cached")
             return _read(folder)
         async with self._context.machine.alone(priority):
-            notify("timing", f"timing {subject}", "started")
+            notify("timing", card, doing, "started")
             start = time.monotonic()
             rows = await asyncio.to_thread(self._run, artefact)
             self.spent["timing"] = self.spent.get("timing", 0.0) + time.monotonic() - start
         if not any(row["contended"] for row in rows.values()):
             await asyncio.to_thread(cache.get, "timing-1", inputs, lambda out: _write(out, rows))
-        notify("timing", f"timing {subject}", "done")
+        notify("timing", card, doing, "done")
         return rows
 
     def _inputs(self, artefact: Artefact) -> dict[str, Any]:

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.core.evaluation import Evaluation, Status
+from advisor.search.plan import Plan
+from advisor.search.progress import Progress
+from tests.builders import configuration
+
+CARD = "squeezenet_1.1_227"
+PLAN = Plan(load_catalogue().select([CARD]), ("float32", "int8"), (1,), "none", "ai-edge-litert==2.3.0")
+
+
+def finished(progress: Progress) -> None:
+    for stage, (count, _) in PLAN.stage_prices(PLAN.cards[0]).items():
+        for _ in range(count):
+            progress.stage(f"{stage}-1", CARD, stage, "started")
+            progress.stage(f"{stage}-1", CARD, stage, "done")
+
+
+def test_it_says_what_is_done_what_is_left_and_how_long(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(shown=True)
+    progress.start(PLAN, done=0)
+    progress.stage("convert-1", CARD, "converting", "started")
+    progress.close()
+    shown = capsys.readouterr().err
+    assert "0 of 2 evaluated, about " in shown
+    assert f"left: converting {CARD}" in shown
+
+
+def test_the_bar_is_full_when_every_stage_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(shown=True)
+    progress.start(PLAN, done=0)
+    finished(progress)
+    progress.say("deciding")
+    progress.close()
+    assert "100% |" in capsys.readouterr().err
+
+
+def test_a_failure_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(shown=True)
+    progress.start(PLAN, done=0)
+    progress.evaluated(replace(Evaluation(configuration(), Status.FAILED), reason="crashed with SIGSEGV"))
+    progress.close()
+    assert "crashed with SIGSEGV" in capsys.readouterr().err
+
+
+def test_it_is_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress()
+    progress.start(PLAN, done=0)
+    finished(progress)
+    progress.close()
+    said = capsys.readouterr()
+    assert said.err + said.out == ""
