@@ -1,4 +1,4 @@
-"""Fills the cache with the weights of many cards: for a machine that will be offline, or to save the first search time."""
+"""Fills the cache with the weights of many cards, for a machine that will be offline."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ def _fetch(card: Card, options: FetchOptions) -> Fetched:
 
 def _source_of(card: Card, found: WeightsFile) -> WeightSource:
     same = (found.member, found.format, found.port)
-    return next(s for s in card.weights if (s.file.path, s.format, s.port) == same and s.file.sha256 in ("", found.sha256))
+    return next(
+        s for s in card.weights if (s.file.path, s.format, s.port) == same and s.file.sha256 in ("", found.sha256)
+    )
 
 
 def _kept(source: WeightSource, found: WeightsFile, options: FetchOptions) -> WeightsFile:

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from advisor.catalog.cards import Card, WeightSource
 from advisor.catalog.catalogue import Catalogue
-from advisor.catalog.weights.digest import Unavailable
 from advisor.catalog.weights.options import FetchOptions
 from advisor.catalog.weights.store import Cache, Mirror
 from advisor.core import units

@@ -1,0 +1,229 @@
+"""Any float ``.tflite`` picture classifier in the form that the product works on, by edits of its flatbuffer.
+
+One signature, one input ``image`` float32 (1, S, S, 3), the output ``probabilities`` (1, C), and, where the file ends
+in a linear classifier, ``features`` (1, F): what that classifier sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from advisor.core.errors import StageError, UsageError
+from advisor.tflite.model import Model, read
+from advisor.tflite.rewrite import add_tensor, operator_code, pack, unpack
+
+INPUT, PROBABILITIES, FEATURES = "image", "probabilities", "features"
+MAX_INPUT_SIZE = 2048
+
+_STORED = frozenset({"int8", "uint8", "int16", "int4", "uint4", "int2"})
+_GIVE_FLOAT = "give the float32 file that it was made from: every compressed form is made from that"
+# Operators between the classifier and the output that change no order of the scores.
+_BEHIND = ("SOFTMAX", "RESHAPE", "SQUEEZE")
+_BIASES = ("ADD", "SUB")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Side of the square input in pixels, and the number of classes."""
+
+    input_size: int
+    classes: int
+
+
+def shape_of(data: bytes, name: str) -> Shape:
+    """Check that the file is a float classifier of one picture, and return its input size and classes.
+
+    Raises:
+        UsageError: damaged, quantized, with custom operators, of another input or output; the reason is given.
+    """
+    model = read(data, name)
+    reason = _structure(model) or _numbers(model)
+    if reason:
+        raise UsageError(f"{name}: {reason}", _GIVE_FLOAT if "quantized" in reason or "float16" in reason else "")
+    return Shape(_input_size(data, model, name), _classes(model, name))
+
+
+def named(data: bytes, name: str, softmax: bool) -> bytes:
+    """The classifier with its batch fixed at one picture and the output ``probabilities`` alone.
+
+    Args:
+        data: a file that :func:`shape_of` accepts.
+        name: what to call it in an error.
+        softmax: put a softmax behind the output: it holds logits.
+    """
+    classes = shape_of(data, name).classes
+    model = unpack(data, name)
+    graph = model.subgraphs[0]
+    for tensor in graph.tensors:
+        tensor.shapeSignature = None  # the batch stays open in it; the shape itself says one
+    output = _shaped(model, graph, _output_index(graph, model), (1, classes))
+    if softmax:
+        output = _softmax(model, graph, output, classes)
+    _sign(model, graph, {PROBABILITIES: output})
+    return pack(model)
+
+
+def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
+    """The file of :func:`named` with the second output ``features``, and whether it has one.
+
+    The features are the input of the last linear layer: a fully connected one, or a 1x1 convolution of one position.
+    """
+    model = unpack(data, name)
+    graph = model.subgraphs[0]
+    probabilities = int(graph.outputs[0])
+    found = _classifier_input(read(data, name), probabilities)
+    if found is None:
+        return data, False
+    width = prod(int(side) for side in graph.tensors[found].shape)
+    features = _shaped(model, graph, found, (1, width))
+    _sign(model, graph, {PROBABILITIES: probabilities, FEATURES: features})
+    return pack(model), True
+
+
+def _structure(model: Model) -> str:
+    if len(model.subgraphs) != 1 or len(model.signatures) > 1:
+        return f"it has {len(model.subgraphs)} graphs and {len(model.signatures)} signatures, one of each can be taken"
+    if len(model.inputs) != 1:
+        return f"it has {len(model.inputs)} inputs, a picture classifier has one"
+    custom = sorted({operator.name for operator in model.operators if operator.name.startswith(("CUSTOM", "DELEGATE"))})
+    if custom:
+        return f"it has operators that a plain runtime lacks: {', '.join(custom[:3])}"
+    ends = _producer(model, model.subgraphs[0].outputs[0]) if model.subgraphs[0].outputs else None
+    if ends is not None and ends.name == "LOGISTIC":
+        return (
+            "it ends in a sigmoid a class: a model of several labels a picture, and one label is what is compared here"
+        )
+    return ""
+
+
+def _numbers(model: Model) -> str:
+    quantized = [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
+    if quantized:
+        return f"it is quantized ({len(quantized)} tensors, first '{quantized[0].name}')"
+    if any(tensor.dtype == "float16" and tensor.is_constant for tensor in model.tensors):
+        return "its weights are stored as float16"
+    other = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype != "float32"]
+    return f"it takes or gives {other[0]}, not float32" if other else ""
+
+
+def _input_size(data: bytes, model: Model, name: str) -> int:
+    graph = schema.Model.GetRootAs(data, 0).Subgraphs(0)
+    signature = graph.Tensors(graph.Inputs(0)).ShapeSignatureAsNumpy()
+    open_sides = [] if isinstance(signature, int) else [int(side) for side in signature[1:] if side < 1]
+    shape = model.inputs[0].shape
+    if len(shape) != 4 or shape[3] != 3 or open_sides or shape[1] != shape[2] or not 16 <= shape[1] <= MAX_INPUT_SIZE:
+        raise UsageError(
+            f"{name}: its input {_shown(signature, shape)} is not one square RGB picture of a fixed size",
+            "convert it with an input such as (1, 224, 224, 3)",
+        )
+    return shape[1]
+
+
+def _shown(signature: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape if isinstance(signature, int) else tuple(int(side) for side in signature)
+
+
+def _classes(model: Model, name: str) -> int:
+    output = model.tensors[_output_of(model, name)]
+    classes = output.shape[-1] if output.shape else 0
+    if classes < 2 or prod(abs(side) for side in output.shape) != classes:
+        raise UsageError(f"{name}: its output {output.shape} is not one row of scores, one a class")
+    return classes
+
+
+def _output_of(model: Model, name: str) -> int:
+    signed = dict(model.signatures[0].outputs) if model.signatures else {}
+    if PROBABILITIES in signed:
+        return signed[PROBABILITIES]
+    if len(model.outputs) != 1:
+        raise UsageError(
+            f"{name}: it has {len(model.outputs)} outputs, and none is called '{PROBABILITIES}'",
+            "keep the scores alone, or name them so",
+        )
+    return model.subgraphs[0].outputs[0]
+
+
+def _output_index(graph: Any, model: Any) -> int:
+    for signature in model.signatureDefs:
+        for entry in signature.outputs or []:
+            if entry.name == PROBABILITIES.encode():
+                return int(entry.tensorIndex)
+    return int(graph.outputs[0])
+
+
+def _producer(model: Model, tensor: int) -> Any:
+    return next((operator for operator in model.operators if tensor in operator.outputs), None)
+
+
+def _classifier_input(model: Model, output: int) -> int | None:
+    """The tensor that the last linear layer reads, looking back from ``output``."""
+    operator = _producer(model, output)
+    while operator is not None and _passes_through(model, operator):
+        operator = _producer(model, operator.inputs[0])
+    if operator is None or operator.name not in ("FULLY_CONNECTED", "CONV_2D"):
+        return None
+    source, kernel = (model.tensors[index] for index in operator.inputs[:2])
+    linear = kernel.is_constant and bool(kernel.shape) and source.elements == prod(kernel.shape[1:])
+    return int(operator.inputs[0]) if linear else None
+
+
+def _passes_through(model: Model, operator: Any) -> bool:
+    if operator.name in _BEHIND:
+        return True
+    return operator.name in _BIASES and model.tensors[operator.inputs[1]].is_constant
+
+
+def _shaped(model: Any, graph: Any, tensor: int, shape: tuple[int, int]) -> int:
+    """The tensor itself where it has ``shape``, else a view of it."""
+    entry = graph.tensors[tensor]
+    if tuple(int(side) for side in entry.shape) == shape:
+        return tensor
+    sides = np.asarray(shape, dtype="<i4")
+    wanted = add_tensor(model, graph, "own/shape", (2,), schema.TensorType.INT32, sides.tobytes())
+    options = schema.ReshapeOptionsT()
+    options.newShape = list(shape)
+    kind = schema.BuiltinOptions.ReshapeOptions
+    return _append(model, graph, schema.BuiltinOperator.RESHAPE, [tensor, wanted], shape, (kind, options))
+
+
+def _softmax(model: Any, graph: Any, logits: int, classes: int) -> int:
+    options = schema.SoftmaxOptionsT()
+    options.beta = 1.0
+    kind = schema.BuiltinOptions.SoftmaxOptions
+    return _append(model, graph, schema.BuiltinOperator.SOFTMAX, [logits], (1, classes), (kind, options))
+
+
+def _append(
+    model: Any, graph: Any, builtin: int, inputs: list[int], shape: tuple[int, int], options: tuple[int, Any]
+) -> int:
+    output = add_tensor(model, graph, f"own/output_{len(graph.tensors)}", shape, schema.TensorType.FLOAT32)
+    operator = schema.OperatorT()
+    operator.opcodeIndex = operator_code(model, builtin, 1)
+    operator.inputs, operator.outputs = inputs, [output]
+    operator.builtinOptionsType, operator.builtinOptions = options
+    graph.operators.append(operator)
+    return output
+
+
+def _sign(model: Any, graph: Any, outputs: Mapping[str, int]) -> None:
+    if len(graph.inputs) != 1:
+        raise StageError(f"the model has {len(graph.inputs)} inputs")
+    signature = schema.SignatureDefT()
+    signature.signatureKey = b"serving_default"
+    signature.subgraphIndex = 0
+    signature.inputs = [_entry(INPUT, int(graph.inputs[0]))]
+    signature.outputs = [_entry(name, index) for name, index in outputs.items()]
+    model.signatureDefs = [signature]
+    graph.outputs = list(outputs.values())
+
+
+def _entry(name: str, index: int) -> Any:
+    entry = schema.TensorMapT()
+    entry.name, entry.tensorIndex = name.encode(), index
+    return entry

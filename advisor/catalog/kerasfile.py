@@ -1,0 +1,143 @@
+"""A ``.keras`` archive from a stranger: looked through before Keras opens it, then converted to a float ``.tflite``."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from advisor.core.errors import UsageError
+
+MAX_CONFIG_BYTES = 64 * 2**20
+MAX_UNPACKED_BYTES = 4 * 2**30
+
+CONFIG = "config.json"
+_HOLDS = frozenset({CONFIG, "metadata.json", "model.weights.h5"})
+# Layers that carry code, or load another file whose code they run.
+_CODE = frozenset({"Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer"})
+_OWN_CLASSES = "keras"
+_SAVE_AGAIN = "build the model of plain Keras layers, load its weights into that, and save it again"
+
+
+def to_tflite(file: Path, size: int | None) -> bytes:
+    """Load the model with Keras' ``safe_mode``, fix its input at one picture, and convert it.
+
+    Raises:
+        UsageError: the file would run code, is damaged, is not one picture in and scores out, or does not convert.
+    """
+    check(file)
+    import keras
+    import tensorflow as tf
+
+    try:
+        model = keras.saving.load_model(file, compile=False, safe_mode=True)
+        image = keras.Input(_shape(model, size, file), batch_size=1, name="image")
+        fixed = keras.Model(image, model(image))
+        with contextlib.redirect_stdout(io.StringIO()):
+            data: bytes = tf.lite.TFLiteConverter.from_keras_model(fixed).convert()
+        return data
+    except UsageError:
+        raise
+    except Exception as error:  # a damaged or strange model can fail Keras in any way there is
+        raise UsageError(f"{file}: Keras cannot load or convert it: {_first_line(error)}") from error
+    finally:
+        keras.backend.clear_session()
+
+
+def check(file: Path) -> None:
+    """Look through the archive without Keras.
+
+    Raises:
+        UsageError: not such an archive, members that it does not have, sizes without end, or layers that carry code.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            _check_members(file, archive.infolist())
+            config = json.loads(archive.read(CONFIG))
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError, RecursionError, NotImplementedError) as error:
+        raise UsageError(f"{file} is not a usable .keras file: {_first_line(error)}") from error
+    for entry in _objects(config):
+        _check_object(file, entry)
+
+
+def _check_members(file: Path, members: list[zipfile.ZipInfo]) -> None:
+    for member in members:
+        if member.filename.rstrip("/") not in _HOLDS and not member.filename.startswith("assets/"):
+            raise UsageError(f"{file}: the archive holds '{member.filename}', which no .keras file does")
+        if ".." in Path(member.filename).parts:
+            raise UsageError(f"{file}: the member path '{member.filename}' leaves the archive")
+    if sum(member.file_size for member in members) > MAX_UNPACKED_BYTES:
+        raise UsageError(f"{file}: it unpacks to more than {MAX_UNPACKED_BYTES} bytes")
+    if any(member.filename == CONFIG and member.file_size > MAX_CONFIG_BYTES for member in members):
+        raise UsageError(f"{file}: its {CONFIG} has more than {MAX_CONFIG_BYTES} bytes")
+
+
+def _objects(config: Any) -> Iterator[dict[str, Any]]:
+    """Every serialized object, however deep: the stack is ours, so that nesting cannot exhaust Python's."""
+    left = [config]
+    while left:
+        here = left.pop()
+        if isinstance(here, dict):
+            left += here.values()
+            if "class_name" in here:
+                yield here
+        elif isinstance(here, list):
+            left += here
+
+
+def _check_object(file: Path, entry: dict[str, Any]) -> None:
+    name, module = str(entry["class_name"]), entry.get("module")
+    if name in _CODE or name == "__lambda__":
+        raise UsageError(
+            f"{file}: the layer '{_layer_name(entry)}' is a {name}, which carries code of its own: it is not run "
+            "(Keras' safe_mode)",
+            _SAVE_AGAIN,
+        )
+    registered = entry.get("registered_name")
+    if (registered and module is None) or _is_foreign(module):
+        raise UsageError(
+            f"{file}: '{name}' comes from {module or registered}, not from Keras: its code is not run",
+            _SAVE_AGAIN,
+        )
+
+
+def _is_foreign(module: Any) -> bool:
+    return module is not None and str(module).partition(".")[0] not in (_OWN_CLASSES, "builtins")
+
+
+def _layer_name(entry: dict[str, Any]) -> str:
+    config = entry.get("config")
+    return str(config.get("name", "")) if isinstance(config, dict) else ""
+
+
+def _shape(model: Any, size: int | None, file: Path) -> tuple[int, int, int]:
+    inputs = getattr(model, "inputs", None) or []
+    if len(inputs) != 1:
+        raise UsageError(f"{file}: it has {len(inputs)} inputs, a picture classifier has one")
+    return fixed_side(tuple(inputs[0].shape), size, str(file))
+
+
+def fixed_side(shape: tuple[int | None, ...], size: int | None, name: str) -> tuple[int, int, int]:
+    """The (S, S, 3) of an input (batch, height, width, channels), ``size`` where it is open.
+
+    Raises:
+        UsageError: not a square RGB picture, an open size that was not given, or one given that does not fit.
+    """
+    if len(shape) != 4 or shape[3] not in (3, None):
+        raise UsageError(f"{name}: its input {shape} is not one RGB picture (batch, height, width, 3)")
+    sides = {side for side in (*shape[1:3], size) if side is not None}
+    if not sides:
+        raise UsageError(f"{name}: its input {shape} leaves the size open", "give it with --input-size, such as 224")
+    if len(sides) > 1:
+        raise UsageError(f"{name}: its input {shape} and a size of {size or max(sides)} are not one square")
+    (side,) = sides
+    return side, side, 3
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__
