@@ -40,16 +40,19 @@ class Setup:
         kernels: ``default`` (XNNPACK where it applies) or ``builtin``.
         shape: shape of the first input where the file leaves it open.
         python: interpreter of another environment whose runtime measures, None for this one.
+        cpus: processors that the threads are pinned to, None for all that this process may use.
     """
 
     kernels: str = "default"
     shape: tuple[int, ...] | None = None
     python: Path | None = None
+    cpus: tuple[int, ...] | None = None
 
     def options(self) -> list[str]:
         """Return the agent's options."""
         shape = ["--shape", ",".join(map(str, self.shape))] if self.shape else []
-        return ["--kernels", self.kernels, "--memory-limit", str(CHILD_MEMORY_LIMIT), *shape]
+        cpus = ["--cpus", ",".join(map(str, self.cpus))] if self.cpus else []
+        return ["--kernels", self.kernels, "--memory-limit", str(CHILD_MEMORY_LIMIT), *shape, *cpus]
 
 
 DEFAULT = Setup()

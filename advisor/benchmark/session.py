@@ -54,6 +54,7 @@ def benchmark(
     shape: Sequence[int] | None = None,
     kernels: str = "default",
     runtime: str | None = None,
+    cpus: Sequence[int] | None = None,
     contended: bool = False,
     sustained_s: float | None = None,
     pipeline: bool = True,
@@ -70,6 +71,7 @@ def benchmark(
         shape: shape of the first input where a file leaves it open.
         kernels: ``default`` (XNNPACK where it applies) or ``builtin``.
         runtime: another runtime, such as ``tflite-runtime==2.14.0``, in an environment of its own.
+        cpus: processors to pin the threads to, None for all; on a phone's processor, the large cores.
         contended: also measure each thread count beside a load on the other processors.
         sustained_s: also run so many seconds without a rest.
         pipeline: also time the way from a picture to an answer, where a file takes one picture.
@@ -87,12 +89,13 @@ def benchmark(
     counts = tuple(latency.thread_counts(threads))
     files = [_described(model) for model in _distinct(models)]
     python = _environment(runtime, say)
-    setup = Setup(kernels, tuple(shape) if shape else None, python)
+    setup = Setup(kernels, tuple(shape) if shape else None, python, _usable(cpus))
     plan = Plan(counts, effort, setup, contended, sustained_s, pipeline, Path(picture) if picture else None)
     say("watching the machine")
     conditions = require_quiet(counts, force)
     with _as_usage_error():
-        timed = [_alone(files[0], plan, say)] if len(files) == 1 else _together(files, plan, say)
+        fit = not conditions.objections(max(counts))
+        timed = [_alone(files[0], plan, say, retries=int(fit))] if len(files) == 1 else _together(files, plan, say)
         complete = [_completed(file, plan, say) for file in timed]
     notes = _notes(conditions, plan, complete)
     return Benchmark(tuple(complete), _ratios(complete), effort, kernels, conditions, host.describe(), notes)
@@ -150,11 +153,12 @@ def refuse_too_large(name: str, needed: int) -> None:
     """
     import psutil
 
-    available = min(int(psutil.virtual_memory().available), latency.CHILD_MEMORY_LIMIT)
-    if needed > available:
+    free = int(psutil.virtual_memory().available)
+    if needed > min(free, latency.CHILD_MEMORY_LIMIT):
+        limit = show_bytes(latency.CHILD_MEMORY_LIMIT)
         raise UsageError(
-            f"{name} needs {show_bytes(needed)} for its constants and activations, {show_bytes(available)} are free",
-            "measure it on a machine with more memory",
+            f"{name} needs {show_bytes(needed)} for its constants and activations",
+            f"{show_bytes(free)} are free here, and a measuring process may take {limit}",
         )
 
 
@@ -167,10 +171,28 @@ def _environment(runtime: str | None, say: Tell) -> Path | None:
     return interpreter(asked)
 
 
-def _alone(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
+def _usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
+    """Return the processors without repeats.
+
+    Raises:
+        UsageError: this process may not use one of them.
+    """
+    if not cpus:
+        return None
+    import os
+
+    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    wrong = next((cpu for cpu in cpus if cpu not in usable), None)
+    if wrong is not None:
+        raise UsageError(f"--cpus: processor {wrong} cannot be used", f"processors: {', '.join(map(str, usable))}")
+    return tuple(dict.fromkeys(cpus))
+
+
+def _alone(file: FileBenchmark, plan: Plan, say: Tell, retries: int) -> FileBenchmark:
     """Measure one file in a fresh process."""
     say(f"measuring {Path(file.model).name}")
-    return replace(file, timing=latency.measure(file.model, plan.threads, plan.effort, setup=plan.setup))
+    timing = latency.measure(file.model, plan.threads, plan.effort, retries=retries, setup=plan.setup)
+    return replace(file, timing=timing)
 
 
 def _together(files: Sequence[FileBenchmark], plan: Plan, say: Tell) -> list[FileBenchmark]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli.options import counts, progress, shape_of
+from advisor.cli.options import counts, numbers, progress, shape_of
 
 FAILED = 2
 
@@ -33,6 +33,7 @@ def benchmark(
         str | None,
         typer.Option(help="Another runtime, in an environment of its own: tflite-runtime==2.14.0."),
     ] = None,
+    cpus: Annotated[str | None, typer.Option(help="Pin the threads to these processors: 0,1.")] = None,
     contended: Annotated[
         bool, typer.Option("--contended", help="Also measure beside a load on the other processors.")
     ] = False,
@@ -66,6 +67,7 @@ def benchmark(
             shape=shape_of(shape),
             kernels="default" if xnnpack else "builtin",
             runtime=runtime,
+            cpus=numbers(cpus, "--cpus"),
             contended=contended,
             sustained_s=seconds(sustained, "--sustained") if sustained else None,
             picture=picture,

@@ -33,6 +33,20 @@ def shape_of(text: str | None) -> tuple[int, ...] | None:
     return tuple(int(part) for part in parts)
 
 
+def numbers(text: str | None, option: str) -> tuple[int, ...] | None:
+    """Parse whole numbers from 0 on, joined by commas.
+
+    Raises:
+        UsageError: something else.
+    """
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise UsageError(f"{option} '{text}' is no list of numbers", f"write for example {option} 0,1")
+    return tuple(map(int, parts))
+
+
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
     """Show on standard error what is being done; nothing where that is no terminal."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,16 @@ def test_an_open_shape_is_hinted_at_and_taken(tmp_path: Path) -> None:
         benchmark(path, effort="search", force=True)
     assert "--shape" in caught.value.hint
     assert benchmark(path, effort="search", shape=(1, 64, 64, 3), force=True).files[0].timing
+
+
+def test_threads_can_be_pinned_to_processors(float_model: Path) -> None:
+    one = min(os.sched_getaffinity(0))
+    found = benchmark(float_model, threads=(1, 2), effort="search", cpus=(one,), pipeline=False, force=True)
+    timing = found.files[0].timing
+    assert timing is not None
+    assert timing.at(2).contended
+    with pytest.raises(UsageError, match="processor 9999 cannot be used"):
+        benchmark(float_model, cpus=(9999,))
 
 
 def test_the_same_file_twice_is_refused(float_model: Path) -> None:
