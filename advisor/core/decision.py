@@ -317,7 +317,7 @@ def _compare(other: Evaluation, pick: Evaluation) -> str:
 
 def _times(reference: float, value: float, better: str, worse: str) -> str:
     ratio = reference / value
-    if 0.99 < ratio < 1.01:
+    if 0.95 < ratio < 1.05:
         return f"no {worse}"
     return f"{ratio:.1f}x {better}" if ratio > 1 else f"{1 / ratio:.1f}x {worse}"
 
