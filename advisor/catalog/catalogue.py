@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -77,19 +77,11 @@ def load_catalogue(extra: Sequence[Path] = ()) -> Catalogue:
     Raises:
         UsageError: a file that does not hold to the schema (file, line, nearest valid key), or a name used twice.
     """
-    cards: list[Card] = []
-    origin: dict[str, str] = {}
     with _without_collection():
-        for path in catalogue_paths(extra):
-            for card, line in read_catalogue_file(path):
-                if card.name in origin:
-                    raise UsageError(
-                        f"{path}:{line}: the name '{card.name}' is already taken ({origin[card.name]})",
-                        "give the card a name of its own",
-                    )
-                origin[card.name] = f"{path}:{line}"
-                cards.append(card)
-    return Catalogue(cards)
+        files = [read_catalogue_file(path) for path in catalogue_paths(extra)]
+    for error in repeated_names(files):
+        raise error
+    return Catalogue([card for file in files for card in file.cards])
 
 
 def catalogue_paths(extra: Sequence[Path] = ()) -> tuple[Path, ...]:
@@ -97,6 +89,32 @@ def catalogue_paths(extra: Sequence[Path] = ()) -> tuple[Path, ...]:
     own = [path for path in (own_catalogue(),) if path.is_file()]
     paths = (*shipped.catalogue_files(), *own, *(Path(path) for path in extra))
     return tuple({path.resolve(): path for path in paths}.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CardFile:
+    """The cards of one catalogue file, and the lines at which they begin."""
+
+    document: Document
+    cards: tuple[Card, ...]
+    indices: tuple[int, ...]
+
+    def place(self, position: int) -> str:
+        """``file:line`` of the card at ``position`` of ``cards``."""
+        return f"{self.document.path}:{self.document.line(('cards', self.indices[position]))}"
+
+
+def repeated_names(files: Sequence[CardFile]) -> Iterator[UsageError]:
+    """What is wrong with names: an error for each that an earlier card has taken."""
+    first: dict[str, tuple[CardFile, int]] = {}
+    for file in files:
+        for position, card in enumerate(file.cards):
+            before, at = first.setdefault(card.name, (file, position))
+            if (before, at) != (file, position):
+                yield UsageError(
+                    f"{file.place(position)}: the name '{card.name}' is already taken ({before.place(at)})",
+                    "give the card a name of its own",
+                )
 
 
 @contextmanager
@@ -115,8 +133,12 @@ def _means(pattern: str, card: Card) -> bool:
     return pattern in (card.name, card.family) or fnmatchcase(card.name, pattern)
 
 
-def read_catalogue_file(path: Path) -> list[tuple[Card, int]]:
-    """The cards of one file, each with its line; names may repeat those of other files.
+def read_catalogue_file(path: Path, wrong: list[UsageError] | None = None) -> CardFile:
+    """The cards of one file; names may repeat, also those of other files.
+
+    Args:
+        path: the file.
+        wrong: takes what is wrong with single cards, which are left out then; without it the first mistake is raised.
 
     Raises:
         UsageError: the file does not hold to the schema.
@@ -127,21 +149,28 @@ def read_catalogue_file(path: Path) -> list[tuple[Card, int]]:
     file = _validated(CatalogueFile, document.values, document, ())
     header = {"family": file.family, "paper": file.paper, "licence": file.licence}
     shared = {key: value for key, value in header.items() if value is not None} | file.defaults
-    return [_read_card(shared | entry, document, index) for index, entry in enumerate(file.cards)]
+    cards: dict[int, Card] = {}
+    for index, entry in enumerate(file.cards):
+        try:
+            cards[index] = _read_card(shared | entry, document, index)
+        except UsageError as error:
+            if wrong is None:
+                raise
+            wrong.append(error)
+    return CardFile(document, tuple(cards.values()), tuple(cards))
 
 
-def _read_card(values: dict[str, Any], document: Document, index: int) -> tuple[Card, int]:
+def _read_card(values: dict[str, Any], document: Document, index: int) -> Card:
     from advisor.catalog.schema import CardEntry
 
     place = ("cards", index)
     card = _anchored(_validated(CardEntry, values, document, place).card(), document.path.parent)
-    line = document.line(place)
     if card.architecture not in architectures.names():
         raise UsageError(
-            f"{document.path}:{line}: no architecture is called '{card.architecture}'"
+            f"{document.path}:{document.line(place)}: no architecture is called '{card.architecture}'"
             f"{nearest(card.architecture, architectures.names())}"
         )
-    return card, line
+    return card
 
 
 def _anchored(card: Card, folder: Path) -> Card:
