@@ -13,7 +13,7 @@ Count = Annotated[int, Field(gt=0, le=10**13)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=120)]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
-Format = Literal["keras_h5", "torch", "graphdef", "caffemodel", "tflite", "tfjs", "onnx"]
+Format = Literal["keras_h5", "torch", "graphdef", "caffemodel", "tflite", "tfjs", "onnx", "keras", "saved_model"]
 
 
 class Strict(BaseModel):

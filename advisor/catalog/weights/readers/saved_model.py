@@ -1,0 +1,69 @@
+"""The variables of a SavedModel, or of any TensorFlow checkpoint: read as values, no graph is loaded or run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.catalog.weights.readers import MAX_VALUES
+from advisor.catalog.weights.readers.wire import fields, part, text
+
+# trackable_object_graph.proto: what the object graph says of each variable.
+_OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_NODE, _ATTRIBUTE = 1, 2
+_FULL_NAME, _KEY = 2, 3
+
+
+def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """Variables by the names that they had in their model, in its order; ``path`` is the ``.index`` file.
+
+    The data lies beside it, as in a SavedModel's ``variables`` folder. Values that are not real numbers (seeds,
+    counters) are left out.
+
+    Raises:
+        ValueError: two different variables of one name, or sizes that the files cannot hold.
+    """
+    import tensorflow as tf
+
+    if path.suffix != ".index":
+        raise ValueError("a checkpoint is named by its .index file")
+    checkpoint = tf.train.load_checkpoint(str(path.with_suffix("")))
+    shapes = checkpoint.get_variable_to_shape_map()
+    types = checkpoint.get_variable_to_dtype_map()
+    held = sum(file.stat().st_size for file in path.parent.glob(f"{path.stem}.data-*"))
+    tensors: dict[str, np.ndarray[Any, Any]] = {}
+    for name, key in _names(checkpoint, shapes):
+        if key in shapes and types[key].is_floating:
+            _check_size(name, shapes[key], types[key].size, held)
+            _add(tensors, name, np.asarray(checkpoint.get_tensor(key), np.float32))
+    return tensors
+
+
+def _names(checkpoint: Any, shapes: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
+    """(the variable's name in its model, its key in the file)."""
+    if _OBJECTS not in shapes:
+        yield from ((key, key) for key in sorted(shapes))
+        return
+    for number, node in fields(memoryview(checkpoint.get_tensor(_OBJECTS))):
+        if number == _NODE:
+            for entry, attribute in fields(part(node)):
+                if entry == _ATTRIBUTE:
+                    values = dict(fields(part(attribute)))
+                    key = text(values.get(_KEY, memoryview(b"")))
+                    yield text(values.get(_FULL_NAME, memoryview(b""))) or key, key
+
+
+def _check_size(name: str, shape: list[int], itemsize: int, held: int) -> None:
+    if prod(shape) > MAX_VALUES or prod(shape) * itemsize > held:
+        raise ValueError(f"'{name}' of shape {shape} is larger than the files")
+
+
+def _add(tensors: dict[str, np.ndarray[Any, Any]], name: str, values: np.ndarray[Any, Any]) -> None:
+    # A model may list one variable in two of its parts: the file then has it twice.
+    if name in tensors and not np.array_equal(tensors[name], values):
+        raise ValueError(f"two variables are called '{name}'")
+    tensors.setdefault(name, values)

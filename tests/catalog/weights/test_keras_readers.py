@@ -1,0 +1,175 @@
+"""Files that Keras and TensorFlow write themselves: what they saved is what is read, and nothing in them is run."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.catalog.weights import ports
+from advisor.catalog.weights.readers import read
+from advisor.core.errors import WeightsError
+
+
+def network(layers: Any, image: Any) -> Any:
+    """A small classifier whose layers of one class are many, so that their order can be lost."""
+    x = image
+    for index in range(12):
+        x = layers.Conv2D(3, 1, name=f"conv_{12 - index}")(x)
+    x = layers.BatchNormalization(name="norm")(x)
+    x = layers.SeparableConv2D(4, 3, name="apart")(x)
+    x = layers.Dropout(0.5)(layers.GlobalAveragePooling2D()(x))
+    return layers.Dense(5, name="logits")(x)
+
+
+@pytest.fixture
+def model() -> Any:
+    """The network with weights that tell the layers apart."""
+    import keras
+    from keras import layers
+
+    image = keras.Input((8, 8, 3), batch_size=1)
+    built = keras.Model(image, network(layers, layers.RandomFlip()(image)))
+    rng = np.random.default_rng(3)
+    for variable in built.trainable_variables:
+        variable.assign(rng.normal(size=variable.shape))
+    return built
+
+
+def blank() -> Any:
+    """The same graph, flat and with other weights."""
+    import keras
+    from keras import layers
+
+    image = keras.Input((8, 8, 3), batch_size=1)
+    return keras.Model(image, network(layers, image))
+
+
+def agree(one: Any, other: Any) -> bool:
+    picture = np.random.default_rng(5).normal(size=(1, 8, 8, 3)).astype(np.float32)
+    return bool(np.allclose(one(picture, training=False), other(picture, training=False), rtol=1e-4, atol=1e-3))
+
+
+def test_a_keras_archive_fills_the_graph_in_the_order_of_its_layers(tmp_path: Path, model: Any) -> None:
+    model.compile("adam", "mse")  # the optimizer's own variables stay out
+    model.save(tmp_path / "m.keras")
+    filled = blank()
+    assert not agree(filled, model)
+    ports.put("keras", filled, read("keras", tmp_path / "m.keras"))
+    assert agree(filled, model)
+
+
+def test_a_model_inside_the_model_is_walked_too(tmp_path: Path, model: Any) -> None:
+    import keras
+
+    image = keras.Input((8, 8, 3), batch_size=1)
+    outer = keras.Model(image, model(keras.layers.Rescaling(1.0)(image)))
+    outer.save(tmp_path / "m.keras")
+    tensors = read("keras", tmp_path / "m.keras")
+    assert f"{model.name}.conv_12/0" in tensors
+    filled = blank()
+    ports.put("keras", filled, tensors)
+    assert agree(filled, model)
+
+
+def rezipped(path: Path, change: Callable[[str, bytes], bytes | None]) -> None:
+    """Write the archive again with some of its members changed, or left out."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: change(name, archive.read(name)) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            if data is not None:
+                archive.writestr(name, data)
+
+
+def test_a_lambda_layer_is_refused_with_its_name(tmp_path: Path) -> None:
+    import keras
+
+    inner = keras.Sequential(
+        [keras.Input((4,)), keras.layers.Lambda(lambda x: x + 1, name="sly"), keras.layers.Dense(2)]
+    )
+    inner.save(tmp_path / "m.keras")
+    with pytest.raises(WeightsError, match="'sly' is a Lambda"):
+        read("keras", tmp_path / "m.keras")
+
+
+def test_an_archive_without_its_weights_is_refused(tmp_path: Path, model: Any) -> None:
+    model.save(tmp_path / "m.keras")
+    rezipped(tmp_path / "m.keras", lambda name, data: None if name.endswith(".h5") else data)
+    with pytest.raises(WeightsError, match=r"no model\.weights\.h5"):
+        read("keras", tmp_path / "m.keras")
+
+
+def test_an_archive_whose_weights_lie_in_another_file_is_refused(tmp_path: Path, model: Any) -> None:
+    import h5py
+
+    def linked(name: str, data: bytes) -> bytes:
+        if not name.endswith(".h5"):
+            return data
+        out = io.BytesIO(data)
+        with h5py.File(out, "a") as file:
+            del file["layers/dense/vars/0"]
+            file["layers/dense/vars/0"] = h5py.ExternalLink("/elsewhere.h5", "/secret")
+        return out.getvalue()
+
+    model.save(tmp_path / "m.keras")
+    rezipped(tmp_path / "m.keras", linked)
+    with pytest.raises(WeightsError, match="link out of the file"):
+        read("keras", tmp_path / "m.keras")
+
+
+def test_a_description_that_nests_without_end_is_refused(tmp_path: Path, model: Any) -> None:
+    import h5py
+
+    def nested(name: str, data: bytes) -> bytes:
+        if name == "config.json":
+            entry: dict[str, Any] = {"class_name": "Functional", "config": {"name": "x", "layers": []}}
+            for _ in range(100):
+                entry = {"class_name": "Functional", "config": {"name": "x", "layers": [entry]}}
+            return json.dumps(entry).encode()
+        out = io.BytesIO()
+        with h5py.File(out, "w") as file:
+            file.create_group("/".join(["layers/functional"] * 100))
+        return out.getvalue() if name.endswith(".h5") else data
+
+    model.save(tmp_path / "m.keras")
+    rezipped(tmp_path / "m.keras", nested)
+    with pytest.raises(WeightsError, match="nested more than"):
+        read("keras", tmp_path / "m.keras")
+
+
+def test_an_exported_saved_model_fills_the_graph(tmp_path: Path, model: Any) -> None:
+    model.export(tmp_path / "m", verbose=False)
+    filled = blank()
+    ports.put("keras", filled, read("saved_model", tmp_path / "m" / "variables" / "variables.index"))
+    assert agree(filled, model)
+
+
+def test_a_checkpoint_of_plain_names_is_read(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    tf.raw_ops.SaveV2(
+        prefix=str(tmp_path / "model.ckpt"),
+        tensor_names=["MobilenetV1/Conv2d_0/weights", "global_step"],
+        shape_and_slices=["", ""],
+        tensors=[values, np.int64(7)],
+    )
+    tensors = read("saved_model", tmp_path / "model.ckpt.index")
+    assert list(tensors) == ["MobilenetV1/Conv2d_0/weights"]
+    assert np.array_equal(tensors["MobilenetV1/Conv2d_0/weights"], values)
+
+
+@pytest.mark.parametrize("damaged", ["variables.index", "variables.data-00000-of-00001"])
+def test_a_cut_off_checkpoint_is_a_clear_error(tmp_path: Path, model: Any, damaged: str) -> None:
+    model.export(tmp_path / "m", verbose=False)
+    folder = tmp_path / "m" / "variables"
+    (folder / damaged).write_bytes((folder / damaged).read_bytes()[:-100])
+    with pytest.raises(WeightsError, match=r"variables\.index cannot be read as saved_model"):
+        read("saved_model", folder / "variables.index")
