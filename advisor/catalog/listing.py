@@ -15,7 +15,6 @@ from advisor.catalog.weights.store import Cache, Mirror
 from advisor.core import units
 from advisor.core.errors import UsageError, nearest
 
-SCHEMA_VERSION = 1
 BYTES_A_VALUE = 4
 """A float32 file holds little beside its values."""
 

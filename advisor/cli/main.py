@@ -10,7 +10,7 @@ from typing import NoReturn
 import typer
 
 from advisor import __version__
-from advisor.cli import benchmark, profile, report, search
+from advisor.cli import benchmark, catalog, export, profile, report, search
 from advisor.core.errors import AdvisorError
 
 OK, INTERNAL_ERROR = 0, 1
@@ -39,7 +39,9 @@ def version(
 search.register(app)
 benchmark.register(app)
 profile.register(app)
+catalog.register(app)
 report.register(app)
+export.register(app)
 
 
 def main() -> NoReturn:

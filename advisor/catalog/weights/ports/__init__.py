@@ -27,6 +27,11 @@ class Port(Protocol):
         """Whether a tensor of this name may stay unused."""
 
 
+def names() -> tuple[str, ...]:
+    """The rules that there are."""
+    return tuple(_rules())
+
+
 def put(port: str, model: Any, tensors: Mapping[str, Array]) -> None:
     """Fill every layer of ``model`` from ``tensors`` by the rule called ``port``.
 

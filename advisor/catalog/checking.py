@@ -1,0 +1,210 @@
+"""Holds every card to its schema, its hashes and what was published about it; with ``--build``, to its Keras graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+from pathlib import Path
+
+from advisor.catalog.cards import Card, Published, WeightSource
+from advisor.catalog.catalogue import CardFile, catalogue_paths, read_catalogue_file, repeated_names
+from advisor.catalog.weights.digest import sha256_of
+from advisor.core.errors import AdvisorError, StageError, UsageError, nearest
+from advisor.isolation import ChildPool, Limits
+
+MACS_TOLERANCE = 0.02
+CHILDREN = 2
+_LIMITS = Limits(seconds=600, memory_bytes=4_000_000_000)
+
+
+class Level(StrEnum):
+    """An error makes the check fail; a note is said and passes."""
+
+    ERROR = "error"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was found: at ``file:line``, of which card (empty for a whole file), and what."""
+
+    level: Level
+    place: str
+    card: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The outcome of a check.
+
+    Attributes:
+        cards: how many cards were read.
+        findings: errors first.
+        built: how many graphs were built.
+    """
+
+    cards: int
+    findings: tuple[Finding, ...]
+    built: int = 0
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """What makes the check fail."""
+        return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a card's graph counts.
+
+    Attributes:
+        params: trained values.
+        values: the same with BatchNorm's moving statistics, as some sources count.
+        macs: multiply-accumulates of convolutions and dense layers.
+    """
+
+    params: int
+    values: int
+    macs: int
+
+
+def check_catalogue(
+    extra: Sequence[Path] = (), build: bool = False, built: Callable[[str], None] | None = None
+) -> Checked:
+    """Check every card of the shipped catalogue, the user's own and the ``extra`` files.
+
+    Args:
+        extra: further catalogue files.
+        build: also build every card's Keras graph, in child processes, and count it; seconds a card.
+        built: told of each card whose graph was built.
+    """
+    wrong: list[Finding] = []
+    files = list(_read(catalogue_paths(extra), wrong))
+    wrong += [_broken(error) for error in repeated_names(files)]
+    places = {card.name: file.place(position) for file in files for position, card in enumerate(file.cards)}
+    cards = {card.name: card for file in files for card in file.cards}
+    counts = _count_all(tuple(cards.values()), built) if build else {}
+    for card in cards.values():
+        found = counts.get(card.name)
+        wrong += [Finding(level, places[card.name], card.name, text) for level, text in _findings(card, found)]
+    return Checked(len(cards), tuple(sorted(wrong, key=lambda finding: finding.level is Level.NOTE)), len(counts))
+
+
+def count_graph(card: Card) -> Counts:
+    """Build the card's graph and count it (a user's own file is read instead); runs in a child process."""
+    if card.own_file:
+        return _count_file(card)
+    import keras
+
+    from advisor.catalog import architectures, count
+    from advisor.catalog.weights import ports
+
+    for source in card.weights:
+        if source.port not in ports.names():
+            raise UsageError(f"no rule is called '{source.port}'{nearest(source.port, ports.names())}")
+    model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
+    try:
+        values = sum(prod(variable.shape) for variable in model.variables)
+        return Counts(count.parameters(model), values, count.macs(model))
+    finally:
+        keras.backend.clear_session()
+
+
+def _count_file(card: Card) -> Counts:
+    from advisor.catalog.weights import FetchOptions, fetch
+    from advisor.tflite.macs import count
+    from advisor.tflite.model import read
+
+    cost = count(read(fetch(card, FetchOptions(offline=True)).path))
+    return Counts(cost.parameters, cost.parameters, cost.macs)
+
+
+def _read(paths: Sequence[Path], wrong: list[Finding]) -> Iterator[CardFile]:
+    for path in paths:
+        mistakes: list[UsageError] = []
+        try:
+            yield read_catalogue_file(path, mistakes)
+        except UsageError as error:
+            mistakes.append(error)
+        wrong += [_broken(error) for error in mistakes]
+
+
+def _broken(error: UsageError) -> Finding:
+    place, _, text = error.message.partition(": ")
+    return Finding(Level.ERROR, place, "", text or error.message)
+
+
+def _count_all(cards: Sequence[Card], built: Callable[[str], None] | None) -> dict[str, Counts | AdvisorError]:
+    with ChildPool(Path("/dev/null")) as pool, ThreadPoolExecutor(CHILDREN) as callers:
+
+        def one(card: Card) -> Counts | AdvisorError:
+            try:
+                found: Counts = pool.call(f"{__name__}:count_graph", card, limits=_LIMITS)
+                return found
+            except AdvisorError as error:
+                return error
+            finally:
+                if built is not None:
+                    built(card.name)
+
+        return dict(zip((card.name for card in cards), callers.map(one, cards), strict=True))
+
+
+def _findings(card: Card, counts: Counts | AdvisorError | None) -> Iterator[tuple[Level, str]]:
+    for source in card.weights:
+        yield from _of_source(source)
+    exact = counts if isinstance(counts, Counts) else None
+    for published in card.published:
+        yield from _of_published(card, published, exact)
+    if isinstance(counts, AdvisorError):
+        kind = "crashed" if isinstance(counts, StageError) else "refused"
+        yield Level.ERROR, f"its graph is not built ({kind}): {counts.message}"
+    if exact is not None and exact.params != card.params:
+        yield Level.ERROR, f"its graph has {exact.params} parameters, the card says {card.params}"
+    if exact is not None and abs(exact.macs - card.macs) > MACS_TOLERANCE * card.macs:
+        yield Level.ERROR, f"its graph has {exact.macs} MACs, the card says {card.macs}"
+
+
+def _of_source(source: WeightSource) -> Iterator[tuple[Level, str]]:
+    members = (source.file, *source.companions)
+    if not all(member.sha256 for member in members):
+        level = Level.NOTE if source.kind == "url" else Level.ERROR
+        yield level, "a source without a hash: never downloaded, only a copy of your own is taken"
+    if source.kind == "file":
+        path = Path(source.file.path)
+        if not path.is_file():
+            yield Level.ERROR, f"its file {path} is not there"
+        elif source.file.sha256 and (found := sha256_of(path)) != source.file.sha256:
+            yield Level.ERROR, f"its file {path} has sha256 {found}, expected {source.file.sha256}"
+
+
+def _of_published(card: Card, published: Published, counts: Counts | None) -> Iterator[tuple[Level, str]]:
+    explained = bool(published.note or card.note)
+    if published.params is not None:
+        own = (card.params, *((counts.values,) if counts else ()))
+        if min(abs(value - published.params) for value in own) > rounding(published.params):
+            yield from _differs(explained, "parameters", published.params, card.params, published)
+    if published.macs is not None:
+        within = max(MACS_TOLERANCE * published.macs, rounding(published.macs))
+        if abs(card.macs - published.macs) > within:
+            yield from _differs(explained, "MACs", published.macs, card.macs, published)
+
+
+def _differs(explained: bool, what: str, theirs: int, own: int, published: Published) -> Iterator[tuple[Level, str]]:
+    text = f"{published.source} says {theirs} {what}, the card {own} ({100 * (own / theirs - 1):+.1f} %)"
+    if explained:
+        yield Level.NOTE, f"{what} that differ from the published ones, as a note on the card explains"
+    else:
+        yield Level.ERROR, f"{text}, and no note explains it"
+
+
+def rounding(value: int) -> int:
+    """The unit to which ``value`` was rounded or cut off: a figure that ends in zeros is taken to be rounded there."""
+    unit = 1
+    while value and value % (unit * 10) == 0:
+        unit *= 10
+    return unit

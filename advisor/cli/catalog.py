@@ -1,0 +1,284 @@
+"""``advisor catalog``: list, show, fetch, check and add model cards."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from advisor.catalog.bring import Given, Inspected
+    from advisor.catalog.cards import Card
+
+NOT_ALL_HAD = 3
+SCHEMA_VERSION = 1
+
+Catalogs = Annotated[
+    list[str] | None, typer.Option("--catalog", help="Your own catalogue file (YAML); repeat for more.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Mirror = Annotated[str | None, typer.Option(help="Folder or address that holds weights, asked first.")]
+
+commands = typer.Typer(
+    name="catalog",
+    help="The model cards: list, show, check them, fetch their weights, add a model of your own.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(commands)
+
+
+@commands.command("list")
+def list_(
+    family: Annotated[list[str] | None, typer.Option(help="Only this family; repeat, or join by commas.")] = None,
+    max_params: Annotated[str | None, typer.Option(help="Parameters at most, such as 5M.")] = None,
+    max_macs: Annotated[str | None, typer.Option(help="Multiply-accumulates at most, such as 300M.")] = None,
+    licence: Annotated[str, typer.Option(help="Only this licence; globs such as 'apache*' are taken.")] = "",
+    available: Annotated[
+        bool, typer.Option("--available", help="Only cards whose weights are on this machine.")
+    ] = False,
+    mirror: Mirror = None,
+    catalog: Catalogs = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the model cards with published accuracy, size and where their weights come from.
+
+    Example: advisor catalog list --family mobilenet_v2 --max-macs 300M
+    """
+    from advisor.catalog import listing
+    from advisor.catalog.catalogue import load_catalogue
+    from advisor.catalog.weights.options import FetchOptions
+
+    wanted = listing.Wanted(
+        families=_split(family),
+        max_params=listing.count(max_params, "--max-params") if max_params else None,
+        max_macs=listing.count(max_macs, "--max-macs") if max_macs else None,
+        licence=licence,
+        available=available,
+    )
+    rows = listing.rows(load_catalogue(_paths(catalog)), wanted, FetchOptions(mirror=mirror))
+    if as_json:
+        _print_json({"cards": [row.to_json() for row in rows]})
+        return
+    from advisor.cli.catalog_table import print_rows
+
+    print_rows(rows)
+
+
+@commands.command("show")
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a card.")],
+    catalog: Catalogs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one card whole: counts, published figures with their sources, and every place of its weights.
+
+    Example: advisor catalog show mobilenet_v2_1.0_224
+    """
+    from advisor.catalog import listing
+    from advisor.catalog.catalogue import load_catalogue
+
+    card = load_catalogue(_paths(catalog)).card(name)
+    here = listing.is_here(card)
+    if as_json:
+        _print_json({"card": {**listing.card_json(card), "weights_here": here}})
+        return
+    from advisor.cli.catalog_table import print_card
+
+    print_card(card, here)
+
+
+@commands.command("fetch")
+def fetch(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAMES]...", help="Names, families or globs.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every card.")] = False,
+    mirror: Mirror = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Never open a connection.")] = False,
+    catalog: Catalogs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fill the cache with weights, so that later searches need no network.
+
+    Exit code 0: the cache holds the weights of every card asked for. 2: an unknown name. 3: some could not be had; the
+    reasons are printed, and what was fetched is kept.
+
+    Example: advisor catalog fetch mobilenet_v2 'efficientnet_lite*'
+    """
+    from advisor.catalog.fetch_all import fetch_all
+    from advisor.catalog.weights import FetchOptions
+
+    cards = _asked(names or [], everything, _paths(catalog))
+    with _bars() as advance:
+        fetched = fetch_all(cards, FetchOptions(offline=offline, mirror=mirror, progress=advance))
+    if as_json:
+        from dataclasses import asdict
+
+        _print_json({"fetched": [{**asdict(entry), "path": str(entry.path or "")} for entry in fetched]})
+    else:
+        from advisor.cli.catalog_table import print_fetched
+
+        print_fetched(fetched)
+    if not all(entry.cached for entry in fetched):
+        raise typer.Exit(NOT_ALL_HAD)
+
+
+@commands.command("check")
+def check(
+    catalog: Catalogs = None,
+    build: Annotated[bool, typer.Option("--build", help="Build every graph too and count it: minutes.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check every card: schema, names, hashes, and published counts (parameters equal, MACs within 2 %).
+
+    A difference that a note on the card explains passes. Exit code 0: all hold, 2: some do not.
+
+    Example: advisor catalog check --catalog team.yaml
+    """
+    from advisor.catalog.checking import check_catalogue
+    from advisor.cli.options import progress
+    from advisor.core.errors import UsageError
+
+    with progress() as tell:
+        checked = check_catalogue(_paths(catalog), build, lambda name: tell(f"built {name}"))
+    if as_json:
+        from dataclasses import asdict
+
+        findings = [asdict(finding) for finding in checked.findings]
+        _print_json({"cards": checked.cards, "built": checked.built, "findings": findings})
+    else:
+        from advisor.cli.catalog_table import print_checked
+
+        print_checked(checked)
+    if checked.errors:
+        raise typer.Exit(UsageError.exit_code)
+
+
+@commands.command("add")
+def add(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A .keras or .tflite file, or a SavedModel's folder.")],
+    name: Annotated[str, typer.Option(help="Name of the card. Default: that of the file.")] = "",
+    labels: Annotated[str, typer.Option(help="File with one label a line, or 'imagenet'.")] = "",
+    mean: Annotated[str, typer.Option(help="Subtracted from RGB 0..255: one number, or three joined by commas.")] = "",
+    std: Annotated[str, typer.Option(help="What the difference is divided by, like --mean.")] = "",
+    input_size: Annotated[int | None, typer.Option(help="Side of the input where the model leaves it open.")] = None,
+    licence: Annotated[str, typer.Option(help="Licence of the model.")] = "",
+    family: Annotated[str, typer.Option(help="Family of the card.")] = "own",
+    top1: Annotated[str, typer.Option(help="Its known top-1, such as 71.8%, for searches without pictures.")] = "",
+    into: Annotated[str | None, typer.Option(help="Catalogue file that takes the card. Default: your own.")] = None,
+) -> None:
+    """Make a model of your own a card, checked by running it; every search then finds it.
+
+    Labels and normalization are read from the file's metadata, else asked for. No code in the file is run.
+
+    Example: advisor catalog add net.keras --labels labels.txt --mean 127.5 --std 127.5
+    """
+    from advisor.catalog import bring
+    from advisor.cli.catalog_table import print_added
+    from advisor.cli.options import progress
+    from advisor.core import units
+
+    given = bring.Given(
+        name=name,
+        labels=labels,
+        mean=_numbers("--mean", mean),
+        std=_numbers("--std", std),
+        licence=licence,
+        family=family,
+        top1=units.percent(top1, "--top1") if top1 else None,
+    )
+    with ExitStack() as stack:
+        with progress() as tell:
+            tell(f"reading {Path(file).name}")
+            inspected = stack.enter_context(bring.inspect(Path(file), input_size))
+        print_added(bring.add(inspected, _completed(inspected, given), Path(into) if into else None))
+
+
+def _completed(inspected: Inspected, given: Given) -> Given:
+    """Ask for what neither the file nor the flags say, where somebody is there to answer."""
+    from dataclasses import replace
+
+    from advisor.catalog import bring
+
+    if not sys.stdin.isatty():
+        return given
+    answers = {lacking: str(typer.prompt(_QUESTIONS[lacking], err=True)) for lacking in bring.missing(inspected, given)}
+    return replace(
+        given,
+        labels=answers.get("labels", given.labels),
+        mean=_numbers("--mean", answers["mean"]) if "mean" in answers else given.mean,
+        std=_numbers("--std", answers["std"]) if "std" in answers else given.std,
+    )
+
+
+_QUESTIONS = {
+    "labels": "Labels: a file with one a line, or 'imagenet'",
+    "mean": "Mean that is subtracted from RGB 0..255 (0 where the model scales by itself)",
+    "std": "Standard deviation that the difference is divided by (1 where the model scales by itself)",
+}
+
+
+def _asked(names: Sequence[str], everything: bool, paths: Sequence[Path]) -> tuple[Card, ...]:
+    from advisor.catalog.catalogue import load_catalogue
+    from advisor.core.errors import UsageError
+
+    if bool(names) == everything:
+        raise UsageError("name the cards to fetch, or say --all", "for example: advisor catalog fetch mobilenet_v2")
+    catalogue = load_catalogue(paths)
+    return tuple(catalogue.values()) if everything else catalogue.select(_split(list(names)))
+
+
+@contextmanager
+def _bars() -> Iterator[Callable[[str, int, int | None], None]]:
+    """One progress bar a file on standard error; none where that is no terminal."""
+    from tqdm import tqdm
+
+    bars: dict[str, Any] = {}
+    lock = threading.Lock()
+
+    def advance(name: str, done: int, total: int | None) -> None:
+        with lock:
+            if name not in bars:
+                bars[name] = tqdm(desc=name, total=total, unit="B", unit_scale=True, disable=None, position=len(bars))
+            bar = bars[name]
+            bar.total = total
+            bar.update(done - bar.n)
+
+    try:
+        yield advance
+    finally:
+        for bar in bars.values():
+            bar.close()
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
+    from advisor.core.errors import UsageError
+
+    try:
+        return tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise UsageError(
+            f"{option}: '{text}' is not one number or three", f"write for example {option} 127.5"
+        ) from None
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    import json
+
+    typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, **content}, indent=1, allow_nan=False))
+
+
+def _paths(catalog: Sequence[str] | None) -> list[Path]:
+    return [Path(path) for path in catalog or ()]
+
+
+def _split(values: list[str] | None) -> tuple[str, ...]:
+    return tuple(part.strip() for value in values or () for part in value.split(",") if part.strip())

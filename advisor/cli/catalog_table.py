@@ -1,0 +1,198 @@
+"""The catalogue on the terminal: the table of cards, one card whole, findings and what was fetched."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from advisor.core.units import show_bytes
+from advisor.report.text import plain
+
+if TYPE_CHECKING:
+    from advisor.catalog.bring import Added
+    from advisor.catalog.cards import Card, MemberFile, Published, WeightSource
+    from advisor.catalog.checking import Checked
+    from advisor.catalog.fetch_all import Fetched
+    from advisor.catalog.listing import Row
+
+RICH_ROWS = 300
+"""Up to here a table is laid out for the terminal's width; that takes a third of a millisecond a row."""
+
+HEADERS = ("card", "top-1 %", "int8 %", "params M", "MACs M", "~MB", "licence", "here", "weights from")
+_LEFT = frozenset({0, 6, 7, 8})
+_MISSING = "\u2013"
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    """Print the table, and one line that says what its columns are."""
+    cells = [_cells(row) for row in rows]
+    if not cells:
+        typer.echo("no card passes these filters")
+        return
+    if len(cells) <= RICH_ROWS:
+        _print_rich(cells)
+    else:
+        _print_plain(cells)
+    here = sum(row.here for row in rows)
+    cards = f"{len(rows)} card{'s' * (len(rows) != 1)}"
+    typer.echo(f"{cards}, the weights of {here} on this machine. Top-1: published, ImageNet; ~MB: a float32 file.")
+
+
+def print_card(card: Card, here: bool) -> None:
+    """Print everything that the card says, with its sources."""
+    preprocessing = card.preprocessing
+    typer.secho(plain(card.name), bold=True)
+    lines = [
+        ("family", card.family),
+        ("input", f"{card.input_size} x {card.input_size} RGB, (value - mean) / std"),
+        ("mean", _numbers(preprocessing.mean)),
+        ("std", _numbers(preprocessing.std)),
+        ("classes", f"{card.classes}" + (", label 0 is the background" if card.label_offset else "")),
+        ("parameters", f"{card.params:,}"),
+        ("MACs", f"{card.macs:,}"),
+        ("licence", card.licence),
+        ("paper", card.paper),
+        ("graph", " ".join([card.architecture, *(f"{key}={value}" for key, value in card.arguments)])),
+        ("note", card.note),
+    ]
+    for key, value in lines:
+        if value:
+            typer.echo(f"  {key:<11} {plain(value)}")
+    typer.secho("published", bold=True)
+    for published in card.published:
+        _print_published(published)
+    if not card.published:
+        typer.echo("  nothing")
+    typer.secho("weights" + (" (on this machine)" if here else " (not on this machine)"), bold=True)
+    for source in card.weights:
+        _print_source(source)
+    if not card.weights:
+        typer.echo("  no source is known: latency, size and memory can be measured, shipping needs a file of your own")
+
+
+def print_checked(checked: Checked) -> None:
+    """Print every error, the notes by kind, and the outcome."""
+    for finding in checked.errors:
+        name = f"{finding.card}: " if finding.card else ""
+        typer.secho(f"{finding.place}: {name}{plain(finding.text)}", err=True)
+    notes = Counter(finding.text for finding in checked.findings if finding.level.value == "note")
+    for text, count in notes.most_common():
+        typer.echo(f"note: {count} x {plain(text)}")
+    graphs = f", {checked.built} graphs built" if checked.built else ""
+    outcome = f"{len(checked.errors)} errors" if checked.errors else "all hold"
+    typer.echo(f"{checked.cards} cards{graphs}: {outcome}.")
+
+
+def print_fetched(fetched: Sequence[Fetched]) -> None:
+    """Print what is there, and what could not be had with the reason."""
+    there = [entry for entry in fetched if entry.cached]
+    new = [entry for entry in there if entry.source != "cache"]
+    for entry in new:
+        typer.echo(f"{entry.card}: from {plain(entry.source)}")
+    lacking = [entry for entry in fetched if not entry.cached]
+    for reason, cards in _by_reason(lacking):
+        typer.echo(f"not kept: {', '.join(cards)}\n  {reason}")
+    hints = dict.fromkeys(entry.hint for entry in lacking if entry.hint)
+    for hint in list(hints)[:2]:
+        typer.echo(f"hint: {plain(hint)}")
+    typer.echo(f"{len(there)} of {len(fetched)} cards have their weights in the cache, {len(new)} of them newly.")
+
+
+def print_added(added: Added) -> None:
+    """Print the new card, what it answered, and what to do next."""
+    card = added.card
+    typer.echo(
+        f"{card.name}: input {card.input_size} x {card.input_size}, {card.classes} classes, "
+        f"{card.params:,} parameters, {card.macs:,} MACs"
+    )
+    for photograph, label, probability in added.seen:
+        typer.echo(f"  {photograph}: {plain(label)} ({100 * probability:.0f} %)")
+    if added.features is None:
+        typer.echo("  it does not end in a linear classifier: a candidate without --data only")
+    typer.echo(f"kept in {added.catalogue} and {added.model}")
+    typer.echo(f"next: advisor search --budget 50ms --candidates {card.name}")
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    card = row.card
+    return (
+        card.name,
+        _percent(row.top1),
+        _percent(row.top1_int8),
+        f"{card.params / 1e6:.2f}",
+        f"{card.macs / 1e6:,.0f}",
+        f"{row.size_bytes / 1e6:.1f}",
+        card.licence,
+        "yes" if row.here else "",
+        ", ".join(dict.fromkeys(row.weights)) or "no known source",
+    )
+
+
+def _print_rich(cells: Sequence[Sequence[str]]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from advisor.report.table import default_console
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for place, header in enumerate(HEADERS):
+        table.add_column(header, justify="left" if place in _LEFT else "right", overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    default_console().print(table)
+
+
+def _print_plain(cells: Sequence[Sequence[str]]) -> None:
+    rows = [HEADERS, *([plain(cell) for cell in row] for row in cells)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        padded = (
+            cell.ljust(width) if place in _LEFT else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append("  ".join(padded).rstrip())
+    typer.echo("\n".join(lines))
+
+
+def _print_published(published: Published) -> None:
+    figures = [f"{published.precision:<13}"]
+    figures += [f"top-1 {published.top1:g} %"] * (published.top1 is not None)
+    figures += [f"top-5 {published.top5:g} %"] * (published.top5 is not None)
+    figures += [f"{published.params or 0:,} parameters"] * (published.params is not None)
+    figures += [f"{published.macs or 0:,} MACs"] * (published.macs is not None)
+    typer.echo(f"  {'  '.join(figures)}")
+    typer.echo(f"    {plain(published.source)}" + (f" ({plain(published.note)})" if published.note else ""))
+
+
+def _print_source(source: WeightSource) -> None:
+    typer.echo(f"  {plain(source.label)}" + (f"  {source.licence}" if source.licence else ""))
+    if source.archive:
+        typer.echo(f"    archive {plain(source.archive)}  sha256 {source.archive_sha256}")
+    for member in (source.file, *source.companions):
+        typer.echo(f"    {source.format}  {plain(member.path)}  {_hash(member)}")
+
+
+def _hash(member: MemberFile) -> str:
+    size = f"{show_bytes(member.size_bytes)}  " if member.size_bytes else ""
+    return f"{size}sha256 {member.sha256}" if member.sha256 else f"{size}no hash: only your own copy is taken"
+
+
+def _by_reason(lacking: Iterable[Fetched]) -> list[tuple[str, list[str]]]:
+    groups: dict[str, list[str]] = {}
+    for entry in lacking:
+        reason = "; ".join(line.strip() for line in entry.reason.replace(f"'{entry.card}'", "it").splitlines())
+        groups.setdefault(plain(reason), []).append(entry.card)
+    return list(groups.items())
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+def _percent(value: float | None) -> str:
+    return _MISSING if value is None else f"{value:.1f}"
