@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,7 @@ from advisor.store import RunFolder
 if TYPE_CHECKING:
     from advisor.benchmark.findings import Benchmark
     from advisor.benchmark.operators import Profile
+    from advisor.export.bundle import Bundle
     from advisor.report.view import RunView
 
 
@@ -156,6 +158,38 @@ def report(
         place = stored.folder.path
     view = view_of(stored)
     return Report(view, write_all(view, place) if place else ())
+
+
+def export(
+    run: str | Path,
+    to: str | Path,
+    *,
+    pick: str | int | None = None,
+    targets: Sequence[str] = (),
+    key_file: str | Path | None = None,
+    force: bool = False,
+) -> Bundle:
+    """Write the bundle to ship: model, labels, model card, test vectors, checksums, code for the app.
+
+    ::
+
+        from advisor.api import export
+        print(export("runs/latest", "bundle", targets=["android"]).files)
+
+    Args:
+        run: the run folder.
+        to: folder to make.
+        pick: number of a candidate as ``advisor export RUN --list`` shows them, or its key; None for the pick.
+        targets: ``android``, ``ios``, ``python``, ``edgetpu``; empty for the first three.
+        key_file: encrypt the model with this key (32 bytes, or 64 hexadecimal digits).
+        force: replace a bundle that is there.
+
+    Raises:
+        UsageError: as :func:`advisor.export.bundle.export` says; nothing is written then.
+    """
+    from advisor.export.bundle import export as written
+
+    return written(run, to, None if pick is None else str(pick), targets, key_file, force)
 
 
 def benchmark(*models: str | Path, **options: Any) -> Benchmark:

@@ -1,0 +1,67 @@
+"""``advisor export``: the bundle to ship."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from advisor.cli.limits import RunArgument, warn_of_flaws
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("export")(export)
+
+
+def export(
+    run: RunArgument,
+    to: Annotated[str | None, typer.Option(help="Folder to make.")] = None,
+    pick: Annotated[
+        str | None, typer.Option(help="Ship another candidate than the pick: its number in --list, or its key.")
+    ] = None,
+    android: Annotated[bool, typer.Option("--android", help="With Kotlin for an app.")] = False,
+    ios: Annotated[bool, typer.Option("--ios", help="With Swift for an app.")] = False,
+    python: Annotated[bool, typer.Option("--python", help="With a Python program.")] = False,
+    edgetpu: Annotated[
+        bool, typer.Option("--edgetpu", help="With a program for a Coral Edge TPU (int8 only).")
+    ] = False,
+    encrypt_key_file: Annotated[
+        str | None, typer.Option(help="Encrypt the model (AES-256-GCM) with the key in this file.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a bundle that is already there.")] = False,
+    show: Annotated[
+        bool, typer.Option("--list", help="Show the candidates that --pick takes, and write nothing.")
+    ] = False,
+) -> None:
+    """Write the bundle to ship: model, labels, model card, test vectors, checksums and code for the app.
+
+    Without --android, --ios, --python and --edgetpu the first three are written. The same run gives the same bytes.
+
+    Example: advisor export runs/latest --to bundle --android
+    """
+    from advisor import api
+    from advisor.core.errors import UsageError
+
+    warn_of_flaws(run)
+    if show:
+        _show(run)
+        return
+    if to is None:
+        raise UsageError("--to: no folder is given", "write for example --to bundle")
+    flags = {"android": android, "ios": ios, "python": python, "edgetpu": edgetpu}
+    targets = [name for name, given in flags.items() if given]
+    bundle = api.export(run, to, pick=pick, targets=targets, key_file=encrypt_key_file, force=force)
+    typer.echo(f"{bundle.evaluation.configuration.key} -> {bundle.path} ({len(bundle.files)} files)")
+    for edit in bundle.model.edits:
+        typer.echo(f"for MediaPipe: {edit}; the file as it was measured is beside it")
+    typer.echo(f"Next: python {bundle.path}/check.py{' --key-file KEY' if encrypt_key_file else ''}")
+
+
+def _show(run: str) -> None:
+    from advisor.core.escape import plain
+    from advisor.export.choice import choices, listed
+    from advisor.search.stored import read_run
+
+    for line in listed(choices(read_run(run).decision)):
+        typer.echo(plain(line))

@@ -1,0 +1,79 @@
+"""Which evaluation of a run is shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.core.decision import Decision, describe
+from advisor.core.errors import UsageError, nearest
+from advisor.core.evaluation import Evaluation, Status
+from advisor.search.stored import StoredRun
+
+_SEE = "advisor export RUN --list shows the candidates"
+
+
+def choices(decision: Decision) -> tuple[Evaluation, ...]:
+    """Return what ``--pick N`` counts: the pick, the runner-up, the ties, then the front; one entry an artefact."""
+    ordered = [decision.pick, decision.runner_up, *decision.ties, *decision.front]
+    found: dict[str, Evaluation] = {}
+    for evaluation in ordered:
+        if evaluation is None or not evaluation.artefact:
+            continue
+        known = found.setdefault(evaluation.artefact, evaluation)
+        if known is not decision.pick and _latency(evaluation) < _latency(known):
+            found[evaluation.artefact] = evaluation
+    return tuple(found.values())
+
+
+def _latency(evaluation: Evaluation) -> float:
+    return evaluation.latency.value if evaluation.latency else float("inf")
+
+
+def choose(run: StoredRun, pick: str | None) -> Evaluation:
+    """Return the evaluation to ship.
+
+    Args:
+        run: the run.
+        pick: a number of :func:`choices` from 1, the key of an evaluation, or None for the pick.
+
+    Raises:
+        UsageError: there is none, or the run has no candidate at all.
+    """
+    offered = choices(run.decision)
+    if not offered:
+        raise UsageError(
+            f"'{run.folder.path}' has no candidate to ship: {run.decision.reason}",
+            f"go on with it: advisor search --resume {run.folder.path}",
+        )
+    if pick is None:
+        return offered[0]
+    if pick.isdecimal():
+        return _by_number(offered, int(pick))
+    return _by_key(run, pick)
+
+
+def listed(offered: Sequence[Evaluation]) -> tuple[str, ...]:
+    """Return one line a choice, numbered as ``--pick`` takes it."""
+    return tuple(f"{place}  {describe(e)}  {e.configuration.key}" for place, e in enumerate(offered, start=1))
+
+
+def _by_number(offered: Sequence[Evaluation], number: int) -> Evaluation:
+    if not 1 <= number <= len(offered):
+        raise UsageError(f"--pick: there is no candidate {number}, they go from 1 to {len(offered)}", _SEE)
+    return offered[number - 1]
+
+
+def _by_key(run: StoredRun, key: str) -> Evaluation:
+    by_key = {evaluation.configuration.key: evaluation for evaluation in run.evaluations}
+    found = by_key.get(key)
+    if found is None:
+        raise UsageError(
+            f"--pick: the run has no candidate '{key}'{nearest(key, by_key)}",
+            _SEE,
+        )
+    if found.status is not Status.OK:
+        raise UsageError(
+            f"--pick: '{key}' has no artefact: it {found.status} ({found.reason})",
+            _SEE,
+        )
+    return found

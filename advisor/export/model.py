@@ -1,0 +1,76 @@
+"""From the artefact that was measured to the file that MediaPipe takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from advisor.core.errors import UsageError
+from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
+from advisor.tflite.model import read
+
+
+@dataclass(frozen=True)
+class ShippedModel:
+    """The model of a bundle.
+
+    Attributes:
+        content: the ``.tflite``; byte for byte the artefact that was measured where ``edits`` is empty.
+        labels: one label an output, in order.
+        mean: subtracted from RGB values 0..255, one number for all channels.
+        std: what the difference is divided by.
+        size: side of the input in pixels.
+        edits: what was changed for clients that do not speak the artefact's types or normalization.
+    """
+
+    content: bytes
+    labels: tuple[str, ...]
+    mean: float
+    std: float
+    size: int
+    edits: tuple[str, ...]
+
+
+def prepare(artefact: bytes, name: str) -> ShippedModel:
+    """Return the artefact as MediaPipe 1.2's ImageClassifier takes it: float32 in and out, one mean and deviation.
+
+    Every edit keeps the values that the network computes; metadata is written last, since every edit drops it.
+
+    Raises:
+        UsageError: the file is damaged, does not describe itself, or is no image classifier.
+    """
+    metadata = read_metadata(artefact, name)
+    if metadata is None or not metadata.labels or not metadata.mean:
+        raise UsageError(
+            f"{name} does not say its labels and normalization", "search again: artefacts of this version carry them"
+        )
+    content, described, edits = _adapted(artefact, metadata)
+    model = read(content, name)
+    return ShippedModel(
+        content=write_metadata(content, described) if edits else artefact,
+        labels=metadata.labels,
+        mean=described.mean[0],
+        std=described.std[0],
+        size=model.inputs[0].shape[1],
+        edits=edits,
+    )
+
+
+def _adapted(artefact: bytes, metadata: Metadata) -> tuple[bytes, Metadata, tuple[str, ...]]:
+    from advisor.tflite.interface import fold_normalization, to_float_io
+
+    content, edits = artefact, list[str]()
+    model = read(artefact)
+    kinds = {tensor.dtype for tensor in (*model.inputs, *model.outputs)}
+    if kinds != {"float32"}:
+        content = to_float_io(content)
+        edits.append(f"input and output take float32 instead of {'/'.join(sorted(kinds - {'float32'}))}")
+    if len(set(metadata.mean)) == 1 and len(set(metadata.std)) == 1:
+        return content, metadata, tuple(edits)
+    channels = model.inputs[0].shape[-1]
+    content = fold_normalization(content, _wide(metadata.mean, channels), _wide(metadata.std, channels))
+    edits.append("the normalization, which differs by channel, happens inside the model: it takes RGB 0..255")
+    return content, replace(metadata, mean=(0.0,), std=(1.0,)), tuple(edits)
+
+
+def _wide(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
+    return values if len(values) == channels else values * channels

@@ -1,0 +1,124 @@
+"""The kernels that the model needs, for a runtime built with no others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from advisor.tflite.model import read
+
+RUNTIME_KERNELS = 172
+"""Builtin kernels that LiteRT 2.3.0 registers; counted by asking it for every operator of the schema."""
+
+CUSTOM = "CUSTOM:"
+
+
+@dataclass(frozen=True)
+class UsedOperator:
+    """One operator type of the model.
+
+    Attributes:
+        name: its name (``CONV_2D``), or ``CUSTOM:<code>``.
+        least: least version used.
+        most: greatest version used.
+        count: how many operators there are.
+    """
+
+    name: str
+    least: int
+    most: int
+    count: int
+
+
+def used_operators(content: bytes) -> tuple[UsedOperator, ...]:
+    """Return the operator types of all subgraphs, by name."""
+    found: dict[str, list[int]] = {}
+    for graph in read(content).subgraphs:
+        for operator in graph.operators:
+            found.setdefault(operator.name, []).append(operator.version)
+    return tuple(UsedOperator(name, min(seen), max(seen), len(seen)) for name, seen in sorted(found.items()))
+
+
+def builtins(operators: tuple[UsedOperator, ...]) -> tuple[UsedOperator, ...]:
+    """Return those that the runtime brings."""
+    return tuple(operator for operator in operators if not operator.name.startswith(CUSTOM))
+
+
+def left_out(operators: tuple[UsedOperator, ...]) -> int:
+    """Return how many builtin kernels a selective build leaves out."""
+    return RUNTIME_KERNELS - len(builtins(operators))
+
+
+def operators_json(operators: tuple[UsedOperator, ...]) -> str:
+    """Return the list for programs."""
+    document = {
+        "schema_version": 1,
+        "operators": [
+            {"name": op.name, "least_version": op.least, "greatest_version": op.most, "count": op.count}
+            for op in operators
+        ],
+        "kernels_of_the_full_runtime": RUNTIME_KERNELS,
+        "kernels_left_out": left_out(operators),
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def build_file(operators: tuple[UsedOperator, ...], model_name: str) -> str:
+    """Return a Bazel file with a C++ and an Android library that hold these kernels alone."""
+    kernels = f"the {len(builtins(operators))} kernels of {model_name} and none of the other {left_out(operators)}"
+    return f"""# A TensorFlow Lite runtime with {kernels}.
+# Put this folder, with {model_name} as it was before encryption, into a workspace that has @org_tensorflow.
+load(
+    "@org_tensorflow//tensorflow/lite:build_def.bzl",
+    "tflite_custom_android_library",
+    "tflite_custom_cc_library",
+)
+
+tflite_custom_cc_library(
+    name = "runtime_cc",
+    models = [":{model_name}"],
+)
+
+tflite_custom_android_library(
+    name = "runtime_android",
+    models = [":{model_name}"],
+)
+
+# The same by hand: RegisterSelectedOps() with an interpreter of your own.
+cc_library(
+    name = "registered_ops",
+    srcs = ["selective_build/registered_ops.cc"],
+    deps = [
+        "@org_tensorflow//tensorflow/lite:mutable_op_resolver",
+        "@org_tensorflow//tensorflow/lite/kernels:builtin_op_kernels",
+    ],
+)
+"""
+
+
+def registration(operators: tuple[UsedOperator, ...]) -> str:
+    """Return C++ that registers these kernels with a ``MutableOpResolver``."""
+    customs = [operator.name.removeprefix(CUSTOM) for operator in operators if operator.name.startswith(CUSTOM)]
+    lines = [
+        f"// Registers {len(builtins(operators))} of the {RUNTIME_KERNELS} builtin kernels.",
+        *(f"// The custom operator '{_comment(name)}' is not among them: register it too." for name in customs),
+        '#include "tensorflow/lite/kernels/builtin_op_kernels.h"',
+        '#include "tensorflow/lite/mutable_op_resolver.h"',
+        "",
+        "void RegisterSelectedOps(::tflite::MutableOpResolver* resolver) {",
+        *(_line(operator) for operator in builtins(operators)),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(operator: UsedOperator) -> str:
+    name, versions = operator.name, f"{operator.least}, {operator.most}"
+    return (
+        f"  resolver->AddBuiltin(::tflite::BuiltinOperator_{name},\n"
+        f"                       ::tflite::ops::builtin::Register_{name}(), {versions});"
+    )
+
+
+def _comment(name: str) -> str:
+    return "".join(char if char.isalnum() or char in "_-." else "?" for char in name)

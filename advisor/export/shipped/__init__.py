@@ -1,0 +1,1 @@
+"""Files that are copied into a bundle as they are; each runs alone."""

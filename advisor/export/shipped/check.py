@@ -1,0 +1,103 @@
+"""Check a bundle: its files against SHA256SUMS, its model against the test vectors.
+
+    python check.py                  # beside this file: SHA256SUMS, bundle.json, test_vectors/
+    python check.py --key-file KEY   # where the model is sealed
+
+Needs numpy and one of ai-edge-litert, tflite-runtime, tensorflow. Ends with 0 where all is as it was made, else 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+
+
+def interpreter_class() -> Any:
+    """Return the first interpreter that is installed."""
+    try:
+        from ai_edge_litert.interpreter import Interpreter
+    except ImportError:
+        try:
+            from tflite_runtime.interpreter import Interpreter
+        except ImportError:
+            from tensorflow.lite.python.interpreter import Interpreter
+    return Interpreter
+
+
+def wrong_files() -> list[str]:
+    """Return what SHA256SUMS names and is missing or changed."""
+    wrong = []
+    for line in (HERE / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
+        expected, _, name = line.partition("  ")
+        path = HERE / name
+        if not path.is_file():
+            wrong.append(f"{name} is missing")
+        elif hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+            wrong.append(f"{name} was changed")
+    return wrong
+
+
+def load_model(bundle: dict[str, Any], key_file: str | None) -> Any:
+    """Return the interpreter, with its tensors allocated."""
+    threads = bundle["run_with"]["threads"]
+    if bundle["sealed"]:
+        if key_file is None:
+            raise SystemExit("the model is sealed: add --key-file KEY")
+        sys.path.insert(0, str(HERE))
+        from sealed_model import open_model, read_key  # type: ignore[import-not-found,unused-ignore]
+
+        content = open_model(HERE / bundle["model"], read_key(key_file))
+        interpreter = interpreter_class()(model_content=content, num_threads=threads)
+    else:
+        interpreter = interpreter_class()(model_path=str(HERE / bundle["model"]), num_threads=threads)
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+def wrong_answers(interpreter: Any) -> list[str]:
+    """Return the test vectors that the model answers otherwise than when it was made."""
+    expected = json.loads((HERE / "test_vectors" / "vectors.json").read_text(encoding="utf-8"))
+    source, output = interpreter.get_input_details()[0]["index"], interpreter.get_output_details()[0]["index"]
+    wrong = []
+    for row in expected["vectors"]:
+        pixels = np.fromfile(HERE / "test_vectors" / row["input"], np.uint8)
+        picture = pixels.reshape(1, expected["size"], expected["size"], 3).astype(np.float32)
+        interpreter.set_tensor(source, (picture - np.float32(expected["mean"])) / np.float32(expected["std"]))
+        interpreter.invoke()
+        answer = interpreter.get_tensor(output).reshape(-1)
+        difference = float(np.abs(answer - np.array(row["probabilities"], np.float32)).max())
+        behind = float(answer.max() - answer[row["label"]])  # another label may be first by less than the tolerance
+        if max(difference, behind) > expected["tolerance"]:
+            wrong.append(f"{row['input']}: label {np.argmax(answer)} for {row['label']}, off by {difference:.4f}")
+    return wrong
+
+
+def main() -> int:
+    """Check, and say what is wrong."""
+    parser = argparse.ArgumentParser(description="Check a bundle: its files, and the answers of its model.")
+    parser.add_argument("--key-file", help="key of a sealed model")
+    arguments = parser.parse_args()
+    wrong = wrong_files()
+    if not wrong:
+        bundle = json.loads((HERE / "bundle.json").read_text(encoding="utf-8"))
+        try:
+            wrong = wrong_answers(load_model(bundle, arguments.key_file))
+        except Exception as error:
+            wrong = [f"the model cannot be run: {type(error).__name__}: {error}"]
+    for text in wrong:
+        print(f"WRONG: {text}")
+    if not wrong:
+        print("ok: every file is as it was made, and the model answers every test vector as it did")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

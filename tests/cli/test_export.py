@@ -1,0 +1,53 @@
+"""``advisor export`` as a user types it; what a bundle holds is tested under tests/export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Advisor
+from tests.stored_runs import write_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "runs").path
+
+
+def test_the_candidates_are_listed_by_number_and_key(advisor: Advisor, run: Path) -> None:
+    said = advisor("export", "runs/latest", "--list")
+    assert said.code == 0, said.err
+    lines = said.out.splitlines()
+    assert [line.split()[0:2] for line in lines] == [["1", "best"], ["2", "fast"], ["3", "small"]]
+    assert lines[0].endswith("best/head/int8@host:cpux1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nowhere", "--to", "b"), "'nowhere' is not a run folder"),
+        (("runs/latest",), "--to bundle"),
+        (("runs/latest", "--to", "b", "--pick", "9"), "they go from 1 to 3"),
+        (("runs/latest", "--to", "b", "--pick", "fst/head/int8@host:cpux1"), "did you mean 'fast/head"),
+        (("runs/latest", "--to", "runs"), "is no bundle of advisor's"),
+        (("runs/latest", "--to", "b", "--encrypt-key-file", "none"), "'none' cannot be read"),
+        (("runs/latest", "--to", "b"), "best-head-int8.tflite is not a usable .tflite file"),
+    ],
+)
+def test_wrong_use_is_refused_and_nothing_written(
+    advisor: Advisor, run: Path, tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    said = advisor("export", *arguments)
+    assert said.code == 2
+    assert words in said.err
+    assert "Traceback" not in said.err
+    assert not (tmp_path / "b").exists()
+
+
+def test_an_artefact_that_is_gone_is_said_with_the_way_out(advisor: Advisor, run: Path) -> None:
+    (run / "artifacts" / "best-head-int8.tflite").unlink()
+    said = advisor("export", "runs/latest", "--to", "b")
+    assert said.code == 2
+    assert "best-head-int8.tflite is missing" in said.err
+    assert "--list" in said.err
