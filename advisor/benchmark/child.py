@@ -18,6 +18,16 @@ from advisor.core.errors import StageError, UsageError
 _RUN_MODULE = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), {}, '__main__')"
 
 
+class Reported(StageError):
+    """An error that a child told of itself.
+
+    Attributes:
+        kind: ``runtime`` where the installed library is at fault, ``shape``, ``load``, ...
+    """
+
+    kind = ""
+
+
 _HINTS = {"shape": "give the shape that the product uses, such as --shape 1,224,224,3"}
 
 
@@ -90,11 +100,18 @@ def _document(status: int, output: str, errors: str, subject: str) -> dict[str, 
     if not isinstance(document, dict):
         raise StageError(f"{subject}: the measuring process printed no JSON object")
     if "error" in document:
-        hint = _HINTS.get(document["error"].get("kind", ""), "")
-        raise StageError(f"{subject}: {document['error'].get('message', 'unknown error')}", hint)
+        raise _reported(document["error"], subject)
     if status != 0:
         raise StageError(f"{subject}: the measuring process ended with status {status}")
     return document
+
+
+def _reported(error: dict[str, Any], subject: str) -> Reported:
+    """Return a child's own error."""
+    kind = str(error.get("kind", ""))
+    raised = Reported(f"{subject}: {error.get('message', 'unknown error')}", _HINTS.get(kind, ""))
+    raised.kind = kind
+    return raised
 
 
 def _death(number: int) -> str:

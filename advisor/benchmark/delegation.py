@@ -191,7 +191,7 @@ def pieces(model: Model, left: set[int]) -> int:
     for index in execution_order(model, left):
         if index in left:
             inside = False
-        elif not inside and not _expands(model, model.operators[index]):
+        elif not inside and not expands_constants(model, model.operators[index]):
             entered, inside = entered + 1, True
     return entered
 
@@ -213,6 +213,6 @@ def _is_weights(tensor: Tensor) -> bool:
     return tensor.is_constant and tensor.dtype not in _INDICES
 
 
-def _expands(model: Model, operator: Operator) -> bool:
+def expands_constants(model: Model, operator: Operator) -> bool:
     """Tell whether all that an operator reads are constants."""
     return all(model.tensors[index].is_constant for index in operator.inputs if index >= 0)

@@ -10,12 +10,19 @@ from typing import Any
 
 from advisor.benchmark import host, roofline
 from advisor.benchmark.attribution import Node, Seen, match
-from advisor.benchmark.child import existing_model, run_json
-from advisor.core.errors import StageError, UsageError
+from advisor.benchmark.child import Reported, existing_model, run_json
+from advisor.benchmark.delegation import Delegation, delegate
+from advisor.benchmark.xnnpack_rules import xnnpack_rules
+from advisor.core.errors import UsageError
 from advisor.tflite.model import Model
 
 TESTED_RUNTIME = "ai-edge-litert==2.3."
 AGENT = "advisor.benchmark.operator_agent"
+CUT_AGENT = "advisor.benchmark.cut_agent"
+BY_CUTS = (
+    "timed by cutting the file after each operator, as the installed library has no profiler that is understood: "
+    "differences of times, rough; where an operator ran is computed, not seen"
+)
 BUILTIN_EVENT = 2
 REJECT_BELOW, REJECT_ABOVE = 0.9, 1.02  # operators / whole; 0.93-0.99 is usual, more cannot be
 ATTEMPTS = 3
@@ -185,13 +192,15 @@ def profile(
     runs: int = 40,
     kernels: str = "default",
     shape: Sequence[int] | None = None,
+    by_cuts: bool = False,
     with_roofline: bool = True,
     timeout_s: float = 120.0,
 ) -> Profile:
     """Profile one file, in a child process.
 
     A profile whose operators do not add up to the whole is measured again; if that does not help, once more with the
-    builtin kernels, which report one event an operator, and a note says so.
+    builtin kernels, which report one event an operator, and a note says so. Where the installed library has no profiler
+    that is understood, the operators are timed by cutting the file after each of them: rough, and noted.
 
     Args:
         model: a ``.tflite`` file.
@@ -199,6 +208,7 @@ def profile(
         runs: profiled runs (fewer where 4 s are over).
         kernels: ``default`` or ``builtin``.
         shape: shape of the first input where the file leaves it open.
+        by_cuts: do not ask the profiler, cut the file.
         with_roofline: also measure what the host can do (once a process, about a second).
         timeout_s: limit of one child.
 
@@ -215,12 +225,15 @@ def profile(
     graph = read(path)
     options = ["--threads", str(threads), "--runs", str(runs)]
     options += ["--shape", ",".join(map(str, shape))] if shape else []
-    document, used, notes = _collect(path, options, kernels, timeout_s)
+    document, used, notes = _collect(path, options, kernels, timeout_s, by_cuts)
+    cut = BY_CUTS in notes
     graph = with_shapes(graph, document["shapes"])
     good = undisturbed(document["runs"])
     times = operator_times(good)
     seen = [Seen(tag, kind == BUILTIN_EVENT, index) for tag, kind, index, _ in good[0]["events"]]
     matched = match(graph, seen)
+    rows = _rows(seen, matched, times, [event[3] for event in good[0]["events"]])
+    told = delegate(graph, xnnpack_rules()) if cut and used == "default" else None
     return Profile(
         model=str(model),
         runtime=document["runtime"],
@@ -230,16 +243,22 @@ def profile(
         rejected_runs=len(document["runs"]) - len(good),
         whole_us=statistics.median(run["whole_us"] for run in good),
         plain_us=_undisturbed_median(document["plain_us"]),
-        operators=_rows(seen, matched, times, [event[3] for event in good[0]["events"]]),
+        operators=_placed(rows, told) if told else rows,
         coverage=coverage(good),
         macs=sum(node.macs for node in matched if node is not None),
         parameters=sum(tensor.elements for tensor in graph.tensors if tensor.is_constant and tensor.elements > 8),
         arena_bytes=activation_arena_bytes(graph),
-        partitions=partitions(seen),
+        partitions=told.partitions if told else partitions(seen),
         roofline=roofline.measure() if with_roofline else None,
         host=host.describe(),
         notes=notes,
     )
+
+
+def _placed(rows: Sequence[OperatorTime], told: Delegation) -> tuple[OperatorTime, ...]:
+    """Say by XNNPACK's rules where operators ran of which only the times are known."""
+    left = {row.index for row in told.refused}
+    return tuple(replace(row, where="builtin" if row.node and row.node.index in left else "XNNPACK") for row in rows)
 
 
 def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
@@ -320,23 +339,45 @@ def _undisturbed_median(values: Sequence[float]) -> float:
 
 
 def _collect(
+    path: Path, options: Sequence[str], kernels: str, timeout_s: float, by_cuts: bool
+) -> tuple[dict[str, Any], str, tuple[str, ...]]:
+    """Return the first document that adds up, the kernels it was made with and what to note; else that by cuts."""
+    try:
+        if not by_cuts:
+            return _profiled(path, options, kernels, timeout_s)
+    except Reported as error:
+        if error.kind != "runtime":
+            raise
+    arguments = [str(path.absolute()), *options, "--kernels", kernels]
+    return run_json(CUT_AGENT, arguments, timeout_s, path.name), kernels, (BY_CUTS,)
+
+
+def _profiled(
     path: Path, options: Sequence[str], kernels: str, timeout_s: float
 ) -> tuple[dict[str, Any], str, tuple[str, ...]]:
-    """Return the first document that adds up, the kernels it was made with and what to note."""
+    """Return the profiler's first document that adds up.
+
+    Raises:
+        Reported: the library has no profiler that is understood, or the file cannot be run.
+    """
     tried = [kernels] * ATTEMPTS + (["builtin"] if kernels != "builtin" else [])
     found = 0.0
     for used in tried:
         document = run_json(AGENT, [str(path.absolute()), *options, "--kernels", used], timeout_s, path.name)
         if not document["runs"] or not document["runs"][0]["events"]:
-            raise StageError(f"{path.name}: the profiler of {document['runtime']} reported no operators")
+            raise _not_understood(f"{path.name}: the profiler of {document['runtime']} reported no operators")
         good = undisturbed(document["runs"])
         found = coverage(good)
         if adds_up(good):
             return document, used, _notes(document["runtime"], kernels, used, found)
-    raise StageError(
-        f"{path.name}: the operators add up to {found:.0%} of the whole in {len(tried)} attempts",
-        f"the profiler is known to work with {TESTED_RUNTIME}x",
-    )
+    raise _not_understood(f"{path.name}: the operators add up to {found:.0%} of the whole in {len(tried)} attempts")
+
+
+def _not_understood(message: str) -> Reported:
+    """Return the error of a profiler whose events cannot be believed."""
+    error = Reported(message, f"the profiler is known to work with {TESTED_RUNTIME}x")
+    error.kind = "runtime"
+    return error
 
 
 def _notes(runtime: str, asked: str, used: str, found: float) -> tuple[str, ...]:
