@@ -17,6 +17,8 @@ from advisor.isolation import ChildPool, Limits
 
 MACS_TOLERANCE = 0.02
 CHILDREN = 2
+# A note explains a difference where it speaks of what is counted.
+_EXPLAINS = {"MACs": ("mac", "flop"), "parameters": ("param", "value", "statistic", "gamma")}
 _LIMITS = Limits(seconds=600, memory_bytes=4_000_000_000)
 
 
@@ -183,20 +185,20 @@ def _of_source(source: WeightSource) -> Iterator[tuple[Level, str]]:
 
 
 def _of_published(card: Card, published: Published, counts: Counts | None) -> Iterator[tuple[Level, str]]:
-    explained = bool(published.note or card.note)
+    notes = f"{published.note} {card.note}".casefold()
     if published.params is not None:
         own = (card.params, *((counts.values,) if counts else ()))
         if min(abs(value - published.params) for value in own) > rounding(published.params):
-            yield from _differs(explained, "parameters", published.params, card.params, published)
+            yield from _differs(notes, "parameters", published.params, card.params, published)
     if published.macs is not None:
         within = max(MACS_TOLERANCE * published.macs, rounding(published.macs))
         if abs(card.macs - published.macs) > within:
-            yield from _differs(explained, "MACs", published.macs, card.macs, published)
+            yield from _differs(notes, "MACs", published.macs, card.macs, published)
 
 
-def _differs(explained: bool, what: str, theirs: int, own: int, published: Published) -> Iterator[tuple[Level, str]]:
+def _differs(notes: str, what: str, theirs: int, own: int, published: Published) -> Iterator[tuple[Level, str]]:
     text = f"{published.source} says {theirs} {what}, the card {own} ({100 * (own / theirs - 1):+.1f} %)"
-    if explained:
+    if any(word in notes for word in _EXPLAINS[what]):
         yield Level.NOTE, f"{what} that differ from the published ones, as a note on the card explains"
     else:
         yield Level.ERROR, f"{text}, and no note explains it"
