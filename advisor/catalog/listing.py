@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -125,7 +126,12 @@ def _places(options: FetchOptions) -> tuple[Mirror | None, Cache]:
 
 
 def _is_here(card: Card, mirror: Mirror | None, cache: Cache) -> bool:
-    return any(cache.holds(source) or (mirror is not None and mirror.holds(source)) for source in card.weights)
+    return any(_holds(source, mirror, cache) for source in card.weights)
+
+
+def _holds(source: WeightSource, mirror: Mirror | None, cache: Cache) -> bool:
+    own = source.kind == "file" and Path(source.file.path).is_file()
+    return own or cache.holds(source) or (mirror is not None and mirror.holds(source))
 
 
 def _passes(card: Card, wanted: Wanted) -> bool:

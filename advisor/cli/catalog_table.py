@@ -183,10 +183,14 @@ def _hash(member: MemberFile) -> str:
 
 
 def _by_reason(lacking: Iterable[Fetched]) -> list[tuple[str, list[str]]]:
+    """The cards that lack their weights for one reason, the addresses that were tried left out."""
     groups: dict[str, list[str]] = {}
     for entry in lacking:
-        reason = "; ".join(line.strip() for line in entry.reason.replace(f"'{entry.card}'", "it").splitlines())
-        groups.setdefault(plain(reason), []).append(entry.card)
+        first, *tried = entry.reason.splitlines()
+        reasons = dict.fromkeys(line.strip().partition(": ")[2] for line in tried) or {
+            first.partition(" for '")[0]: None
+        }
+        groups.setdefault(plain("; ".join(reasons)), []).append(entry.card)
     return list(groups.items())
 
 
