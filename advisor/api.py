@@ -14,7 +14,7 @@ from advisor.store import RunFolder
 
 if TYPE_CHECKING:
     from advisor.benchmark.findings import Benchmark
-    from advisor.benchmark.operators import Profile
+    from advisor.benchmark.profile_values import Profile
     from advisor.export.bundle import Bundle
     from advisor.report.view import RunView
 

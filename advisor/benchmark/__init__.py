@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from advisor.benchmark.accuracy import predict
     from advisor.benchmark.findings import Benchmark
     from advisor.benchmark.latency import compare_interleaved, measure
-    from advisor.benchmark.operators import Profile, profile
+    from advisor.benchmark.operators import profile
+    from advisor.benchmark.profile_values import Profile
     from advisor.benchmark.session import benchmark
 
 __all__ = ["Benchmark", "Profile", "benchmark", "compare_interleaved", "measure", "predict", "profile"]
 
 _HOME = {
     "Benchmark": "findings",
-    "Profile": "operators",
+    "Profile": "profile_values",
     "benchmark": "session",
     "compare_interleaved": "latency",
     "measure": "latency",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from advisor.benchmark.operators import Profile, TypeTime
+    from advisor.benchmark.profile_values import Profile, TypeTime
     from advisor.benchmark.results import LatencyResult, ModelTiming
 
 FALLBACK_SHARE = 0.2

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from advisor.benchmark.operators import OperatorTime, Profile
+    from advisor.benchmark.profile_values import OperatorTime, Profile
 
 _OPERATOR_COLUMNS = (
     *("[node type]", "[start]", "[first]", "[avg ms]", "[%]", "[cdf%]", "[mem KB]", "[times called]", "[Name]"),

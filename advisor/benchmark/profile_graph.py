@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from advisor.benchmark.operators import OperatorTime, Profile
+    from advisor.benchmark.profile_values import OperatorTime, Profile
     from advisor.tflite.model import Model
 
 

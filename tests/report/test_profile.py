@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from advisor.benchmark import profile as measured
-from advisor.benchmark.operators import Profile
 from advisor.benchmark.profile_graph import to_graph
+from advisor.benchmark.profile_values import Profile
 from advisor.report.profile.page import BARS, render
 from advisor.report.profile.profile_table import print_profile
 from tests.benchmark import small_models

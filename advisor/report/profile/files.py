@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.benchmark.operators import Profile
+from advisor.benchmark.profile_values import Profile
 from advisor.core.errors import UsageError
 
 

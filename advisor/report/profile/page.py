@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from advisor.benchmark.operators import OperatorTime, Profile
+from advisor.benchmark.profile_values import OperatorTime, Profile
 from advisor.core.units import show_bytes
 from advisor.report import text
 from advisor.report.escape import json_for_script

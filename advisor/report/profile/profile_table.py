@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from advisor.benchmark.operators import OperatorTime, Profile, TypeTime
+from advisor.benchmark.profile_values import OperatorTime, Profile, TypeTime
 from advisor.core.units import show_bytes
 from advisor.report import text
 from advisor.report.profile.console import WIDE, Column, figure, line, table, write
