@@ -16,24 +16,23 @@ if TYPE_CHECKING:
 _REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError, IndexError, AttributeError)
 
 
-def quantize(model: bytes, make_rules: Callable[[], Any], calibration: NDArray[np.float32] | None) -> bytes:
+def quantize(model: bytes, make_rules: Callable[[], Any], pictures: NDArray[np.float32]) -> bytes:
     """Return ``model`` quantized by ai-edge-quantizer.
 
     Args:
         model: a float ``.tflite`` with one signature.
         make_rules: gives the quantizer's recipe; called only once the library is wanted.
-        calibration: pictures float32 (n, S, S, 3) for rules that quantize activations.
+        pictures: model inputs, float32 (n, S, S, 3), for rules that quantize activations.
 
     Raises:
-        UnsupportedRecipe: the quantizer refuses the model, or finds nothing in it to quantize.
-        StageError: pictures are needed and are missing, of the wrong shape, or not finite.
+        UnsupportedRecipe: the quantizer refuses the model.
     """
     from ai_edge_quantizer import quantizer
 
     with _quiet():
         tool = quantizer.Quantizer(model)
         tool.load_quantization_recipe(make_rules())
-        samples = _samples(model, calibration) if tool.need_calibration else None
+        samples = _samples(model, pictures) if tool.need_calibration else None
         try:
             ranges = tool.calibrate(samples, num_threads=1) if samples else None
             result = tool.quantize(ranges, enable_progress_bar=False, enable_progress_report=False)
@@ -42,31 +41,35 @@ def quantize(model: bytes, make_rules: Callable[[], Any], calibration: NDArray[n
     return bytes(result.quantized_model)
 
 
-def _samples(model: bytes, calibration: NDArray[np.float32] | None) -> dict[str, list[dict[str, Any]]]:
+def fitting_pictures(model: bytes, pictures: NDArray[np.float32] | None) -> NDArray[np.float32]:
+    """Return the calibration pictures after a check that the model takes them.
+
+    Raises:
+        StageError: they are missing, of the wrong shape, or not finite.
+    """
+    import numpy as np
+
+    from advisor.tflite.model import read
+
+    shape = read(model).inputs[0].shape
+    if pictures is None or not len(pictures):
+        raise StageError("calibration pictures are needed and none were given")
+    if (1, *pictures.shape[1:]) != shape or pictures.dtype != np.float32:
+        raise StageError(f"calibration pictures are {pictures.dtype} {pictures.shape[1:]}, the model takes {shape}")
+    if not np.isfinite(pictures).all():
+        raise StageError("calibration pictures hold values that are not finite")
+    return pictures
+
+
+def _samples(model: bytes, pictures: NDArray[np.float32]) -> dict[str, list[dict[str, Any]]]:
     """Return the pictures one by one, under the names that the file's signature gives to itself and to its input."""
     from advisor.tflite.model import read
 
-    value = read(model)
-    if not value.signatures:
+    signatures = read(model).signatures
+    if not signatures:
         raise UnsupportedRecipe("the model has no signature, by whose names the quantizer calls it")
-    _require_pictures(calibration, value.inputs[0].shape)
-    assert calibration is not None
-    signature = value.signatures[0]
-    name = signature.inputs[0][0]
-    return {signature.key: [{name: picture[None]} for picture in calibration]}
-
-
-def _require_pictures(calibration: NDArray[np.float32] | None, shape: tuple[int, ...]) -> None:
-    import numpy as np
-
-    if calibration is None or not len(calibration):
-        raise StageError("calibration pictures are needed and none were given")
-    if (1, *calibration.shape[1:]) != shape or calibration.dtype != np.float32:
-        raise StageError(
-            f"calibration pictures are {calibration.dtype} {calibration.shape[1:]}, the model takes {shape}"
-        )
-    if not np.isfinite(calibration).all():
-        raise StageError("calibration pictures hold values that are not finite")
+    name = signatures[0].inputs[0][0]
+    return {signatures[0].key: [{name: picture[None]} for picture in pictures]}
 
 
 @contextlib.contextmanager

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from advisor.compression.quantizer import quantize
+from advisor.compression.correction import Grid, Grids, correct
+from advisor.compression.quantizer import fitting_pictures, quantize
 from advisor.compression.suitable import require_plain_float
 from advisor.core.errors import UsageError, nearest
 
@@ -70,32 +71,34 @@ class Edit(Recipe):
         return self._edit(model)
 
 
-class Quantized(Recipe):
-    """A recipe of ai-edge-quantizer.
+class Corrected(Recipe):
+    """A recipe that puts weights on a grid, corrects the biases for it, and goes on from there.
 
     Args:
         name: the recipe's name.
-        rules: gives the quantizer's own recipe.
+        grids: the values that weights are stored as.
+        finish: from the corrected float file and the pictures to the artefact.
         description: one line.
-        needs_calibration: activations are quantized too, by ranges seen on pictures.
-        finish: an edit of the quantized file.
     """
 
+    needs_calibration = True
+    version = 2
+
     def __init__(
-        self,
-        name: str,
-        rules: Callable[[], Any],
-        description: str,
-        needs_calibration: bool = False,
-        finish: Callable[[bytes], bytes] | None = None,
+        self, name: str, grids: Grids, finish: Callable[[bytes, Calibration], bytes], description: str
     ) -> None:
-        self.name, self.description, self.needs_calibration = name, description, needs_calibration
-        self._rules, self._finish = rules, finish
+        self.name, self.description = name, description
+        self._grids, self._finish = grids, finish
 
     def convert(self, model: bytes, calibration: Calibration | None, /) -> bytes:
-        """Return the quantized file."""
-        quantized = quantize(model, self._rules, calibration if self.needs_calibration else None)
-        return self._finish(quantized) if self._finish else quantized
+        """Return the artefact."""
+        pictures = fitting_pictures(model, calibration)
+        return self._finish(correct(model, self._grids, pictures), pictures)
+
+
+def _quantized(make_rules: Callable[[], Any]) -> Callable[[bytes, Calibration], bytes]:
+    """Return what quantizes by the quantizer's own recipe that ``make_rules`` gives."""
+    return lambda model, pictures: quantize(model, make_rules, pictures)
 
 
 def _shipped_rules(name: str) -> Callable[[], Any]:
@@ -110,7 +113,6 @@ def _shipped_rules(name: str) -> Callable[[], Any]:
 
 
 def _per_tensor_rules() -> Any:
-    """8-bit weights and activations with one scale a tensor, as older accelerators want them."""
     from ai_edge_quantizer import qtyping, recipe_manager
 
     manager = recipe_manager.RecipeManager()
@@ -124,6 +126,30 @@ def _per_tensor_rules() -> Any:
     return manager.get_quantization_recipe()
 
 
+def _dynamic_rules() -> Any:
+    """Dense kernels dynamic; depthwise ones float, as no runtime has a fast kernel for the mix (4x slower on x86)."""
+    from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
+
+    manager = recipe_manager.RecipeManager()
+    manager.add_dynamic_config(regex=".*", operation_name=qtyping.TFLOperationName.ALL_SUPPORTED, num_bits=8)
+    manager.add_quantization_config(
+        regex=".*",
+        operation_name=qtyping.TFLOperationName.DEPTHWISE_CONV_2D,
+        algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE,
+    )
+    return manager.get_quantization_recipe()
+
+
+def _int4_rules() -> Any:
+    """4-bit kernels; depthwise ones, few and easily harmed, take 8 bits."""
+    from ai_edge_quantizer import qtyping, recipe_manager
+
+    manager = recipe_manager.RecipeManager()
+    manager.add_weight_only_config(".*", qtyping.TFLOperationName.ALL_SUPPORTED, num_bits=4)
+    manager.add_weight_only_config(".*", qtyping.TFLOperationName.DEPTHWISE_CONV_2D, num_bits=8)
+    return manager.get_quantization_recipe()
+
+
 def _unchanged(model: bytes) -> bytes:
     return model
 
@@ -134,33 +160,34 @@ def _float16(model: bytes) -> bytes:
     return to_float16(model)
 
 
-def _rounded(model: bytes) -> bytes:
-    from advisor.compression.rounding import round_weights
-
-    return round_weights(model)
-
-
-def _float_io(model: bytes) -> bytes:
+def _int8_float_io(model: bytes, pictures: Calibration) -> bytes:
     from advisor.tflite.interface import to_float_io
 
-    return to_float_io(model)
+    return to_float_io(quantize(model, _STATIC8, pictures))
 
 
 _STATIC8 = _shipped_rules("static_wi8_ai8")
+_STATIC16 = _shipped_rules("static_wi8_ai16")
+_WEIGHT8 = _shipped_rules("weight_only_wi8_afp32")
+
+_BYTE = Grid(8)
+_BYTES = Grids(_BYTE, _BYTE)
+_ROUNDED = Grids(dense=Grid(8, per_channel=False, power_of_two=True), depthwise=Grid(10, power_of_two=True))
+_PER_TENSOR = Grids(Grid(8, per_channel=False), Grid(8, per_channel=False))
 
 RECIPES: tuple[Recipe, ...] = (
     Edit("float32", _unchanged, "32-bit float weights and arithmetic, as trained"),
     Edit("float16", _float16, "weights stored in 16-bit float: half the size, float arithmetic"),
-    Quantized("dynamic_int8", _shipped_rules("dynamic_wi8_afp32"), "8-bit weights, activations quantized as they come"),
-    Quantized("weight_int8", _shipped_rules("weight_only_wi8_afp32"), "8-bit weights, float arithmetic"),
-    Quantized("int8", _STATIC8, "8-bit weights and activations, calibrated on pictures", needs_calibration=True),
-    Quantized("weight_int4", _shipped_rules("weight_only_wi4_afp32"), "4-bit weights, float arithmetic"),
-    Quantized("int8_per_tensor", _per_tensor_rules, "int8 with one scale a tensor, for older accelerators", True),
-    Quantized("int16x8", _shipped_rules("static_wi8_ai16"), "8-bit weights, 16-bit activations, calibrated", True),
-    Quantized("int8_float_io", _STATIC8, "int8 inside, float32 picture in and float32 answer out", True, _float_io),
-    Edit(
-        "rounded", _rounded, "float weights rounded to 256 steps: as large and fast as float32, a quarter to download"
+    Corrected(
+        "dynamic_int8", Grids(_BYTE, None), _quantized(_dynamic_rules), "8-bit weights, activations as they come"
     ),
+    Corrected("weight_int8", _BYTES, _quantized(_WEIGHT8), "8-bit weights, float arithmetic"),
+    Corrected("int8", _BYTES, _quantized(_STATIC8), "8-bit weights and activations, calibrated on pictures"),
+    Corrected("weight_int4", Grids(Grid(4), _BYTE), _quantized(_int4_rules), "4-bit weights, float arithmetic"),
+    Corrected("int8_per_tensor", _PER_TENSOR, _quantized(_per_tensor_rules), "int8 with one scale a tensor"),
+    Corrected("int16x8", _BYTES, _quantized(_STATIC16), "8-bit weights, 16-bit activations, calibrated on pictures"),
+    Corrected("int8_float_io", _BYTES, _int8_float_io, "int8 inside, float32 picture in and float32 answer out"),
+    Corrected("rounded", _ROUNDED, lambda model, _: model, "float weights in 256 steps: a quarter to download"),
 )
 
 

@@ -39,9 +39,16 @@ def test_every_form_answers_like_the_float_model(
     ],
 )  # fmt: skip
 def test_weights_are_stored_as_the_name_says(forms: dict[str, bytes], name: str, weights: str) -> None:
-    kernels = [row for row in read(forms[name]).tensors if row.is_constant and row.elements >= 1000]
-    assert kernels
-    assert {row.dtype for row in kernels} == {weights}
+    model = read(forms[name])
+    expanded = {op.outputs[0]: op.inputs[0] for op in model.operators if op.name == "DEQUANTIZE"}
+    kernels = [op.inputs[1] for op in model.operators if op.name in {"CONV_2D", "FULLY_CONNECTED"}]
+    assert {model.tensors[expanded.get(index, index)].dtype for index in kernels} == {weights}
+
+
+def test_dynamic_int8_leaves_depthwise_kernels_float(forms: dict[str, bytes]) -> None:
+    model = read(forms["dynamic_int8"])
+    kernels = [model.tensors[op.inputs[1]] for op in model.operators if op.name == "DEPTHWISE_CONV_2D"]
+    assert {row.dtype for row in kernels} == {"float32"}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +109,7 @@ def test_an_unknown_recipe_names_the_nearest() -> None:
 
 def test_nothing_is_printed(float_model: bytes, photographs: np.ndarray, capfd: pytest.CaptureFixture[str]) -> None:
     recipe("int8").apply(float_model, np.concatenate([photographs] * 2))
-    recipe("weight_int8").apply(float_model)
+    recipe("float16").apply(float_model)
     shown = "".join(capfd.readouterr())
     assert "Quantiz" not in shown
     assert "%|" not in shown
