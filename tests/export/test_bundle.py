@@ -244,6 +244,6 @@ def test_hostile_labels_reach_every_file_whole_and_harmless(
     assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["labels"] == list(made.model.labels)
     assert {label for label, _ in mediapipe_answers(made.model.content, many_pictures[:5])} <= set(lines)
     for snippet in ("android/Classifier.kt", "ios/Classifier.swift", "python/classify.py"):
-        assert "script" not in (made.path / snippet).read_text(encoding="utf-8").replace("Description", "")
+        assert "alert(1)" not in (made.path / snippet).read_text(encoding="utf-8")
     done = run_python(made.path / "check.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
