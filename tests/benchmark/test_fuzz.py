@@ -76,6 +76,7 @@ def test_any_bytes_are_refused(data: bytes) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @given(damaged())
 @settings(FUZZ, max_examples=100_000)
 def test_a_hundred_thousand_damaged_files(data: bytes) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from advisor.benchmark.latency import measure
 from benchmarks import measurement, tables
-from benchmarks.measurement import QUICK, rankings, spread, tool_median_ms
+from benchmarks.measurement import QUICK, _judged, rankings, spread, tool_median_ms
 
 
 def test_spread_is_the_largest_distance_from_the_median() -> None:
@@ -27,6 +29,14 @@ def test_artefacts_that_differ_much_keep_their_ranking_beside_busy_processes(
     assert [row[2] for row in taus] == ["1.000", "1.000"]
     verdicts = next(row for row in rows if row[0] == "verdicts beside 3 busy processes")
     assert verdicts[2:] == ("2 contended", "yes")
+
+
+@pytest.mark.parametrize(("contended", "answer"), [(False, "yes"), (True, "not judged: the machine was not idle")])
+def test_what_is_promised_of_an_idle_machine_is_judged_on_an_idle_machine_alone(
+    float_model: Path, contended: bool, answer: str
+) -> None:
+    row = replace(measure(float_model, [1], "load", retries=0).results[0], contended=contended)
+    assert _judged(True, [row]) == answer
 
 
 @pytest.mark.slow
