@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from advisor.benchmark.profile_values import Profile
     from advisor.export.bundle import Bundle
     from advisor.report.view import RunView
+    from advisor.search.compare import Comparison
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,23 @@ def export(
     from advisor.export.bundle import export as written
 
     return written(run, to, None if pick is None else str(pick), targets, key_file, force)
+
+
+def compare(before: str | Path, after: str | Path) -> Comparison:
+    """Hold a run against an earlier one: what changed, and whether the recommendation did beyond the noise.
+
+    ::
+
+        from advisor.api import compare
+        print(compare("runs/20260131-120000-photos", "runs/latest").reason)
+
+    Raises:
+        UsageError: one of them is no run folder, or is damaged.
+    """
+    from advisor.search.compare import compare as compared
+    from advisor.search.stored import read_run
+
+    return compared(read_run(before), read_run(after))
 
 
 def benchmark(*models: str | Path, **options: Any) -> Benchmark:

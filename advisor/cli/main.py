@@ -10,7 +10,7 @@ from typing import NoReturn
 import typer
 
 from advisor import __version__
-from advisor.cli import benchmark, catalog, export, profile, report, search
+from advisor.cli import benchmark, catalog, compare, export, profile, report, search
 from advisor.core.errors import AdvisorError
 
 OK, INTERNAL_ERROR = 0, 1
@@ -42,6 +42,7 @@ profile.register(app)
 catalog.register(app)
 report.register(app)
 export.register(app)
+compare.register(app)
 
 
 def main() -> NoReturn:

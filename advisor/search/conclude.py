@@ -51,6 +51,20 @@ def _with_missing_weights(decision: Decision) -> Decision:
     return replace(decision, reason=decision.reason + remark)
 
 
+def right_answers(run: RunFolder, evaluation: Evaluation) -> tuple[bool, ...] | None:
+    """Return for each hold-out picture whether the artefact was right, None where that is not known."""
+    labels, answers = _labels(run.path), str(evaluation.details.get("answers") or "")
+    return _right(run.path / answers, labels) if labels and answers else None
+
+
+def holdout(run: RunFolder) -> tuple[str, ...]:
+    """Return the hashes of the hold-out's pictures in their order; empty where they are not known."""
+    rows = run.read_json("split.json").get("holdout")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return ()
+    return tuple(str(row.get("sha256", "")) for row in rows)
+
+
 def _labels(path: Path) -> tuple[int, ...]:
     split = RunFolder(path).read_json("split.json")
     try:

@@ -1,0 +1,54 @@
+"""``advisor compare``: what changed between two runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from advisor.cli.limits import warn_of_flaws
+
+CHANGED = 4
+
+Format = Annotated[str, typer.Option("--format", help="text, markdown or json.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("compare")(compare)
+
+
+def compare(
+    before: Annotated[str, typer.Argument(metavar="RUN", help="The earlier run.")],
+    after: Annotated[str, typer.Argument(metavar="RUN", help="The later run.")],
+    form: Format = "text",
+) -> None:
+    """Show what changed between two runs: question, data, catalogue, devices, versions, figures, recommendation.
+
+    Ends with 4 where the recommendation changed or got worse beyond the noise of its figures, with 0 where not.
+
+    Example: advisor compare runs/20260131-120000-photos runs/latest --format markdown
+    """
+    from advisor import api
+    from advisor.report.changes import render
+
+    check_format(form)
+    for run in (before, after):
+        warn_of_flaws(run)
+    comparison = api.compare(before, after)
+    typer.echo(render(comparison, form), nl=False)
+    if comparison.recommends_otherwise:
+        raise typer.Exit(CHANGED)
+
+
+def check_format(form: str) -> None:
+    """Refuse an output format that there is not.
+
+    Raises:
+        UsageError: an unknown name.
+    """
+    from advisor.core.errors import UsageError, nearest
+    from advisor.report.changes import FORMATS
+
+    if form not in FORMATS:
+        raise UsageError(f"--format: unknown '{form}'{nearest(form, FORMATS)}", f"one of: {', '.join(FORMATS)}")

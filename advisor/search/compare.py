@@ -1,0 +1,245 @@
+"""What changed between two runs, and whether the recommendation did, beyond the noise of its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from advisor.core.decision import Decision, decide, describe
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.noise import Move, moved, moves, settled, show_figure
+from advisor.core.statistics import paired_difference
+from advisor.search.conclude import holdout, right_answers, tie_on_pictures
+from advisor.search.differences import Difference, find_differences
+from advisor.search.stored import StoredRun
+
+MOVED_SHOWN = 3
+
+
+class Outcome(StrEnum):
+    """What became of the recommendation."""
+
+    SAME = "same"
+    NOISE = "within noise"
+    WORSE = "worse"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True)
+class MovedFigure:
+    """A figure of one configuration that differs."""
+
+    key: str
+    move: Move
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs held against each other.
+
+    Attributes:
+        before: name of the earlier run.
+        after: name of the later run.
+        outcome: what became of the recommendation.
+        reason: why, in one or more sentences.
+        pick_before: the earlier pick.
+        pick_after: the later pick.
+        differences: what is not as it was, but for figures.
+        figures: figures that differ, those that count first.
+    """
+
+    before: str
+    after: str
+    outcome: Outcome
+    reason: str
+    pick_before: Evaluation | None
+    pick_after: Evaluation | None
+    differences: tuple[Difference, ...]
+    figures: tuple[MovedFigure, ...]
+
+    @property
+    def recommends_otherwise(self) -> bool:
+        """True where the recommendation changed, or the same one got worse, beyond the noise."""
+        return self.outcome in (Outcome.CHANGED, Outcome.WORSE)
+
+
+def compare(before: StoredRun, after: StoredRun) -> Comparison:
+    """Hold a run against an earlier one.
+
+    The recommendation counts as changed only where deciding again still changes it after every figure that did not
+    move beyond the noise (:mod:`advisor.core.noise`) is set back to what it was.
+    """
+    changes = _moves(before, after)
+    steady = _steady_decision(after, changes)
+    differences = find_differences(before, after)
+    outcome = _outcome(before.decision, after.decision, steady, changes)
+    return Comparison(
+        before=before.name,
+        after=after.name,
+        outcome=outcome,
+        reason=_reason(outcome, before, after, changes, differences),
+        pick_before=before.decision.pick,
+        pick_after=after.decision.pick,
+        differences=differences,
+        figures=_moved(changes),
+    )
+
+
+def same_choice(first: Evaluation | None, second: Evaluation | None) -> bool:
+    """True where both are the same artefact on the same device; its threads are a setting, not a choice."""
+    if first is None or second is None:
+        return first is second
+    return _choice(first) == _choice(second)
+
+
+def _choice(evaluation: Evaluation) -> tuple[str, ...]:
+    configuration = evaluation.configuration
+    target = configuration.target
+    return (
+        configuration.card,
+        configuration.training,
+        configuration.compression,
+        target.device,
+        target.accelerator,
+    )
+
+
+def _moves(before: StoredRun, after: StoredRun) -> dict[str, tuple[Move, ...]]:
+    """Return the moves of every configuration that both runs evaluated, by key."""
+    earlier = {e.configuration.key: e for e in before.evaluations if e.status is Status.OK}
+    paired = _paired(before, after)
+    found = {}
+    for evaluation in after.evaluations:
+        then = earlier.get(evaluation.configuration.key)
+        if then is not None and evaluation.status is Status.OK:
+            changes = moves(then, evaluation)
+            refined = _refined(changes, before, then, after, evaluation) if paired else changes
+            found[evaluation.configuration.key] = refined
+    return found
+
+
+def _paired(before: StoredRun, after: StoredRun) -> bool:
+    pictures = holdout(before.folder)
+    return bool(pictures) and pictures == holdout(after.folder)
+
+
+def _refined(
+    changes: tuple[Move, ...], before: StoredRun, then: Evaluation, after: StoredRun, now: Evaluation
+) -> tuple[Move, ...]:
+    """On the same pictures, compare accuracies picture by picture; one file has one accuracy."""
+    if then.artefact_sha256 == now.artefact_sha256 != "":
+        apart: bool | None = False
+    else:
+        earlier, later = right_answers(before.folder, then), right_answers(after.folder, now)
+        apart = None if earlier is None or later is None else not paired_difference(earlier, later).spans_zero
+    return tuple(
+        moved(change.figure, change.before, change.after, apart) if change.figure == "accuracy" else change
+        for change in changes
+    )
+
+
+def _steady_decision(after: StoredRun, changes: Mapping[str, tuple[Move, ...]]) -> Decision:
+    evaluations = [
+        settled(evaluation, changes[evaluation.configuration.key])
+        if evaluation.configuration.key in changes
+        else evaluation
+        for evaluation in after.evaluations
+    ]
+    return decide(evaluations, after.request.limits, tie_on_pictures(after.folder), after.preference)
+
+
+def _outcome(then: Decision, now: Decision, steady: Decision, changes: Mapping[str, tuple[Move, ...]]) -> Outcome:
+    if not same_choice(then.pick, steady.pick):
+        return Outcome.CHANGED
+    if then.feasible != steady.feasible:
+        return Outcome.CHANGED if steady.feasible else Outcome.WORSE
+    if not same_choice(then.pick, now.pick) or then.feasible != now.feasible:
+        return Outcome.NOISE
+    key = now.pick.configuration.key if now.pick else ""
+    return Outcome.WORSE if any(change.worse for change in changes.get(key, ())) else Outcome.SAME
+
+
+def _moved(changes: Mapping[str, tuple[Move, ...]]) -> tuple[MovedFigure, ...]:
+    rows = [
+        MovedFigure(key, change)
+        for key, figures in changes.items()
+        for change in figures
+        if _value(change.before) != _value(change.after)
+    ]
+    return tuple(sorted(rows, key=lambda row: (not row.move.counts, row.key)))
+
+
+def _value(quantity: Any) -> float | None:
+    return None if quantity is None else quantity.value
+
+
+def _reason(
+    outcome: Outcome,
+    before: StoredRun,
+    after: StoredRun,
+    changes: Mapping[str, tuple[Move, ...]],
+    differences: tuple[Difference, ...],
+) -> str:
+    then, now = before.decision.pick, after.decision.pick
+    if outcome is Outcome.SAME:
+        return f"The pick is as it was: {_named(now)}."
+    if outcome is Outcome.NOISE:
+        return (
+            f"The pick would be {_named(now)} instead of {_named(then)}, but no figure that decides it moved beyond "
+            "the noise: not counted as a change."
+        )
+    if outcome is Outcome.WORSE:
+        return f"The pick is still {_named(now)}, and worse: {'; '.join(_losses(then, after, changes))}."
+    causes = [
+        *(
+            f"{row.what}: {row.before or 'none'} -> {row.after or 'none'}"
+            for row in differences
+            if row.topic == "question"
+        ),
+        *_losses(then, after, changes),
+        *_gains(now, before, changes),
+    ]
+    told = f" Because {'; '.join(causes)}." if causes else f" {after.decision.reason}"
+    return f"The pick changed from {_named(then)} to {_named(now)}.{told}"
+
+
+def _named(evaluation: Evaluation | None) -> str:
+    return "nothing" if evaluation is None else describe(evaluation)
+
+
+def _losses(then: Evaluation | None, after: StoredRun, changes: Mapping[str, tuple[Move, ...]]) -> list[str]:
+    """Say what happened to the earlier pick."""
+    if then is None:
+        return []
+    key = then.configuration.key
+    now = next((e for e in after.evaluations if e.configuration.key == key), None)
+    if now is None:
+        return [f"{key} was not evaluated again"]
+    if now.status is not Status.OK:
+        return [f"{key} {now.status}: {now.reason}"]
+    broken = after.request.limits.violations(now)
+    texts = [_moved_text(key, change) for change in changes.get(key, ()) if change.worse]
+    return [*texts, *([f"{key} breaks the limit of {' and '.join(broken)}"] if broken else [])]
+
+
+def _gains(now: Evaluation | None, before: StoredRun, changes: Mapping[str, tuple[Move, ...]]) -> list[str]:
+    """Say what is new about the later pick."""
+    if now is None:
+        return []
+    key = now.configuration.key
+    then = next((e for e in before.evaluations if e.configuration.key == key), None)
+    if then is None:
+        return [f"{key} is new"]
+    if then.status is not Status.OK:
+        return [f"{key} {then.status} before ({then.reason})"]
+    return [_moved_text(key, c) for c in changes.get(key, ()) if c.counts and not c.worse][:MOVED_SHOWN]
+
+
+def _moved_text(key: str, change: Move) -> str:
+    ends = [
+        "unknown" if quantity is None else show_figure(change.figure, quantity.value)
+        for quantity in (change.before, change.after)
+    ]
+    return f"{change.figure.replace('_', ' ')} of {key} {ends[0]} -> {ends[1]}"
