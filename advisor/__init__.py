@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from advisor.api import Run, benchmark, profile, search
+    from advisor.api import Run, benchmark, plan, profile, search
     from advisor.core.errors import AdvisorError, UsageError
 
 __version__ = "0.1.0"
-__all__ = ["AdvisorError", "Run", "UsageError", "benchmark", "profile", "search"]
+__all__ = ["AdvisorError", "Run", "UsageError", "benchmark", "plan", "profile", "search"]
 
 
 def __getattr__(name: str) -> Any:
@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module("advisor.benchmark")  # the package is callable: one name cannot be two things
-    if name in ("Run", "profile", "search"):
+    if name in ("Run", "plan", "profile", "search"):
         from advisor import api
 
         return getattr(api, name)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from advisor.benchmark.profile_values import Profile
     from advisor.export.bundle import Bundle
     from advisor.report.view import RunView
+    from advisor.search.preview import PlanView
     from advisor.search.compare import Comparison
 
 
@@ -100,6 +101,28 @@ def search(*, resume: str | Path | None = None, verbose: bool = False, quiet: bo
     run = Run(outcome.run.path, outcome.interrupted)
     write_all(run.view, run.path)
     return run
+
+
+def plan(**options: Any) -> PlanView:
+    """Say what a search with these options would do and what it would take; nothing is spent, nothing is connected to.
+
+    ::
+
+        from advisor import plan
+        view = plan(budget="50ms", data="photos", time_limit="10min")
+        print(view.price_s, [forecast.configuration.key for forecast in view.forecasts])
+
+    Args:
+        options: those of :func:`search`; ``request`` names a YAML file with the same keys.
+
+    Raises:
+        UsageError: what ``search`` would refuse before anything is spent.
+    """
+    from advisor.search.preview import preview
+    from advisor.search.request import resolve
+
+    file = options.pop("request", None)
+    return preview(resolve(options, Path(file) if file else None))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import NoReturn
 import typer
 
 from advisor import __version__
-from advisor.cli import benchmark, catalog, compare, export, profile, report, search
+from advisor.cli import benchmark, catalog, compare, export, plan, profile, report, search
 from advisor.core.errors import AdvisorError
 
 OK, INTERNAL_ERROR = 0, 1
@@ -37,6 +37,7 @@ def version(
 
 
 search.register(app)
+plan.register(app)
 benchmark.register(app)
 profile.register(app)
 catalog.register(app)

@@ -16,7 +16,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import show_ms
 from advisor.search import accuracy
 from advisor.search.accuracy import Verdict
-from advisor.search.context import Context
+from advisor.search.context import Context, Pictures
 from advisor.search.stages import Artefact, Stages
 from advisor.search.timing import Timer
 from advisor.store import RunFolder
@@ -124,7 +124,8 @@ class Evaluator:
             raise _Ended(Status.SKIPPED, "screen", reason)
 
     async def _artefact(self, card: Card, recipe: str) -> Artefact:
-        return await self._stages.artefact(card, recipe, self._recipes[recipe].version, self._metadata(card))
+        metadata = metadata_of(card, self._context.pictures)
+        return await self._stages.artefact(card, recipe, self._recipes[recipe].version, metadata)
 
     async def _verdict(self, card: Card, recipe: str, artefact: Artefact) -> Verdict:
         reference = await self._artefact(card, "float32")
@@ -142,18 +143,19 @@ class Evaluator:
         kept = self._run.keep_answers(f"{card.name}-{recipe}", own_answers)
         return replace(verdict, details={**verdict.details, "answers": kept})
 
-    def _metadata(self, card: Card) -> Metadata:
-        pictures = self._context.pictures
-        labels = pictures.dataset.classes if pictures else published_labels(card)
-        data = f"retrained on {len(pictures.split.train)} pictures of {len(labels)} classes" if pictures else "ImageNet"
-        return Metadata(
-            name=card.name,
-            description=f"Image classifier {card.name}, {data}; made by advisor",
-            labels=labels,
-            mean=card.preprocessing.mean,
-            std=card.preprocessing.std,
-            licence=card.licence,
-        )
+
+def metadata_of(card: Card, pictures: Pictures | None) -> Metadata:
+    """Return what is written into each file of the card: labels, normalisation, licence."""
+    labels = pictures.dataset.classes if pictures else published_labels(card)
+    data = f"retrained on {len(pictures.split.train)} pictures of {len(labels)} classes" if pictures else "ImageNet"
+    return Metadata(
+        name=card.name,
+        description=f"Image classifier {card.name}, {data}; made by advisor",
+        labels=labels,
+        mean=card.preprocessing.mean,
+        std=card.preprocessing.std,
+        licence=card.licence,
+    )
 
 
 def _card_details(card: Card) -> dict[str, Any]:

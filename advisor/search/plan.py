@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Target
+from advisor.core.units import show_bytes
 
 if TYPE_CHECKING:
     from advisor.search.sampler import Candidate
@@ -23,6 +24,11 @@ FORMS: Mapping[str, tuple[float, float]] = {
     "dynamic_int8": (3.0, 1.0),
     "weight_int8": (1.0, 1.0),
     "int8": (0.45, 1.0),
+    "weight_int4": (1.0, 0.5),
+    "int8_per_tensor": (0.45, 1.0),
+    "int16x8": (1.5, 1.0),
+    "int8_float_io": (0.45, 1.0),
+    "rounded": (1.0, 4.0),
 }
 """Recipe to (latency relative to float32, bytes a parameter), as measured on MobileNetV2 with LiteRT 2.3 on x86."""
 
@@ -35,6 +41,19 @@ TIMING_S = 2.5
 
 PHOTOGRAPHS = 80
 FEATURE_PARTS = 2
+
+LEAST_SHARE = 0.95
+"""Of the bytes of the parameters, what is left at least when batch normalisation is folded into the convolutions."""
+
+HEAD_FEATURES, HEAD_SHARE = 2049, 0.8
+"""The published classifier, which a head of the user's classes replaces: at most so many features and a bias a class,
+and at most this share of a network's parameters (ShuffleNetV2 0.5: 75 %)."""
+
+Stage = tuple[str, str]
+"""A stage of one card: its name, and the recipe that it belongs to or nothing where all recipes share it."""
+
+ALONE = ("timing",)
+"""Stages that hold the machine alone; the others take one core each."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +68,7 @@ class Plan:
         runtime: runtime and version.
         pictures: number of pictures to read, 0 without data.
         holdout: number of pictures to score on.
+        pace: what a stage took on this machine over its rough price, by stage; 1 where nothing is known.
     """
 
     cards: tuple[Card, ...]
@@ -58,6 +78,7 @@ class Plan:
     runtime: str
     pictures: int = 0
     holdout: int = 0
+    pace: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -112,6 +133,38 @@ class Plan:
         means = {stage: sum(prices[stage] for prices in own) / len(own) for stage in own[0]}
         return self._shared_prices(card) | {stage: (len(own), price) for stage, price in means.items()}
 
+    def prices(self, card: Card, recipes: Sequence[str] | None = None) -> dict[Stage, float]:
+        """Return the rough seconds of every stage of the card: of one core, or of the machine (:data:`ALONE`)."""
+        shared = {(stage, ""): count * price for stage, (count, price) in self._shared_prices(card).items()}
+        chosen = self.recipes if recipes is None else recipes
+        return shared | {(stage, name): price for name in chosen for stage, price in self._own(card, name).items()}
+
+    def wall_s(self, prices: Mapping[Stage, float], cores: int, done: Collection[Stage] = ()) -> float:
+        """Return the rough seconds that stages take on ``cores`` cores, timings alone, without those ``done``."""
+        left = {stage: price for stage, price in prices.items() if stage not in done}
+        alone = sum(price for (stage, _), price in left.items() if stage in ALONE)
+        return alone + (sum(left.values()) - alone) / cores
+
+    def least_size(self, card: Card, recipe: str) -> float:
+        """Return bytes that the artefact cannot be below: parameters x bytes, less what is folded or replaced."""
+        params = float(max(card.params, 1))
+        if self.pictures:
+            params -= min(HEAD_FEATURES * card.classes, HEAD_SHARE * params)
+        return LEAST_SHARE * params * FORMS.get(recipe, (1.0, 0.0))[1]
+
+    def too_large(self, limit_bytes: int | None) -> dict[Configuration, str]:
+        """Return the configurations whose file cannot meet the size budget, with the reason; none where all are."""
+        if limit_bytes is None:
+            return {}
+        found = {
+            self.configuration(card.name, recipe, count): _too_large(self.least_size(card, recipe), limit_bytes)
+            for card in self.cards
+            for recipe in self.recipes
+            for count in self.threads
+            if not card.own_file and self.least_size(card, recipe) > limit_bytes
+        }
+        return found if len(found) < self.size else {}
+
     def _shared_prices(self, card: Card) -> dict[str, tuple[int, float]]:
         prices = {"convert": (1, CONVERT_S), "cut": (1, REWRITE_S)}
         if self.pictures:
@@ -121,15 +174,16 @@ class Plan:
                 "head": (1, HEAD_S),
                 "join": (1, REWRITE_S),
             }
-        return prices
+        return {stage: (count, price * self.pace.get(stage, 1.0)) for stage, (count, price) in prices.items()}
 
     def _own(self, card: Card, recipe: str) -> dict[str, float]:
         runs = self.holdout or PHOTOGRAPHS
-        return {
+        prices = {
             "compress": QUANTIZE_S if recipe == "int8" else REWRITE_S,
             "score" if self.pictures else "answers": runs * rough_latency_ms(card, recipe) / 1e3,
             "timing": TIMING_S,
         }
+        return {stage: price * self.pace.get(stage, 1.0) for stage, price in prices.items()}
 
 
 def order_by_promise(cards: Sequence[Card]) -> tuple[Card, ...]:
@@ -156,6 +210,10 @@ def rough_latency_ms(card: Card, recipe: str) -> float:
 def rough_size(card: Card, recipe: str) -> float:
     """Return the bytes of the parameters in a recipe's form."""
     return FORMS.get(recipe, (1.0, 4.0))[1] * max(card.params, 1)
+
+
+def _too_large(least: float, limit: float) -> str:
+    return f"its file has at least {show_bytes(least)}, more than the size budget {show_bytes(limit)}"
 
 
 def _better(other: Card, card: Card) -> bool:

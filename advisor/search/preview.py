@@ -1,0 +1,329 @@
+"""What a search would do and what it would take, before anything is spent: no file, no connection, no child."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from advisor.catalog.cards import Card
+from advisor.catalog.weights import WeightsFile
+from advisor.compression.recipes import Recipe
+from advisor.core.errors import UsageError
+from advisor.core.evaluation import Configuration
+from advisor.core.quantity import Provenance, Quantity
+from advisor.core.units import show_seconds
+from advisor.search.context import Pictures
+from advisor.search.expected import Expected, expected_latencies
+from advisor.search.known import Known, what_is_known
+from advisor.search.plan import FEATURE_PARTS, Plan, Stage, prior_accuracy, rough_size
+from advisor.search.prepare import (
+    DEFAULT_CARDS,
+    Candidates,
+    chosen_cards,
+    chosen_recipes,
+    make_plan,
+    read_pictures,
+)
+from advisor.search.request import Request, usable_cores
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """One configuration before it is evaluated.
+
+    Attributes:
+        configuration: what would be evaluated.
+        latency: median, ms: ``measured`` here before, ``predicted``, or ``estimated`` where it is rough.
+        chance: probability of meeting the latency budget, None where there is none or the latency is rough.
+        size: bytes: ``measured`` before, or estimated from the parameters; ``low`` is what it cannot be below.
+        accuracy: published top-1 in %, the order's prior; None where nothing is published.
+        price_s: rough seconds of the machine that are still to be spent on it, with its share of the card's stages.
+        filtered: why it is not evaluated, or empty.
+    """
+
+    configuration: Configuration
+    latency: Quantity
+    chance: float | None
+    size: Quantity
+    accuracy: Quantity | None
+    price_s: float
+    filtered: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        configuration = self.configuration
+        return {
+            "key": configuration.key,
+            "card": configuration.card,
+            "compression": configuration.compression,
+            "threads": configuration.target.threads,
+            "latency": self.latency.to_json(),
+            "meets_latency_budget": self.chance,
+            "size": self.size.to_json(),
+            "accuracy": self.accuracy.to_json() if self.accuracy else None,
+            "price_s": round(self.price_s, 2),
+            "filtered": self.filtered,
+        }
+
+
+@dataclass(frozen=True)
+class CardForecast:
+    """One card that would be tried.
+
+    Attributes:
+        card: its name.
+        on_disk: its weights are on this machine.
+        download_bytes: bytes to download, None where the size is not known; 0 where they are on disk.
+        price_s: rough seconds of the machine for all of its configurations that are not filtered.
+        first_s: rough seconds until the first of its configurations is evaluated, with nothing else at work.
+    """
+
+    card: str
+    on_disk: bool
+    download_bytes: int | None
+    price_s: float
+    first_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return {
+            "card": self.card,
+            "weights_on_disk": self.on_disk,
+            "download_bytes": self.download_bytes,
+            "price_s": round(self.price_s, 1),
+            "first_result_s": round(self.first_s, 1),
+        }
+
+
+@dataclass(frozen=True)
+class PlanView:
+    """What a search would do.
+
+    Attributes:
+        request: the question.
+        forecasts: every configuration, the most promising cards first.
+        cards: the cards that would be tried, in that order.
+        left_out: cards that would not be tried, with the reason.
+        pictures: number of readable pictures, 0 without.
+    """
+
+    request: Request
+    forecasts: tuple[Forecast, ...]
+    cards: tuple[CardForecast, ...]
+    left_out: Mapping[str, str]
+    pictures: int
+
+    @property
+    def price_s(self) -> float:
+        """Rough seconds of the whole search, without downloads."""
+        return sum(card.price_s for card in self.cards)
+
+    @property
+    def limited_price_s(self) -> float:
+        """Rough seconds under the time limit."""
+        limit = self.request.time_limit_s
+        return self.price_s if limit is None else min(limit, self.price_s)
+
+    @property
+    def reached(self) -> int:
+        """How many configurations fit into the time limit and ``--max-trials``, about."""
+        wanted = sum(not forecast.filtered for forecast in self.forecasts)
+        limit = self.request.time_limit_s
+        share = 1.0 if limit is None or self.price_s <= limit else limit / self.price_s
+        return min(round(wanted * share), self.request.max_trials or wanted)
+
+    @property
+    def cheapest(self) -> CardForecast:
+        """The card whose first result comes soonest."""
+        return min(self.cards, key=lambda card: card.first_s)
+
+    @property
+    def download_bytes(self) -> int:
+        """Bytes to download, as far as the sizes are known."""
+        return sum(card.download_bytes or 0 for card in self.cards)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "request": self.request.to_dict(),
+            "pictures": self.pictures,
+            "price_s": round(self.price_s, 1),
+            "price_under_limit_s": round(self.limited_price_s, 1),
+            "configurations": len(self.forecasts),
+            "configurations_reached": self.reached,
+            "download_bytes": self.download_bytes,
+            "cards": [card.to_json() for card in self.cards],
+            "candidates": [forecast.to_json() for forecast in self.forecasts],
+            "left_out": dict(self.left_out),
+        }
+
+
+def preview(request: Request) -> PlanView:
+    """Say what a search would do and what it would take.
+
+    Raises:
+        UsageError: what ``search`` would refuse before anything is spent.
+    """
+    recipes, cards = chosen_recipes(request), chosen_cards(request)
+    pictures = read_pictures(request, lambda _: None)
+    found = _whereabouts(request, cards)
+    tried = [card for card in cards if card.name in found.places]
+    here = {name: file for name, file in found.files.items() if name in found.places}
+    if not tried:
+        raise UsageError(
+            f"none of {len(cards)} candidates has weights on this machine or at a known address",
+            "put them into a folder and name it with --mirror DIR, or choose others with --candidates",
+        )
+    candidates = Candidates(tuple(tried), here, found.missing)
+    plan = make_plan(request, candidates, recipes, pictures)
+    view = _view(request, plan, found, _known(request, plan, here, recipes, pictures))
+    refuse_contradictions(request, view)
+    return view
+
+
+def refuse_contradictions(request: Request, view: PlanView) -> None:
+    """Refuse limits that cannot be met together.
+
+    Raises:
+        UsageError: the time limit is below the price of the cheapest candidate.
+    """
+    limit, cheapest = request.time_limit_s, view.cheapest
+    if limit is not None and limit < cheapest.first_s:
+        least = show_seconds(cheapest.first_s + 0.5)
+        raise UsageError(
+            f"--time-limit {request.time_limit} is below the price of the cheapest candidate: "
+            f"{cheapest.card} takes about {least}",
+            f"give at least --time-limit {int(cheapest.first_s + 1)}s; advisor plan shows the price of each candidate",
+        )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Where weights are: card to bytes to download (0: on disk, None: not known), files on disk, why not."""
+
+    places: Mapping[str, int | None]
+    files: Mapping[str, WeightsFile]
+    missing: Mapping[str, str]
+
+
+def _whereabouts(request: Request, cards: Sequence[Card]) -> _Found:
+    from advisor.catalog.weights import FetchOptions, locate
+
+    options = FetchOptions(offline=request.offline, mirror=request.mirror or None)
+    places: dict[str, int | None] = {}
+    files: dict[str, WeightsFile] = {}
+    missing: dict[str, str] = {}
+    for card in cards:
+        if not request.candidates and len(places) == DEFAULT_CARDS:
+            break
+        file = locate(card, options)
+        sources = [source for source in card.weights if source.file.checkable]
+        if file is not None:
+            places[card.name], files[card.name] = 0, file
+        elif sources and not request.offline:
+            places[card.name] = sources[0].file.size_bytes
+        elif request.candidates and not request.data:
+            places[card.name] = 0  # measured with settled random weights, quoted with its published accuracy
+            missing[card.name] = "no weights: measured with random ones, its published accuracy is quoted"
+        else:
+            missing[card.name] = "its weights are not on this machine" + (" (--offline)" if request.offline else "")
+    return _Found(places, files, missing)
+
+
+def _known(
+    request: Request,
+    plan: Plan,
+    here: Mapping[str, WeightsFile],
+    recipes: Mapping[str, Recipe],
+    pictures: Pictures | None,
+) -> dict[str, Known]:
+    return what_is_known(request, {card.name: card for card in plan.cards}, here, recipes, pictures)
+
+
+def _view(request: Request, plan: Plan, found: _Found, known: Mapping[str, Known]) -> PlanView:
+    limits = request.limits
+    expected = expected_latencies(plan, known, limits.latency_ms)
+    filtered = plan.too_large(limits.size_bytes)
+    cards = tuple(_card_forecast(plan, card, found, known[card.name], filtered) for card in plan.cards)
+    forecasts = tuple(
+        _forecast(plan, card, configuration, expected, known[card.name], filtered)
+        for card in plan.cards
+        for configuration in plan.configurations()
+        if configuration.card == card.name
+    )
+    return PlanView(request, forecasts, cards, found.missing, plan.pictures)
+
+
+def _card_forecast(
+    plan: Plan, card: Card, found: _Found, known: Known, filtered: Mapping[Configuration, str]
+) -> CardForecast:
+    names = _wanted_recipes(plan, card, filtered)
+    done = known.done
+    first = min(
+        (
+            _chain_s({s: price for s, price in plan.prices(card, _with_reference([name])).items() if s not in done})
+            for name in names
+        ),
+        default=float("inf"),
+    )
+    wall = plan.wall_s(plan.prices(card, _with_reference(names)), usable_cores(), done) if names else 0.0
+    return CardForecast(card.name, card.name in found.files, found.places[card.name], wall, first)
+
+
+def _wanted_recipes(plan: Plan, card: Card, filtered: Mapping[Configuration, str]) -> list[str]:
+    count = plan.threads[0]
+    return [name for name in plan.recipes if plan.configuration(card.name, name, count) not in filtered]
+
+
+def _with_reference(names: Sequence[str]) -> list[str]:
+    """Every artefact is held against its card's float32 form."""
+    return list(dict.fromkeys(("float32", *names))) if names else []
+
+
+def _chain_s(left: Mapping[Stage, float]) -> float:
+    """Return the seconds of stages that wait for each other; features alone are read side by side."""
+    parts = min(usable_cores(), FEATURE_PARTS)
+    return sum(price / parts if stage == "features" else price for (stage, _), price in left.items())
+
+
+def _forecast(
+    plan: Plan,
+    card: Card,
+    configuration: Configuration,
+    expected: Mapping[tuple[str, str, int], Expected],
+    known: Known,
+    filtered: Mapping[Configuration, str],
+) -> Forecast:
+    recipe, threads = configuration.compression, configuration.target.threads
+    latency = expected[card.name, recipe, threads]
+    prices = plan.prices(card, [recipe])
+    left = {stage: price for stage, price in prices.items() if stage not in known.done}
+    shared = sum(price for (_, owner), price in left.items() if not owner) / len(plan.recipes)
+    own = sum(price for (_, owner), price in left.items() if owner)
+    return Forecast(
+        configuration=configuration,
+        latency=latency.latency,
+        chance=latency.chance,
+        size=_size(plan, card, recipe, known),
+        accuracy=_prior(card, recipe),
+        price_s=(shared + own) / len(plan.threads),
+        filtered=filtered.get(configuration, ""),
+    )
+
+
+def _size(plan: Plan, card: Card, recipe: str, known: Known) -> Quantity:
+    if recipe in known.size_bytes:
+        return Quantity(float(known.size_bytes[recipe]), "bytes", Provenance.MEASURED, source="made here before")
+    rough, least = rough_size(card, recipe), plan.least_size(card, recipe)
+    source = "parameters x bytes" + (", the published classifier included" if plan.pictures else "")
+    return Quantity(rough, "bytes", Provenance.ESTIMATED, low=least, source=source)
+
+
+def _prior(card: Card, recipe: str) -> Quantity | None:
+    if card.top1() is None:
+        return None
+    return Quantity(prior_accuracy(card, recipe), "%", Provenance.PUBLISHED, source="ImageNet")
