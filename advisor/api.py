@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from advisor.benchmark.profile_values import Profile
     from advisor.export.bundle import Bundle
     from advisor.report.view import RunView
-    from advisor.search.preview import PlanView
     from advisor.search.compare import Comparison
+    from advisor.search.preview import PlanView
 
 
 @dataclass(frozen=True)
