@@ -12,7 +12,7 @@ from advisor.core.errors import UsageError
 
 FEATURES_FILE = "model_features.csv"
 TRAITS_FILE = "model_traits.csv"
-VECTOR_SIZE = 9
+VECTOR_SIZE = 10
 
 _PER_CONVOLUTION = {
     "grouped": ("GROUPED_CONV_2D",),
@@ -58,6 +58,7 @@ class ModelFeatures:
         macs: multiply-accumulates of one inference.
         params: weights.
         input_size: side of the square input, pixels.
+        layers: operators of its float ``.tflite``: each costs a little whatever it computes.
         traits: shape of the architecture.
     """
 
@@ -66,19 +67,21 @@ class ModelFeatures:
     macs: float
     params: float
     input_size: int
+    layers: float
     traits: Traits = field(default_factory=Traits)
 
     @property
     def vector(self) -> tuple[float, ...]:
-        """``(log MACs, log params, log input size, traits...)``, :data:`VECTOR_SIZE` numbers.
+        """``(log MACs, log params, log input size, log layers, traits...)``, :data:`VECTOR_SIZE` numbers.
 
         Raises:
             UsageError: a count that is not above zero.
         """
-        for label, value in (("MACs", self.macs), ("params", self.params), ("input size", self.input_size)):
+        counts = {"MACs": self.macs, "params": self.params, "input size": self.input_size, "layers": self.layers}
+        for label, value in counts.items():
             if not value > 0 or not math.isfinite(value):
                 raise UsageError(f"{self.name}: {label} {value} is not above zero", "correct the model card")
-        return (math.log(self.macs), math.log(self.params), math.log(self.input_size), *self.traits.values)
+        return (*map(math.log, counts.values()), *self.traits.values)
 
 
 def traits_of_operators(counts: Mapping[str, int]) -> Traits:
@@ -99,29 +102,46 @@ def traits_of_operators(counts: Mapping[str, int]) -> Traits:
 
 
 @dataclass(frozen=True)
+class Architecture:
+    """What models whose names begin alike share.
+
+    Attributes:
+        prefix: beginning of the names.
+        family: their family.
+        layers: operators of their float ``.tflite``.
+        traits: shape of the architecture.
+    """
+
+    prefix: str
+    family: str
+    layers: float
+    traits: Traits
+
+
+_PLAIN = Architecture("", "", 80, Traits())
+
+
+@dataclass(frozen=True)
 class FeatureTable:
     """Features of the models that the shipped measurements name.
 
     Attributes:
         models: features by model name.
-        traits: (name's beginning, family, traits); the longest beginning wins.
+        architectures: what models share by their names' beginnings; the longest wins.
     """
 
     models: Mapping[str, ModelFeatures]
-    traits: tuple[tuple[str, str, Traits], ...]
+    architectures: tuple[Architecture, ...]
 
-    def traits_of(self, name: str) -> tuple[str, Traits] | None:
-        """Return family and traits of the longest listed beginning of ``name``, or None."""
-        matches = [entry for entry in self.traits if name.startswith(entry[0])]
-        if not matches:
-            return None
-        _, family, traits = max(matches, key=lambda entry: len(entry[0]))
-        return family, traits
+    def architecture(self, name: str) -> Architecture | None:
+        """Return the longest listed beginning of ``name``, or None."""
+        matches = [known for known in self.architectures if name.startswith(known.prefix)]
+        return max(matches, key=lambda known: len(known.prefix)) if matches else None
 
     def features(self, name: str, family: str, macs: float, params: float, input_size: int) -> ModelFeatures:
-        """Return the features of a model card, its traits by name, else by family, else those of a plain network."""
-        known = self.traits_of(name) or self.traits_of(family)
-        return ModelFeatures(name, family, macs, params, input_size, known[1] if known else Traits())
+        """Return the features of a model card: its architecture by name, else by family, else a plain network's."""
+        known = self.architecture(name) or self.architecture(family) or _PLAIN
+        return ModelFeatures(name, known.family or family, macs, params, input_size, known.layers, known.traits)
 
 
 def load_features(folder: Path) -> FeatureTable:
@@ -130,22 +150,23 @@ def load_features(folder: Path) -> FeatureTable:
     Raises:
         UsageError: a table that is missing or has a cell that is not a number, with file and line.
     """
-    traits = tuple(
-        (row["prefix"], row["family"], Traits(*(_number(row, key, at) for key in Traits.__dataclass_fields__)))
-        for row, at in _rows(folder / TRAITS_FILE)
-    )
-    empty = FeatureTable({}, traits)
+    architectures = tuple(_architecture(row, at) for row, at in _rows(folder / TRAITS_FILE))
+    empty = FeatureTable({}, architectures)
     models = {}
     for row, at in _rows(folder / FEATURES_FILE):
-        known = empty.traits_of(row["name"])
+        known = empty.architecture(row["name"])
         if known is None:
             raise UsageError(f"{at}: '{row['name']}' begins with none of the names in {TRAITS_FILE}")
-        family, shape = known
-        size = int(_number(row, "input_size", at))
+        macs, params, size = (_number(row, key, at) for key in ("macs", "params", "input_size"))
         models[row["name"]] = ModelFeatures(
-            row["name"], family, _number(row, "macs", at), _number(row, "params", at), size, shape
+            row["name"], known.family, macs, params, int(size), known.layers, known.traits
         )
-    return FeatureTable(models, traits)
+    return FeatureTable(models, architectures)
+
+
+def _architecture(row: Mapping[str, str], at: str) -> Architecture:
+    traits = Traits(*(_number(row, key, at) for key in Traits.__dataclass_fields__))
+    return Architecture(row["prefix"], row["family"], _number(row, "layers", at), traits)
 
 
 def _rows(path: Path) -> list[tuple[dict[str, str], str]]:

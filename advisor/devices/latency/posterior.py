@@ -25,6 +25,7 @@ _KEPT = 1e-4
 _SAME_KIND = 6.0
 _SAME_RUNTIME = 5.0
 _SAME_PRECISION = 5.0
+_SAME_DEVICE = 4.0
 _MEASURED_ENOUGH = 8
 _PEERS = 4
 
@@ -160,6 +161,7 @@ def _prior(reference: Column, column: Column) -> float:
         _SAME_KIND * (reference.kind == column.kind)
         + _SAME_PRECISION * (reference.precision == column.precision)
         + _SAME_RUNTIME * (reference.runtime == column.runtime)
+        + _SAME_DEVICE * (reference.device == column.device and reference.kind == column.kind)
     )
 
 

@@ -126,8 +126,8 @@ def _describe(models: Sequence[str], features: FeatureTable) -> tuple[tuple[str,
     vectors = np.full((len(models), VECTOR_SIZE), np.nan)
     for index, name in enumerate(models):
         known = features.models.get(name)
-        traits = features.traits_of(name)
-        families.append(known.family if known else traits[0] if traits else name)
+        architecture = features.architecture(name)
+        families.append(architecture.family if architecture else name)
         if known:
             vectors[index] = known.vector
     return tuple(families), vectors

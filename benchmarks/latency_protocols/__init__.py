@@ -1,0 +1,1 @@
+"""Protocols and baselines of the latency prediction benchmark."""

@@ -1,0 +1,266 @@
+"""What is hidden, what is predicted, what is counted. Splits are by silicon, by family and by job, never by row."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from latency_protocols import baselines
+from latency_protocols.baselines import Floats, Indices
+
+from advisor.devices.latency.anchors import choose
+from advisor.devices.latency.base import Base, fit_base
+from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
+from advisor.devices.latency.table import Column, LatencyTable
+from advisor.devices.latency.validation import (
+    FOLDS,
+    Errors,
+    cross_validate,
+    fold_of,
+    hide,
+    known_targets,
+    predict_hidden,
+)
+
+Selector = Callable[[Column], bool]
+Method = str
+
+NEAREST, LOW_RANK, FEATURES, OURS = "nearest x ratio", "low-rank normal", "MACs + params ridge", "advisor"
+_LEAST = 4
+
+
+@dataclass
+class Score:
+    """Errors of one method under one protocol.
+
+    Attributes:
+        errors: log predicted - log true, all predictions.
+        correlations: Spearman's of every target or draw.
+    """
+
+    errors: list[float] = field(default_factory=list)
+    correlations: list[float] = field(default_factory=list)
+
+    def add(self, predicted: Floats, truth: Floats) -> None:
+        """Count the predictions of one target."""
+        self.errors.extend(float(e) for e in predicted - truth)
+        if len(truth) >= _LEAST:
+            self.correlations.append(baselines.spearman(predicted, truth))
+
+    @property
+    def relative(self) -> Floats:
+        """Relative errors."""
+        return np.abs(np.expm1(np.array(self.errors)))
+
+    def row(self) -> dict[str, float]:
+        """Return within +-10 %, median error, mean Spearman, number of predictions."""
+        return {
+            "within_10": float((self.relative <= 0.1).mean()),
+            "median_error": float(np.median(self.relative)),
+            "spearman": float(np.mean(self.correlations)) if self.correlations else float("nan"),
+            "predictions": len(self.errors),
+        }
+
+
+Scores = dict[tuple[str, Method], Score]
+
+
+def held_out(table: LatencyTable, chosen: Selector, least: int) -> Iterator[tuple[Base, LatencyTable, int, Floats]]:
+    """Hide one silicon after the other with all its targets.
+
+    Yields:
+        the base fitted without it, the table, the index of a chosen column, and (targets, models) log latencies of the
+        known targets of the same kind, precision and runtime: the pool of the baselines.
+    """
+    measured = ~np.isnan(table.values)
+    by_silicon: dict[str, list[int]] = defaultdict(list)
+    for index, column in enumerate(table.columns):
+        if chosen(column) and measured[index].sum() >= least:
+            by_silicon[column.silicon].append(index)
+    for silicon, indices in sorted(by_silicon.items()):
+        hidden = [i for i, c in enumerate(table.columns) if c.silicon == silicon]
+        shown, _ = hide(table, hidden)
+        base = fit_base(shown)
+        for index in indices:
+            column = table.columns[index]
+            same = [i for i, c in enumerate(shown.columns) if _alike(c, column)]
+            pool = shown.values[same]
+            pool = pool[(~np.isnan(pool)).sum(axis=1) >= 8]
+            if len(pool) >= 3:
+                yield base, table, index, pool
+
+
+def _alike(one: Column, other: Column) -> bool:
+    return (one.kind, one.precision, one.runtime) == (other.kind, other.precision, other.runtime)
+
+
+def new_target(table: LatencyTable, chosen: Selector, anchors: Sequence[int], draws: int) -> Scores:
+    """A device that was never seen: ``k`` of its models are measured, at random or chosen, the others predicted."""
+    scores: Scores = defaultdict(Score)
+    for base, whole, index, pool in held_out(table, chosen, max(anchors) + _LEAST):
+        values = whole.values[index]
+        known = np.flatnonzero(~np.isnan(values) & (~np.isnan(pool)).any(axis=0))
+        generator = np.random.default_rng(fold_of(repr(whole.columns[index]), 2**32))
+        for count in anchors:
+            for _ in range(draws):
+                seen = np.sort(generator.choice(known, count, replace=False))
+                _score_all(scores, f"k={count}", base, whole, index, pool, seen, np.setdiff1d(known, seen))
+                # The advisor chooses among what a user can have: two thirds of the models.
+                ready = generator.choice(known, max(count, round(len(known) * 2 / 3)), replace=False)
+                seen = np.sort(choose(base, whole.columns[index], [int(i) for i in ready], count))
+                rest = np.setdiff1d(known, seen)
+                _score_all(scores, f"k={count}, chosen", base, whole, index, pool, np.array(seen), rest)
+    return dict(scores)
+
+
+def _score_all(
+    scores: Scores, name: str, base: Base, table: LatencyTable, index: int, pool: Floats, seen: Indices, rest: Indices
+) -> None:
+    values = table.values[index]
+    scores[name, NEAREST].add(baselines.nearest_times_ratio(pool, seen, values[seen], rest), values[rest])
+    scores[name, LOW_RANK].add(baselines.low_rank(pool, seen, values[seen], rest), values[rest])
+    scores[name, FEATURES].add(baselines.features_alone(table.features, seen, values[seen], rest), values[rest])
+    scores[name, OURS].add(predict_hidden(table, base, index, seen, rest).estimate.mean, values[rest])
+
+
+def every_other_model(table: LatencyTable, chosen: Selector) -> Score:
+    """The ceiling: each model of a new device from all its others."""
+    score = Score()
+    for base, whole, index, pool in held_out(table, chosen, 8):
+        values = whole.values[index]
+        known = np.flatnonzero(~np.isnan(values) & (~np.isnan(pool)).any(axis=0))
+        found = [
+            predict_hidden(whole, base, index, np.setdiff1d(known, [m]), np.array([m])).estimate.mean[0] for m in known
+        ]
+        score.add(np.array(found), values[known])
+    return score
+
+
+def new_runtime(table: LatencyTable, chosen: Selector, count: int, draws: int) -> Scores:
+    """A new target on a known device: its other runtimes stay."""
+    scores: Scores = defaultdict(Score)
+    for index, column in enumerate(table.columns):
+        known = np.flatnonzero(~np.isnan(table.values[index]))
+        if not chosen(column) or len(known) < count + _LEAST:
+            continue
+        hidden = [i for i, c in enumerate(table.columns) if (c.device, c.target) == (column.device, column.target)]
+        shown, _ = hide(table, hidden)
+        base = fit_base(shown)
+        pool = shown.values[[c.kind == column.kind and c.precision == column.precision for c in shown.columns]]
+        generator = np.random.default_rng(fold_of(repr(column), 2**32))
+        for _ in range(draws):
+            seen = np.sort(generator.choice(known, count, replace=False))
+            rest = np.setdiff1d(known, seen)
+            rest = rest[(~np.isnan(pool[:, rest])).any(axis=0)]
+            _score_all(scores, f"k={count}", base, table, index, pool, seen, rest)
+    return dict(scores)
+
+
+def no_anchors(table: LatencyTable, chosen: Selector) -> Scores:
+    """A device that was never seen and is not at hand."""
+    scores: Scores = defaultdict(Score)
+    for base, whole, index, pool in held_out(table, chosen, 8):
+        values = whole.values[index]
+        known = np.flatnonzero(~np.isnan(values) & (~np.isnan(pool)).any(axis=0))
+        none = np.array([], dtype=np.intp)
+        scores["k=0", OURS].add(predict_hidden(whole, base, index, none, known).estimate.mean, values[known])
+        middle = baselines.mean_target(pool)[known] + float(np.nanmean(pool))
+        scores["k=0", "mean of the kind"].add(middle, values[known])
+        sized = known[~np.isnan(whole.features[known, 0])]
+        macs = whole.features[sized, 0] - float(np.nanmean(whole.features[:, 0])) + float(np.nanmean(pool))
+        scores["k=0", "MACs alone"].add(macs, values[sized])
+    return dict(scores)
+
+
+def unseen_family(table: LatencyTable, chosen: Selector) -> Scores:
+    """Families hidden on one target, or everywhere; all other models of the target are known."""
+    scores: Scores = defaultdict(Score)
+    for fold in range(FOLDS):
+        for result in known_targets(table, fold):
+            _score_family(scores, "unseen there", table, result, chosen)
+        families = [
+            i
+            for i, family in enumerate(table.families)
+            if fold_of(family) == fold and not np.isnan(table.features[i]).any()
+        ]
+        shown, left = hide(table, (), families)
+        base = fit_base(shown)
+        for position, index in enumerate(int(i) for i in left):
+            measured = np.flatnonzero(~np.isnan(table.values[index]))
+            hidden = np.intersect1d(measured, np.array(families, dtype=np.intp))
+            if len(hidden) and chosen(table.columns[index]):
+                seen = np.setdiff1d(measured, hidden)
+                result = predict_hidden(table, base, index, seen, hidden, (position,))
+                _score_family(scores, "unseen anywhere", table, result, chosen, seen)
+    for key, groups in _BY_TARGET.items():
+        for predicted, truth in groups.values():
+            if len(truth) >= 8:
+                scores[key].correlations.append(baselines.spearman(np.array(predicted), np.array(truth)))
+    _BY_TARGET.clear()
+    return dict(scores)
+
+
+_BY_TARGET: dict[tuple[str, Method], dict[Column, tuple[list[float], list[float]]]] = {}
+
+
+def _score_family(
+    scores: Scores, name: str, table: LatencyTable, result: Errors, chosen: Selector, seen: Indices | None = None
+) -> None:
+    if not chosen(result.column) or result.anchors < 8:
+        return
+    _add(scores, (name, OURS), result.column, result.estimate.mean, result.truth)
+    index = table.columns.index(result.column)
+    shown = np.setdiff1d(np.flatnonzero(~np.isnan(table.values[index])), result.models) if seen is None else seen
+    predicted = baselines.features_alone(table.features, shown, table.values[index, shown], result.models)
+    known = ~np.isnan(table.features[result.models, 0])
+    _add(scores, (name, FEATURES), result.column, predicted[known], result.truth[known])
+
+
+def _add(scores: Scores, key: tuple[str, Method], column: Column, predicted: Floats, truth: Floats) -> None:
+    """Count errors now; a target's correlation is of all its folds together."""
+    scores[key].errors.extend(float(e) for e in predicted - truth)
+    lists = _BY_TARGET.setdefault(key, {}).setdefault(column, ([], []))
+    lists[0].extend(map(float, predicted))
+    lists[1].extend(map(float, truth))
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How often intervals held the truth, and how wide they were."""
+
+    regime: str
+    covered: float
+    width: float
+    predictions: int
+
+
+def intervals(table: LatencyTable, level: float = 0.8) -> list[Coverage]:
+    """Coverage and median relative width by regime, each half of the silicon judged by the other."""
+    results = list(cross_validate(table))
+    halves = [[r for r in results if fold_of("half " + r.column.silicon, 2) == half] for half in (0, 1)]
+    inside: dict[str, list[bool]] = defaultdict(list)
+    widths: dict[str, list[float]] = defaultdict(list)
+    for learnt, judged in (halves, halves[::-1]):
+        errors: dict[Regime, list[float]] = defaultdict(list)
+        for result in learnt:
+            for regime, value, _ in _standardised(result):
+                errors[regime].append(value)
+        calibration = Calibration.of("", errors)
+        for result in judged:
+            for regime, value, deviation in _standardised(result):
+                low, high = calibration.bounds(regime, level)
+                inside[regime.key].append(low <= value <= high)
+                widths[regime.key].append(float(np.exp(high * deviation) - np.exp(low * deviation)))
+    return [
+        Coverage(key, float(np.mean(inside[key])), float(np.median(widths[key])), len(inside[key]))
+        for key in sorted(inside)
+    ]
+
+
+def _standardised(result: Errors) -> Iterator[tuple[Regime, float, float]]:
+    for support, error, deviation in zip(
+        result.estimate.support, result.truth - result.estimate.mean, result.estimate.deviation, strict=True
+    ):
+        yield Regime.of(result.anchors, SUPPORT[support]), float(error / deviation), float(deviation)
