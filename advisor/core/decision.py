@@ -143,7 +143,7 @@ def _least_bad(known: Sequence[Evaluation], budget: Budget) -> Decision:
             "No candidate could be evaluated: see the failures and their reasons.",
         )
     pick = min(known, key=lambda e: (_overrun(e, budget), -_accuracy(e), e.configuration))
-    broken = " and ".join(_excess_text(pick, budget))
+    broken = " and ".join(excess_texts(pick, budget))
     return Decision(
         pick=pick,
         feasible=False,
@@ -212,7 +212,8 @@ def show_limit(limit: str, value: float) -> str:
     return f"{value:.1f} points" if limit == "drop" else f"{value:.1f} %"
 
 
-def _excess_text(evaluation: Evaluation, budget: Budget) -> list[str]:
+def excess_texts(evaluation: Evaluation, budget: Budget) -> list[str]:
+    """Say of each limit that ``evaluation`` breaks what it is against what is allowed."""
     names = {
         "latency": "p90 latency",
         "size": "size",

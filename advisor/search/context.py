@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -102,6 +103,11 @@ class Context:
 def view_of(card: Card) -> View:
     """How pictures become this card's input."""
     return View(card.input_size, card.preprocessing)
+
+
+def card_hash(card: Card) -> str:
+    """Return the hash of everything that the catalogue says of the card."""
+    return sha256_json(json.loads(json.dumps(asdict(card), default=str)))
 
 
 def versions(*packages: str) -> dict[str, str]:

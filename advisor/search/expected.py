@@ -109,7 +109,7 @@ def _predictions(plan: Plan, known: Mapping[str, Known]) -> dict[Key, Prediction
     table = load_features(shipped_profiles())
     cards = [card for card in plan.cards if not card.own_file and card.macs and card.params]
     models = [table.features(card.name, card.family, card.macs, card.params, card.input_size) for card in cards]
-    predictor, found = _predictor(), dict[Key, "Prediction"]()
+    predictor, found = shipped_predictor(), dict[Key, "Prediction"]()
     for recipe in plan.recipes:
         for target in machine.targets if recipe in RUNS_AS else ():
             form = RUNS_AS[recipe]
@@ -135,7 +135,7 @@ def _machine(plan: Plan, known: Mapping[str, Known]) -> DeviceProfile:
     return replace(host, name=THIS_MACHINE, targets=targets, default_target=targets[0].name, measurements=timed)
 
 
-def _predictor() -> Predictor:
+def shipped_predictor() -> Predictor:
     """Return the predictor of the shipped profiles; fitting takes seconds, so it is kept."""
     from advisor.devices.prediction import Predictor, fit_predictor
     from advisor.devices.profiles import load_profiles

@@ -20,7 +20,7 @@ from advisor.benchmark import host
 from advisor.compression.recipes import Recipe
 from advisor.core.evaluation import Evaluation, Status
 from advisor.isolation import ChildPool
-from advisor.search.context import Context, versions
+from advisor.search.context import Context, card_hash, versions
 from advisor.search.evaluate import Evaluator
 from advisor.search.machine import Machine
 from advisor.search.plan import Plan
@@ -242,6 +242,7 @@ class _Search:
                 "seeds": {"seed": self.request.seed},
                 "data_fingerprint": self.pictures.dataset.fingerprint if self.pictures else "",
                 "weights": weights,
+                "cards": {card.name: card_hash(card) for card in self._cards},
                 "without_weights": dict(candidates.missing),
                 "configurations": plan.size,
                 "durations": {"search": round(time.monotonic() - self._started, 1), **(spent or {})},

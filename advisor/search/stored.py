@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from advisor.core.decision import Decision
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.preference import BALANCED, Preference
+from advisor.devices.profiles import HOST
 from advisor.search.conclude import conclude
 from advisor.search.request import Request, resolve
 from advisor.store import RunFolder
@@ -62,7 +63,7 @@ def read_run(
     request = _resolved(folder, stored)
     wanted = {key: value for key, value in (changes or {}).items() if value is not None}
     if wanted:
-        request = resolve({**request.to_dict(), **wanted})
+        request = replace(resolve({**request.to_dict(), "device": HOST, **wanted}), device=request.device)
     evaluations = folder.evaluations()
     return StoredRun(
         folder=folder,
@@ -76,8 +77,10 @@ def read_run(
 
 
 def _resolved(folder: RunFolder, stored: Mapping[str, Any]) -> Request:
+    device = str(stored.get("device") or HOST)
     try:
-        return resolve(stored)
+        # A run that was evaluated again may be for a device that no search can measure on.
+        return replace(resolve({**stored, "device": HOST}), device=device)
     except UsageError as error:
         raise UsageError(
             f"the request of '{folder.path}' is damaged or of another version: {error.message}",

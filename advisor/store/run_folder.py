@@ -151,7 +151,12 @@ class RunFolder:
 
     def keep_artefact(self, source: Path, name: str) -> Path:
         """Copy an artefact into the run, as a hard link where the file system can, and return its path."""
-        target = self.artefacts / name
+        return self.share(source, f"{self.artefacts.name}/{name}")
+
+    def share(self, source: Path, name: str) -> Path:
+        """Copy a file that is never changed to ``name`` within the run, as a hard link where the file system can."""
+        target = self.path / name
+        target.parent.mkdir(exist_ok=True)
         if not target.exists():
             with contextlib.suppress(OSError):
                 os.link(source, target)
