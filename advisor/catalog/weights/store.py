@@ -13,6 +13,7 @@ from filelock import FileLock
 from advisor.catalog.cards import MemberFile, WeightSource
 from advisor.catalog.weights.digest import HashMismatch, Unavailable, check
 from advisor.catalog.weights.file import WeightsFile
+from advisor.catalog.weights.known import fully_known, remember
 
 _log = logging.getLogger(__name__)
 
@@ -32,12 +33,12 @@ class Mirror:
         path = self._locate(source.file)
         if path is None:
             return None
-        found = check(path, source.file.sha256, str(path))
+        found = check(path, source.file, str(path))
         for member in source.companions:
             beside = path.parent / member.name
             if not beside.is_file():
                 raise Unavailable(f"{path.parent} lacks {member.name}, which belongs to {path.name}")
-            check(beside, member.sha256, str(beside))
+            check(beside, member, str(beside))
         return WeightsFile(path, found, f"mirror {self._path}", source.file.path, source.format, source.port)
 
     def holds(self, source: WeightSource) -> bool:
@@ -49,9 +50,10 @@ class Mirror:
             named = self._path.name in (member.name, member.sha256)
             return self._path if named else None
         inside = [self._path / member.name]
-        if member.sha256:
-            hashed = self._path / member.sha256
-            inside += [hashed, hashed / member.name, self._path / "weights" / member.sha256 / member.name]
+        sha256 = fully_known(self._path, member).sha256
+        if sha256:
+            hashed = self._path / sha256
+            inside += [hashed, hashed / member.name, self._path / "weights" / sha256 / member.name]
         return next((path for path in inside if path.is_file()), None)
 
 
@@ -65,26 +67,27 @@ class Cache:
         """The source's file, checked again, or None. One that was damaged on disk is passed over with a warning."""
         folder = self._folder(source)
         members = (source.file, *source.companions)
-        if not source.file.sha256 or not all((folder / member.name).is_file() for member in members):
+        if folder is None or not all((folder / member.name).is_file() for member in members):
             return None
         try:
             for member in members:
-                check(folder / member.name, member.sha256, str(folder / member.name))
+                check(folder / member.name, fully_known(self._root, member), str(folder / member.name))
         except HashMismatch as damaged:
             _log.warning("cached weights are damaged and not used: %s", damaged)
             return None
-        return self._weights(source, "cache")
+        return _weights(source, folder, "cache")
 
     def holds(self, source: WeightSource) -> bool:
         """Whether the source's file was kept here; it is checked again when it is used."""
-        return bool(source.file.sha256) and (self._folder(source) / source.file.name).is_file()
+        folder = self._folder(source)
+        return folder is not None and (folder / source.file.name).is_file()
 
     @contextmanager
     def locked(self, source: WeightSource) -> Iterator[None]:
         """Hold the source's place alone: of two processes that want it, the second finds it filled."""
         folder = self._root / "locks"
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / f"{source.file.sha256 or source.file.name}.lock"):
+        with FileLock(folder / f"{source.file.key or source.file.name}.lock"):
             yield
 
     @contextmanager
@@ -101,21 +104,25 @@ class Cache:
             HashMismatch: a member is not the one on the card; nothing is kept.
         """
         members = (source.file, *source.companions)
-        for member in members:
-            check(folder / member.name, member.sha256, f"{member.path} from {origin}")
-        target = self._folder(source)
+        whats = [f"{member.path} from {origin}" for member in members]
+        hashes = [check(folder / member.name, member, what) for member, what in zip(members, whats, strict=True)]
+        for member, sha256, what in zip(members, hashes, whats, strict=True):
+            remember(self._root, member, sha256, what)
+        target = self._root / "weights" / hashes[0]
         target.mkdir(parents=True, exist_ok=True)
         for member in members:
             _set_aside(target / member.name)
             (folder / member.name).replace(target / member.name)
-        return self._weights(source, origin)
+        return _weights(source, target, origin)
 
-    def _weights(self, source: WeightSource, origin: str) -> WeightsFile:
-        path = self._folder(source) / source.file.name
-        return WeightsFile(path, source.file.sha256, origin, source.file.path, source.format, source.port)
+    def _folder(self, source: WeightSource) -> Path | None:
+        sha256 = fully_known(self._root, source.file).sha256
+        return self._root / "weights" / sha256 if sha256 else None
 
-    def _folder(self, source: WeightSource) -> Path:
-        return self._root / "weights" / (source.file.sha256 or "unknown")
+
+def _weights(source: WeightSource, folder: Path, origin: str) -> WeightsFile:
+    """The source's file in its ``folder``, which is named by its hash."""
+    return WeightsFile(folder / source.file.name, folder.name, origin, source.file.path, source.format, source.port)
 
 
 def _set_aside(path: Path) -> None:

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 import requests
 from requests.auth import HTTPBasicAuth
 
+from advisor.catalog.weights.digest import Unavailable
+
 CONNECT_TIMEOUT_S = 3.0
 
 
@@ -91,6 +93,19 @@ class Client:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
             return False
         return self._transport.ca_file or True
+
+
+def reach(url: str, transport: Transport) -> Client:
+    """A client for the server of ``url``.
+
+    Raises:
+        Unavailable: the server did not answer, now or earlier in this process.
+    """
+    parts = urlsplit(url)
+    closed = contact(f"{parts.scheme}://{parts.netloc}", transport)
+    if closed:
+        raise Unavailable(f"{parts.netloc.rpartition('@')[2]}: {closed}")
+    return Client(transport)
 
 
 def read_capped(response: requests.Response, limit: int) -> bytes:

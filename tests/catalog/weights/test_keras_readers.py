@@ -147,7 +147,7 @@ def test_a_description_that_nests_without_end_is_refused(tmp_path: Path, model: 
 def test_an_exported_saved_model_fills_the_graph(tmp_path: Path, model: Any) -> None:
     model.export(tmp_path / "m", verbose=False)
     filled = blank()
-    ports.put("keras", filled, read("saved_model", tmp_path / "m" / "variables" / "variables.index"))
+    ports.put("keras", filled, read("checkpoint", tmp_path / "m" / "variables" / "variables.index"))
     assert agree(filled, model)
 
 
@@ -161,9 +161,18 @@ def test_a_checkpoint_of_plain_names_is_read(tmp_path: Path) -> None:
         shape_and_slices=["", ""],
         tensors=[values, np.int64(7)],
     )
-    tensors = read("saved_model", tmp_path / "model.ckpt.index")
+    tensors = read("checkpoint", tmp_path / "model.ckpt.index")
     assert list(tensors) == ["MobilenetV1/Conv2d_0/weights"]
     assert np.array_equal(tensors["MobilenetV1/Conv2d_0/weights"], values)
+
+
+def test_a_checkpoint_of_the_first_form_is_one_file(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    tf.raw_ops.Save(filename=str(tmp_path / "inception_v1.ckpt"), tensor_names=["a/weights"], data=[values])
+    tensors = read("checkpoint", tmp_path / "inception_v1.ckpt")
+    assert np.array_equal(tensors["a/weights"], values)
 
 
 @pytest.mark.parametrize("damaged", ["variables.index", "variables.data-00000-of-00001"])
@@ -171,5 +180,5 @@ def test_a_cut_off_checkpoint_is_a_clear_error(tmp_path: Path, model: Any, damag
     model.export(tmp_path / "m", verbose=False)
     folder = tmp_path / "m" / "variables"
     (folder / damaged).write_bytes((folder / damaged).read_bytes()[:-100])
-    with pytest.raises(WeightsError, match=r"variables\.index cannot be read as saved_model"):
-        read("saved_model", folder / "variables.index")
+    with pytest.raises(WeightsError, match=r"variables\.index cannot be read as checkpoint"):
+        read("checkpoint", folder / "variables.index")

@@ -251,5 +251,5 @@ def test_what_is_no_such_file_is_a_clear_error(tmp_path: Path, format_name: str,
 
 
 def test_an_unknown_format_names_those_that_there_are(tmp_path: Path) -> None:
-    with pytest.raises(WeightsError, match="caffemodel, graphdef"):
+    with pytest.raises(WeightsError, match="caffemodel, checkpoint, graphdef"):
         read("onnxx", tmp_path / "m")

@@ -15,7 +15,7 @@ from advisor.core.errors import WeightsError
 
 Tensors = dict[str, np.ndarray[Any, Any]]
 
-FORMATS = ("caffemodel", "graphdef", "keras", "keras_h5", "onnx", "saved_model", "tfjs", "tflite", "torch")
+FORMATS = ("caffemodel", "checkpoint", "graphdef", "keras", "keras_h5", "onnx", "tfjs", "tflite", "torch")
 
 #: No model of this catalogue comes near; a header that claims more is damaged or hostile.
 MAX_VALUES = 2**29

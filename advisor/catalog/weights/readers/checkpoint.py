@@ -19,22 +19,22 @@ _FULL_NAME, _KEY = 2, 3
 
 
 def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Variables by the names that they had in their model, in its order; ``path`` is the ``.index`` file.
+    """Variables by the names that they had in their model, in its order.
 
-    The data lies beside it, as in a SavedModel's ``variables`` folder. Values that are not real numbers (seeds,
-    counters) are left out.
+    ``path`` is the ``.index`` file with the data beside it, as in a SavedModel's ``variables`` folder, or a checkpoint
+    of the first form, which is one file. Values that are not real numbers (seeds, counters) are left out.
 
     Raises:
         ValueError: two different variables of one name, or sizes that the files cannot hold.
     """
     import tensorflow as tf
 
-    if path.suffix != ".index":
-        raise ValueError("a checkpoint is named by its .index file")
-    checkpoint = tf.train.load_checkpoint(str(path.with_suffix("")))
+    indexed = path.suffix == ".index"
+    checkpoint = tf.train.load_checkpoint(str(path.with_suffix("") if indexed else path))
     shapes = checkpoint.get_variable_to_shape_map()
     types = checkpoint.get_variable_to_dtype_map()
-    held = sum(file.stat().st_size for file in path.parent.glob(f"{path.stem}.data-*"))
+    files = path.parent.glob(f"{path.stem}.data-*") if indexed else [path]
+    held = sum(file.stat().st_size for file in files)
     tensors: dict[str, np.ndarray[Any, Any]] = {}
     for name, key in _names(checkpoint, shapes):
         if key in shapes and types[key].is_floating:

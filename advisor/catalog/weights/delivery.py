@@ -1,0 +1,99 @@
+"""From an address to checked files in a folder: what every place on a network has in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from filelock import FileLock
+
+from advisor.catalog.cards import MemberFile, WeightSource
+from advisor.catalog.weights.archive import extract_member
+from advisor.catalog.weights.digest import HashMismatch, Unavailable, check
+from advisor.catalog.weights.download import Download
+from advisor.catalog.weights.options import FetchOptions
+from advisor.catalog.weights.transport import Client, Transport, redacted
+
+
+def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, options: FetchOptions) -> None:
+    """Fetch ``url`` into ``target`` and check it; an interrupted download is continued by the next call.
+
+    Raises:
+        Unavailable: it cannot be had, or is another file than ``wanted``.
+    """
+    kept = options.cache_root / "partial" / wanted.key
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    # Two cards may want two members of one archive at the same time.
+    with FileLock(kept.with_name(f"{wanted.key}.lock")):
+        _fetch_alone(client, url, wanted, kept, options)
+        kept.replace(target)
+
+
+def _fetch_alone(client: Client, url: str, wanted: MemberFile, kept: Path, options: FetchOptions) -> None:
+    continued = kept.exists()
+    download(client, url, kept, wanted.name, options)
+    try:
+        check(kept, wanted, redacted(url))
+    except HashMismatch:
+        # Never deleted, never continued: it stays for whoever wants to look, and the next call begins afresh.
+        kept.replace(kept.with_name(f"{wanted.key}.rejected"))
+        if not continued:
+            raise
+        _fetch_alone(client, url, wanted, kept, options)
+
+
+def fetch_archive(client: Client, url: str, source: WeightSource, folder: Path, options: FetchOptions) -> None:
+    """Fetch the source's archive from ``url`` and put its members into ``folder``.
+
+    Without a hash of its own the archive is only unpacked, within bounds: then every member must have one.
+
+    Raises:
+        Unavailable: it cannot be had, is another archive, or lacks a member.
+    """
+    archive = folder / "archive"
+    if source.package_file.checkable:
+        fetch_file(client, url, source.package_file, archive, options)
+    else:
+        require_hashes(source)
+        download(client, url, archive, source.file.name, options)
+    unpack(archive, source, folder)
+    archive.unlink()
+
+
+def unpack(archive: Path, source: WeightSource, folder: Path) -> None:
+    """Put the source's members of ``archive`` into ``folder``, each under its base name."""
+    for member in (source.file, *source.companions):
+        extract_member(archive, member.path, folder / member.name, member.size_bytes)
+
+
+def download(client: Client, url: str, target: Path, name: str, options: FetchOptions) -> None:
+    """Fetch ``url`` into ``target``, unchecked, and tell the listener how far ``name`` is."""
+    Download(client, url, target, lambda done, total: options.report(name, done, total)).run()
+
+
+def require_hashes(source: WeightSource) -> None:
+    """Refuse to fetch files that could not be told from others.
+
+    Raises:
+        Unavailable: the card has no hash of one of them.
+    """
+    for member in (source.file, *source.companions):
+        if not member.checkable:
+            raise Unavailable("its hash is not known, so it is taken from a user's mirror folder only")
+
+
+def refuse_offline(options: FetchOptions) -> None:
+    """Stop before a socket is opened.
+
+    Raises:
+        Unavailable: the user asked for no network.
+    """
+    if options.offline:
+        raise Unavailable("not asked: offline")
+
+
+def home_transport(tokens: tuple[tuple[str, str], ...] = ()) -> Transport:
+    """How to reach any server: a proxy and a company's certificates hold for all, credentials for one alone."""
+    from advisor.catalog.weights.pipconfig import package_index
+
+    known = package_index().transport
+    return Transport(known.proxy, known.ca_file, known.client_cert, known.trusted_hosts, tokens=tokens).hurried()
