@@ -134,3 +134,96 @@ def test_a_folded_norm_only_adds_its_offset() -> None:
     layer.set_weights(folded_norm(offset, layer))
     values = np.random.default_rng(0).normal(size=(1, 2, 2, 3)).astype(np.float32)
     assert np.asarray(layer(values, training=False)) == pytest.approx(values + offset, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("port", "architecture", "arguments", "expected"),
+    [
+        (
+            "slim_scopes",
+            "inception_v1",
+            {},
+            {
+                "Conv2d_1a_7x7": ["InceptionV1/Conv2d_1a_7x7/weights"],
+                "Mixed_5b.Branch_2.Conv2d_0a_3x3.BatchNorm": [
+                    "InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/BatchNorm/beta",
+                    "InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/BatchNorm/moving_mean",
+                    "InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/BatchNorm/moving_variance",
+                ],
+                "Logits.Conv2d_0c_1x1": [
+                    "InceptionV1/Logits/Conv2d_0c_1x1/weights",
+                    "InceptionV1/Logits/Conv2d_0c_1x1/biases",
+                ],
+            },
+        ),
+        (
+            "slim_scopes",
+            "inception_v2",
+            {},
+            {
+                "Conv2d_1a_7x7.depthwise": ["InceptionV2/Conv2d_1a_7x7/depthwise_weights"],
+                "Conv2d_1a_7x7.pointwise": [
+                    "InceptionV2/Conv2d_1a_7x7/pointwise_weights",
+                    "InceptionV2/Conv2d_1a_7x7/biases",
+                ],
+            },
+        ),
+        (
+            "slim_mobilenet_v2",
+            "mobilenet_v2",
+            {"width": 0.35},
+            {
+                "Conv1": ["MobilenetV2/Conv/weights"],
+                "bn_Conv1": [
+                    f"MobilenetV2/Conv/BatchNorm/{part}" for part in ("gamma", "beta", "moving_mean", "moving_variance")
+                ],
+                "expanded_conv_depthwise": ["MobilenetV2/expanded_conv/depthwise/depthwise_weights"],
+                "block_16_project": ["MobilenetV2/expanded_conv_16/project/weights"],
+                "Conv_1": ["MobilenetV2/Conv_1/weights"],
+                "logits": ["MobilenetV2/Logits/Conv2d_1c_1x1/weights", "MobilenetV2/Logits/Conv2d_1c_1x1/biases"],
+            },
+        ),
+        (
+            "timm_efficientnet_lite",
+            "efficientnet_lite",
+            {},
+            {
+                "conv_stem": ["conv_stem.weight"],
+                "bn0": ["bn1.weight", "bn1.bias", "bn1.running_mean", "bn1.running_var"],
+                "blocks_0_project_conv": ["blocks.0.0.conv_pw.weight"],
+                "blocks_1_expand_conv": ["blocks.1.0.conv_pw.weight"],
+                "blocks_2_depthwise_conv": ["blocks.1.1.conv_dw.weight"],
+                "logits": ["classifier.weight", "classifier.bias"],
+            },
+        ),
+    ],
+)
+def test_layers_ask_for_the_names_that_the_originals_have(
+    port: str, architecture: str, arguments: dict[str, Any], expected: dict[str, list[str]]
+) -> None:
+    from advisor.catalog import architectures
+    from advisor.catalog.weights.ports.taken import Taken
+
+    model = architectures.build(architecture, 64, 10, arguments)
+    stages = [
+        name for stage, repeats in enumerate((1, 2)) for name in (f"blocks.{stage}.{r}.bn1" for r in range(repeats))
+    ]
+    names = [name for listed in expected.values() for name in listed] + stages
+    rule = ports._rules()[port]()
+    for layer, wanted in expected.items():
+        taken = Taken({name: np.zeros((1, 1, 1, 1) if name.endswith("weight") else 1) for name in names})
+        rule.arrays(model.get_layer(layer), taken)
+        assert [name for name in names if name not in taken.left()] == wanted
+
+
+def test_a_classifier_with_the_background_first_fits_a_graph_without_it() -> None:
+    from advisor.catalog import architectures
+    from advisor.catalog.weights.ports.taken import Taken
+
+    logits = architectures.build("mobilenet_v1", 32, 10, {"width": 0.25}).get_layer("logits")
+    kernel, bias = np.arange(256 * 11, dtype=np.float32).reshape(1, 1, 256, 11), np.arange(11, dtype=np.float32)
+    head = "MobilenetV1/Logits/Conv2d_1c_1x1"
+    taken = Taken({f"{head}/weights": kernel, f"{head}/biases": bias})
+    found = ports._rules()["slim_mobilenet_v1"]().arrays(logits, taken)
+    assert np.array_equal(found[0], kernel[0, 0, :, 1:])
+    assert np.array_equal(found[1], bias[1:])

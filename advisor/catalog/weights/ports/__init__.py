@@ -67,9 +67,12 @@ def _rules() -> dict[str, Callable[[], Port]]:
     return {
         "keras": keras_order.KerasOrder,
         "slim_mobilenet_v1": slim.FrozenMobileNetV1,
+        "slim_mobilenet_v2": slim.FrozenMobileNetV2,
+        "slim_scopes": slim.SlimScopes,
         "hub_mobilenet_v1": slim.FoldedMobileNetV1,
         "slim_inception_v3_folded": slim.FoldedInceptionV3,
         "efficientnet_lite": torch_names.EfficientNetLite,
+        "timm_efficientnet_lite": torch_names.TimmEfficientNetLite,
         "torch_modules": torch_names.TorchModules,
         "torchvision_mobilenet_v2": torch_names.TorchvisionMobileNetV2,
         "squeezenet": caffe.SqueezeNet,

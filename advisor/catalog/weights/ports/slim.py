@@ -1,9 +1,12 @@
-"""TF-Slim's names: ``MobilenetV1/Conv2d_1_depthwise/...``, whole or with BatchNorm folded in."""
+"""TF-Slim's names: ``MobilenetV1/Conv2d_1_depthwise/...``, whole or with BatchNorm folded in.
+
+Its classifiers know 1001 labels, the background first; a graph of 1000 takes the rest.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,6 +14,9 @@ from advisor.catalog.weights.ports.layouts import folded_norm, from_runtime
 from advisor.catalog.weights.ports.taken import Taken
 
 Array = np.ndarray[Any, Any]
+
+_NORM = ("gamma", "beta", "moving_mean", "moving_variance")
+_VARIABLES = ("weights", "biases", *_NORM)
 
 
 class FrozenMobileNetV1:
@@ -21,16 +27,58 @@ class FrozenMobileNetV1:
     def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
         name = f"{self._ROOT}{_slim_layer(layer.name)}"
         if layer.name == "logits":
-            return [_dense(tensors(f"{name}/weights")), tensors(f"{name}/biases")]
+            return [_labels(_dense(tensors(f"{name}/{part}")), layer) for part in ("weights", "biases")]
         if layer.name.endswith("_bn"):
-            parts = ("gamma", "beta", "moving_mean", "moving_variance")
-            return [tensors(f"{name}/BatchNorm/{part}") for part in parts]
+            return [tensors(f"{name}/BatchNorm/{part}") for part in _NORM]
         kernel = "depthwise_weights" if name.endswith("_depthwise") else "weights"
         return [tensors(f"{name}/{kernel}")]
 
     def spare(self, name: str) -> bool:
         # Shapes, reduction axes, and the head of a later training.
         return name.startswith("final_training_ops/") or name.endswith(("/shape", "/reduction_indices"))
+
+
+class FrozenMobileNetV2:
+    """A frozen graph of MobileNet V2, BatchNorm kept."""
+
+    _ENDS: ClassVar = {"Conv1": "Conv", "bn_Conv1": "Conv", "Conv_1": "Conv_1", "Conv_1_bn": "Conv_1"}
+
+    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+        if layer.name == "logits":
+            head = "MobilenetV2/Logits/Conv2d_1c_1x1"
+            return [_labels(_dense(tensors(f"{head}/{part}")), layer) for part in ("weights", "biases")]
+        name = f"MobilenetV2/{self._ENDS.get(layer.name) or self._in_block(layer.name)}"
+        if layer.name.lower().endswith("_bn") or layer.name == "bn_Conv1":
+            return [tensors(f"{name}/BatchNorm/{part}") for part in _NORM]
+        return [tensors(f"{name}/{'depthwise_weights' if name.endswith('/depthwise') else 'weights'}")]
+
+    def spare(self, name: str) -> bool:
+        return not name.endswith(_VARIABLES)
+
+    def _in_block(self, name: str) -> str:
+        found = re.match(r"^(?:expanded_conv|block_(\d+))_(expand|depthwise|project)(?:_BN)?$", name)
+        if found is None:
+            return name
+        return f"expanded_conv{'_' + found[1] if found[1] else ''}/{found[2]}"
+
+
+class SlimScopes:
+    """A graph whose layers carry the variable scopes that they stand for, with dots for slashes."""
+
+    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+        root = next((name.partition("/")[0] for name in tensors.names() if name.startswith("Inception")), "")
+        scope, _, kind = layer.name.rpartition(".")
+        if kind == "BatchNorm":
+            name = f"{root}/{layer.name.replace('.', '/')}"
+            return [tensors(f"{name}/{part}") for part in _NORM[1:]]
+        halved = kind in ("depthwise", "pointwise")
+        name = f"{root}/{(scope if halved else layer.name).replace('.', '/')}"
+        kernel = tensors(f"{name}/{kind}_weights" if halved else f"{name}/weights")
+        return [kernel, tensors(f"{name}/biases")] if layer.use_bias else [kernel]
+
+    def spare(self, name: str) -> bool:
+        # The head that helped in training, and what a frozen graph computes with.
+        return "/AuxLogits/" in name or not name.endswith(_VARIABLES)
 
 
 class FoldedMobileNetV1:
@@ -84,5 +132,9 @@ def _slim_layer(name: str) -> str:
 
 
 def _dense(kernel: Array) -> Array:
-    """A 1x1 convolution's kernel as a dense layer's."""
-    return kernel.reshape(kernel.shape[2:])
+    """A 1x1 convolution's kernel as a dense layer's; anything else as it is."""
+    return kernel.reshape(kernel.shape[2:]) if kernel.ndim == 4 else kernel
+
+
+def _labels(values: Array, layer: Any) -> Array:
+    return values[..., 1:] if values.shape[-1] == layer.weights[-1].shape[-1] + 1 else values

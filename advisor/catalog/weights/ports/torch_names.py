@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from advisor.catalog.weights.ports.layouts import from_output_first
 from advisor.catalog.weights.ports.taken import Taken
+from advisor.core.errors import WeightsError
 
 Array = np.ndarray[Any, Any]
 
@@ -33,6 +34,47 @@ class EfficientNetLite:
 
     def spare(self, name: str) -> bool:
         return name.endswith(".num_batches_tracked")
+
+
+class TimmEfficientNetLite:
+    """timm's names: stages and repeats, ``blocks.<stage>.<repeat>.conv_pwl``; the first block does not expand."""
+
+    _ENDS: ClassVar = {
+        "conv_stem": "conv_stem",
+        "bn0": "bn1",
+        "conv_head": "conv_head",
+        "bn1": "bn2",
+        "logits": "classifier",
+    }
+    _EXPANDING: ClassVar = {
+        "expand_conv": "conv_pw",
+        "bn0": "bn1",
+        "depthwise_conv": "conv_dw",
+        "bn1": "bn2",
+        "project_conv": "conv_pwl",
+        "bn2": "bn3",
+    }
+    _PLAIN: ClassVar = {"depthwise_conv": "conv_dw", "bn1": "bn1", "project_conv": "conv_pw", "bn2": "bn2"}
+
+    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+        found = re.match(r"^blocks_(\d+)_(\w+)$", layer.name)
+        if found is None:
+            return _module(self._ENDS.get(layer.name, layer.name), layer, tensors)
+        index, part = int(found[1]), found[2]
+        blocks = _blocks(tensors)
+        if index >= len(blocks):
+            raise WeightsError(f"the file has {len(blocks)} blocks, the graph has more")
+        parts = self._EXPANDING if index else self._PLAIN
+        return _module(f"{blocks[index]}.{parts[part]}", layer, tensors)
+
+    def spare(self, name: str) -> bool:
+        return name.endswith(".num_batches_tracked")
+
+
+def _blocks(tensors: Taken) -> list[str]:
+    """``blocks.<stage>.<repeat>`` in the order of the network."""
+    found = {match[0] for name in tensors.names() if (match := re.match(r"blocks\.\d+\.\d+", name))}
+    return sorted(found, key=lambda name: [int(step) for step in name.split(".")[1:]])
 
 
 _TORCHVISION_ENDS = {
