@@ -10,7 +10,7 @@ from typing import NoReturn
 import typer
 
 from advisor import __version__
-from advisor.cli import benchmark, catalog, compare, export, plan, profile, report, search
+from advisor.cli import benchmark, catalog, compare, doctor, export, plan, profile, reevaluate, report, search
 from advisor.core.errors import AdvisorError
 
 OK, INTERNAL_ERROR = 0, 1
@@ -44,6 +44,8 @@ catalog.register(app)
 report.register(app)
 export.register(app)
 compare.register(app)
+reevaluate.register(app)
+doctor.register(app)
 
 
 def main() -> NoReturn:

@@ -1,0 +1,36 @@
+"""``advisor doctor``: is this machine ready?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+NOT_READY = 1
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("doctor")(doctor)
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Check this machine for what a search needs: packages, memory, disk, weights, quiet.
+
+    Exit code 1 where something is missing without which a search cannot run; warnings alone end with 0.
+    """
+    from advisor.doctor import State, examine
+
+    checks = examine()
+    if as_json:
+        typer.echo(json.dumps({"schema_version": 1, "checks": [asdict(check) for check in checks]}, indent=2))
+    else:
+        for check in checks:
+            mark = {State.OK: "ok     ", State.WARNING: "warning", State.FAILED: "FAILED "}[check.state]
+            typer.echo(f"{mark}  {check.name:18} {check.found}")
+            if check.hint:
+                typer.echo(f"{'':29}{check.hint}")
+    if any(check.state is State.FAILED for check in checks):
+        raise typer.Exit(NOT_READY)

@@ -1,0 +1,124 @@
+"""Looks at this machine for what a search will need, and says what to do where something is missing."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from advisor.core.errors import AdvisorError
+from advisor.core.units import show_bytes
+
+PACKAGES = ("tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-learn", "scikit-image")
+MEMORY_BYTES = 4_000_000_000
+"""A child that converts or scores may take 3 GB, the parent and the system the rest."""
+
+DISK_BYTES = 3_000_000_000
+"""Weights and results of a search over the default cards took 1.2 GB."""
+
+
+class State(StrEnum):
+    """How a check came out."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at: what was found, and what to do about it."""
+
+    name: str
+    state: State
+    found: str
+    hint: str = ""
+
+
+def examine(run_model: bool = True) -> tuple[Check, ...]:
+    """Return every check of this machine.
+
+    Args:
+        run_model: also start a child process that loads the runtime (about a second).
+    """
+    checks: list[Callable[[], Iterator[Check]]] = [_python, _packages, _machine, _cache, _weights]
+    if run_model:
+        checks.append(_runtime)
+    return tuple(row for check in checks for row in check())
+
+
+def _python() -> Iterator[Check]:
+    found = ".".join(map(str, sys.version_info[:3]))
+    fits = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    yield Check("python", State.OK if fits else State.FAILED, found, "" if fits else "use Python 3.11, 3.12 or 3.13")
+
+
+def _packages() -> Iterator[Check]:
+    for package in PACKAGES:
+        try:
+            yield Check(package, State.OK, version(package))
+        except PackageNotFoundError:
+            yield Check(package, State.FAILED, "not installed", f"install it: pip install {package}")
+
+
+def _machine() -> Iterator[Check]:
+    import psutil
+
+    from advisor.benchmark import host
+
+    yield Check("processor", State.OK, str(host.describe()))
+    free = psutil.virtual_memory().available
+    enough = free >= MEMORY_BYTES
+    hint = "" if enough else f"a search may need {show_bytes(MEMORY_BYTES)}: close other programs"
+    yield Check("free memory", State.OK if enough else State.WARNING, show_bytes(free), hint)
+    load = psutil.getloadavg()[0] / (psutil.cpu_count() or 1)
+    quiet = load < 0.5
+    hint = "" if quiet else "timings will be marked as contended: end other work before you trust them"
+    yield Check("load a core", State.OK if quiet else State.WARNING, f"{load:.2f}", hint)
+
+
+def _cache() -> Iterator[Check]:
+    from advisor.store import cache_root
+
+    root = cache_root()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root):
+            pass
+    except OSError as error:
+        yield Check("cache", State.FAILED, f"{root}: {error.strerror}", "name another with ADVISOR_CACHE_DIR")
+        return
+    free = shutil.disk_usage(root).free
+    enough = free >= DISK_BYTES
+    hint = "" if enough else f"a search may need {show_bytes(DISK_BYTES)}; name another disk with ADVISOR_CACHE_DIR"
+    yield Check("cache", State.OK if enough else State.WARNING, f"{root}, {show_bytes(free)} free", hint)
+
+
+def _weights() -> Iterator[Check]:
+    from advisor.catalog.catalogue import load_catalogue
+    from advisor.catalog.weights import FetchOptions, locate
+
+    cards = load_catalogue().values()
+    here = [card.name for card in cards if locate(card, FetchOptions(offline=True))]
+    hint = (
+        "" if here else "the first search fetches them; for a machine without network: advisor catalog fetch elsewhere"
+    )
+    found = f"{len(here)} of {len(cards)} cards have their weights on this machine"
+    yield Check("weights", State.OK if here else State.WARNING, found, hint)
+
+
+def _runtime() -> Iterator[Check]:
+    from advisor.isolation import ChildPool, Limits
+
+    with tempfile.TemporaryDirectory() as folder, ChildPool(Path(folder) / "log.txt") as pool:
+        try:
+            pool.call("ai_edge_litert.interpreter:OpResolverType", 0, limits=Limits(seconds=60))
+        except AdvisorError as error:
+            yield Check("child process", State.FAILED, error.message, "reinstall ai-edge-litert")
+            return
+    yield Check("child process", State.OK, "the runtime loads in a process of its own")
