@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from advisor.catalog import architectures, shipped
 from advisor.catalog.cards import Card, WeightSource
 from advisor.catalog.own import own_catalogue
-from advisor.catalog.yamlfile import Document, read_yaml
+from advisor.catalog.remembered import recall, remember
+from advisor.catalog.yamlfile import Document, read_text, read_yaml
 from advisor.core.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -143,6 +144,18 @@ def read_catalogue_file(path: Path, wrong: list[UsageError] | None = None) -> Ca
     Raises:
         UsageError: the file does not hold to the schema.
     """
+    if wrong is not None:
+        return _read_file(path, wrong)
+    text = read_text(path)
+    known = recall(path, text)
+    if known is not None:
+        return CardFile(Document(path, None, text), *known)
+    file = _read_file(path, None)
+    remember(path, file.document.text, file.cards, file.indices)
+    return file
+
+
+def _read_file(path: Path, wrong: list[UsageError] | None) -> CardFile:
     from advisor.catalog.schema import CatalogueFile
 
     document = read_yaml(path)

@@ -59,7 +59,7 @@ def read_yaml(path: Path) -> Document:
     Raises:
         UsageError: missing, too large, not YAML, a tag that is not plain data, a repeated key, aliases that explode.
     """
-    text = _text(path)
+    text = read_text(path)
     loader = _Loader(text)
     try:
         return Document(path, _Reading(path, loader).document(), text)
@@ -69,7 +69,12 @@ def read_yaml(path: Path) -> Document:
         loader.dispose()
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a catalogue file.
+
+    Raises:
+        UsageError: missing, not readable, or too large.
+    """
     try:
         if path.stat().st_size > MAX_BYTES:
             raise UsageError(f"{path}: larger than {MAX_BYTES // 2**20} MB, not a catalogue")

@@ -38,9 +38,10 @@ def remember(root: Path, member: MemberFile, sha256: str, what: str) -> None:
         return
     path = _record(root, member)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="ascii", dir=path.parent, delete=False) as out:
-        out.write(f"{sha256}\n")
-    Path(out.name).replace(path)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        whole = Path(folder) / path.name
+        whole.write_text(f"{sha256}\n", encoding="ascii")
+        whole.replace(path)
 
 
 def _record(root: Path, member: MemberFile) -> Path:
