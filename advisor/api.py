@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from advisor.report.view import RunView
     from advisor.search.compare import Comparison
     from advisor.search.preview import PlanView
+    from advisor.search.reevaluation.again import Reevaluation
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,12 @@ class Run:
     Attributes:
         path: the run folder.
         interrupted: it was stopped before its end.
+        stopped: why it ended before every configuration was evaluated, empty where it did not.
     """
 
     path: Path
     interrupted: bool = False
+    stopped: str = ""
 
     @cached_property
     def view(self) -> RunView:
@@ -66,7 +69,14 @@ class Run:
         return summary_html(self.view)
 
 
-def search(*, resume: str | Path | None = None, verbose: bool = False, quiet: bool = False, **options: Any) -> Run:
+def search(
+    *,
+    resume: str | Path | None = None,
+    extend: str | None = None,
+    verbose: bool = False,
+    quiet: bool = False,
+    **options: Any,
+) -> Run:
     """Find the model to ship; options are those of :class:`advisor.search.request.Request`, with their units.
 
     ::
@@ -76,7 +86,8 @@ def search(*, resume: str | Path | None = None, verbose: bool = False, quiet: bo
         print(run.decision.reason, run.report)
 
     Args:
-        resume: folder of an interrupted run to go on with; its own options are taken.
+        resume: folder of a run to go on with; its own options are taken, and what failed is tried again.
+        extend: go on for so much longer, such as ``30min``; only with ``resume``.
         verbose: show the libraries' own output instead of keeping it in ``log.txt``.
         quiet: show no progress.
         options: ``task``, ``budget``, ``data``, ``size_budget``, ``max_drop``, ``candidates``, ``seed``, ``out``, ...;
@@ -86,19 +97,23 @@ def search(*, resume: str | Path | None = None, verbose: bool = False, quiet: bo
         UsageError: an option, the pictures or the output folder is at fault; nothing was spent.
         WeightsError: no candidate's weights can be had.
     """
+    from advisor.core.errors import UsageError
     from advisor.report.files import write_all
     from advisor.search.progress import Progress
-    from advisor.search.request import resolve
+    from advisor.search.request import resolve, resolve_resumed
     from advisor.search.run import run_search
 
-    file = options.pop("request", None)
-    if resume is not None:
-        stored = RunFolder.open(Path(resume)).read_request()
-        request = resolve({key: value for key, value in stored.items() if key != "schema_version"})
+    named = options.pop("request", None)
+    file = Path(named) if named else None
+    folder = Path(resume) if resume is not None else None
+    if folder is not None:
+        request = resolve_resumed(RunFolder.open(folder).read_request(), options, file, extend)
+    elif extend is not None:
+        raise UsageError("--extend goes on with a run, and --resume names none", "add --resume runs/latest")
     else:
-        request = resolve(options, Path(file) if file else None)
-    outcome = run_search(request, Progress(False if quiet else None), Path(resume) if resume else None, verbose)
-    run = Run(outcome.run.path, outcome.interrupted)
+        request = resolve(options, file)
+    outcome = run_search(request, Progress(False if quiet else None), folder, verbose)
+    run = Run(outcome.run.path, outcome.stop.why == "interrupt", outcome.stop.text if outcome.stop.early else "")
     write_all(run.view, run.path)
     return run
 
@@ -231,6 +246,53 @@ def compare(before: str | Path, after: str | Path) -> Comparison:
     from advisor.search.stored import read_run
 
     return compared(read_run(before), read_run(after))
+
+
+def reevaluate(
+    run: str | Path | None = None,
+    *,
+    runs: str | Path = "runs",
+    device: Sequence[str] = (),
+    profiles: Sequence[str | Path] = (),
+    since_last: bool = False,
+    tell: Callable[[str], None] | None = None,
+) -> tuple[Reevaluation, ...]:
+    """Answer earlier runs again for what changed since: devices, runtime, machine, catalogue. Nothing is trained.
+
+    Each answer that rests on something new is a new run that names its parent, with its report files.
+
+    ::
+
+        from advisor.api import reevaluate
+        for found in reevaluate(device=["raspberry-pi-4"]):
+            print(found.parent, found.comparison and found.comparison.reason)
+
+    Args:
+        run: one run folder; None for every search under ``runs``.
+        runs: folder of the runs.
+        device: devices (``raspberry-pi-4``, or ``device:target``) to predict for.
+        profiles: the team's own folders of device profiles; without ``device`` all of theirs are taken.
+        since_last: start from what was made of each run last.
+        tell: told what is being done.
+
+    Raises:
+        UsageError: no run folder, an unknown device, or a profile that is refused.
+    """
+    from advisor.report.files import write_all
+    from advisor.report.load import load_view
+    from advisor.search.reevaluation.again import Devices
+    from advisor.search.reevaluation.again import reevaluate as answer
+    from advisor.search.reevaluation.again import reevaluate_all as answer_all
+
+    devices, say = Devices.chosen(list(device), [Path(folder) for folder in profiles]), tell or (lambda _text: None)
+    if run is not None:
+        found = answer(Path(run), devices, since_last, say)
+    else:
+        found = tuple(answer_all(Path(runs), devices, since_last, say))
+    for result in found:
+        if result.run is not None and not (result.run / "recommendation.json").exists():
+            write_all(load_view(RunFolder.open(result.run)), result.run, page=run is not None)
+    return found
 
 
 def benchmark(*models: str | Path, **options: Any) -> Benchmark:

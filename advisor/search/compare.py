@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from advisor.core.decision import Decision, decide, describe
+from advisor.core.decision import Decision, decide, describe, excess_texts
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.noise import Move, moved, moves, settled, show_figure
 from advisor.core.statistics import paired_difference
@@ -74,7 +74,8 @@ def compare(before: StoredRun, after: StoredRun) -> Comparison:
     changes = _moves(before, after)
     steady = _steady_decision(after, changes)
     differences = find_differences(before, after)
-    outcome = _outcome(before.decision, after.decision, steady, changes)
+    one_device = before.request.device == after.request.device
+    outcome = _outcome(before.decision, after.decision, steady, changes, one_device)
     return Comparison(
         before=before.name,
         after=after.name,
@@ -87,23 +88,14 @@ def compare(before: StoredRun, after: StoredRun) -> Comparison:
     )
 
 
-def same_choice(first: Evaluation | None, second: Evaluation | None) -> bool:
-    """True where both are the same artefact on the same device; its threads are a setting, not a choice."""
-    if first is None or second is None:
-        return first is second
-    return _choice(first) == _choice(second)
-
-
-def _choice(evaluation: Evaluation) -> tuple[str, ...]:
+def _choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]:
+    """Return what a team chooses: the artefact, and the device; the number of threads is a setting, not a choice."""
+    if evaluation is None:
+        return ()
     configuration = evaluation.configuration
     target = configuration.target
-    return (
-        configuration.card,
-        configuration.training,
-        configuration.compression,
-        target.device,
-        target.accelerator,
-    )
+    artefact = (configuration.card, configuration.training, configuration.compression)
+    return (*artefact, target.device, target.accelerator) if with_device else artefact
 
 
 def _moves(before: StoredRun, after: StoredRun) -> dict[str, tuple[Move, ...]]:
@@ -150,12 +142,15 @@ def _steady_decision(after: StoredRun, changes: Mapping[str, tuple[Move, ...]]) 
     return decide(evaluations, after.request.limits, tie_on_pictures(after.folder), after.preference)
 
 
-def _outcome(then: Decision, now: Decision, steady: Decision, changes: Mapping[str, tuple[Move, ...]]) -> Outcome:
-    if not same_choice(then.pick, steady.pick):
+def _outcome(
+    then: Decision, now: Decision, steady: Decision, changes: Mapping[str, tuple[Move, ...]], one_device: bool
+) -> Outcome:
+    chosen = [_choice(decision.pick, one_device) for decision in (then, now, steady)]
+    if chosen[0] != chosen[2]:
         return Outcome.CHANGED
     if then.feasible != steady.feasible:
         return Outcome.CHANGED if steady.feasible else Outcome.WORSE
-    if not same_choice(then.pick, now.pick) or then.feasible != now.feasible:
+    if chosen[0] != chosen[1] or then.feasible != now.feasible:
         return Outcome.NOISE
     key = now.pick.configuration.key if now.pick else ""
     return Outcome.WORSE if any(change.worse for change in changes.get(key, ())) else Outcome.SAME
@@ -213,15 +208,22 @@ def _losses(then: Evaluation | None, after: StoredRun, changes: Mapping[str, tup
     """Say what happened to the earlier pick."""
     if then is None:
         return []
-    key = then.configuration.key
-    now = next((e for e in after.evaluations if e.configuration.key == key), None)
+    now = _counterpart(then, after)
     if now is None:
-        return [f"{key} was not evaluated again"]
+        return [f"{then.configuration.key} was not evaluated again"]
+    key = now.configuration.key
     if now.status is not Status.OK:
-        return [f"{key} {now.status}: {now.reason}"]
-    broken = after.request.limits.violations(now)
+        return [f"{key} was {now.status}: {now.reason}"]
+    broken = excess_texts(now, after.request.limits)
     texts = [_moved_text(key, change) for change in changes.get(key, ()) if change.worse]
-    return [*texts, *([f"{key} breaks the limit of {' and '.join(broken)}"] if broken else [])]
+    return [*texts, *([f"{key} breaks the budget: {' and '.join(broken)}"] if broken else [])]
+
+
+def _counterpart(evaluation: Evaluation, run: StoredRun) -> Evaluation | None:
+    """Return the same configuration in another run, or the same artefact where that is on another device."""
+    same = [e for e in run.evaluations if _choice(e, False) == _choice(evaluation, False)]
+    exact = [e for e in same if e.configuration.key == evaluation.configuration.key]
+    return next(iter([*exact, *same]), None)
 
 
 def _gains(now: Evaluation | None, before: StoredRun, changes: Mapping[str, tuple[Move, ...]]) -> list[str]:
@@ -229,11 +231,11 @@ def _gains(now: Evaluation | None, before: StoredRun, changes: Mapping[str, tupl
     if now is None:
         return []
     key = now.configuration.key
-    then = next((e for e in before.evaluations if e.configuration.key == key), None)
+    then = _counterpart(now, before)
     if then is None:
         return [f"{key} is new"]
     if then.status is not Status.OK:
-        return [f"{key} {then.status} before ({then.reason})"]
+        return [f"{key} was {then.status} before ({then.reason})"]
     return [_moved_text(key, c) for c in changes.get(key, ()) if c.counts and not c.worse][:MOVED_SHOWN]
 
 

@@ -1,0 +1,59 @@
+"""``advisor reevaluate``: earlier runs, answered again for what changed since."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+CHANGED = 4
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("reevaluate")(reevaluate)
+
+
+def reevaluate(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run folder, such as runs/latest.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every search under --runs instead of one run.")] = False,
+    runs: Annotated[str, typer.Option(help="Folder of the runs.")] = "runs",
+    device: Annotated[
+        list[str] | None,
+        typer.Option(help="Answer for this device too (a profile's name, or name:target); repeat for more."),
+    ] = None,
+    profiles: Annotated[
+        list[str] | None,
+        typer.Option(help="Folder of your own device profiles; without --device, all of its devices. Repeat for more."),
+    ] = None,
+    since_last: Annotated[
+        bool, typer.Option("--since-last", help="Start from what was made of each run last: tells only what is new.")
+    ] = False,
+    form: Annotated[str, typer.Option("--format", help="text, markdown or json.")] = "text",
+) -> None:
+    """Answer earlier runs again for what changed since: devices, runtime, this machine, the catalogue.
+
+    Only what is missing is measured or predicted, and nothing is trained. Each new answer is a new run that names its
+    parent. Ends with 4 where a recommendation changed or got worse, with 0 where none did.
+
+    Example: advisor reevaluate --all --device raspberry-pi-4
+    """
+    from advisor import api
+    from advisor.cli.compare import check_format
+    from advisor.cli.limits import warn_of_flaws
+    from advisor.cli.options import progress
+    from advisor.core.errors import UsageError
+    from advisor.report.reevaluated import render
+
+    check_format(form)
+    if every == (run is not None):
+        raise UsageError("name one run, or --all", "write advisor reevaluate runs/latest, or advisor reevaluate --all")
+    if run is not None:
+        warn_of_flaws(run)
+    with progress() as tell:
+        found = api.reevaluate(
+            run, runs=runs, device=device or (), profiles=profiles or (), since_last=since_last, tell=tell
+        )
+    typer.echo(render(found, form), nl=False)
+    if any(result.changed for result in found):
+        raise typer.Exit(CHANGED)
