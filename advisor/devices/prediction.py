@@ -29,17 +29,19 @@ CALIBRATION_FILE = "prediction_calibration.json"
 CALIBRATED = "calibrated"
 """``source_repo`` of measurements that a user made on the device."""
 
-_RUNS_AS = {
-    "float16": "float32",
-    "dynamic_int8": "float32",
-    "weight_int8": "float32",
-    "weight_int4": "float32",
-    "pruned_50": "float32",
-    "clustered_16": "float32",
-    "qat": "int8",
+_RUNS_AS: Mapping[str, tuple[str, float]] = {
+    "float16": ("float32", 0.05),
+    "weight_int8": ("float32", 0.1),
+    "weight_int4": ("float32", 0.2),
+    "pruned_50": ("float32", 0.05),
+    "clustered_16": ("float32", 0.05),
+    "dynamic_int8": ("float32", 0.7),
+    "qat": ("int8", 0.03),
 }
-_ALIAS_DOUBT = 0.15
-"""Added deviation (log) where a form's latency is taken from the form that runs most alike."""
+"""Form that runs most alike where a form's own latency is unknown, and the deviation (log) that this adds: weights that
+are widened while loading cost little, arithmetic that changes while running (``dynamic_int8``) can go either way."""
+
+_SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,11 @@ class Predictor:
 
     def save(self, path: Path) -> None:
         """Store the fit as JSON, with the fingerprint of the measurements and every target's runtime and version."""
-        data = {"schema_version": 1, "base": base_to_json(self._base), "calibration": self._calibration.to_json()}
+        data = {
+            "schema_version": _SCHEMA_VERSION,
+            "base": base_to_json(self._base),
+            "calibration": self._calibration.to_json(),
+        }
         path.write_text(json.dumps(data, separators=(",", ":")), encoding="utf-8")
 
     @classmethod
@@ -162,7 +168,7 @@ class Predictor:
             data = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise UsageError(f"{path} cannot be read: {error}", "delete it: it is made again") from error
-        if not isinstance(data, dict) or data.get("schema_version") != 1:
+        if not isinstance(data, dict) or data.get("schema_version") != _SCHEMA_VERSION:
             raise UsageError(f"{path} is not a stored predictor", "delete it: it is made again")
         table = build_table(profiles.values(), features or load_features(shipped_profiles()))
         return cls(profiles, base_from_json(data.get("base"), table, path), Calibration.from_json(data["calibration"]))
@@ -180,7 +186,7 @@ class Predictor:
         measured = {m.precision for m in profile.measurements if m.target == target.name and m.usable}
         precision, doubt = form, 0.0
         if form in _RUNS_AS and form not in measured:
-            precision, doubt = _RUNS_AS[form], _ALIAS_DOUBT
+            precision, doubt = _RUNS_AS[form]
         if precision not in known:
             forms = sorted(known | set(_RUNS_AS))
             raise UsageError(

@@ -97,7 +97,8 @@ def build_table(
 ) -> LatencyTable:
     """Put the usable measurements of ``profiles`` into one table.
 
-    Repeats of a model on a target (other heads, other jobs) are averaged in the logarithm.
+    Repeats of a model on a target (other heads, other jobs) are averaged in the logarithm. Models of known features
+    are in it even where no target has measured them yet.
 
     Args:
         profiles: the devices.
@@ -112,7 +113,8 @@ def build_table(
                 column = column_of(profile, targets[row.target], row.precision)
                 cells[column][row.model].append(float(np.log(row.latency_ms)))
     columns = tuple(sorted(cells))
-    models = tuple(sorted({model for column in cells.values() for model in column}))
+    measured = {model for column in cells.values() for model in column}
+    models = tuple(sorted(measured | set(features.models)))
     values = np.full((len(columns), len(models)), np.nan)
     position = {model: index for index, model in enumerate(models)}
     for row_index, column in enumerate(columns):

@@ -1,0 +1,178 @@
+"""A phone reached by the user's own adb; the user's ``benchmark_model`` binary measures on it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from advisor.core.errors import StageError, UsageError
+from advisor.devices.connections.benchmark_model import BenchmarkOutput, parse_output
+from advisor.devices.connections.program import Finished, run_program
+from advisor.devices.connections.protocol import Job, Timing
+
+_SERIAL = re.compile(r"[A-Za-z0-9_.:%\[\]-]{1,128}")
+_FOLDER = "/data/local/tmp"
+_QUICK_S = 60.0
+_INSTALL = "install the Android platform tools"
+_RUNS = {"load": 5, "search": 20, "quick": 30, "normal": 50, "full": 200}
+_GONE = ("device offline", "not found", "no devices", "device unauthorized", "closed", "protocol fault")
+
+
+@dataclass(frozen=True)
+class AttachedDevice:
+    """A row of ``adb devices``.
+
+    Attributes:
+        serial: the device's serial, what selects it.
+        state: ``device`` where it can be used; ``unauthorized``, ``offline``, ... else.
+        model: model as it calls itself, or empty.
+    """
+
+    serial: str
+    state: str
+    model: str = ""
+
+
+def attached_devices(program: str = "adb") -> tuple[AttachedDevice, ...]:
+    """Return the devices that adb sees.
+
+    Raises:
+        UsageError: adb is not installed.
+        StageError: its server cannot be reached.
+    """
+    finished = run_program([program, "devices", "-l"], timeout_s=_QUICK_S, hint=_INSTALL)
+    if finished.status:
+        raise StageError(f"adb devices failed: {finished.complaint}")
+    rows = []
+    for line in finished.stdout.splitlines():
+        parts = line.split()
+        if len(parts) >= 2 and not line.startswith(("List of", "*")):
+            details = dict(part.split(":", 1) for part in parts[2:] if ":" in part)
+            rows.append(AttachedDevice(parts[0], parts[1], details.get("model", "")))
+    return tuple(rows)
+
+
+@dataclass(frozen=True)
+class AdbConnection:
+    """Measures on one attached phone.
+
+    Attributes:
+        serial: which of the attached devices.
+        binary: the user's ``benchmark_model`` for the phone, pushed to it.
+        cores: mask of the cores that it is pinned to by ``taskset``, such as ``f0`` (hexadecimal), or empty.
+        arguments: further arguments of ``benchmark_model``, such as ``("--use_gpu=true",)``.
+        profile_operators: also ask for the time of every operator.
+        program: the adb client.
+    """
+
+    serial: str
+    binary: Path
+    cores: str = ""
+    arguments: tuple[str, ...] = field(default=())
+    profile_operators: bool = True
+    program: str = "adb"
+
+    def __post_init__(self) -> None:
+        if not _SERIAL.fullmatch(self.serial) or self.serial.startswith("-"):
+            raise UsageError(f"'{self.serial}' is not a serial", "adb devices lists them")
+        if self.cores and not re.fullmatch(r"[0-9a-fA-F]{1,8}", self.cores):
+            raise UsageError(f"'{self.cores}' is not a mask of cores", "write it in hexadecimal, such as f0")
+
+    @property
+    def label(self) -> str:
+        """``adb`` and the serial."""
+        return f"adb {self.serial}"
+
+    def measure(self, job: Job) -> tuple[Timing, ...]:
+        """See :class:`advisor.devices.connections.protocol.Connection`."""
+        job.check()
+        if not self.binary.is_file():
+            raise UsageError(
+                f"{self.binary} is not a file", "download TensorFlow Lite's benchmark_model for the phone's processor"
+            )
+        self._check_attached()
+        folder = f"{_FOLDER}/advisor-{_key(self.binary, job)}"
+        try:
+            self._shell(f"mkdir -p {shlex.quote(folder)} && chmod 700 {shlex.quote(folder)}", _QUICK_S, "make a folder")
+            self._push(self.binary, f"{folder}/benchmark_model")
+            self._shell(f"chmod 700 {shlex.quote(folder + '/benchmark_model')}", _QUICK_S, "mark the tool executable")
+            return tuple(timing for i, model in enumerate(job.models) for timing in self._one(job, folder, i, model))
+        finally:
+            with suppress(StageError):
+                self._run(["shell", f"rm -rf {shlex.quote(folder)}"], _QUICK_S)
+
+    def _one(self, job: Job, folder: str, index: int, model: Path) -> list[Timing]:
+        remote = f"{folder}/model{index}.tflite"
+        self._push(model, remote)
+        timings = []
+        for threads in job.threads:
+            command = self._command(job, folder, remote, threads)
+            timings.append(self._timing(model, threads, parse_output(self._shell(command, job.timeout_s, model.name))))
+        self._shell(f"rm -f {shlex.quote(remote)}", _QUICK_S, "remove the model")
+        return timings
+
+    def _command(self, job: Job, folder: str, remote: str, threads: int) -> str:
+        """Return the command for the phone's shell, every part quoted."""
+        argv = [
+            f"{folder}/benchmark_model",
+            f"--graph={remote}",
+            f"--num_threads={threads}",
+            f"--num_runs={_RUNS.get(job.effort, _RUNS['quick'])}",
+            "--report_peak_memory_footprint=true",
+            f"--enable_op_profiling={str(self.profile_operators).lower()}",
+            *self.arguments,
+        ]
+        return shlex.join(["taskset", self.cores, *argv] if self.cores else argv) + " 2>&1"
+
+    def _timing(self, model: Path, threads: int, output: BenchmarkOutput) -> Timing:
+        return Timing(
+            model=model,
+            threads=threads,
+            median_ms=output.median_ms if output.median_ms is not None else output.mean_ms,
+            runs=output.runs,
+            first_ms=output.first_ms,
+            load_ms=output.init_ms,
+            runtime="tflite benchmark_model",
+            memory_bytes=output.memory_bytes,
+            details=asdict(output),
+        )
+
+    def _check_attached(self) -> None:
+        attached = {device.serial: device.state for device in attached_devices(self.program)}
+        state = attached.get(self.serial)
+        if state is None:
+            seen = ", ".join(attached) or "none"
+            raise UsageError(f"no device {self.serial} is attached", f"attached: {seen}")
+        if state != "device":
+            raise UsageError(f"the device {self.serial} is {state}", "unlock it and allow debugging on its screen")
+
+    def _push(self, path: Path, remote: str) -> None:
+        # adb takes a local path that begins with a dash for an option: the absolute path never does.
+        limit = _QUICK_S + path.stat().st_size / 1e6
+        finished = self._run(["push", str(path.resolve()), remote], limit)
+        if finished.status:
+            raise self._failure(finished, f"does not take {path.name}")
+
+    def _shell(self, command: str, timeout_s: float, what: str) -> str:
+        finished = self._run(["shell", command], timeout_s)
+        if finished.status:
+            raise self._failure(finished, f"failed ({what})")
+        return finished.stdout
+
+    def _run(self, arguments: list[str], timeout_s: float) -> Finished:
+        return run_program([self.program, "-s", self.serial, *arguments], timeout_s=timeout_s, hint=_INSTALL)
+
+    def _failure(self, finished: Finished, what: str) -> StageError:
+        said = finished.complaint
+        if any(word in finished.stderr for word in _GONE):
+            return StageError(f"{self.label} vanished: {said}", "check the cable and that the phone is awake")
+        return StageError(f"{self.label} {what}: {said}")
+
+
+def _key(binary: Path, job: Job) -> str:
+    text = repr((str(binary), [str(model) for model in job.models], job.threads, job.effort))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,143 @@
+"""Reading what TFLite's ``benchmark_model`` prints."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from advisor.core.errors import StageError
+
+_TIMINGS = re.compile(
+    r"Inference timings in us: Init: ([\d.e+]+), First inference: ([\d.e+]+), "
+    r"Warmup \(avg\): ([\d.e+]+), Inference \(avg\): ([\d.e+]+)"
+)
+_RUNS = re.compile(r"count=(\d+)((?: \w+=[-\d.e+]+)+)")
+_FOOTPRINT = re.compile(
+    r"(?:Memory footprint delta from the start of the tool|Peak memory footprint) \(MB\): "
+    r"init=[-\d.e+]+ overall=([-\d.e+]+)"
+)
+_PEAK = re.compile(r"Overall peak memory footprint \(MB\) via periodic monitoring: ([\d.e+]+)")
+_DELEGATED = re.compile(r"Replacing (\d+) out of (\d+) node\(s\) with delegate")
+_COLUMN = re.compile(r"\[([^\]]+)\]")
+
+
+@dataclass(frozen=True)
+class OperatorTime:
+    """One row of the profile in run order.
+
+    Attributes:
+        kind: kind of operator, such as ``CONV_2D``.
+        name: name of the node, or empty.
+        mean_ms: average time of one inference.
+        share: percent of the whole.
+    """
+
+    kind: str
+    name: str
+    mean_ms: float
+    share: float
+
+
+@dataclass(frozen=True)
+class BenchmarkOutput:
+    """What one run of ``benchmark_model`` found.
+
+    Attributes:
+        init_ms: loading and preparing.
+        first_ms: the first inference.
+        mean_ms: average inference.
+        median_ms: median inference, None where the release does not print it.
+        min_ms: fastest inference.
+        max_ms: slowest inference.
+        std_ms: standard deviation.
+        runs: number of timed inferences.
+        memory_bytes: memory that the tool added in all, None where not printed.
+        peak_bytes: peak of the whole process, None where not asked for.
+        delegated: operators that a delegate took, and all of them; None where no delegate says so.
+        operators: the profile in run order, empty where not asked for.
+    """
+
+    init_ms: float
+    first_ms: float
+    mean_ms: float
+    median_ms: float | None
+    min_ms: float
+    max_ms: float
+    std_ms: float
+    runs: int
+    memory_bytes: int | None
+    peak_bytes: int | None
+    delegated: tuple[int, int] | None
+    operators: tuple[OperatorTime, ...]
+
+
+def parse_output(text: str) -> BenchmarkOutput:
+    """Read the tool's output.
+
+    Raises:
+        StageError: it holds no timings: the tool failed, or is another one.
+    """
+    timings, runs = _TIMINGS.search(text), list(_RUNS.finditer(text))
+    if timings is None or not runs:
+        raise StageError(f"benchmark_model printed no timings: {_said(text)}")
+    # The last count= line is the inference's; the one before it the warm-up's.
+    last = dict(part.split("=") for part in runs[-1][2].split())
+    figures = {name: float(value) / 1e3 for name, value in last.items()}
+    init, first, _, mean = (float(value) / 1e3 for value in timings.groups())
+    if mean <= 0:
+        raise StageError("benchmark_model reports an inference of no time")
+    return BenchmarkOutput(
+        init_ms=init,
+        first_ms=first,
+        mean_ms=mean,
+        median_ms=figures.get("median", figures.get("p50")),
+        min_ms=figures.get("min", mean),
+        max_ms=figures.get("max", mean),
+        std_ms=figures.get("std", 0.0),
+        runs=int(runs[-1][1]),
+        memory_bytes=_megabytes(_FOOTPRINT.search(text)),
+        peak_bytes=_megabytes(_PEAK.search(text)),
+        delegated=_delegated(text),
+        operators=_operators(text),
+    )
+
+
+def _said(text: str) -> str:
+    """Return the line that tells best why there are no timings."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "ERROR" in line or "ailed" in line]
+    return (errors or lines or ["nothing at all"])[-1][:300]
+
+
+def _megabytes(match: re.Match[str] | None) -> int | None:
+    """The tool's MB are 2^20 bytes."""
+    return max(0, round(float(match[1]) * 2**20)) if match else None
+
+
+def _delegated(text: str) -> tuple[int, int] | None:
+    """Add up the partitions that delegates took; a float model can fall back to the CPU without any other sign."""
+    found = [(int(match[1]), int(match[2])) for match in _DELEGATED.finditer(text)]
+    return (sum(taken for taken, _ in found), found[0][1]) if found else None
+
+
+def _operators(text: str) -> tuple[OperatorTime, ...]:
+    """Return the rows of the last table in run order, that of the inferences; its header says which columns it has."""
+    _, found, tail = text.rpartition("= Run Order =")
+    lines = tail.splitlines()[1:]
+    if not found or not lines:
+        return ()
+    columns = _COLUMN.findall(lines[0])
+    if "avg ms" not in columns or "%" not in columns or len(columns) < 4:
+        return ()
+    numbers = len(columns) - 2
+    row = re.compile(rf"^\s*(.+?)((?:\s+[-\d.]+%?){{{numbers}}})(?:\s+(.*))?$")
+    mean, share = columns.index("avg ms") - 1, columns.index("%") - 1
+    rows = []
+    for line in lines[1:]:
+        match = row.match(line)
+        if "====" in line or match is None:
+            break
+        values = [float(value.rstrip("%")) for value in match[2].split()]
+        name = (match[3] or "").strip().removeprefix("[").split("]:")[0]
+        rows.append(OperatorTime(match[1].strip(), name, values[mean], values[share]))
+    return tuple(rows)

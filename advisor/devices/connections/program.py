@@ -1,0 +1,100 @@
+"""Running a local program: an argument list, never a shell, always with an end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from advisor.core.errors import StageError, UsageError
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a program ended.
+
+    Attributes:
+        status: its exit status, negative where a signal ended it.
+        stdout: what it printed.
+        stderr: what it complained.
+    """
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def complaint(self) -> str:
+        """The last line of what it complained (or printed), of moderate length, for a message."""
+        lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
+        return lines[-1][:300] if lines else f"exit status {self.status} without a word"
+
+
+def run_program(
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    stdin: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    hint: str = "",
+) -> Finished:
+    """Run ``argv`` and wait for its end.
+
+    Args:
+        argv: the program and its arguments.
+        timeout_s: seconds after which it and its children are killed.
+        stdin: a file given to it, nothing by default.
+        environment: variables added to this process's.
+        hint: what to tell a user who lacks the program.
+
+    Raises:
+        UsageError: the program is not installed.
+        StageError: it did not end in time.
+    """
+    if stdin is None:
+        return _run(argv, timeout_s, subprocess.DEVNULL, environment, hint)
+    with stdin.open("rb") as file:
+        return _run(argv, timeout_s, file, environment, hint)
+
+
+def _run(
+    argv: Sequence[str], timeout_s: float, stdin: IO[bytes] | int, environment: Mapping[str, str] | None, hint: str
+) -> Finished:
+    variables = {**os.environ, **environment} if environment else None
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=variables,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise UsageError(f"the program '{argv[0]}' is not installed", hint) from error
+    except OSError as error:
+        raise UsageError(f"the program '{argv[0]}' cannot be run: {error.strerror}", hint) from error
+    try:
+        stdout, stderr = process.communicate(timeout=timeout_s)
+    except BaseException as error:
+        _end(process)
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise StageError(f"'{argv[0]}' did not end within {timeout_s:g} s") from error
+        raise
+    return Finished(process.returncode, _text(stdout), _text(stderr))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the program and whatever it started in its session."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", errors="replace")

@@ -1,0 +1,192 @@
+"""A device reached by the user's own OpenSSH client: their configuration, keys and known hosts."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.core.errors import StageError, UsageError
+from advisor.devices.connections.host import agent_arguments, read_document
+from advisor.devices.connections.program import Finished, run_program
+from advisor.devices.connections.protocol import Job, Timing, timings_of_agent
+
+_DESTINATION = re.compile(r"[A-Za-z0-9_.@%:\[\]+~-]{1,255}")
+_LOST = 255
+_QUICK_S = 60.0
+_FOLDER = ".cache/advisor"
+_INSTALL = "install the OpenSSH client"
+
+
+@dataclass(frozen=True)
+class SshConnection:
+    """Measures on a device that runs an SSH server, Python and a TFLite runtime.
+
+    Attributes:
+        destination: host, ``user@host`` or an alias of the user's ssh configuration.
+        agent: the one-file agent, copied to the device.
+        python: the device's Python interpreter.
+        port: port, None for the configuration's.
+        config: another ssh configuration file than the user's.
+        retries: how often a lost connection is taken up again.
+        program: the ssh client.
+    """
+
+    destination: str
+    agent: Path
+    python: str = "python3"
+    port: int | None = None
+    config: Path | None = None
+    retries: int = 2
+    program: str = "ssh"
+
+    def __post_init__(self) -> None:
+        if not _DESTINATION.fullmatch(self.destination) or self.destination.startswith("-"):
+            raise UsageError(
+                f"'{self.destination}' is not a host", "write host, user@host or a name from your ssh configuration"
+            )
+        if not self.python.strip() or any(ord(letter) < 32 for letter in self.python):
+            raise UsageError(f"{self.python!r} is not a Python interpreter's path")
+
+    @property
+    def label(self) -> str:
+        """The destination."""
+        return self.destination
+
+    def measure(self, job: Job) -> tuple[Timing, ...]:
+        """See :class:`advisor.devices.connections.protocol.Connection`.
+
+        Files go into a folder of the job's own under ``~/.cache/advisor`` and leave it at the end. A connection that is
+        lost is taken up again; files that arrived whole are not sent twice.
+        """
+        job.check()
+        with tempfile.TemporaryDirectory(prefix="advisor-ssh-") as sockets:
+            session = _Session(self, Path(sockets))
+            try:
+                return session.measure(job)
+            finally:
+                session.close()
+
+
+class _Session:
+    """One shared connection and what is done over it."""
+
+    def __init__(self, connection: SshConnection, sockets: Path) -> None:
+        self._connection = connection
+        self._sockets = sockets
+
+    def measure(self, job: Job) -> tuple[Timing, ...]:
+        """Copy, run, read, clean up; again where the connection was lost."""
+        files = _named(self._connection.agent, job.models)
+        folder = f"{_FOLDER}/{_key(files, job)}"
+        for attempt in range(self._connection.retries + 1):
+            try:
+                self._send(folder, files)
+                finished = self._run(folder, list(files)[1:], job)
+                break
+            except _LostConnection as error:
+                if attempt == self._connection.retries:
+                    raise StageError(f"{self._connection.label} was lost: {error}") from error
+                time.sleep(0.5 * (attempt + 1))
+        try:
+            return timings_of_agent(read_document(finished), job.models, list(files)[1:])
+        finally:
+            with suppress(StageError):
+                self._remote(f"rm -rf -- {shlex.quote(folder)}", _QUICK_S)
+
+    def close(self) -> None:
+        """End the shared connection."""
+        with suppress(StageError, UsageError):
+            run_program([*self._argv(), "-O", "exit", "--", self._connection.destination], timeout_s=10)
+
+    def _send(self, folder: str, files: dict[str, tuple[Path, str]]) -> None:
+        """Put every file whole into ``folder``; those that lie there already with the right hash stay."""
+        quoted = shlex.quote(folder)
+        listing = self._remote(
+            f"umask 077 && mkdir -p -- {quoted} && cd -- {quoted} && (sha256sum -- * 2>/dev/null || true)", _QUICK_S
+        )
+        if listing.status:
+            raise StageError(f"{self._connection.label}: no folder can be made there: {listing.complaint}")
+        there = {tuple(line.split(None, 1)[::-1]) for line in listing.stdout.splitlines() if " " in line}
+        for name, (path, digest) in files.items():
+            if (name, digest) not in there:
+                part = shlex.quote(f"{folder}/{name}.part")
+                target = shlex.quote(f"{folder}/{name}")
+                done = self._remote(f"cat > {part} && mv -f -- {part} {target}", _upload_limit(path), path)
+                if done.status:
+                    raise StageError(f"{self._connection.label} does not take {path.name}: {done.complaint}")
+
+    def _run(self, folder: str, names: list[str], job: Job) -> Finished:
+        arguments = [self._connection.python, "agent.py", *agent_arguments(job, names)]
+        return self._remote(f"cd -- {shlex.quote(folder)} && exec {shlex.join(arguments)}", job.timeout_s)
+
+    def _remote(self, command: str, timeout_s: float, stdin: Path | None = None) -> Finished:
+        """Run ``command``, every part of which is quoted, in the device's shell."""
+        argv = [*self._argv(), "--", self._connection.destination, command]
+        finished = run_program(argv, timeout_s=timeout_s, stdin=stdin, hint=_INSTALL)
+        if finished.status == _LOST:
+            self._explain(finished)
+        return finished
+
+    def _explain(self, finished: Finished) -> None:
+        """Raise what status 255, ssh's own failure, means."""
+        label, said = self._connection.label, finished.stderr
+        if "REMOTE HOST IDENTIFICATION HAS CHANGED" in said:
+            raise UsageError(
+                f"{label}: the host key has changed: someone may be listening, or the device was set up anew",
+                "where you know why, remove the old key with ssh-keygen -R and connect once by hand",
+            )
+        if "Host key verification failed" in said:
+            raise UsageError(f"{label}: the host key is not known", f"connect once by hand: ssh {label}")
+        if "Permission denied" in said:
+            raise UsageError(f"{label}: permission denied", "set up a key: passwords are never asked for or stored")
+        if "Could not resolve hostname" in said or "Bad configuration option" in said:
+            raise UsageError(f"{label}: {finished.complaint}", "check the name and your ssh configuration")
+        raise _LostConnection(finished.complaint)
+
+    def _argv(self) -> list[str]:
+        connection = self._connection
+        options = [
+            "BatchMode=yes",
+            "ConnectTimeout=15",
+            "ServerAliveInterval=5",
+            "ServerAliveCountMax=3",
+            "ControlMaster=auto",
+            f"ControlPath={self._sockets}/%C",
+            "ControlPersist=60",
+            "RequestTTY=no",
+            "ForwardAgent=no",
+            "ForwardX11=no",
+        ]
+        argv = [connection.program]
+        if connection.config is not None:
+            argv += ["-F", str(connection.config)]
+        if connection.port is not None:
+            argv += ["-p", str(connection.port)]
+        return [*argv, *(part for option in options for part in ("-o", option))]
+
+
+class _LostConnection(StageError):
+    """The connection broke or could not be made for now."""
+
+
+def _named(agent: Path, models: Sequence[Path]) -> dict[str, tuple[Path, str]]:
+    """Return plain names on the device, agent first, for the files and their hashes."""
+    files = {"agent.py": agent, **{f"model{i}.tflite": model for i, model in enumerate(models)}}
+    return {name: (path, hashlib.sha256(path.read_bytes()).hexdigest()) for name, path in files.items()}
+
+
+def _key(files: dict[str, tuple[Path, str]], job: Job) -> str:
+    text = repr(([digest for _, digest in files.values()], job.threads, job.effort, job.options))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _upload_limit(path: Path) -> float:
+    """Seconds for a file at 100 kB/s, a minute at least."""
+    return _QUICK_S + path.stat().st_size / 1e5
