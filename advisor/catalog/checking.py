@@ -173,9 +173,11 @@ def _findings(card: Card, counts: Counts | AdvisorError | None) -> Iterator[tupl
 
 def _of_source(source: WeightSource) -> Iterator[tuple[Level, str]]:
     members = (source.file, *source.companions)
-    if not all(member.sha256 for member in members):
-        level = Level.NOTE if source.kind == "url" else Level.ERROR
+    if not all(member.key for member in members):
+        level = Level.NOTE if source.url else Level.ERROR
         yield level, "a source without a hash: never downloaded, only a copy of your own is taken"
+    elif not all(member.strong or member.archive for member in members):
+        yield Level.NOTE, "a source known by an MD5 or the first digits of a hash: enough against damage, not forgery"
     if source.kind == "file":
         path = Path(source.file.path)
         if not path.is_file():

@@ -69,7 +69,7 @@ def _fetch(card: Card, options: FetchOptions) -> Fetched:
     except WeightsError as error:
         return Fetched(card.name, reason=error.message, hint=error.hint)
     source = _source_of(card, found)
-    if not source.file.sha256:
+    if not source.file.key:
         reason = "used from the mirror and not kept: its hash is not on the card"
         return Fetched(card.name, found.path, found.source, found.sha256, reason=reason)
     kept = _kept(source, found, options)

@@ -49,6 +49,7 @@ class Row:
         card: the card.
         top1: published top-1 of the float model in percent.
         top1_int8: published top-1 of an int8 model in percent.
+        top1_int8_qat: the same of weights from quantization-aware training, which are not those of the float model.
         size_bytes: rough size of a float32 file: four bytes a parameter.
         weights: the places of its weights in a few words, in their order.
         here: its weights are on this machine (their hash is checked when they are used).
@@ -57,6 +58,7 @@ class Row:
     card: Card
     top1: float | None
     top1_int8: float | None
+    top1_int8_qat: float | None
     size_bytes: int
     weights: tuple[str, ...]
     here: bool
@@ -103,9 +105,9 @@ def is_here(card: Card, options: FetchOptions | None = None) -> bool:
 
 def place(source: WeightSource) -> str:
     """Where a source is, in a few words: the host of an address, the package, the file's name."""
-    if source.kind == "url":
-        host = urlsplit(source.url).netloc.rpartition("@")[2]
-        return host if source.file.sha256 else f"{host} (no hash: your copy)"
+    if source.url:
+        host = urlsplit(source.url).netloc.rpartition("@")[2] or source.url
+        return host if source.file.key else f"{host} (no hash: your copy)"
     return f"{source.kind} {source.package or source.file.name}"
 
 
@@ -114,6 +116,7 @@ def _row(card: Card, mirror: Mirror | None, cache: Cache) -> Row:
         card=card,
         top1=card.top1(),
         top1_int8=card.top1("int8"),
+        top1_int8_qat=card.top1("int8_qat"),
         size_bytes=BYTES_A_VALUE * card.params,
         weights=tuple(place(source) for source in card.weights),
         here=_is_here(card, mirror, cache),

@@ -38,7 +38,8 @@ def print_rows(rows: Sequence[Row]) -> None:
         _print_plain(cells)
     here = sum(row.here for row in rows)
     cards = f"{len(rows)} card{'s' * (len(rows) != 1)}"
-    typer.echo(f"{cards}, the weights of {here} on this machine. Top-1: published, ImageNet; ~MB: a float32 file.")
+    typer.echo(f"{cards}, the weights of {here} on this machine.")
+    typer.echo("Top-1: published, ImageNet; * quantization-aware training, other weights. ~MB: a float32 file.")
 
 
 def print_card(card: Card, here: bool) -> None:
@@ -121,7 +122,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         card.name,
         _percent(row.top1),
-        _percent(row.top1_int8),
+        _percent(row.top1_int8) if row.top1_int8 or not row.top1_int8_qat else f"{_percent(row.top1_int8_qat)}*",
         f"{card.params / 1e6:.2f}",
         f"{card.macs / 1e6:,.0f}",
         f"{row.size_bytes / 1e6:.1f}",
@@ -160,12 +161,14 @@ def _print_plain(cells: Sequence[Sequence[str]]) -> None:
 
 
 def _print_published(published: Published) -> None:
-    figures = [f"{published.precision:<13}"]
-    figures += [f"top-1 {published.top1:g} %"] * (published.top1 is not None)
-    figures += [f"top-5 {published.top5:g} %"] * (published.top5 is not None)
-    figures += [f"{published.params or 0:,} parameters"] * (published.params is not None)
-    figures += [f"{published.macs or 0:,} MACs"] * (published.macs is not None)
-    typer.echo(f"  {'  '.join(figures)}")
+    figures = (
+        f"{published.precision:<9}",
+        published.top1 is not None and f"top-1 {published.top1:g} %",
+        published.top5 is not None and f"top-5 {published.top5:g} %",
+        published.params is not None and f"{published.params:,} parameters",
+        published.macs is not None and f"{published.macs:,} MACs",
+    )
+    typer.echo(f"  {'  '.join(figure for figure in figures if figure)}")
     typer.echo(f"    {plain(published.source)}" + (f" ({plain(published.note)})" if published.note else ""))
 
 
@@ -179,7 +182,9 @@ def _print_source(source: WeightSource) -> None:
 
 def _hash(member: MemberFile) -> str:
     size = f"{show_bytes(member.size_bytes)}  " if member.size_bytes else ""
-    return f"{size}sha256 {member.sha256}" if member.sha256 else f"{size}no hash: only your own copy is taken"
+    if member.sha256:
+        return f"{size}sha256 {member.sha256}"
+    return f"{size}{member.key.replace('-', ' ', 1)}" if member.key else f"{size}no hash: only your own copy is taken"
 
 
 def _by_reason(lacking: Iterable[Fetched]) -> list[tuple[str, list[str]]]:

@@ -1,0 +1,60 @@
+"""Small classifiers of a user's own, in every form that they come in."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+from typing import Any
+
+CLASSES = 5
+SIZE = 32
+
+
+def network(size: int | None = SIZE, activation: str | None = "softmax", head: str = "dense") -> Any:
+    """A convolution, a depthwise one, pooling and a classifier."""
+    import numpy as np
+
+    model = _graph(size, activation, head)
+    rng = np.random.default_rng(0)
+    # No value is zero: the converter leaves out biases that are.
+    model.set_weights([rng.uniform(0.1, 0.5, weight.shape).astype(np.float32) for weight in model.get_weights()])
+    return model
+
+
+def _graph(size: int | None, activation: str | None, head: str) -> Any:
+    import keras
+    from keras import layers
+
+    image = keras.Input((size, size, 3))
+    x = layers.Conv2D(8, 3, strides=2, activation="relu")(image)
+    x = layers.DepthwiseConv2D(3)(x)
+    x = layers.BatchNormalization()(x)
+    if head == "convolution":
+        pooled = layers.GlobalAveragePooling2D(keepdims=True)(x)
+        scores = layers.Reshape((CLASSES,))(layers.Conv2D(CLASSES, 1)(pooled))
+        return keras.Model(image, layers.Activation(activation or "linear")(scores))
+    if head == "maps":
+        scores = layers.GlobalAveragePooling2D()(layers.Conv2D(CLASSES, 3)(x))
+        return keras.Model(image, layers.Activation(activation or "linear")(scores))
+    x = layers.Dropout(0.2)(layers.GlobalAveragePooling2D()(x))
+    return keras.Model(image, layers.Dense(CLASSES, activation=activation)(x))
+
+
+def tflite(model: Any, quantized: bool = False) -> bytes:
+    """The file that the converter makes, the batch open as it comes."""
+    import tensorflow as tf
+
+    converter = tf.lite.TFLiteConverter.from_keras_model(model)
+    if quantized:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    with contextlib.redirect_stdout(io.StringIO()):
+        data: bytes = converter.convert()
+    return data
+
+
+def labels_file(folder: Path) -> Path:
+    """Five names of classes, one of them with a letter that is not ASCII."""
+    path = folder / "labels.txt"
+    path.write_text("glass\npaper\nmétal\nplastic\ntrash\n", encoding="utf-8")
+    return path

