@@ -113,6 +113,8 @@ def print_added(added: Added) -> None:
         typer.echo(f"  {photograph}: {plain(label)} ({100 * probability:.0f} %)")
     if added.features is None:
         typer.echo("  it does not end in a linear classifier: a candidate without --data only")
+    if card.top1() is None:
+        typer.echo("  no --top1 was stated: a search without --data cannot rank it")
     typer.echo(f"kept in {added.catalogue} and {added.model}")
     typer.echo(f"next: advisor search --budget 50ms --candidates {card.name}")
 
