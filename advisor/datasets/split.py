@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,20 +39,21 @@ class Split:
         }
 
 
-def split(dataset: Dataset, seed: int, holdout: float = HOLDOUT_SHARE) -> Split:
+def split(dataset: Dataset, seed: int, holdout: float = HOLDOUT_SHARE, together: Sequence[Sequence[int]] = ()) -> Split:
     """Put about ``holdout`` of each class aside; byte-identical pictures stay on one side, even across classes.
 
     Args:
         dataset: the pictures.
         seed: any integer; equal seeds and equal bytes give equal splits.
         holdout: share of each class to put aside, between 0 and 1.
+        together: groups of indices that stay on one side, such as near duplicates.
 
     Raises:
         UsageError: a class that would miss from one side, as its pictures are all copies of one another.
     """
     if not 0 < holdout < 1:
         raise UsageError(f"holdout: {holdout} is not between 0 and 1", "write for example 0.2")
-    aside = {index for groups in _groups_by_class(dataset, seed) for index in _take(groups, holdout)}
+    aside = {index for groups in _groups_by_class(dataset, seed, together) for index in _take(groups, holdout)}
     everything = range(len(dataset.pictures))
     result = Split(
         train=tuple(index for index in everything if index not in aside), holdout=tuple(sorted(aside)), seed=seed
@@ -60,16 +62,29 @@ def split(dataset: Dataset, seed: int, holdout: float = HOLDOUT_SHARE) -> Split:
     return result
 
 
-def _groups_by_class(dataset: Dataset, seed: int) -> list[list[list[int]]]:
-    """Return per class its groups of identical pictures, in an order drawn from the seed and the pictures' hashes."""
+def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[int]]) -> list[list[list[int]]]:
+    """Return per class its groups of pictures that stay together, in an order drawn from seed and pictures' hashes."""
+    by_class: list[list[list[int]]] = [[] for _ in dataset.classes]
+    drawn = {}
+    for group in _united(dataset, together):
+        first = min(dataset.pictures[index].sha256 for index in group)
+        drawn[hashlib.sha256(f"{seed}:{first}".encode()).digest()] = group
+    for _, group in sorted(drawn.items()):
+        by_class[min(dataset.pictures[index].label for index in group)].append(group)
+    return by_class
+
+
+def _united(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Join copies and the groups given into groups that share no picture."""
     copies: dict[str, list[int]] = defaultdict(list)
     for index, picture in enumerate(dataset.pictures):
         copies[picture.sha256].append(index)
-    by_class: list[list[list[int]]] = [[] for _ in dataset.classes]
-    for sha256 in sorted(copies, key=lambda sha256: hashlib.sha256(f"{seed}:{sha256}".encode()).digest()):
-        group = copies[sha256]
-        by_class[min(dataset.pictures[index].label for index in group)].append(group)
-    return by_class
+    group_of = {index: group for group in copies.values() for index in group}
+    for linked in together:
+        joined = {id(group_of[index]): group_of[index] for index in linked}
+        merged = sorted(index for group in joined.values() for index in group)
+        group_of.update(dict.fromkeys(merged, merged))
+    return list({id(group): group for group in group_of.values()}.values())
 
 
 def _take(groups: list[list[int]], holdout: float) -> list[int]:

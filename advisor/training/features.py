@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError
-from advisor.datasets.pictures import load, normalise
+from advisor.datasets.pictures import normalise
+from advisor.training.views import AS_IT_IS, Seen
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +25,7 @@ def extract(
     std: Sequence[float],
     threads: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    seen: Seen = AS_IT_IS,
 ) -> NDArray[np.float32]:
     """Run a float feature model over pictures, one at a time in LiteRT.
 
@@ -36,6 +38,7 @@ def extract(
         std: per-channel scale on RGB 0..255.
         threads: threads of the runtime.
         progress: called with (pictures done, N).
+        seen: how the pictures are seen, for heads that learn from more than one view.
 
     Returns:
         float32, shape (N, F).
@@ -49,7 +52,7 @@ def extract(
     source, sink = _input_index(interpreter, size), _output_index(interpreter)
     rows: list[NDArray[np.float32]] = []
     for done, path in enumerate(pictures, start=1):
-        interpreter.set_tensor(source, normalise(load(path, size), mean, std)[None])
+        interpreter.set_tensor(source, normalise(seen.apply(path, size), mean, std)[None])
         interpreter.invoke()
         rows.append(interpreter.get_tensor(sink).reshape(-1))
         if progress:

@@ -67,6 +67,18 @@ def test_copies_stay_on_one_side_even_across_classes(rows: list[tuple[int, int]]
     assert not train & {dataset.pictures[index].sha256 for index in result.holdout}
 
 
+@given(st.lists(st.lists(st.integers(0, 59), min_size=2, max_size=4), max_size=12), seeds)
+def test_what_belongs_together_stays_on_one_side(together: list[list[int]], seed: int) -> None:
+    dataset = _plain([100, 100])
+    aside = set(split(dataset, seed, together=together).holdout)
+    assert all(len({index in aside for index in group}) == 1 for group in together)
+
+
+def test_groups_of_one_change_nothing() -> None:
+    dataset = _plain([40, 40])
+    assert split(dataset, 0, together=[[index] for index in range(80)]) == split(dataset, 0)
+
+
 def test_seeds_give_different_splits() -> None:
     dataset = _plain([40, 40])
     assert split(dataset, 0).holdout != split(dataset, 1).holdout
