@@ -44,6 +44,16 @@ def _options(
         str | None, typer.Option(help="Stop with the best answer so far after, such as 10min.")
     ] = None,
     max_trials: Annotated[int | None, typer.Option(help="Evaluate at most so many configurations.")] = None,
+    stop_below: Annotated[
+        str | None,
+        typer.Option(
+            help="Stop when an hour more is expected to add less than this share of the front: 0.5%, or never. "
+            "Default: 0.5% from 100 configurations on."
+        ),
+    ] = None,
+    storage: Annotated[
+        str | None, typer.Option(help="Where the study is kept: journal, sqlite, or postgresql://user@host/database.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of the split, of training and of the order. Default 0.")
     ] = None,

@@ -19,7 +19,8 @@ def register(app: typer.Typer) -> None:
 @asks
 def search(
     question: Question,
-    resume: Annotated[str | None, typer.Option(help="Go on with an interrupted run, such as runs/latest.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with a run that was stopped, such as runs/latest.")] = None,
+    extend: Annotated[str | None, typer.Option(help="With --resume: go on for so much longer, such as 30min.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the libraries' own output.")] = False,
 ) -> None:
     """Find the model to ship: evaluate candidates under a budget, and recommend one with its reasons.
@@ -32,10 +33,12 @@ def search(
     from advisor import api
     from advisor.report.table import print_answer
 
-    run = api.search(resume=resume, verbose=verbose, **question)
+    run = api.search(resume=resume, extend=extend, verbose=verbose, **question)
     print_answer(run.view)
     if run.interrupted:
         typer.echo(f"interrupted; go on with: advisor search --resume {run.path}", err=True)
         raise typer.Exit(INTERRUPTED)
+    if run.stopped:
+        typer.echo(f"{run.stopped}; go on with: advisor search --resume {run.path} --extend 30min", err=True)
     if not run.decision.feasible:
         raise typer.Exit(NOTHING_FITS)

@@ -11,7 +11,7 @@ from advisor.catalog.cards import Card
 from advisor.core.errors import UsageError
 from advisor.core.quantity import Provenance, Quantity
 from advisor.search.known import Known
-from advisor.search.plan import Plan, rough_latency_ms
+from advisor.search.plan import Plan, rough_ms
 from advisor.store import cache_root
 
 if TYPE_CHECKING:
@@ -81,12 +81,8 @@ def _rough(card: Card, key: Key, paces: Mapping[tuple[str, int], tuple[float, in
     _, recipe, threads = key
     pace, count = paces.get((recipe, threads), (1.0, 0))
     source = f"rough: MACs at the pace of {count} models timed here" if count else "rough: MACs alone"
-    value = _rough_ms(card, recipe, threads) * pace
+    value = rough_ms(card, recipe, threads) * pace
     return Expected(Quantity(value, "ms", Provenance.ESTIMATED, n=count or None, source=source), None)
-
-
-def _rough_ms(card: Card, recipe: str, threads: int) -> float:
-    return float(rough_latency_ms(card, recipe) / threads**0.9)
 
 
 def _paces(plan: Plan, known: Mapping[str, Known]) -> dict[tuple[str, int], tuple[float, int]]:
@@ -94,7 +90,7 @@ def _paces(plan: Plan, known: Mapping[str, Known]) -> dict[tuple[str, int], tupl
     ratios: dict[tuple[str, int], list[float]] = {}
     for card in plan.cards:
         for (recipe, threads), latency in known[card.name].latency.items():
-            ratio = math.log(latency.value / _rough_ms(card, recipe, threads))
+            ratio = math.log(latency.value / rough_ms(card, recipe, threads))
             ratios.setdefault((recipe, threads), []).append(ratio)
     return {key: (math.exp(sum(values) / len(values)), len(values)) for key, values in ratios.items()}
 

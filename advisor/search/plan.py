@@ -106,7 +106,7 @@ class Plan:
             Candidate(
                 params={"card": card.name, "compression": recipe, "threads": count},
                 prior=prior_accuracy(card, recipe),
-                known={"latency": rough_latency_ms(card, recipe) / count**0.9, "size": rough_size(card, recipe)},
+                known={"latency": rough_ms(card, recipe, count), "size": rough_size(card, recipe)},
                 features={
                     "card": card.name,
                     "family": card.family,
@@ -126,6 +126,10 @@ class Plan:
         """Return the rough core seconds of one artefact, with its share of what the card's artefacts have in common."""
         shared = self._shared_prices(card).values()
         return sum(count * price for count, price in shared) / len(self.recipes) + sum(self._own(card, recipe).values())
+
+    def own_price_s(self, card: Card, recipe: str) -> float:
+        """Return the rough core seconds of one artefact once what the card's artefacts share is done."""
+        return sum(self._own(card, recipe).values())
 
     def stage_prices(self, card: Card) -> dict[str, tuple[int, float]]:
         """Return how often each stage runs for the card, and its rough core seconds each time."""
@@ -205,6 +209,11 @@ def prior_accuracy(card: Card, recipe: str) -> float:
 def rough_latency_ms(card: Card, recipe: str) -> float:
     """Return a latency for ordering and pricing, from MACs alone; see :data:`GMACS_PER_SECOND`."""
     return FORMS.get(recipe, (1.0, 4.0))[0] * max(card.macs, 1) / (GMACS_PER_SECOND * 1e6)
+
+
+def rough_ms(card: Card, recipe: str, threads: int) -> float:
+    """Return :func:`rough_latency_ms` on so many threads, which share the work not quite evenly."""
+    return rough_latency_ms(card, recipe) / float(threads**0.9)
 
 
 def rough_size(card: Card, recipe: str) -> float:

@@ -126,18 +126,28 @@ def find_weights(request: Request, cards: Sequence[Card], say: Say) -> Candidate
 
 
 def make_plan(
-    request: Request, candidates: Candidates, recipes: Mapping[str, Recipe], pictures: Pictures | None
+    request: Request,
+    candidates: Candidates,
+    recipes: Mapping[str, Recipe],
+    pictures: Pictures | None,
+    pace: Mapping[str, float] | None = None,
 ) -> Plan:
-    """Return the search space."""
+    """Return the search space; ``pace`` is what stages take on this machine over their rough price."""
     return Plan(
         cards=candidates.cards,
         recipes=tuple(recipes),
         threads=request.thread_counts,
         training="head" if pictures else "none",
-        runtime=f"ai-edge-litert=={version('ai-edge-litert')}",
+        runtime=runtime_version(),
         pictures=len(pictures.paths) if pictures else 0,
         holdout=len(pictures.split.holdout) if pictures else 0,
+        pace=pace or {},
     )
+
+
+def runtime_version() -> str:
+    """Return the runtime that measures, with its version."""
+    return f"ai-edge-litert=={version('ai-edge-litert')}"
 
 
 def _nothing_left(errors: Mapping[str, WeightsError]) -> WeightsError:

@@ -16,6 +16,7 @@ from advisor.core.units import show_seconds
 from advisor.search.context import Pictures
 from advisor.search.expected import Expected, expected_latencies
 from advisor.search.known import Known, what_is_known
+from advisor.search.pace import PaceBook
 from advisor.search.plan import FEATURE_PARTS, Plan, Stage, prior_accuracy, rough_size
 from advisor.search.prepare import (
     DEFAULT_CARDS,
@@ -138,7 +139,7 @@ class PlanView:
     @property
     def cheapest(self) -> CardForecast:
         """The card whose first result comes soonest."""
-        return min(self.cards, key=lambda card: card.first_s)
+        return _cheapest(self.cards)
 
     @property
     def download_bytes(self) -> int:
@@ -170,35 +171,81 @@ def preview(request: Request) -> PlanView:
     """
     recipes, cards = chosen_recipes(request), chosen_cards(request)
     pictures = read_pictures(request, lambda _: None)
-    found = _whereabouts(request, cards)
-    tried = [card for card in cards if card.name in found.places]
-    here = {name: file for name, file in found.files.items() if name in found.places}
-    if not tried:
+    ahead = _look_ahead(request, recipes, cards, pictures)
+    if ahead is None:
         raise UsageError(
             f"none of {len(cards)} candidates has weights on this machine or at a known address",
             "put them into a folder and name it with --mirror DIR, or choose others with --candidates",
         )
-    candidates = Candidates(tuple(tried), here, found.missing)
-    plan = make_plan(request, candidates, recipes, pictures)
-    view = _view(request, plan, found, _known(request, plan, here, recipes, pictures))
-    refuse_contradictions(request, view)
-    return view
+    _refuse(request, ahead.cards)
+    return ahead.view(request)
 
 
-def refuse_contradictions(request: Request, view: PlanView) -> None:
-    """Refuse limits that cannot be met together.
+def refuse_too_short(
+    request: Request, recipes: Mapping[str, Recipe], cards: Sequence[Card], pictures: Pictures | None
+) -> None:
+    """Refuse a time limit that is below the price of the cheapest candidate.
 
     Raises:
-        UsageError: the time limit is below the price of the cheapest candidate.
+        UsageError: it is.
     """
-    limit, cheapest = request.time_limit_s, view.cheapest
+    ahead = _look_ahead(request, recipes, cards, pictures)
+    if ahead is not None:
+        _refuse(request, ahead.cards)
+
+
+def _refuse(request: Request, cards: Sequence[CardForecast]) -> None:
+    limit, cheapest = request.time_limit_s, _cheapest(cards)
     if limit is not None and limit < cheapest.first_s:
-        least = show_seconds(cheapest.first_s + 0.5)
         raise UsageError(
             f"--time-limit {request.time_limit} is below the price of the cheapest candidate: "
-            f"{cheapest.card} takes about {least}",
+            f"{cheapest.card} takes about {show_seconds(cheapest.first_s + 0.5)}",
             f"give at least --time-limit {int(cheapest.first_s + 1)}s; advisor plan shows the price of each candidate",
         )
+
+
+def _cheapest(cards: Sequence[CardForecast]) -> CardForecast:
+    return min(cards, key=lambda card: card.first_s)
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """A plan with what is known of its cards."""
+
+    plan: Plan
+    found: _Found
+    known: Mapping[str, Known]
+    filtered: Mapping[Configuration, str]
+
+    @property
+    def cards(self) -> tuple[CardForecast, ...]:
+        """What is to be expected of each card."""
+        rows = ((card, self.known[card.name]) for card in self.plan.cards)
+        return tuple(_card_forecast(self.plan, card, self.found, known, self.filtered) for card, known in rows)
+
+    def view(self, request: Request) -> PlanView:
+        """Return everything that the plan says."""
+        plan, expected = self.plan, expected_latencies(self.plan, self.known, request.limits.latency_ms)
+        cards = {card.name: card for card in plan.cards}
+        forecasts = tuple(
+            _forecast(plan, cards[each.card], each, expected, self.known[each.card], self.filtered)
+            for each in plan.configurations()
+        )
+        return PlanView(request, forecasts, self.cards, self.found.missing, plan.pictures)
+
+
+def _look_ahead(
+    request: Request, recipes: Mapping[str, Recipe], cards: Sequence[Card], pictures: Pictures | None
+) -> _Ahead | None:
+    """Return what would be tried, None where no card has weights at a known place."""
+    found = _whereabouts(request, cards)
+    tried = {card.name: card for card in cards if card.name in found.places}
+    if not tried:
+        return None
+    candidates = Candidates(tuple(tried.values()), found.files, found.missing)
+    plan = make_plan(request, candidates, recipes, pictures, PaceBook().pace)
+    known = what_is_known(request, tried, found.files, recipes, pictures)
+    return _Ahead(plan, found, known, plan.too_large(request.limits.size_bytes))
 
 
 @dataclass(frozen=True)
@@ -232,30 +279,6 @@ def _whereabouts(request: Request, cards: Sequence[Card]) -> _Found:
         else:
             missing[card.name] = "its weights are not on this machine" + (" (--offline)" if request.offline else "")
     return _Found(places, files, missing)
-
-
-def _known(
-    request: Request,
-    plan: Plan,
-    here: Mapping[str, WeightsFile],
-    recipes: Mapping[str, Recipe],
-    pictures: Pictures | None,
-) -> dict[str, Known]:
-    return what_is_known(request, {card.name: card for card in plan.cards}, here, recipes, pictures)
-
-
-def _view(request: Request, plan: Plan, found: _Found, known: Mapping[str, Known]) -> PlanView:
-    limits = request.limits
-    expected = expected_latencies(plan, known, limits.latency_ms)
-    filtered = plan.too_large(limits.size_bytes)
-    cards = tuple(_card_forecast(plan, card, found, known[card.name], filtered) for card in plan.cards)
-    forecasts = tuple(
-        _forecast(plan, card, configuration, expected, known[card.name], filtered)
-        for card in plan.cards
-        for configuration in plan.configurations()
-        if configuration.card == card.name
-    )
-    return PlanView(request, forecasts, cards, found.missing, plan.pictures)
 
 
 def _card_forecast(

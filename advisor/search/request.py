@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,18 @@ import yaml
 from advisor.core import units
 from advisor.core.budget import Budget
 from advisor.core.errors import UsageError, nearest
+from advisor.search.storage import checked, without_password
 
 TASKS = ("image-classification",)
 SAMPLERS = ("advisor", "tpe", "nsga2", "random")
+NEVER = "never"
+
+LEAST_GAIN = 0.005
+LARGE_SPACE = 100
+"""Smaller spaces are searched to their end: that takes minutes, and the whole table is worth having."""
+
+FREE_ON_RESUME = ("time_limit", "max_trials", "stop_below", "offline", "mirror", "remeasure", "storage", "out")
+"""Options that a resumed run may be given anew: they do not change the question."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,9 @@ class Request:
         offline: never open a connection.
         mirror: folder or address that holds weights, asked before all others.
         remeasure: time again what an earlier run has timed on this machine.
+        storage: where the Optuna study is kept: ``journal`` or ``sqlite`` in the run folder, or ``postgresql://...``.
+        stop_below: stop when an hour more is expected to add less than this share of the front's hypervolume, such as
+            ``0.5%``; ``never``; empty for 0.5 % in spaces of 100 configurations and more.
     """
 
     task: str = "image-classification"
@@ -65,6 +77,8 @@ class Request:
     offline: bool = False
     mirror: str = ""
     remeasure: bool = False
+    storage: str = "journal"
+    stop_below: str = ""
 
     @property
     def limits(self) -> Budget:
@@ -82,14 +96,25 @@ class Request:
         """The time limit in seconds, or None."""
         return units.seconds(self.time_limit, "--time-limit") if self.time_limit else None
 
+    def least_gain(self, configurations: int) -> float | None:
+        """Return the share of the hypervolume below which an hour more is not worth it, or None to go on to the end.
+
+        Args:
+            configurations: size of the search space.
+        """
+        if self.stop_below:
+            return None if self.stop_below == NEVER else units.percent(self.stop_below, "--stop-below") / 100
+        return LEAST_GAIN if self.sampler == "advisor" and configurations >= LARGE_SPACE else None
+
     @property
     def thread_counts(self) -> tuple[int, ...]:
         """The CPU thread counts to measure, ascending."""
         return tuple(sorted(set(self.threads or (1, usable_cores()))))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the request with the keys and values of a request file."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        """Return the request with the keys and values of a request file; a password is not among them."""
+        values = {**asdict(self), "storage": without_password(self.storage)}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
 def usable_cores() -> int:
@@ -116,6 +141,43 @@ def resolve(options: Mapping[str, Any], file: Path | None = None) -> Request:
     request = Request(**{key: _typed(key, value, getattr(Request, key)) for key, value in values.items()})
     _validate(request)
     return request
+
+
+def resolve_resumed(
+    stored: Mapping[str, Any], options: Mapping[str, Any], file: Path | None = None, extend: str | None = None
+) -> Request:
+    """Return the request of a run that goes on: its own, with what may be given anew.
+
+    Args:
+        stored: the run's request.
+        options: what was given; None values are not given.
+        file: YAML with the same keys.
+        extend: a new time limit, from now.
+
+    Raises:
+        UsageError: an option that differs from the run's own, or as :func:`resolve`.
+    """
+    own = resolve({key: value for key, value in stored.items() if key != "schema_version"})
+    given = {key: value for key, value in options.items() if value is not None}
+    values = {**(dict(_read_file(file)) if file else {}), **given}
+    wanted = resolve({**own.to_dict(), **values})
+    for key in values:
+        if key not in FREE_ON_RESUME and getattr(wanted, key) != getattr(own, key):
+            _refuse_other(key, getattr(own, key), getattr(wanted, key))
+    if without_password(wanted.storage) != own.to_dict()["storage"]:
+        _refuse_other("storage", own.to_dict()["storage"], without_password(wanted.storage))
+    changed = replace(wanted, out=own.out)
+    return replace(changed, time_limit=extend) if extend and units.seconds(extend, "--extend") else changed
+
+
+def _refuse_other(key: str, own: Any, wanted: Any) -> None:
+    shown = [", ".join(map(str, value)) if isinstance(value, tuple) else str(value) for value in (own, wanted)]
+    option = f"--{key.replace('_', '-')}"
+    raise UsageError(
+        f"--resume: the run was begun with {f'{option} {shown[0]}' if shown[0] else f'no {option}'}, not {shown[1]}",
+        "leave it out to go on with the run's own question; start a new run for another one (what is done is reused), "
+        "or decide again under other limits with advisor report",
+    )
 
 
 def _read_file(file: Path) -> Mapping[str, Any]:
@@ -174,6 +236,12 @@ def _validate(request: Request) -> None:
     _one_of("--device", request.device, ("host",))
     limits = request.limits
     _ = request.time_limit_s
+    _ = checked(request.storage)
+    if request.least_gain(0) is not None and request.sampler != "advisor":
+        raise UsageError(
+            f"--stop-below: the sampler '{request.sampler}' does not say what more would gain",
+            "leave it out, or take --sampler advisor",
+        )
     if limits.max_drop_points is not None and not request.data:
         raise UsageError(
             "--max-drop: the drop is measured on pictures, and --data is not given",

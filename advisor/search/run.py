@@ -8,7 +8,7 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,16 +18,21 @@ from typing import Any
 from advisor import __version__
 from advisor.benchmark import host
 from advisor.compression.recipes import Recipe
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.isolation import ChildPool
-from advisor.search.context import Context, card_hash, versions
+from advisor.search.context import Context, Notify, card_hash, versions
 from advisor.search.evaluate import Evaluator
 from advisor.search.machine import Machine
+from advisor.search.pace import PaceBook
 from advisor.search.plan import Plan
 from advisor.search.prepare import Candidates, chosen_cards, chosen_recipes, find_weights, make_plan, read_pictures
+from advisor.search.preview import refuse_too_short
 from advisor.search.progress import Progress
 from advisor.search.request import Request, usable_cores
+from advisor.search.resume import same_cards, same_weights, space_of
 from advisor.search.stages import Stages
+from advisor.search.stopping import COMPLETE, INTERRUPTED, Stop, Worth, max_trials_reached, time_limit_reached
+from advisor.search.storage import lost_connection, opened, reach, without_password
 from advisor.search.study import Study
 from advisor.store import ArtifactCache, RunFolder
 
@@ -35,7 +40,10 @@ CARDS_IN_FLIGHT = 3
 """How many cards' configurations are handed out at a time: enough to keep the cores busy across measurements."""
 
 RESCUED = 2
-"""How many of the fastest cards are trained all the same where none can meet the latency budget."""
+"""How many of what was left out are evaluated all the same where nothing meets the budget."""
+
+FILTER = "plan"
+"""Stage of evaluations that were not begun: what is known beforehand rules them out."""
 
 PACKAGES = (
     "tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-learn", "scikit-image", "numpy",
@@ -49,11 +57,11 @@ class Outcome:
 
     Attributes:
         run: its folder.
-        interrupted: it was stopped by the user; ``--resume`` goes on.
+        stop: why it ended.
     """
 
     run: RunFolder
-    interrupted: bool
+    stop: Stop
 
 
 def run_search(request: Request, progress: Progress, resume: Path | None = None, verbose: bool = False) -> Outcome:
@@ -65,15 +73,17 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
     Raises:
         UsageError: the question, the pictures, the catalogue or the output folder is at fault; nothing was spent.
         WeightsError: no candidate's weights can be had.
+        AdvisorError: the study's database went away; what was evaluated is kept.
     """
     search = _Search(request, progress, resume, verbose)
     worker = threading.Thread(target=search.work, name="advisor-search", daemon=True)
     with search.run.hold():
+        search.write_pictures()
         worker.start()
         interrupted = _wait(worker, search.stop)
         if search.error is not None:
             raise search.error
-    return Outcome(search.run, interrupted)
+    return Outcome(search.run, INTERRUPTED if interrupted else search.stopped)
 
 
 def _wait(worker: threading.Thread, stop: Callable[[], None]) -> bool:
@@ -97,22 +107,32 @@ class _Search:
         self._started = time.monotonic()
         self.request = request
         self.recipes = chosen_recipes(request)
-        cards = chosen_cards(request)
+        self._cards = chosen_cards(request)
         self.pictures = read_pictures(request, progress.say)
-        self.run = RunFolder.open(resume) if resume else RunFolder.create(Path(request.out), _slug(request))
-        if not resume:
+        if resume:
+            self.run = RunFolder.open(resume)
+            self._cards = same_cards(self.run, request, self._cards, self.recipes, self.pictures)
+        else:
+            self._refuse_what_cannot_work()
+            self.run = RunFolder.create(Path(request.out), _slug(request))
             self.run.write_request(request.to_dict())
-        self._write_pictures()
-        self._cards = cards
         self._log = None if verbose else self.run.log_file
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
+        self._book = PaceBook()
+        self.stopped = COMPLETE
         self.error: BaseException | None = None
+
+    def _refuse_what_cannot_work(self) -> None:
+        if self.request.time_limit_s is not None:
+            refuse_too_short(self.request, self.recipes, self._cards, self.pictures)
+        reach(self.request.storage)
 
     def work(self) -> None:
         """Run the search; what it raises is left in ``error``."""
         try:
             candidates = find_weights(self.request, self._cards, self._progress.say)
+            same_weights(self.run, candidates)
             asyncio.run(self._work(candidates))
         except BaseException as error:  # it is raised again in the caller's thread
             self.error = error
@@ -129,18 +149,36 @@ class _Search:
     async def _work(self, candidates: Candidates) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         self._loop.set_default_executor(ThreadPoolExecutor(32))
-        plan = make_plan(self.request, candidates, self.recipes, self.pictures)
-        done = [e.configuration for e in self.run.evaluations()]
-        study = Study(self.run.study_file, plan, self.request.limits, self.request.sampler, self.request.seed, done)
-        self._write_manifest(candidates, plan)
-        with ChildPool(self._log) as heavy, ChildPool(self._log) as light:
-            evaluator = self._evaluator(candidates, plan, heavy, light)
-            self._progress.start(plan, len(done))
-            await self._evaluate_all(study, evaluator, plan)
-            await self._rescue(evaluator, plan)
-            spent = {stage: round(seconds, 1) for stage, seconds in sorted(evaluator.spent.items())}
-            peak = max(heavy.peak_bytes, light.peak_bytes)
-            self._write_manifest(candidates, plan, spent, children_peak_bytes=peak)
+        request, plan = self.request, make_plan(self.request, candidates, self.recipes, self.pictures, self._book.pace)
+        done = self._leave_out(plan)
+        with opened(request.storage, self.run) as (storage, name), lost_connection(request.storage, self.run.path):
+            study = Study(storage, name, plan, request.limits, request.sampler, request.seed, done)
+            self._write_manifest(candidates, plan)
+            with ChildPool(self._log) as heavy, ChildPool(self._log) as light:
+                evaluator = self._evaluator(candidates, plan, heavy, light)
+                self._progress.start(plan, len(done))
+                await self._evaluate_all(study, evaluator, plan, len(done))
+                await self._rescue(evaluator, plan)
+                self._book.keep(evaluator.spent)
+                spent = {stage: round(seconds, 1) for stage, seconds in sorted(evaluator.spent.items())}
+                peak = max(heavy.peak_bytes, light.peak_bytes)
+                if self._stopping.is_set():
+                    self.stopped = INTERRUPTED
+                self._write_manifest(candidates, plan, spent, children_peak_bytes=peak, stopped=self.stopped.to_json())
+
+    def _leave_out(self, plan: Plan) -> list[Evaluation]:
+        """Return what need not be evaluated: what is done, and what cannot meet the size budget, which is recorded.
+
+        A failure may have been the machine's: a run that goes on tries it again.
+        """
+        done = {e.configuration: e for e in self.run.evaluations() if e.status is not Status.FAILED}
+        families = {card.name: card.family for card in plan.cards}
+        for configuration, reason in plan.too_large(self.request.limits.size_bytes).items():
+            if configuration not in done:
+                family = families[configuration.card]
+                done[configuration] = Evaluation(configuration, Status.SKIPPED, family, reason, FILTER)
+                self.run.append(done[configuration])
+        return list(done.values())
 
     def _evaluator(self, candidates: Candidates, plan: Plan, heavy: ChildPool, light: ChildPool) -> Evaluator:
         context = Context(
@@ -150,7 +188,7 @@ class _Search:
             machine=Machine(usable_cores()),
             heavy=heavy,
             light=light,
-            notify=self._progress.stage,
+            notify=self._notify(plan),
         )
         # Of what is in flight the cheapest goes first: answers come early, and the cores stay busy to the end.
         by_price = sorted(plan.cards, key=lambda card: plan.price_s(card, "float32"))
@@ -160,16 +198,30 @@ class _Search:
         recipes: dict[str, Recipe] = self.recipes
         return Evaluator(context, stages, cards, recipes, self.run, order)
 
-    async def _evaluate_all(self, study: Study, evaluator: Evaluator, plan: Plan) -> None:
-        """Keep some cards' configurations in flight until the study, the time or the user's patience ends."""
+    def _notify(self, plan: Plan) -> Notify:
+        cards = {card.name: card for card in plan.cards}
+        prices = {name: plan.stage_prices(card) for name, card in cards.items()}
+
+        def notify(stage: str, card: str, doing: str, event: str) -> None:
+            self._progress.stage(stage, card, doing, event)
+            if event == "done":
+                name = stage.rsplit("-", 1)[0]
+                self._book.note(name, prices[card].get(name, (0, 0.0))[1])
+
+        return notify
+
+    async def _evaluate_all(self, study: Study, evaluator: Evaluator, plan: Plan, done: int) -> None:
+        """Keep some cards' configurations in flight until the study, a limit or the user's patience ends."""
         at_most = CARDS_IN_FLIGHT * len(plan.recipes) * len(plan.threads)
-        left = self.request.max_trials or plan.size
+        left = max(0, self.request.max_trials - done) if self.request.max_trials else plan.size
+        worth = Worth(study, self.request.least_gain(plan.size))
         flying: set[asyncio.Task[Evaluation]] = set()
         assert self._stopping is not None
         stopped = asyncio.ensure_future(self._stopping.wait())
+        asked: Configuration | None = None
         while True:
-            while left and len(flying) < at_most and (configuration := study.ask()) is not None:
-                flying.add(asyncio.ensure_future(evaluator.evaluate(configuration)))
+            while left and len(flying) < at_most and not worth.ended and (asked := study.ask()) is not None:
+                flying.add(asyncio.ensure_future(evaluator.evaluate(asked)))
                 left -= 1
             if not flying:
                 break
@@ -179,22 +231,56 @@ class _Search:
             for task in finished - {stopped}:
                 flying.remove(task)  # type: ignore[arg-type]
                 self._record(task.result(), study)  # type: ignore[arg-type]
+            worth.look()
             if stopped in finished or self._time_left() == 0:
                 break
+        self.stopped = self._why(study, plan, worth, bool(flying))
         await _cancel([*flying, stopped])
 
+    def _why(self, study: Study, plan: Plan, worth: Worth, in_flight: bool) -> Stop:
+        count = study.unevaluated
+        if in_flight:
+            return time_limit_reached(self.request.time_limit, count)
+        if count == 0:
+            return COMPLETE
+        return worth.stop(count) if worth.ended else max_trials_reached(self.request.max_trials, count)
+
     async def _rescue(self, evaluator: Evaluator, plan: Plan) -> None:
-        """Where every card was too slow to be trained, train the fastest: the least-bad answer needs figures too."""
+        """Where all was left out or failed, evaluate a little of it: the least-bad answer needs figures too.
+
+        Of cards that were too slow to be trained the fastest, else of files over the size budget the smallest.
+        """
         evaluations = self.run.evaluations()
-        if any(e.status is Status.OK for e in evaluations) or self._stopping is None or self._stopping.is_set():
+        limits = self.request.limits
+        if self._stopping is None or self._stopping.is_set() or any(limits.met_by(e) for e in evaluations):
             return
+        again = self._screened(plan, evaluations)
+        if not again and self._time_left() != 0:
+            again = self._filtered(plan, evaluations)
+        evaluator.screening = False
+        for card in again:
+            for evaluation in await asyncio.gather(*(evaluator.evaluate(c) for c in again[card])):
+                self.run.append(evaluation)
+
+    @staticmethod
+    def _screened(plan: Plan, evaluations: Sequence[Evaluation]) -> dict[str, list[Configuration]]:
+        if any(e.status is Status.OK for e in evaluations):
+            return {}
         screened = {e.configuration.card for e in evaluations if e.stage == "screen"}
         fastest = sorted((card for card in plan.cards if card.name in screened), key=lambda card: card.macs)[:RESCUED]
-        evaluator.screening = False
-        for card in fastest:
-            again = [c for c in plan.configurations() if c.card == card.name]
-            for evaluation in await asyncio.gather(*(evaluator.evaluate(c) for c in again)):
-                self.run.append(evaluation)
+        return {card.name: [c for c in plan.configurations() if c.card == card.name] for card in fastest}
+
+    @staticmethod
+    def _filtered(plan: Plan, evaluations: Sequence[Evaluation]) -> dict[str, list[Configuration]]:
+        cards = {card.name: card for card in plan.cards}
+        filtered = [e.configuration for e in evaluations if e.stage == FILTER and e.configuration.card in cards]
+        smallest = sorted(filtered, key=lambda c: plan.least_size(cards[c.card], c.compression))
+        chosen = [(c.card, c.compression) for c in smallest[: RESCUED * len(plan.threads)]]
+        again: dict[str, list[Configuration]] = {}
+        for configuration in filtered:
+            if (configuration.card, configuration.compression) in chosen:
+                again.setdefault(configuration.card, []).append(configuration)
+        return again
 
     def _record(self, evaluation: Evaluation, study: Study) -> None:
         self.run.append(evaluation)
@@ -205,7 +291,8 @@ class _Search:
         limit = self.request.time_limit_s
         return None if limit is None else max(0.0, limit - (time.monotonic() - self._started))
 
-    def _write_pictures(self) -> None:
+    def write_pictures(self) -> None:
+        """Write what was read and how it was split."""
         if self.pictures is None:
             return
         dataset, split = self.pictures.dataset, self.pictures.split
@@ -231,20 +318,23 @@ class _Search:
             name: {"sha256": file.sha256, "source": file.source} if file else "settled random weights"
             for name, file in candidates.weights.items()
         }
+        considered = self.run.read_json("manifest.json").get("cards") or {}
         self.run.write_json(
             "manifest.json",
             {
                 "advisor": __version__,
-                "command_line": sys.argv,
+                "command_line": [without_password(argument) for argument in sys.argv],
                 "updated": datetime.now(UTC).isoformat(timespec="seconds"),
                 "versions": {"python": sys.version.split()[0], **versions(*PACKAGES)},
                 "host": host.describe().to_json(),
                 "seeds": {"seed": self.request.seed},
                 "data_fingerprint": self.pictures.dataset.fingerprint if self.pictures else "",
                 "weights": weights,
-                "cards": {card.name: card_hash(card) for card in self._cards},
+                "cards": {**considered, **{card.name: card_hash(card) for card in self._cards}},
                 "without_weights": dict(candidates.missing),
                 "configurations": plan.size,
+                "space": space_of(plan, self.recipes),
+                "time_limit": self.request.time_limit,
                 "durations": {"search": round(time.monotonic() - self._started, 1), **(spent or {})},
                 "parent_peak_bytes": _peak_bytes(),
                 **more,

@@ -3,72 +3,88 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.search.facts import Facts
 from advisor.search.plan import Plan
 
 if TYPE_CHECKING:
     import optuna
+    from optuna.storages import BaseStorage
 
 DIRECTIONS: tuple[Literal["maximize", "minimize"], ...] = ("maximize", "minimize", "minimize")
 METRICS = ("accuracy", "latency", "size")
+PARAMETERS = frozenset(("card", "compression", "threads"))
 PATIENCE = 20
 """How many repeats in a row a sampler that does not know what is taken may suggest before it is helped along."""
 
+LARGEST = 1e12
+"""Stands for a limit that is broken without end: what a study takes as a constraint is finite."""
+
+FACTS_SHARE = 0.02
+"""The sampler looks at its whole table again for new facts; it is given them when so many more have come in."""
+
 
 class Study:
-    """Several objectives (accuracy up, latency down, size down) with the budget as constraints, kept in a journal.
+    """Several objectives (accuracy up, latency down, size down) with the budget as constraints.
 
     Args:
-        journal: the study's file; an existing one is taken up again.
+        storage: where it is kept; what an earlier process left there is taken up again.
+        name: its name in the storage.
         plan: the search space.
         budget: its limits become the trials' constraints.
         sampler: ``advisor``, ``tpe``, ``nsga2`` or ``random``.
         seed: of the sampler.
-        done: configurations that have been evaluated.
+        done: what has been evaluated and is not to be evaluated again.
     """
 
     def __init__(
-        self, journal: Path, plan: Plan, budget: Budget, sampler: str, seed: int, done: Iterable[Configuration]
+        self,
+        storage: BaseStorage,
+        name: str,
+        plan: Plan,
+        budget: Budget,
+        sampler: str,
+        seed: int,
+        done: Iterable[Evaluation],
     ) -> None:
         import optuna
-        from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._plan, self._budget = plan, budget
-        self._left = dict.fromkeys(configuration for configuration in plan.configurations())
-        for configuration in done:
-            self._left.pop(configuration, None)
+        self._plan, self._budget, self._facts = plan, budget, Facts(plan)
+        finished = {evaluation.configuration: evaluation for evaluation in done}
+        self._left = {each: None for each in plan.configurations() if each not in finished}
         self._sampler = _sampler(sampler, plan, seed)
         self._study = optuna.create_study(
-            study_name="advisor",
-            storage=JournalStorage(JournalFileBackend(str(journal))),
-            sampler=self._sampler,
-            directions=DIRECTIONS,
-            load_if_exists=True,
+            study_name=name, storage=storage, sampler=self._sampler, directions=DIRECTIONS, load_if_exists=True
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             self._study.set_metric_names(list(METRICS))
         self._trials: dict[Configuration, optuna.Trial] = {}
-        self._forget_interrupted()
+        self._changed: dict[str, None] = {}
+        self._told = 0
+        self._take_up(finished)
+        self._teach(force=True)
+
+    @property
+    def unevaluated(self) -> int:
+        """How many configurations have no result yet."""
+        return len(self._left) + len(self._trials)
 
     def ask(self) -> Configuration | None:
         """Return the next configuration to evaluate, None when all have been handed out."""
         repeats = 0
+        if self._left:
+            self._teach()
         while self._left:
             if repeats == PATIENCE:
-                self._enqueue(next(iter(self._left)))
+                self._study.enqueue_trial(_parameters(next(iter(self._left))))
             trial = self._study.ask(self._distributions())
-            parameters = trial.params
-            configuration = self._plan.configuration(
-                parameters["card"], parameters["compression"], parameters["threads"]
-            )
+            configuration = self._configuration(trial.params)
             if configuration in self._left:
                 del self._left[configuration]
                 self._trials[configuration] = trial
@@ -80,17 +96,97 @@ class Study:
     def tell(self, evaluation: Evaluation) -> None:
         """Report what came of a configuration that was asked for."""
         trial = self._trials.pop(evaluation.configuration)
-        quantities = (evaluation.accuracy, evaluation.latency, evaluation.size)
-        values = [quantity.value for quantity in quantities if quantity is not None]
-        trial.set_user_attr("status", evaluation.status.value)
-        if evaluation.reason:
-            trial.set_user_attr("reason", evaluation.reason)
-        if evaluation.status is not Status.OK or len(values) < len(METRICS):
-            self._study.tell(trial, state=_state("FAIL" if evaluation.status is Status.FAILED else "PRUNED"))
+        for key, value in _attributes(evaluation).items():
+            trial.set_user_attr(key, value)
+        values = _values(evaluation)
+        for limit, excess in self._constraints(evaluation).items() if values else ():
+            trial.set_constraint(limit, excess)
+        self._study.tell(trial, values, state=None if values else _state(_ending(evaluation)))
+        self._note(evaluation)
+
+    def expected_gain(self, seconds: float) -> float:
+        """Return what ``seconds`` more are expected to add to the front's hypervolume, as a share of it.
+
+        Infinite where the sampler has no expectation.
+        """
+        from advisor.search.sampler import AdvisorSampler
+
+        if not isinstance(self._sampler, AdvisorSampler):
+            return float("inf")
+        self._teach()
+        return self._sampler.expected_gain(self._study, seconds)
+
+    def _constraints(self, evaluation: Evaluation) -> dict[str, float]:
+        return {limit: min(excess, LARGEST) for limit, excess in self._budget.excesses(evaluation).items()}
+
+    def _take_up(self, finished: Mapping[Configuration, Evaluation]) -> None:
+        """Bring the study in line with what was evaluated: a process that was killed left trials behind.
+
+        A trial that ran is failed; its configuration is asked for again unless its result was kept. A result that no
+        finished trial has is added: it was kept just before the kill, or the study's file was lost.
+        """
+        from optuna.trial import TrialState
+
+        taken, ended, waiting = set[Configuration](), set[Configuration](), set[Configuration]()
+        for trial in self._study.get_trials(deepcopy=False):
+            waits = trial.state == TrialState.WAITING
+            parameters = trial.system_attrs.get("fixed_params", {}) if waits else trial.params
+            if set(parameters) == PARAMETERS:
+                place = waiting if waits else ended if trial.state.is_finished() else taken
+                place.add(self._configuration(parameters))
+            if trial.state == TrialState.RUNNING:
+                self._study.tell(trial.number, state=TrialState.FAIL)
+        for evaluation in finished.values():
+            if evaluation.configuration not in ended:
+                self._add(evaluation)
+            self._note(evaluation)
+        taken |= ended
+        for configuration in self._left:
+            if configuration in taken and configuration not in waiting:
+                self._study.enqueue_trial(_parameters(configuration))
+
+    def _add(self, evaluation: Evaluation) -> None:
+        from optuna.trial import create_trial
+
+        parameters = _parameters(evaluation.configuration)
+        distributions = self._distributions()
+        if any(value not in distributions[name].choices for name, value in parameters.items()):
             return
-        for limit, excess in self._budget.excesses(evaluation).items():
-            trial.set_constraint(limit, min(excess, 1e12))
-        self._study.tell(trial, values)
+        values = _values(evaluation)
+        self._study.add_trial(
+            create_trial(
+                state=_state("COMPLETE" if values else _ending(evaluation)),
+                values=values,
+                params=parameters,
+                distributions=distributions,
+                user_attrs=_attributes(evaluation),
+                constraints=self._constraints(evaluation) if values else None,
+            )
+        )
+
+    def _note(self, evaluation: Evaluation) -> None:
+        card = self._facts.add(evaluation)
+        self._told += 1
+        if card is not None:
+            self._changed[card] = None
+
+    def _teach(self, force: bool = False) -> None:
+        """Give the sampler what was measured in place of what was rough, for all forms of the cards concerned."""
+        from advisor.search.sampler import AdvisorSampler
+
+        if not isinstance(self._sampler, AdvisorSampler):
+            return
+        if not force and len(self._changed) <= FACTS_SHARE * self._told:
+            return
+        for card in self._changed:
+            for (recipe, threads), fact in self._facts.about(card).items():
+                parameters = {"card": card, "compression": recipe, "threads": threads}
+                known = {"latency": fact.latency_ms, "size": fact.size_bytes}
+                self._sampler.update_known(parameters, known, fact.cost_s)
+        self._changed.clear()
+
+    def _configuration(self, parameters: Mapping[str, Any]) -> Configuration:
+        return self._plan.configuration(parameters["card"], parameters["compression"], parameters["threads"])
 
     def _distributions(self) -> dict[str, Any]:
         from optuna.distributions import CategoricalDistribution
@@ -102,29 +198,29 @@ class Study:
             "threads": CategoricalDistribution(list(plan.threads)),
         }
 
-    def _enqueue(self, configuration: Configuration) -> None:
-        self._study.enqueue_trial(
-            {
-                "card": configuration.card,
-                "compression": configuration.compression,
-                "threads": configuration.target.threads,
-            }
-        )
 
-    def _forget_interrupted(self) -> None:
-        """Fail the trials that an earlier process left running, and ask for their configurations again."""
-        from optuna.trial import TrialState
+def _parameters(configuration: Configuration) -> dict[str, Any]:
+    return {
+        "card": configuration.card,
+        "compression": configuration.compression,
+        "threads": configuration.target.threads,
+    }
 
-        for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            self._study.tell(trial.number, state=TrialState.FAIL)
-        taken = {
-            self._plan.configuration(**trial.params)
-            for trial in self._study.get_trials(deepcopy=False)
-            if set(trial.params) == {"card", "compression", "threads"}
-        }
-        for configuration in self._left:
-            if configuration in taken:
-                self._enqueue(configuration)
+
+def _values(evaluation: Evaluation) -> list[float] | None:
+    """Return the objectives' values, None where the evaluation lacks one."""
+    quantities = (evaluation.accuracy, evaluation.latency, evaluation.size)
+    values = [quantity.value for quantity in quantities if quantity is not None]
+    return values if evaluation.status is Status.OK and len(values) == len(METRICS) else None
+
+
+def _attributes(evaluation: Evaluation) -> dict[str, str]:
+    reason = {"reason": evaluation.reason} if evaluation.reason else {}
+    return {"status": evaluation.status.value, **reason}
+
+
+def _ending(evaluation: Evaluation) -> str:
+    return "FAIL" if evaluation.status is Status.FAILED else "PRUNED"
 
 
 def _sampler(name: str, plan: Plan, seed: int) -> optuna.samplers.BaseSampler:

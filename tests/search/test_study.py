@@ -9,6 +9,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.search.plan import Plan
+from advisor.search.storage import journal
 from advisor.search.study import Study
 from tests.builders import evaluation
 
@@ -21,8 +22,8 @@ def plan() -> Plan:
     return Plan(load_catalogue().select(CARDS), ("float32", "int8"), (1,), "head", RUNTIME)
 
 
-def study(journal: Path, plan: Plan, sampler: str = "advisor", done: tuple[Configuration, ...] = ()) -> Study:
-    return Study(journal, plan, Budget(latency_ms=50), sampler, seed=0, done=done)
+def study(file: Path, plan: Plan, sampler: str = "advisor", done: tuple[Evaluation, ...] = ()) -> Study:
+    return Study(journal(file), "advisor", plan, Budget(latency_ms=50), sampler, seed=0, done=done)
 
 
 def result(configuration: Configuration) -> Evaluation:
@@ -61,7 +62,7 @@ def test_what_was_in_flight_when_the_process_died_is_asked_again(tmp_path: Path,
     assert done is not None
     assert lost is not None
     first.tell(result(done))
-    rest = all_asked(study(tmp_path / "journal", plan, done=(done,)))
+    rest = all_asked(study(tmp_path / "journal", plan, done=(result(done),)))
     assert lost in rest
     assert sorted([done, *rest]) == sorted(plan.configurations())
 

@@ -1,0 +1,88 @@
+"""What a finished evaluation says about those not yet made: the same card's other recipes and thread counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from advisor.catalog.cards import Card
+from advisor.core.evaluation import Evaluation, Status
+from advisor.search.plan import Plan, rough_ms, rough_size
+
+NOTHING_LEFT_S = 0.05
+"""Seconds that another thread count of a measured artefact takes: all are timed in one go."""
+
+Point = tuple[str, int]
+"""Recipe and thread count of one card."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What is known of one configuration now: latency in ms and size in bytes, and the seconds it still takes."""
+
+    latency_ms: float
+    size_bytes: float
+    cost_s: float
+
+
+@dataclass
+class _CardFacts:
+    latency: dict[Point, float] = field(default_factory=dict)
+    size: dict[str, float] = field(default_factory=dict)
+
+
+class Facts:
+    """Collects what was measured and corrects the rough figures of the same card by it.
+
+    A card's other forms are taken to be off by as much as those that were measured (geometric mean), which is closer
+    than MACs and parameters can be: the head has replaced the published classifier, and the machine is known.
+
+    Args:
+        plan: the search space.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._cards = {card.name: card for card in plan.cards}
+        self._seen: dict[str, _CardFacts] = {}
+
+    def add(self, evaluation: Evaluation) -> str | None:
+        """Take note of an evaluation; returns the card whose facts changed, or None."""
+        configuration = evaluation.configuration
+        if evaluation.status is not Status.OK or evaluation.latency is None or evaluation.size is None:
+            return None
+        if configuration.card not in self._cards:
+            return None
+        seen = self._seen.setdefault(configuration.card, _CardFacts())
+        seen.latency[configuration.compression, configuration.target.threads] = evaluation.latency.value
+        seen.size[configuration.compression] = evaluation.size.value
+        return configuration.card
+
+    def about(self, name: str) -> dict[Point, Fact]:
+        """Return what is known of every configuration of a card of which something was measured."""
+        card, seen, plan = self._cards[name], self._seen[name], self._plan
+        slower = _mean_ratio({point: (ms, rough_ms(card, *point)) for point, ms in seen.latency.items()})
+        larger = _mean_ratio({recipe: (size, rough_size(card, recipe)) for recipe, size in seen.size.items()})
+        return {
+            (recipe, threads): Fact(
+                latency_ms=self._latency(card, seen, (recipe, threads), slower),
+                size_bytes=seen.size.get(recipe, larger * rough_size(card, recipe)),
+                cost_s=NOTHING_LEFT_S if recipe in seen.size else plan.own_price_s(card, recipe) / len(plan.threads),
+            )
+            for recipe in plan.recipes
+            for threads in plan.threads
+        }
+
+    @staticmethod
+    def _latency(card: Card, seen: _CardFacts, point: Point, slower: float) -> float:
+        if point in seen.latency:
+            return seen.latency[point]
+        same = {other: (ms, rough_ms(card, *other)) for other, ms in seen.latency.items() if other[0] == point[0]}
+        return (_mean_ratio(same) if same else slower) * rough_ms(card, *point)
+
+
+def _mean_ratio(pairs: Mapping[Any, tuple[float, float]]) -> float:
+    ratios = [math.log(measured / rough) for measured, rough in pairs.values() if measured > 0]
+    return math.exp(sum(ratios) / len(ratios)) if ratios else 1.0
