@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from advisor.core.units import show_bytes
-from advisor.report.text import plain
+from advisor.report.text import plain, plural
 
 if TYPE_CHECKING:
     from advisor.catalog.bring import Added
@@ -37,8 +37,7 @@ def print_rows(rows: Sequence[Row]) -> None:
     else:
         _print_plain(cells)
     here = sum(row.here for row in rows)
-    cards = f"{len(rows)} card{'s' * (len(rows) != 1)}"
-    typer.echo(f"{cards}, the weights of {here} on this machine.")
+    typer.echo(f"{plural(len(rows), 'card')}, the weights of {here} on this machine.")
     typer.echo("Top-1: published, ImageNet; * quantization-aware training, other weights. ~MB: a float32 file.")
 
 
@@ -83,8 +82,8 @@ def print_checked(checked: Checked) -> None:
     for text, count in notes.most_common():
         typer.echo(f"note: {count} x {plain(text)}")
     graphs = f", {checked.built} graphs built" if checked.built else ""
-    outcome = f"{len(checked.errors)} errors" if checked.errors else "all hold"
-    typer.echo(f"{checked.cards} cards{graphs}: {outcome}.")
+    outcome = plural(len(checked.errors), "error") if checked.errors else "all hold"
+    typer.echo(f"{plural(checked.cards, 'card')}{graphs}: {outcome}.")
 
 
 def print_fetched(fetched: Sequence[Fetched]) -> None:

@@ -102,6 +102,26 @@ def test_a_tag_that_is_more_than_data_is_refused(tmp_path: Path, value: str) -> 
     assert "team.yaml:11" in message
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("*nothing", "the alias 'nothing' of nothing"),
+        ("{<<: {a: 1}}", "a merge of mappings"),
+        ("{[a]: 1}", "a key that is not a plain word"),
+        ("1\n---\nfamily: other", "a second document"),
+    ],
+)
+def test_yaml_that_no_catalogue_needs_is_refused_with_its_line(tmp_path: Path, value: str, said: str) -> None:
+    message = refused(tmp_path, f"family: x\ncards: {value}\n")
+    assert "team.yaml:" in message
+    assert said in message
+
+
+def test_an_alias_repeats_a_value(tmp_path: Path) -> None:
+    text = GOOD.replace("licence: MIT", "licence: &own MIT").replace("    macs: 200", "    macs: 200\n    note: *own")
+    assert load(tmp_path, text)["team_net"].note == "MIT"
+
+
 def test_aliases_that_explode_are_refused(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
