@@ -31,6 +31,9 @@ from advisor.store.hashing import sha256_json
 
 Tell = Callable[[str], None]
 
+TFLITE_RUNTIMES = frozenset({"tflite", "tflite-micro", "tflite-runtime", "ai-edge-litert"})
+"""Runtimes that take a ``.tflite`` file as it is."""
+
 
 @dataclass(frozen=True)
 class Reevaluation:
@@ -84,12 +87,20 @@ class Devices:
         for name in names:
             if name == HOST:
                 raise UsageError("--device: 'host' is this machine, which is measured, not predicted", "leave it out")
-        return cls(tuple((name, *profiles.select(name)) for name in names))
+        return cls(tuple((name, *_for_tflite(name, *profiles.select(name))) for name in names))
 
     @cached_property
     def forecaster(self) -> Forecaster:
         """What predicts latencies, made when first needed."""
         return Forecaster.load()
+
+
+def _for_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -> tuple[DeviceProfile, DeviceTarget]:
+    """Where a device is named without a target, prefer one that runs the artefacts as they are."""
+    if ":" in selector or target.runtime in TFLITE_RUNTIMES:
+        return profile, target
+    fitting = [other for other in profile.targets if other.runtime in TFLITE_RUNTIMES]
+    return profile, max(fitting, key=lambda other: other.threads, default=target)
 
 
 @dataclass
@@ -165,16 +176,24 @@ def _on_device(
         return Reevaluation(former.path.name, selector)
     cause = f"the device {selector} was {'changed' if former.device == selector else 'added'}"
     existing = made_already(former.path.name, environment, session.known)
-    before = read_run(former.path)
+    before, remarks = read_run(former.path), tuple(_runtime_remarks(profile, target))
     if existing is not None:
-        return _result(before, existing.path, selector, (cause,))
+        return _result(before, existing.path, selector, (cause,), remarks)
     source = read_run(origin.path)
     limit = source.request.limits.latency_ms
     evaluations = session.devices.forecaster.evaluate(source.evaluations, profile, target, limit)
     changes = {"devices": {profile.name: profile.fingerprint()}}
     child = write_child(before, former, evaluations, selector, environment, changes, sources=(source.folder.path,))
     session.note(child)
-    return _result(before, child.path, selector, (cause,))
+    return _result(before, child.path, selector, (cause,), remarks)
+
+
+def _runtime_remarks(profile: DeviceProfile, target: DeviceTarget) -> Iterator[str]:
+    if target.runtime not in TFLITE_RUNTIMES:
+        yield (
+            f"the latencies are those of {profile.name}:{target.name}: {target.runtime} does not run .tflite files as "
+            "they are, so take them as a guide"
+        )
 
 
 def _parent_of(session: _Session, relation: Relation) -> Relation:
@@ -229,7 +248,7 @@ def _measured(
                 sources, evaluations = [newer.path], merged(evaluations, newer.evaluations())
             except AdvisorError as error:
                 remarks = (*remarks, f"{', '.join(todo)} could not be evaluated: {error.message}")
-        changes = {**host.manifest_changes(before), "cards": dict(cards.hashes)}
+        changes = {**host.manifest_changes(host.versions_of(before)), "cards": dict(cards.hashes)}
         child = write_child(before, former, evaluations, HOST, environment, changes, answers, sources)
     return child, remarks
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import show_bytes
-from advisor.devices.profiles import DeviceProfile, DeviceTarget, load_profiles
+from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.search.expected import RUNS_AS, shipped_predictor
 from advisor.store.hashing import sha256_json
 
@@ -31,10 +31,12 @@ class Forecaster:
     Attributes:
         predictor: fitted on the shipped measurements.
         table: features of architectures.
+        made: predictions so far by profile, target, form and model: runs share their cards.
     """
 
     predictor: Predictor
     table: FeatureTable
+    made: dict[tuple[str, str, str, ModelFeatures], Prediction] = field(default_factory=dict, repr=False)
 
     @classmethod
     def load(cls) -> Forecaster:
@@ -64,15 +66,25 @@ class Forecaster:
         self, own: Sequence[Evaluation], profile: DeviceProfile, target: DeviceTarget, budget_ms: float | None
     ) -> list[Evaluation]:
         models = [self._features(evaluation) for evaluation in own]
-        known = [model for model in models if model is not None]
-        form = RUNS_AS[own[0].configuration.compression]
-        rows = iter(self.predictor.predict(profile, target, form, known, LEVEL))
+        found = self._predictions(profile, target, RUNS_AS[own[0].configuration.compression], models)
         return [
             _skipped(evaluation, "its MACs and parameters are not known: nothing to predict from")
             if model is None
-            else _with_prediction(evaluation, next(rows), profile, budget_ms)
+            else _with_prediction(evaluation, found[model], profile, budget_ms)
             for evaluation, model in zip(own, models, strict=True)
         ]
+
+    def _predictions(
+        self, profile: DeviceProfile, target: DeviceTarget, form: str, models: Sequence[ModelFeatures | None]
+    ) -> dict[ModelFeatures, Prediction]:
+        wanted = dict.fromkeys(model for model in models if model is not None)
+        place = (profile.fingerprint(), target.name, form)
+        missing = [model for model in wanted if (*place, model) not in self.made]
+        for model, prediction in zip(
+            missing, self.predictor.predict(profile, target, form, missing, LEVEL), strict=True
+        ):
+            self.made[*place, model] = prediction
+        return {model: self.made[*place, model] for model in wanted}
 
     def _features(self, evaluation: Evaluation) -> ModelFeatures | None:
         details, card = evaluation.details, evaluation.configuration.card
@@ -90,14 +102,6 @@ def one_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...
         if evaluation.status is Status.OK:
             found.setdefault((configuration.card, configuration.training, configuration.compression), evaluation)
     return tuple(found.values())
-
-
-def team_devices(folders: Sequence[str]) -> tuple[DeviceProfile, ...]:
-    """Return the profiles of the team's own folders."""
-    from pathlib import Path
-
-    own = load_profiles([Path(folder) for folder in folders], builtin=False)
-    return tuple(profile for profile in own.values() if profile.origin is not None)
 
 
 def _unfit(recipe: str, profile: DeviceProfile, target: DeviceTarget) -> str:

@@ -37,7 +37,7 @@ RUNTIME = "ai-edge-litert"
 def causes(run: StoredRun) -> tuple[str, ...]:
     """Return what makes a run's measurements outdated: another runtime, another machine; empty where nothing does."""
     found = []
-    then = _versions(run).get(RUNTIME)
+    then = versions_of(run).get(RUNTIME)
     now = versions(RUNTIME)[RUNTIME]
     if then is not None and then != now:
         found.append(f"{RUNTIME} {then} -> {now}")
@@ -54,12 +54,13 @@ def environment() -> str:
     return sha256_json([versions(RUNTIME), host.describe().fingerprint])
 
 
-def manifest_changes(run: StoredRun) -> dict[str, Any]:
-    """Return the entries of the manifest that a run measured here and now has."""
-    return {"versions": {**_versions(run), **versions(RUNTIME)}, "host": host.describe().to_json()}
+def manifest_changes(former: Mapping[str, str]) -> dict[str, Any]:
+    """Return the entries of the manifest that a run measured here and now has; ``former`` versions are kept."""
+    return {"versions": {**former, **versions(RUNTIME)}, "host": host.describe().to_json()}
 
 
-def _versions(run: StoredRun) -> Mapping[str, str]:
+def versions_of(run: StoredRun) -> Mapping[str, str]:
+    """Return the versions that a run was made with, as far as its manifest says them."""
     found = run.manifest.get("versions")
     return found if isinstance(found, Mapping) else {}
 
