@@ -99,17 +99,22 @@ class OfficialHome:
 
 
 class MirrorUrl:
-    """A user's web server that holds the files by hash or by name."""
+    """A user's web server that holds the files by hash or by name, or their archive by its name."""
 
     def __init__(self, url: str) -> None:
         self._url = url
 
     def obtain(self, source: WeightSource, folder: Path, options: FetchOptions) -> None:
         refuse_offline(options)
-        require_hashes(source)
         with Client(home_transport()) as client:
-            for member in (source.file, *source.companions):
-                self._member(client, member, folder, options)
+            try:
+                require_hashes(source)
+                for member in (source.file, *source.companions):
+                    self._member(client, member, folder, options)
+            except Unavailable:
+                if not (source.archive and source.package_file.checkable):
+                    raise
+                fetch_archive(client, f"{self._url}/{quote(source.archive)}", source, folder, options)
 
     def _member(self, client: Client, member: MemberFile, folder: Path, options: FetchOptions) -> None:
         names = [name for name in (member.sha256, quote(member.name)) if name]

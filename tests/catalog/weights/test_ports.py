@@ -169,6 +169,19 @@ def test_a_folded_norm_only_adds_its_offset() -> None:
             },
         ),
         (
+            "slim_inception_v3",
+            "inception_v3",
+            {},
+            {
+                "Conv2d_1a_3x3": ["InceptionV3/Conv2d_1a_3x3/weights"],
+                "Mixed_7c_Branch_1_Conv2d_0a_1x1_BatchNorm": [
+                    f"InceptionV3/Mixed_7c/Branch_1/Conv2d_0a_1x1/BatchNorm/{part}"
+                    for part in ("beta", "moving_mean", "moving_variance")
+                ],
+                "logits": ["InceptionV3/Logits/Conv2d_1c_1x1/weights", "InceptionV3/Logits/Conv2d_1c_1x1/biases"],
+            },
+        ),
+        (
             "slim_mobilenet_v2",
             "mobilenet_v2",
             {"width": 0.35},
@@ -204,7 +217,7 @@ def test_layers_ask_for_the_names_that_the_originals_have(
     from advisor.catalog import architectures
     from advisor.catalog.weights.ports.taken import Taken
 
-    model = architectures.build(architecture, 64, 10, arguments)
+    model = architectures.build(architecture, 80, 10, arguments)
     stages = [
         name for stage, repeats in enumerate((1, 2)) for name in (f"blocks.{stage}.{r}.bn1" for r in range(repeats))
     ]

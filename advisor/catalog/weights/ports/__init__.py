@@ -70,6 +70,7 @@ def _rules() -> dict[str, Callable[[], Port]]:
         "slim_mobilenet_v2": slim.FrozenMobileNetV2,
         "slim_scopes": slim.SlimScopes,
         "hub_mobilenet_v1": slim.FoldedMobileNetV1,
+        "slim_inception_v3": slim.FrozenInceptionV3,
         "slim_inception_v3_folded": slim.FoldedInceptionV3,
         "efficientnet_lite": torch_names.EfficientNetLite,
         "timm_efficientnet_lite": torch_names.TimmEfficientNetLite,

@@ -101,6 +101,23 @@ class FoldedMobileNetV1:
         return name.startswith("module_apply_default/hub_input/") or name.endswith("/reduction_indices")
 
 
+class FrozenInceptionV3:
+    """A frozen graph of Inception V3, BatchNorm kept, which has no gamma here."""
+
+    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+        if layer.name == "logits":
+            head = "InceptionV3/Logits/Conv2d_1c_1x1"
+            return [_labels(_dense(tensors(f"{head}/{part}")), layer) for part in ("weights", "biases")]
+        scope = f"InceptionV3/{_inception_v3_scope(layer.name)}"
+        if layer.name.endswith("_BatchNorm"):
+            values = [tensors(f"{scope}/BatchNorm/{part}") for part in _NORM[1:]]
+            return [np.ones_like(values[0]), *values] if layer.scale else values
+        return [tensors(f"{scope}/weights")]
+
+    def spare(self, name: str) -> bool:
+        return "/AuxLogits/" in name or not name.endswith(_VARIABLES)
+
+
 class FoldedInceptionV3:
     """A quantized ``.tflite`` of Inception V3, dequantized, BatchNorm folded into kernels and biases."""
 
@@ -110,15 +127,18 @@ class FoldedInceptionV3:
         if layer.name == "logits":
             head = "InceptionV3/Logits/Conv2d_1c_1x1"
             return [from_runtime(tensors(f"{head}/{self._KERNEL}"), layer), tensors(f"{head}/Conv2D_bias")]
-        norm = layer.name.endswith("_BatchNorm")
-        scope = re.sub(r"^(Mixed_\d[a-z])_(Branch_\d)_", r"\1/\2/", layer.name.removesuffix("_BatchNorm"))
-        scope = f"InceptionV3/InceptionV3/{scope}"
-        if norm:
+        scope = f"InceptionV3/InceptionV3/{_inception_v3_scope(layer.name)}"
+        if layer.name.endswith("_BatchNorm"):
             return folded_norm(tensors(f"{scope}/Conv2D_Fold_bias"), layer)
         return [from_runtime(tensors(f"{scope}/{self._KERNEL}"), layer)]
 
     def spare(self, name: str) -> bool:
         return name.endswith("_shape")
+
+
+def _inception_v3_scope(name: str) -> str:
+    """``Mixed_5b_Branch_0_Conv2d_0a_1x1_BatchNorm`` is part of ``Mixed_5b/Branch_0/Conv2d_0a_1x1``."""
+    return re.sub(r"^(Mixed_\d[a-z])_(Branch_\d)_", r"\1/\2/", name.removesuffix("_BatchNorm"))
 
 
 def _slim_layer(name: str) -> str:
