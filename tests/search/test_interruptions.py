@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import pytest
 
+from advisor.compression.recipes import RECIPES
 from advisor.core.evaluation import Status
 from advisor.store import RunFolder
 from tests.search.conftest import SMALLEST, command, environment
@@ -93,9 +98,141 @@ def test_a_killed_search_is_resumed_without_losing_or_repeating_an_evaluation(
     assert lines(out) == len(run.evaluations()) == 2
 
 
-def test_a_time_limit_ends_with_an_answer(empty_results: Path, tmp_path: Path) -> None:
+def test_a_failed_evaluation_is_tried_again_on_resume(empty_results: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    process = started(empty_results, out, *OPTIONS)
+    until(process, lambda: bool(children(process)))
+    children(process)[0].kill()
+    process.communicate(timeout=300)
+    run = (out / "latest").resolve()
+    resumed = started(empty_results, out, "--resume", str(run))
+    _, err = resumed.communicate(timeout=300)
+    assert resumed.returncode == 0, err
+    assert [e.status for e in RunFolder(run).evaluations()] == [Status.OK] * 2
+
+
+@pytest.mark.slow
+def test_a_time_limit_ends_with_an_answer_and_extend_goes_on(empty_results: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    every = ("--candidates", SMALLEST, "--compressions", ",".join(recipe.name for recipe in RECIPES))
+    process = started(empty_results, out, *every, "--time-limit", f"{price_s(empty_results, *every) + 1:.0f}s")
+    text, err = process.communicate(timeout=300)
+    run = RunFolder((out / "latest").resolve())
+    assert process.returncode in (0, 3), err
+    assert "stopped at --time-limit" in err
+    assert "--extend" in err
+    assert run.read_json("manifest.json")["stopped"]["why"] == "time_limit"
+    assert len(text) > 0
+    before = len(run.evaluations())
+    extended = started(empty_results, out, "--resume", str(run.path), "--extend", "10min")
+    _, err = extended.communicate(timeout=500)
+    assert extended.returncode == 0, err
+    assert before < len(run.evaluations()) == 2 * len(RECIPES)
+    assert run.read_json("manifest.json")["stopped"]["why"] == "complete"
+
+
+def test_a_time_limit_below_the_cheapest_candidate_is_refused_with_its_price(
+    empty_results: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "runs"
     process = started(empty_results, out, *OPTIONS, "--time-limit", "1s")
-    text, err = process.communicate(timeout=120)
-    assert process.returncode == 3, err
-    assert "No candidate could be evaluated" in text
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 2, err
+    assert f"below the price of the cheapest candidate: {SMALLEST} takes about" in err
+    assert not out.exists()
+
+
+def test_at_most_so_many_are_evaluated_also_after_a_resume(warm_cache: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    process = started(warm_cache, out, *OPTIONS, "--max-trials", "1")
+    _, err = process.communicate(timeout=300)
+    assert "stopped at --max-trials 1: 1 configuration not evaluated" in err
+    run = (out / "latest").resolve()
+    resumed = started(warm_cache, out, "--resume", str(run))
+    resumed.communicate(timeout=300)
+    assert lines(out) == 1
+    more = started(warm_cache, out, "--resume", str(run), "--max-trials", "2")
+    more.communicate(timeout=300)
+    assert lines(out) == 2
+
+
+def test_a_second_search_on_one_run_folder_is_told_who_holds_it(empty_results: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    process = started(empty_results, out, *OPTIONS)
+    until(process, lambda: bool(children(process)))
+    second = started(empty_results, out, "--resume", str((out / "latest").resolve()))
+    _, err = second.communicate(timeout=120)
+    assert second.returncode == 2
+    assert f"in use by process {process.pid}" in err
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert lines(out) == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (("--candidates", "squeezenet_1.1_227"), f"begun with --candidates {SMALLEST}, not squeezenet_1.1_227"),
+        (("--compressions", "int8"), "begun with --compressions float32, float16, not int8"),
+        (("--budget", "20ms"), "begun with --budget 50ms, not 20ms"),
+        (("--data", "photos"), "begun with no --data, not photos"),
+        (("--storage", "sqlite"), "begun with --storage journal, not sqlite"),
+    ],
+)
+def test_a_resumed_run_keeps_its_question(
+    without_more: Path, tmp_path: Path, other: tuple[str, ...], words: str
+) -> None:
+    refused = started(tmp_path / "cache", tmp_path, "--resume", str(without_more), *other)
+    _, err = refused.communicate(timeout=120)
+    assert refused.returncode == 2
+    assert words in err
+    assert "advisor report" in err
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        ("cards", ["a_card_of_before"], "candidates"),
+        ("recipes", {"float32": 1, "float16": 99}, "compression recipes"),
+        ("runtime", "ai-edge-litert==0.0.1", "runtime"),
+        ("threads", [1, 7], "thread counts"),
+    ],
+)
+def test_a_run_whose_space_is_another_now_is_not_gone_on_with(
+    without_more: Path, tmp_path: Path, place: str, value: object, words: str
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(without_more, run)
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["space"][place] = value
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    refused = started(tmp_path / "cache", tmp_path, "--resume", str(run))
+    _, err = refused.communicate(timeout=120)
+    assert refused.returncode == 2
+    assert f"--resume: the {words} of" in err
+    assert (run / "evaluations.jsonl").read_bytes() == (without_more / "evaluations.jsonl").read_bytes()
+
+
+def test_extend_without_a_run_is_refused(tmp_path: Path) -> None:
+    refused = started(tmp_path / "cache", tmp_path / "runs", "--extend", "1min")
+    _, err = refused.communicate(timeout=60)
+    assert refused.returncode == 2
+    assert "--resume" in err
+
+
+@pytest.fixture(scope="module")
+def without_more(warm_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run."""
+    out = tmp_path_factory.mktemp("finished") / "runs"
+    process = started(warm_cache, out, *OPTIONS)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return (out / "latest").resolve()
+
+
+def price_s(cache: Path, *options: str) -> float:
+    """Seconds until the first result, as ``advisor plan`` says."""
+    asked = [sys.executable, "-m", "advisor", "plan", *options, "--json"]
+    plan = subprocess.run(asked, env=environment(cache), capture_output=True, text=True, timeout=120)
+    assert plan.returncode == 0, plan.stderr
+    return float(min(card["first_result_s"] for card in json.loads(plan.stdout)["cards"]))
