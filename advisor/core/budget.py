@@ -70,5 +70,6 @@ class Budget:
         }
 
     def met_by(self, evaluation: Evaluation) -> bool:
-        """True where the evaluation is ok and breaks no limit."""
-        return evaluation.status is Status.OK and not self.violations(evaluation)
+        """True where the evaluation is ok, has an accuracy to be chosen by, and breaks no limit."""
+        ranked = evaluation.status is Status.OK and evaluation.accuracy is not None
+        return ranked and not self.violations(evaluation)

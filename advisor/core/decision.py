@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from advisor.core.budget import Budget
-from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation import Evaluation, Status
 from advisor.core.pareto import costs, front
 from advisor.core.preference import BALANCED, PREFERENCES, Preference
 from advisor.core.quantity import Provenance
@@ -15,6 +15,11 @@ from advisor.core.units import show_bytes, show_ms
 
 TIE_POINTS = 0.5
 """Published figures closer than this, in points, count as equal: sources round and re-measure by about as much."""
+
+UNRANKED = (
+    "What ran has no accuracy to be chosen by: no figure is published for it, and none was measured; "
+    "give labelled pictures with --data."
+)
 
 Tie = Callable[[Evaluation, Evaluation], bool]
 
@@ -97,6 +102,8 @@ def decide(
         preference: what counts among those that meet the budget.
     """
     known = [evaluation for evaluation in evaluations if costs(evaluation) is not None]
+    if not known and any(evaluation.status is Status.OK for evaluation in evaluations):
+        return Decision(None, False, UNRANKED)
     feasible = [evaluation for evaluation in known if budget.met_by(evaluation)]
     if not feasible:
         return _least_bad(known, budget)

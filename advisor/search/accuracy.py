@@ -63,12 +63,15 @@ Answer = tuple[int, float]
 """A label and its probability."""
 
 
-def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers: Sequence[Answer]) -> Verdict:
+def published(
+    card: Card, recipe: str, answers: Sequence[Answer], float_answers: Sequence[Answer], trained: bool = True
+) -> Verdict:
     """Quote the published top-1, or estimate what a compressed form keeps of it.
 
     Where no figure is published for a quantised form, its top-1 is estimated as the published float top-1 times the
     share of answers that it keeps on photographs. Each photograph weighs as much as the float form is sure of it, for
-    that is about its chance to be right there; a changed answer counts as a wrong one.
+    that is about its chance to be right there; a changed answer counts as a wrong one. Of a graph with random weights
+    (``trained`` is false) nothing is estimated: what its answers keep says nothing of the trained ones.
     """
     float_top1 = card.top1()
     if float_top1 is None:
@@ -76,13 +79,16 @@ def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers:
     same = [answer[0] == other[0] for answer, other in zip(answers, float_answers, strict=True)]
     sure = [probability for _, probability in float_answers]
     kept = sum(weight for weight, agrees in zip(sure, same, strict=True) if agrees) / sum(sure)
-    details = {"agreement": sum(same) / len(same), "agreement_pictures": len(same), "answers_kept": kept}
+    agreement = {"agreement": sum(same) / len(same), "agreement_pictures": len(same), "answers_kept": kept}
+    details = agreement if trained else {}
     if recipe in ("float32", "float16"):
         return Verdict(_quote(card, "float32", float_top1), _no_drop(), details)
     quantised = card.top1("int8") if recipe == "int8" else None
     if quantised is not None:
         drop = Quantity(float_top1 - quantised, "points", Provenance.PUBLISHED, source=_source(card, "int8"))
         return Verdict(_quote(card, "int8", quantised), drop, details)
+    if not trained:
+        return Verdict(None, None)
     least = wilson(round(kept * len(same)), len(same), LEVEL).low
     source = f"published float top-1 {float_top1:.1f} % x share of answers kept on {len(same)} photographs"
     accuracy = Quantity(

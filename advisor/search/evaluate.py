@@ -134,7 +134,8 @@ class Evaluator:
             own, floats = await asyncio.gather(
                 self._stages.answers(card, artefact), self._stages.answers(card, reference)
             )
-            return accuracy.published(card, recipe, own, floats)
+            trained = bool(self._stages.weights_of(card))
+            return accuracy.published(card, recipe, own, floats, trained)
         paths = await asyncio.gather(
             self._stages.probabilities(card, artefact), self._stages.probabilities(card, reference)
         )

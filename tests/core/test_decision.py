@@ -101,3 +101,13 @@ def test_a_feasible_pick_meets_every_limit_and_is_on_the_front_of_its_ties(
 def test_the_order_of_the_evaluations_does_not_change_the_pick(figures: list[tuple[float, float, float]]) -> None:
     evaluations = [evaluation(f"card_{i}", accuracy=a, latency=m, size=s) for i, (a, m, s) in enumerate(figures)]
     assert decide(evaluations, BUDGET).pick == decide(evaluations[::-1], BUDGET).pick
+
+
+def test_what_ran_without_an_accuracy_cannot_be_picked_and_the_answer_says_so() -> None:
+    from dataclasses import replace
+
+    unranked = replace(evaluation(), accuracy=None, drop=None)
+    decision = decide([unranked], BUDGET)
+    assert decision.pick is None
+    assert "--data" in decision.reason
+    assert not BUDGET.met_by(unranked)

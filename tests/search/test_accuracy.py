@@ -57,3 +57,10 @@ def test_changed_answers_cost_as_much_as_float_was_sure_of_them() -> None:
     assert sure.accuracy is not None
     assert doubtful.accuracy.value == pytest.approx(0.9 * 71.8)
     assert sure.accuracy.value == pytest.approx(0.1 * 71.8)
+
+
+def test_nothing_is_estimated_from_random_weights() -> None:
+    assert published(V2, "dynamic_int8", ANSWERS, ANSWERS, trained=False).accuracy is None
+    quoted = published(V2, "float32", ANSWERS, ANSWERS, trained=False).accuracy
+    assert quoted is not None
+    assert quoted.value == 71.8
