@@ -109,7 +109,8 @@ def profile_from(document: LocatedYaml) -> DeviceProfile:
 
 
 def _refusal(error: ValidationError, document: LocatedYaml) -> UsageError:
-    first = error.errors(include_url=False)[0]
+    # A misspelt key makes another one missing: the misspelling is what to tell.
+    first = min(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
     location = tuple(first["loc"])
     where = ".".join(map(str, location)) or "the profile"
     at = document.at(location)

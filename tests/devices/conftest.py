@@ -1,0 +1,198 @@
+"""Shipped profiles, a predictor fitted once, a real SSH server and a small debug daemon on loopback."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from advisor.devices.latency.features import FeatureTable, load_features
+from advisor.devices.latency.table import LatencyTable, build_table
+from advisor.devices.paths import shipped_profiles
+from advisor.devices.prediction import Predictor, fit_predictor
+from advisor.devices.profiles import Profiles, load_profiles
+from tests.benchmark import small_models
+from tests.devices.debug_daemon import DebugDaemon
+
+AGENT = Path(__file__).resolve().parents[2] / "advisor" / "benchmark" / "agent.py"
+
+
+@pytest.fixture(scope="session")
+def profiles() -> Profiles:
+    return load_profiles()
+
+
+@pytest.fixture(scope="session")
+def features() -> FeatureTable:
+    return load_features(shipped_profiles())
+
+
+@pytest.fixture(scope="session")
+def table(profiles: Profiles, features: FeatureTable) -> LatencyTable:
+    return build_table(profiles.values(), features)
+
+
+@pytest.fixture(scope="session")
+def predictor(profiles: Profiles) -> Predictor:
+    return fit_predictor(profiles)
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small real model."""
+    path = tmp_path_factory.mktemp("models") / "classifier.tflite"
+    path.write_bytes(small_models.classifier())
+    return path
+
+
+@pytest.fixture(scope="session")
+def agent() -> Path:
+    return AGENT
+
+
+@dataclass(frozen=True)
+class SshServer:
+    """A running server.
+
+    Attributes:
+        config: configuration for the client, with the host ``device``.
+        folder: keys, known hosts and the log.
+        port: its port.
+    """
+
+    config: Path
+    folder: Path
+    port: int
+
+
+@pytest.fixture(scope="session")
+def ssh_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
+    """A real sshd on loopback with keys of its own."""
+    daemon = shutil.which("sshd") or shutil.which("/usr/sbin/sshd")
+    if daemon is None or shutil.which("ssh") is None:
+        pytest.skip("no OpenSSH server and client are installed")
+    if os.geteuid() == 0:
+        _privilege_folder()
+    folder = tmp_path_factory.mktemp("sshd")
+    port = free_port()
+    _keys(folder, port)
+    (folder / "sshd_config").write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
+        f"StrictModes no\nUsePAM no\nPasswordAuthentication no\nPidFile none\n"
+    )
+    with (folder / "log").open("wb") as log:
+        argv = [daemon, "-D", "-e", "-f", str(folder / "sshd_config")]
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            wait_for(port, process, folder / "log")
+            yield SshServer(_client(folder, port), folder, port)
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def _privilege_folder() -> None:
+    """As root the server wants its empty folder, which the boot would have made."""
+    try:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    except OSError as error:
+        pytest.skip(f"sshd's folder cannot be made: {error}")
+
+
+def _keys(folder: Path, port: int) -> None:
+    for name in ("host", "user"):
+        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
+        subprocess.run(argv, check=True, capture_output=True)
+    key = " ".join((folder / "host.pub").read_text().split()[:2])
+    (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {key}\n")
+
+
+def _client(folder: Path, port: int) -> Path:
+    config = folder / "ssh_config"
+    config.write_text(
+        f"Host device\n  HostName 127.0.0.1\n  Port {port}\n  User {getpass.getuser()}\n  IdentityFile {folder}/user\n"
+        f"  IdentitiesOnly yes\n  UserKnownHostsFile {folder}/known_hosts\n  GlobalKnownHostsFile none\n"
+    )
+    return config
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(100):
+        if process.poll() is not None:
+            pytest.skip(f"sshd does not start here: {log.read_text()[-300:]}")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    pytest.fail("sshd does not listen")
+
+
+@dataclass(frozen=True)
+class Phone:
+    """A device that the real adb sees.
+
+    Attributes:
+        serial: how adb calls it.
+        daemon: what answers.
+        root: the folder that stands for its file system.
+    """
+
+    serial: str
+    daemon: DebugDaemon
+    root: Path
+
+
+@pytest.fixture(scope="session")
+def adb_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A server of the real adb on a port of its own, with a home of its own."""
+    if shutil.which("adb") is None:
+        pytest.skip("adb is not installed")
+    saved = {name: os.environ.get(name) for name in ("ANDROID_ADB_SERVER_PORT", "HOME", "ANDROID_SERIAL")}
+    os.environ["ANDROID_ADB_SERVER_PORT"] = str(free_port())
+    os.environ["HOME"] = str(tmp_path_factory.mktemp("adb-home"))
+    os.environ.pop("ANDROID_SERIAL", None)
+    try:
+        subprocess.run(["adb", "start-server"], check=True, capture_output=True, timeout=30)
+        yield
+    finally:
+        subprocess.run(["adb", "kill-server"], capture_output=True, timeout=30)
+        for name, value in saved.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@pytest.fixture
+def phone(adb_server: None, tmp_path: Path) -> Iterator[Phone]:
+    """A phone whose shell is this machine's, in a folder."""
+    root = tmp_path / "phone"
+    root.mkdir()
+    daemon = DebugDaemon(root)
+    port = daemon.start()
+    serial = f"127.0.0.1:{port}"
+    try:
+        subprocess.run(["adb", "connect", serial], check=True, capture_output=True, timeout=30)
+        for _ in range(100):
+            state = subprocess.run(["adb", "-s", serial, "get-state"], capture_output=True, timeout=30)
+            if state.stdout.strip() == b"device":
+                break
+            time.sleep(0.05)
+        yield Phone(serial, daemon, root)
+    finally:
+        subprocess.run(["adb", "disconnect", serial], capture_output=True, timeout=30)
+        daemon.stop()

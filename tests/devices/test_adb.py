@@ -1,0 +1,190 @@
+"""The real adb client against a small debug daemon, and reading what benchmark_model prints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import StageError, UsageError
+from advisor.devices.connections.adb import AdbConnection, attached_devices
+from advisor.devices.connections.benchmark_model import parse_output
+from advisor.devices.connections.protocol import Job
+from tests.devices.conftest import Phone
+
+PRINTED = """\
+INFO: STARTING!
+INFO: Graph: [/data/local/tmp/net.tflite]
+INFO: Loaded model /data/local/tmp/net.tflite
+INFO: Created TensorFlow Lite XNNPACK delegate for CPU.
+VERBOSE: Replacing 60 out of 66 node(s) with delegate (TfLiteXNNPackDelegate) node, yielding 2 partitions.
+INFO: Initialized session in 17.187ms.
+INFO: count=1 curr=3512391
+
+INFO: count=50 first=12000 curr=11800 min=11500 max=14900 avg=11900.5 std=310 p5=11600 median=11850 p95=12400
+
+INFO: Inference timings in us: Init: 17187, First inference: 35123, Warmup (avg): 3.51239e+04, Inference (avg): 11900.5
+INFO: Memory footprint delta from the start of the tool (MB): init=4.5 overall=46.25
+INFO: Overall peak memory footprint (MB) via periodic monitoring: 58.5
+INFO: Profiling Info for Benchmark Initialization:
+============================== Run Order ==============================
+\t             [node type]\t  [first]\t [avg ms]\t     [%]\t  [cdf%]\t  [mem KB]\t[times called]\t[Name]
+\t         AllocateTensors\t    1.356\t    1.356\t100.000%\t100.000%\t     0.000\t        0\tAllocateTensors/0
+
+Operator-wise Profiling Info for Regular Benchmark Runs:
+============================== Run Order ==============================
+\t             [node type]\t  [first]\t [avg ms]\t     [%]\t  [cdf%]\t  [mem KB]\t[times called]\t[Name]
+\tConvolution (NHWC, F32) IGEMM\t    3.000\t    2.900\t 24.370%\t 24.370%\t     0.000\t        1\tDelegate/x:0
+\t                 SOFTMAX\t    0.020\t    0.010\t  0.084%\t 24.454%\t     0.000\t        1\t[probabilities]:65
+
+============================== Top by Computation Time ==============================
+\t             [node type]\t  [first]\t [avg ms]\t     [%]\t  [cdf%]\t  [mem KB]\t[times called]\t[Name]
+\tConvolution (NHWC, F32) IGEMM\t    3.000\t    2.900\t 24.370%\t 24.370%\t     0.000\t        1\tDelegate/x:0
+"""
+
+
+def test_timings_memory_and_operators_are_read() -> None:
+    output = parse_output(PRINTED)
+    assert (output.init_ms, output.first_ms, output.mean_ms, output.median_ms) == (17.187, 35.123, 11.9005, 11.85)
+    assert (output.min_ms, output.max_ms, output.runs) == (11.5, 14.9, 50)
+    assert (output.memory_bytes, output.peak_bytes) == (round(46.25 * 2**20), round(58.5 * 2**20))
+    assert output.delegated == (60, 66)
+    assert [(o.kind, o.name, o.mean_ms, o.share) for o in output.operators] == [
+        ("Convolution (NHWC, F32) IGEMM", "Delegate/x:0", 2.9, 24.37),
+        ("SOFTMAX", "probabilities", 0.01, 0.084),
+    ]
+
+
+def test_an_older_releases_columns_are_read_by_their_header() -> None:
+    older = """\
+count=50 first=249042 curr=250889 min=247067 max=274454 avg=2.49684e+05 std=1442
+Inference timings in us: Init: 16242, First inference: 360262, Warmup (avg): 304586, Inference (avg): 2.49684e+05
+Peak memory footprint (MB): init=4.92969 overall=138.809
+============================== Run Order ==============================
+\t [node type]\t [start]\t [first]\t [avg ms]\t [%]\t [cdf%]\t [mem KB]\t[times called]\t[Name]
+\t CONV_2D\t 0.000\t 4.269\t 4.107\t 0.107%\t 0.107%\t 0.000\t 1\t[MobilenetV1/Conv2d_0]:0
+"""
+    output = parse_output(older)
+    assert (output.median_ms, output.mean_ms) == (None, 249.684)
+    assert output.memory_bytes == round(138.809 * 2**20)
+    assert [(o.kind, o.name, o.mean_ms) for o in output.operators] == [("CONV_2D", "MobilenetV1/Conv2d_0", 4.107)]
+    assert output.delegated is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "nothing at all"),
+        ("ERROR: Could not open '/x'.\nINFO: bye", "Could not open"),
+        ("CANNOT LINK EXECUTABLE", "CANNOT LINK"),
+        ("count=1 curr=5", "no timings"),
+        (PRINTED.replace("Inference (avg): 11900.5", "Inference (avg): 0"), "no time"),
+    ],
+)
+def test_what_holds_no_timings_is_a_failed_measurement(text: str, words: str) -> None:
+    with pytest.raises(StageError, match=words):
+        parse_output(text)
+
+
+TOOL = """\
+#!/bin/sh
+echo "$@" >> {folder}/called
+for argument in "$@"; do
+  case "$argument" in --graph=*) [ -f "${{argument#--graph=}}" ] || exit 1;; esac
+done
+cat {folder}/printed
+"""
+
+
+@pytest.fixture
+def connection(phone: Phone, tmp_path: Path) -> AdbConnection:
+    """A tool that prints what the real one prints, and its command line to a file."""
+    (phone.root / "data" / "local" / "tmp").mkdir(parents=True)
+    (tmp_path / "printed").write_text(PRINTED)
+    tool = tmp_path / "benchmark_model"
+    tool.write_text(TOOL.format(folder=tmp_path))
+    tool.chmod(0o600)
+    return AdbConnection(phone.serial, tool)
+
+
+def test_adb_measures_each_model_and_thread_count_and_cleans_up(
+    connection: AdbConnection, phone: Phone, model: Path, tmp_path: Path
+) -> None:
+    timings = connection.measure(Job((model,), threads=(1, 4)))
+    assert [(t.model, t.threads, t.median_ms, t.load_ms) for t in timings] == [
+        (model, 1, 11.85, 17.187), (model, 4, 11.85, 17.187)
+    ]  # fmt: skip
+    called = (tmp_path / "called").read_text().splitlines()
+    assert ["--num_threads=1" in called[0], "--num_threads=4" in called[1]] == [True, True]
+    assert "--enable_op_profiling=true" in called[0]
+    assert not list((phone.root / "data" / "local" / "tmp").iterdir())
+
+
+def test_cores_are_pinned_where_asked(connection: AdbConnection, phone: Phone, model: Path) -> None:
+    replace(connection, cores="1").measure(Job((model,)))
+    assert any(command.startswith("taskset 1 /data/local/tmp/") for command in phone.daemon.commands)
+
+
+def test_hostile_names_and_arguments_reach_no_shell(
+    connection: AdbConnection, phone: Phone, model: Path, tmp_path: Path
+) -> None:
+    trap = tmp_path / "trap"
+    hostile = tmp_path / f"-s x $(touch {trap.name}) ; touch t & `touch t` 'x'.tflite"
+    hostile.write_bytes(model.read_bytes())
+    arguments = (f"--x=$(touch {trap})", f"; touch {trap} #")
+    (timing,) = replace(connection, arguments=arguments).measure(Job((hostile,)))
+    assert timing.model == hostile
+    assert f"--x=$(touch {trap}) ; touch {trap} #" in (tmp_path / "called").read_text()
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize("serial", ["-s", "a b", "x;y", "", "$(touch x)", "a\nb"])
+def test_what_is_no_serial_is_refused(tmp_path: Path, serial: str) -> None:
+    with pytest.raises(UsageError, match="is not a serial"):
+        AdbConnection(serial, tmp_path)
+
+
+@pytest.mark.parametrize("cores", ["f0; reboot", "0x7", "-1", "123456789"])
+def test_what_is_no_mask_is_refused(tmp_path: Path, cores: str) -> None:
+    with pytest.raises(UsageError, match="is not a mask"):
+        AdbConnection("emulator-5554", tmp_path, cores=cores)
+
+
+def test_attached_devices_are_listed_with_their_models(phone: Phone) -> None:
+    listed = {device.serial: device for device in attached_devices()}
+    assert (listed[phone.serial].state, listed[phone.serial].model) == ("device", "TestPhone")
+
+
+def test_a_device_that_is_not_attached_is_named_with_those_that_are(
+    connection: AdbConnection, phone: Phone, model: Path
+) -> None:
+    with pytest.raises(UsageError, match="no device emulator-9998") as caught:
+        replace(connection, serial="emulator-9998").measure(Job((model,)))
+    assert phone.serial in caught.value.hint
+
+
+def test_a_tool_that_is_missing_is_asked_for(connection: AdbConnection, model: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="none is not a file") as caught:
+        replace(connection, binary=tmp_path / "none").measure(Job((model,)))
+    assert "benchmark_model" in caught.value.hint
+
+
+def test_a_phone_without_room_is_a_failed_measurement(connection: AdbConnection, phone: Phone, model: Path) -> None:
+    tmp = phone.root / "data" / "local" / "tmp"
+    tmp.rmdir()
+    tmp.write_text("not a folder")
+    with pytest.raises(StageError, match="make a folder"):
+        connection.measure(Job((model,)))
+
+
+def test_a_tool_that_fails_is_a_failed_measurement(connection: AdbConnection, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "printed").write_text("ERROR: Failed to apply XNNPACK delegate.\n")
+    with pytest.raises(StageError, match="Failed to apply XNNPACK"):
+        connection.measure(Job((model,)))
+
+
+def test_a_phone_that_vanishes_is_a_failed_measurement(connection: AdbConnection, phone: Phone, model: Path) -> None:
+    phone.daemon.vanish_on = "--graph="
+    with pytest.raises(StageError):
+        connection.measure(Job((model,), timeout_s=20))

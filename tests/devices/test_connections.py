@@ -1,0 +1,240 @@
+"""The host, a real SSH server on loopback, several devices at once, and what a device may answer."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import stat
+import sys
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import StageError, UsageError
+from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.parallel import measure_all
+from advisor.devices.connections.program import run_program
+from advisor.devices.connections.protocol import Job, Timing, timings_of_agent
+from advisor.devices.connections.ssh import SshConnection
+from tests.devices.conftest import SshServer
+
+BRIEF = "load"
+CACHE = Path.home() / ".cache" / "advisor"
+
+
+def ssh(server: SshServer, agent: Path, **changes: object) -> SshConnection:
+    connection = SshConnection("device", agent, python=sys.executable, config=server.config)
+    return replace(connection, **changes)  # type: ignore[arg-type]
+
+
+def folders() -> set[str]:
+    return {path.name for path in CACHE.iterdir()} if CACHE.is_dir() else set()
+
+
+def test_the_host_measures_with_the_agent(agent: Path, model: Path) -> None:
+    first, second = HostConnection(agent).measure(Job((model,), (1, 2), BRIEF))
+    assert (first.model, first.threads, second.threads) == (model, 1, 2)
+    assert 0 < first.median_ms < 1000
+    assert first.runtime.startswith(("ai-edge-litert==", "tflite-runtime=="))
+
+
+def test_a_file_that_is_no_model_is_a_failed_measurement(agent: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.tflite"
+    broken.write_bytes(b"not a flatbuffer at all")
+    with pytest.raises(StageError, match="cannot load"):
+        HostConnection(agent).measure(Job((broken,)))
+
+
+@pytest.mark.parametrize(
+    "script", ["print('hello')", "import os; os.abort()", "print('[1, 2]')", "raise SystemExit(4)"]
+)
+def test_an_agent_that_answers_rubbish_is_a_failed_measurement(tmp_path: Path, model: Path, script: str) -> None:
+    agent = tmp_path / "agent.py"
+    agent.write_text(script)
+    with pytest.raises(StageError, match="no measurements"):
+        HostConnection(agent).measure(Job((model,), effort=BRIEF))
+
+
+def test_an_agent_that_hangs_is_ended(tmp_path: Path, model: Path) -> None:
+    agent = tmp_path / "agent.py"
+    agent.write_text("import time; time.sleep(60)")
+    with pytest.raises(StageError, match=r"did not end within 0.5 s"):
+        HostConnection(agent).measure(Job((model,), timeout_s=0.5))
+
+
+@pytest.mark.parametrize(
+    "lanes",
+    [
+        [{"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": []}],
+        [{"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": [{"wall_ns": [0, 5]}]}],
+        [{"model": "b", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": [{"wall_ns": [5]}]}],
+        [{"model": "a"}],
+        "lanes",
+        None,
+    ],
+)
+def test_a_document_without_sense_is_a_failed_measurement(lanes: object) -> None:
+    with pytest.raises(StageError, match="rubbish"):
+        timings_of_agent({"lanes": lanes}, [Path("a.tflite")], ["a"])
+
+
+def test_a_job_without_models_or_threads_is_refused(agent: Path, model: Path, tmp_path: Path) -> None:
+    for job in (Job(()), Job((model,), threads=()), Job((model,), threads=(0,)), Job((tmp_path / "none.tflite",))):
+        with pytest.raises(UsageError):
+            HostConnection(agent).measure(job)
+
+
+def test_a_program_that_is_not_installed_is_named() -> None:
+    with pytest.raises(UsageError, match="'no-such-program' is not installed") as caught:
+        run_program(["no-such-program"], timeout_s=1, hint="install it")
+    assert caught.value.hint == "install it"
+
+
+def test_ssh_measures_and_leaves_nothing_behind(ssh_server: SshServer, agent: Path, model: Path) -> None:
+    before = folders()
+    (timing,) = ssh(ssh_server, agent).measure(Job((model,), (1,), BRIEF))
+    assert timing.model == model
+    assert timing.median_ms > 0
+    assert folders() == before
+
+
+def test_ssh_shares_one_connection(ssh_server: SshServer, agent: Path, model: Path) -> None:
+    log = ssh_server.folder / "log"
+    before = log.read_text().count("Accepted publickey")
+    ssh(ssh_server, agent).measure(Job((model,), effort=BRIEF))
+    assert log.read_text().count("Accepted publickey") == before + 1
+
+
+def test_hostile_names_reach_no_shell(ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    hostile = tmp_path / f"-oProxyCommand=touch $(touch {trap.name}); `touch t` & 'x'.tflite"
+    hostile.write_bytes(model.read_bytes())
+    (timing,) = ssh(ssh_server, agent).measure(Job((hostile,), effort=BRIEF))
+    assert timing.model == hostile
+    options = ("--cpus", f"0; touch {trap}; $(touch {trap}) `touch {trap}`")
+    with pytest.raises(StageError):
+        ssh(ssh_server, agent).measure(Job((model,), effort=BRIEF, options=options))
+    with pytest.raises(StageError):
+        ssh(ssh_server, agent, python=f"python3; touch {trap};").measure(Job((model,), effort=BRIEF))
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize(
+    "destination", ["-oProxyCommand=touch x", "", "a b", "host;touch x", "$(touch x)", "host\nother", "`x`", "a'b"]
+)
+def test_what_is_no_host_is_refused(agent: Path, destination: str) -> None:
+    with pytest.raises(UsageError, match="is not a host"):
+        SshConnection(destination, agent)
+
+
+def test_a_changed_host_key_stops(ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path) -> None:
+    known = ssh_server.folder / "known_hosts"
+    other = (ssh_server.folder / "user.pub").read_text().split()[:2]
+    wrong = tmp_path / "known_hosts"
+    wrong.write_text(f"[127.0.0.1]:{ssh_server.port} {' '.join(other)}\n")
+    config = tmp_path / "config"
+    config.write_text(ssh_server.config.read_text().replace(str(known), str(wrong)))
+    with pytest.raises(UsageError, match="the host key has changed"):
+        ssh(ssh_server, agent, config=config).measure(Job((model,), effort=BRIEF))
+
+
+def test_an_unknown_host_is_not_trusted(ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    known = str(ssh_server.folder / "known_hosts")
+    config.write_text(ssh_server.config.read_text().replace(known, str(tmp_path / "empty")))
+    with pytest.raises(UsageError, match="the host key is not known") as caught:
+        ssh(ssh_server, agent, config=config).measure(Job((model,), effort=BRIEF))
+    assert "by hand" in caught.value.hint
+
+
+def test_without_a_key_nothing_is_asked_for(ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    text = ssh_server.config.read_text().replace(str(ssh_server.folder / "user"), str(ssh_server.folder / "host"))
+    config.write_text(text)
+    with pytest.raises(UsageError, match="permission denied"):
+        ssh(ssh_server, agent, config=config).measure(Job((model,), effort=BRIEF))
+
+
+def test_a_device_that_cannot_be_reached_is_a_failed_measurement(
+    ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(ssh_server.config.read_text().replace(f"Port {ssh_server.port}", "Port 1"))
+    with pytest.raises(StageError, match="was lost"):
+        ssh(ssh_server, agent, config=config, retries=0).measure(Job((model,), effort=BRIEF))
+
+
+def test_a_lost_connection_is_taken_up_again(ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path) -> None:
+    """A client that drops the first transfers, then is the real one: files that arrived are not sent again."""
+    calls = tmp_path / "calls"
+    client = tmp_path / "ssh"
+    client.write_text(
+        f'#!/bin/sh\necho "$*" >> {calls}\n'
+        f'case "$*" in *model0.tflite.part*) if [ $(grep -c model0.tflite.part {calls}) -eq 1 ]; then\n'
+        'echo "Connection reset by peer" >&2; exit 255; fi;; esac\nexec ssh "$@"\n'
+    )
+    client.chmod(client.stat().st_mode | stat.S_IXUSR)
+    (timing,) = ssh(ssh_server, agent, program=str(client)).measure(Job((model,), effort=BRIEF))
+    assert timing.median_ms > 0
+    sent = calls.read_text()
+    assert sent.count("model0.tflite.part &&") == 2
+    assert sent.count("agent.py.part &&") == 1
+
+
+def test_a_device_without_the_runtime_says_so(ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    bare.chmod(0o700)
+    with pytest.raises(StageError, match=r"numpy|litert"):
+        ssh(ssh_server, agent, python=str(bare)).measure(Job((model,), effort=BRIEF))
+
+
+def test_the_label_holds_no_more_than_the_destination(ssh_server: SshServer, agent: Path) -> None:
+    assert ssh(ssh_server, agent, destination=f"{getpass.getuser()}@device").label == f"{getpass.getuser()}@device"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A device that notes when it is busy."""
+
+    label: str
+    busy: list[str] = field(default_factory=list)
+    overlaps: list[str] = field(default_factory=list)
+    fails: bool = False
+    together: threading.Barrier | None = None
+
+    def measure(self, job: Job) -> tuple[Timing, ...]:
+        if self.busy:
+            self.overlaps.append(self.label)
+        self.busy.append(self.label)
+        if self.together is not None:
+            self.together.wait(5)
+        time.sleep(0.01)
+        self.busy.remove(self.label)
+        if self.fails:
+            raise StageError(f"{self.label} vanished")
+        return (Timing(job.models[0], 1, 1.0, 1, 1.0, 1.0, "test"),)
+
+
+def test_devices_work_side_by_side_and_one_measurement_at_a_time_each() -> None:
+    barrier = threading.Barrier(2)
+    first, second = Bench("first", together=barrier), Bench("second", together=barrier)
+    job = Job((Path("net.tflite"),))
+    outcomes = measure_all([(first, job), (second, job), (first, job), (second, job)])
+    assert [outcome.label for outcome in outcomes] == ["first", "second", "first", "second"]
+    assert first.overlaps == second.overlaps == []
+
+
+def test_a_device_that_vanishes_does_not_stop_the_others() -> None:
+    job = Job((Path("net.tflite"),))
+    lost, fine = measure_all([(Bench("lost", fails=True), job), (Bench("fine"), job)])
+    assert (lost.timings, lost.reason) == ((), "lost vanished")
+    assert len(fine.timings) == 1
+
+
+def test_the_agents_document_is_kept_whole(agent: Path, model: Path) -> None:
+    (timing,) = HostConnection(agent).measure(Job((model,), effort=BRIEF))
+    assert json.loads(json.dumps(timing.details))["blocks"][0]["wall_ns"]

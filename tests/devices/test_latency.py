@@ -1,0 +1,277 @@
+"""The statistics behind predictions: kernels, the additive model, resemblance, anchors, intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from advisor.core.errors import UsageError
+from advisor.devices.latency.anchors import choose, leave_one_out
+from advisor.devices.latency.base import Base, fit_base
+from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
+from advisor.devices.latency.features import ModelFeatures, Traits, load_features, traits_of_operators
+from advisor.devices.latency.kernels import ModelSpace
+from advisor.devices.latency.model import estimate, place, place_known, posterior_of
+from advisor.devices.latency.silicon import silicon, target_vector
+from advisor.devices.latency.table import Column, LatencyTable
+from advisor.devices.latency.validation import calibrate, cross_validate, fold_of, hide
+from advisor.devices.paths import shipped_profiles
+from advisor.devices.profiles import Profiles
+
+
+def made_table(targets: int = 12, models: int = 24, seed: int = 0, *, noise: float = 0.01) -> LatencyTable:
+    """Targets that differ by speed and by how much a model's MACs weigh; a few cells missing."""
+    random = np.random.default_rng(seed)
+    features = np.column_stack(
+        [random.normal(20, 1.5, models), random.normal(15, 1, models), *random.normal(size=(8, models))]
+    )
+    slopes = random.uniform(0.6, 1.0, targets)
+    levels = random.normal(0, 1, targets)
+    own = random.normal(0, 0.3, models)
+    values = (
+        levels[:, None] + slopes[:, None] * (features[:, 0] - 20) + own + random.normal(0, noise, (targets, models))
+    )
+    values[random.uniform(size=values.shape) < 0.1] = np.nan
+    columns = tuple(
+        Column(f"d{i}", "cpu", "float32", "tflite", "", "cpu", f"s{i}", tuple(random.normal(size=5)))
+        for i in range(targets)
+    )
+    return LatencyTable(
+        tuple(f"m{i}" for i in range(models)), tuple(f"f{i // 3}" for i in range(models)), features, columns, values
+    )
+
+
+@pytest.fixture(scope="module")
+def made() -> LatencyTable:
+    return made_table()
+
+
+@pytest.fixture(scope="module")
+def base(made: LatencyTable) -> Base:
+    return fit_base(made)
+
+
+@given(arrays(float, (9, 10), elements=st.floats(-30, 30)), st.lists(st.sampled_from("abc"), min_size=9, max_size=9))
+def test_the_kernel_is_a_covariance(features: np.ndarray, families: list[str]) -> None:
+    gram = ModelSpace.of(features, families).within()
+    assert np.allclose(gram, gram.T)
+    assert np.linalg.eigvalsh(gram).min() > -1e-6 * max(1.0, np.abs(gram).max())
+
+
+def test_the_kernel_towards_a_known_model_is_its_row(made: LatencyTable) -> None:
+    space = ModelSpace.of(made.features, made.families)
+    towards = space.towards(space.place(made.features[[3]], [made.families[3]]))
+    assert np.allclose(towards, space.within()[[3]])
+
+
+def test_the_base_keeps_what_was_measured_and_fills_the_rest(made: LatencyTable, base: Base) -> None:
+    measured = ~np.isnan(made.values)
+    assert np.array_equal(base.filled[measured], made.values[measured])
+    assert np.isfinite(base.filled).all()
+    complete = made_table(noise=0.0)
+    truth = complete.values[measured]
+    assert np.median(np.abs(base.smooth[measured] - truth)) < 0.05
+
+
+def test_a_hidden_target_is_predicted_from_five_models(made: LatencyTable) -> None:
+    errors = []
+    for index in range(len(made.columns)):
+        shown, _ = hide(made, [index])
+        fitted = fit_base(shown)
+        measured = np.flatnonzero(~np.isnan(made.values[index]))
+        seen, hidden = measured[:5], measured[5:]
+        posterior = posterior_of(fitted, made.columns[index], seen, made.values[index, seen])
+        errors.extend(estimate(fitted, posterior, place_known(fitted, hidden)).mean - made.values[index, hidden])
+    assert np.median(np.abs(errors)) < 0.05
+
+
+def test_more_anchors_narrow_the_deviation(made: LatencyTable, base: Base) -> None:
+    hidden = np.array([20, 21, 22])
+    deviations = []
+    for count in (1, 5, 15):
+        seen = np.arange(count)
+        values = base.filled[0, seen]
+        posterior = posterior_of(base, made.columns[0], seen, values, excluded=[0])
+        deviations.append(estimate(base, posterior, place_known(base, hidden)).deviation.mean())
+    assert deviations[0] > deviations[1] > deviations[2]
+
+
+def test_shares_of_resemblance_sum_to_one_and_leave_the_target_out(made: LatencyTable, base: Base) -> None:
+    posterior = posterior_of(base, made.columns[4], np.arange(6), base.filled[4, :6], excluded=[4])
+    assert posterior.shares.sum() == pytest.approx(1)
+    assert posterior.shares[4] == 0
+
+
+def test_a_copy_of_a_target_resembles_it(made: LatencyTable, base: Base) -> None:
+    posterior = posterior_of(base, made.columns[4], np.arange(8), base.filled[4, :8] + 1.5)
+    assert int(np.argmax(posterior.shares)) == 4
+    predicted = estimate(base, posterior, place_known(base, np.arange(8, 24))).mean
+    assert np.abs(predicted - base.filled[4, 8:] - 1.5).max() < 0.1
+
+
+def test_a_level_shift_of_the_measurements_shifts_the_prediction(made: LatencyTable, base: Base) -> None:
+    queries = place_known(base, np.arange(10, 24))
+    first, second = (
+        estimate(
+            base, posterior_of(base, made.columns[2], np.arange(6), base.filled[2, :6] + shift, excluded=[2]), queries
+        )
+        for shift in (0.0, 0.7)
+    )
+    assert np.allclose(second.mean - first.mean, 0.7, atol=0.05)
+
+
+def test_a_model_far_outside_says_so_and_widens(made: LatencyTable, base: Base) -> None:
+    posterior = posterior_of(base, made.columns[0], np.arange(10), base.filled[0, :10], excluded=[0])
+    traits = Traits()
+    near, far = (ModelFeatures("new", "other", macs, 3e6, 224, 80, traits) for macs in (np.exp(20), np.exp(30)))
+    found = estimate(base, posterior, place(base, [near, far]))
+    assert found.outside[0] == 0
+    assert found.outside[1] > 1
+    assert found.deviation[1] > 2 * found.deviation[0]
+
+
+def test_support_tells_known_models_from_their_family_and_from_strangers(made: LatencyTable, base: Base) -> None:
+    posterior = posterior_of(base, made.columns[0], np.arange(10), base.filled[0, :10], excluded=[0])
+    vector = {"macs": 5e8, "params": 3e6, "input_size": 224, "layers": 80.0}
+    models = [ModelFeatures(n, f, **vector) for n, f in (("m3", "f1"), ("m3b", "f1"), ("new", "other"))]
+    found = estimate(base, posterior, place(base, models))
+    assert [SUPPORT[code] for code in found.support] == ["model", "family", "none"]
+
+
+def test_anchors_are_among_the_candidates_and_differ(made: LatencyTable, base: Base) -> None:
+    chosen = choose(base, made.columns[0], range(4, 20), 5)
+    assert len(set(chosen)) == 5
+    assert set(chosen) <= set(range(4, 20))
+    assert choose(base, made.columns[0], [1, 2], 5) in ((1, 2), (2, 1))
+
+
+def test_a_dear_anchor_gives_way_to_a_cheap_one(made: LatencyTable, base: Base) -> None:
+    first = choose(base, made.columns[0], range(24), 1)[0]
+    assert choose(base, made.columns[0], range(24), 1, {first: 1000.0})[0] != first
+
+
+def test_leaving_one_out_tells_the_error_of_each_anchor(made: LatencyTable, base: Base) -> None:
+    seen = np.arange(8)
+    errors = leave_one_out(base, made.columns[1], seen, base.filled[1, seen], excluded=[1])
+    assert errors.shape == (8,)
+    assert np.median(np.abs(errors)) < 0.1
+
+
+def test_nothing_hidden_reaches_a_fold(made: LatencyTable) -> None:
+    shown, left = hide(made, [0, 5], [2, 3])
+    assert {0, 5}.isdisjoint(left)
+    assert np.isnan(shown.values[:, [2, 3]]).all()
+    assert len(shown.columns) == len(left) == len(made.columns) - 2
+
+
+def test_cross_validation_never_predicts_what_it_has_seen(made: LatencyTable) -> None:
+    for result in cross_validate(made, folds=3, anchors=(0, 2)):
+        index = made.columns.index(result.column)
+        assert np.array_equal(result.truth, made.values[index, result.models])
+        assert result.anchors + len(result.models) <= (~np.isnan(made.values[index])).sum()
+
+
+def test_intervals_hold_what_they_promise_on_other_data() -> None:
+    calibration = calibrate(made_table(20, 30, seed=1), folds=4)
+    inside: list[bool] = []
+    for result in cross_validate(made_table(20, 30, seed=2), folds=4):
+        for error, deviation, support in zip(
+            result.truth - result.estimate.mean, result.estimate.deviation, result.estimate.support, strict=True
+        ):
+            low, high = calibration.bounds(Regime.of(result.anchors, SUPPORT[support]), 0.8)
+            inside.append(low <= error / deviation <= high)
+    assert 0.7 < np.mean(inside) < 0.9
+
+
+errors_of_regimes = st.dictionaries(
+    st.builds(Regime, st.integers(0, 4), st.sampled_from(SUPPORT)),
+    st.lists(st.floats(-5, 5), min_size=1, max_size=80),
+    min_size=1,
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(errors_of_regimes.filter(lambda e: {r.support for r in e} == set(SUPPORT)), st.floats(0.05, 0.95))
+def test_bounds_are_ordered_and_widen_with_the_level(errors: dict[Regime, list[float]], level: float) -> None:
+    calibration = Calibration.of("hash", errors)
+    for step in range(5):
+        for support in SUPPORT:
+            low, high = calibration.bounds(Regime(step, support), level)
+            wide_low, wide_high = calibration.bounds(Regime(step, support), min(level + 0.04, 0.99))
+            assert wide_low <= low <= high <= wide_high
+
+
+@settings(deadline=None, max_examples=40)
+@given(errors_of_regimes.filter(lambda e: {r.support for r in e} == set(SUPPORT)))
+def test_a_calibration_reads_back(errors: dict[Regime, list[float]]) -> None:
+    calibration = Calibration.of("hash", errors)
+    assert Calibration.from_json(calibration.to_json()) == calibration
+
+
+@pytest.mark.parametrize("damage", [{"quantiles": {}}, {"counts": None}, {"quantiles": {"0-model": [3, 2, 1]}}])
+def test_a_damaged_calibration_is_refused(damage: dict[str, object]) -> None:
+    data = Calibration.of("h", {Regime(0, s): [0.0, 1.0] for s in SUPPORT}).to_json()
+    with pytest.raises(UsageError, match="calibration"):
+        Calibration.from_json({**data, **damage})
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -1.0, 2.0])
+def test_a_level_out_of_range_is_refused(level: float) -> None:
+    calibration = Calibration.of("h", {Regime(0, s): [0.0, 1.0] for s in SUPPORT})
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        calibration.bounds(Regime(0, "model"), level)
+
+
+@given(st.text(), st.integers(1, 1000))
+def test_folds_are_within_their_number(name: str, folds: int) -> None:
+    assert 0 <= fold_of(name, folds) < folds
+
+
+def test_silicon_of_one_design_is_one(profiles: Profiles) -> None:
+    assert silicon(profiles["rk3588"]) == silicon(profiles["orange-pi-5"])
+    assert (
+        silicon(profiles["snapdragon-855"]) == silicon(profiles["snapdragon-855-plus"]) == silicon(profiles["pixel-4"])
+    )
+    assert silicon(profiles["snapdragon-865"]) != silicon(profiles["snapdragon-855"])
+
+
+def test_more_threads_and_faster_cores_mean_a_higher_rate(profiles: Profiles) -> None:
+    def rate(selector: str) -> float:
+        vector = target_vector(*profiles.select(selector))
+        assert vector is not None
+        return vector[0]
+
+    assert rate("raspberry-pi-4:ncnn-cpu-x4") == pytest.approx(rate("raspberry-pi-4:ncnn-cpu-x1") + np.log(4))
+    assert rate("raspberry-pi-5:ncnn-cpu-x4") > rate("raspberry-pi-4:ncnn-cpu-x4") > rate("raspberry-pi-3:ncnn-cpu-x4")
+    assert target_vector(*profiles.select("galaxy-s24")) is None
+
+
+def test_traits_follow_from_the_operators() -> None:
+    mobile = traits_of_operators({"CONV_2D": 34, "DEPTHWISE_CONV_2D": 17, "ADD": 10})
+    assert mobile.depthwise == 1
+    assert mobile.attention == mobile.branches == 0
+    assert traits_of_operators({"CONV_2D": 4, "BATCH_MATMUL": 24}).attention == 1
+    assert traits_of_operators({}).values == (0, 0, 0, 0, 0, 0)
+
+
+@settings(max_examples=30)
+@given(
+    st.sampled_from(["macs", "params", "input_size", "layers"]),
+    st.sampled_from([0.0, -1.0, float("nan"), float("inf")]),
+)
+def test_impossible_features_are_refused(field: str, value: float) -> None:
+    counts = {"macs": 3e8, "params": 3e6, "input_size": 224, "layers": 70.0}
+    with pytest.raises(UsageError, match="net"):
+        _ = ModelFeatures("net", "family", **{**counts, field: value}).vector
+
+
+def test_the_features_of_the_shipped_measurements_are_known() -> None:
+    features = load_features(shipped_profiles())
+    net = features.models["mobilenet_v2_1.0_224"]
+    assert (net.family, net.macs, net.input_size) == ("mobilenet_v2", 300e6, 224)
+    assert features.features("densenet_121_224", "densenet", 2.8e9, 8e6, 224).family == "densenet"
+    assert features.features("my_own", "mobilenet_v3", 1e8, 1e6, 160).traits.squeeze_excite > 0
+    assert features.features("my_own", "nothing known", 1e8, 1e6, 160).traits == Traits()

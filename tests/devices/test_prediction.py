@@ -1,0 +1,243 @@
+"""Predictions as the search and a user see them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.core.errors import UsageError
+from advisor.core.quantity import Provenance
+from advisor.devices.latency.features import FeatureTable, ModelFeatures
+from advisor.devices.measurements import Measurement
+from advisor.devices.prediction import CALIBRATED, Prediction, Predictor, fit_predictor
+from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Profiles
+
+STRANGER = ModelFeatures("stranger", "stranger", 4e8, 4e6, 224, 90)
+
+
+@pytest.fixture(scope="session")
+def nets(features: FeatureTable) -> Sequence[ModelFeatures]:
+    return [features.models[name] for name in ("mobilenet_v2_1.0_224", "mobilenet_v2_0.75_192", "resnet_50_224")]
+
+
+def predict(
+    predictor: Predictor, profiles: Profiles, selector: str, form: str, models: Sequence[ModelFeatures]
+) -> tuple[Prediction, ...]:
+    return predictor.predict(*profiles.select(selector), form, models)
+
+
+def test_a_published_latency_is_given_as_published(
+    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures]
+) -> None:
+    net = predict(predictor, profiles, "galaxy-s24", "float32", nets)[0].latency
+    row = next(m for m in profiles["galaxy-s24"].measurements if m.model == nets[0].name and m.target == "tflite-npu")
+    assert net.provenance is Provenance.PUBLISHED
+    assert net.value == pytest.approx(row.latency_ms)
+    assert row.source_repo in net.source
+
+
+def test_an_unmeasured_size_lies_between_its_family_and_says_predicted(
+    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures]
+) -> None:
+    full, smaller, _ = predict(predictor, profiles, "raspberry-pi-4", "float32", nets)
+    assert smaller.latency.provenance is Provenance.PREDICTED
+    assert 0.3 * full.latency.value < smaller.latency.value < full.latency.value
+    assert smaller.latency.low is not None
+    assert smaller.latency.high is not None
+    assert smaller.latency.low < smaller.latency.value < smaller.latency.high
+
+
+def test_int8_is_faster_than_float_where_the_npu_takes_it(
+    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures]
+) -> None:
+    for net in (nets[2], STRANGER):
+        plain, small = (
+            predict(predictor, profiles, "galaxy-s25", form, [net])[0].latency.value for form in ("float32", "int8")
+        )
+        assert small < plain
+
+
+def test_a_recipe_without_figures_runs_as_the_form_most_alike(
+    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures]
+) -> None:
+    plain, alias = (
+        predict(predictor, profiles, "raspberry-pi-4", form, nets)[1] for form in ("float32", "weight_int8")
+    )
+    assert alias.latency.value == pytest.approx(plain.latency.value)
+    assert alias.deviation > plain.deviation
+    assert (
+        predict(predictor, profiles, "raspberry-pi-4", "weight_int8", nets)[0].latency.provenance
+        is Provenance.PREDICTED
+    )
+
+
+def test_an_unknown_form_meets_the_nearest(predictor: Predictor, profiles: Profiles) -> None:
+    with pytest.raises(UsageError, match="did you mean 'float16'"):
+        predict(predictor, profiles, "raspberry-pi-4", "flaot16", [STRANGER])
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.floats(0.01, 1e5), min_size=2, max_size=8))
+def test_the_chance_to_meet_a_budget_grows_with_it(
+    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures], budgets: list[float]
+) -> None:
+    for prediction in predict(predictor, profiles, "raspberry-pi-4", "float32", [nets[0], STRANGER]):
+        chances = [prediction.probability(budget) for budget in sorted(budgets)]
+        assert chances == sorted(chances)
+        assert all(0 <= chance <= 1 for chance in chances)
+
+
+def test_the_interval_and_the_chance_tell_the_same(predictor: Predictor, profiles: Profiles) -> None:
+    prediction = predict(predictor, profiles, "kirin-990", "float32", [STRANGER])[0]
+    assert prediction.latency.high is not None
+    assert prediction.latency.low is not None
+    assert prediction.probability(prediction.latency.high) == pytest.approx(0.9, abs=0.02)
+    assert prediction.probability(prediction.latency.low) == pytest.approx(0.1, abs=0.02)
+
+
+def test_a_higher_level_widens(predictor: Predictor, profiles: Profiles) -> None:
+    profile, target = profiles.select("jetson-nano")
+    narrow, wide = (
+        predictor.predict(profile, target, "float32", [STRANGER], level)[0].latency for level in (0.5, 0.95)
+    )
+    assert narrow.low is not None
+    assert narrow.high is not None
+    assert wide.low is not None
+    assert wide.high is not None
+    assert wide.low < narrow.low < narrow.high < wide.high
+
+
+def test_many_at_once_say_what_one_at_a_time_says(
+    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures]
+) -> None:
+    models = [*nets, STRANGER]
+    targets = [(*profiles.select(name), form) for name, form in (("pixel-3", "int8"), ("rk3588", "float32"))]
+    for target, column in zip(targets, predictor.predict_many(targets, models), strict=True):
+        for index, one in enumerate(predictor.predict(*target, models)):
+            assert column.median_ms[index] == pytest.approx(one.latency.value)
+            assert column.low_ms[index] == pytest.approx(one.latency.low)
+            assert column.high_ms[index] == pytest.approx(one.latency.high)
+            assert column.exact[index] == (one.latency.provenance is not Provenance.PREDICTED)
+
+
+def team_device(*rows: Measurement) -> DeviceProfile:
+    target = DeviceTarget("cpu-x4", "ai-edge-litert", "cpu", 4, "2.3.0", ("float32", "int8"))
+    return DeviceProfile(
+        name="team-board",
+        title="Our board",
+        kind="board",
+        soc="Maker M9",
+        targets=(target,),
+        default_target="cpu-x4",
+        isa="armv8.2-a",
+        cores=(Cluster("Cortex-A76", 4, 2200),),
+        measurements=rows,
+    )
+
+
+def test_a_new_device_is_predicted_from_its_cores_and_sharpened_by_measurements(
+    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures]
+) -> None:
+    faster = 0.8
+    like = profiles["raspberry-pi-5"]
+    rows = [
+        Measurement("cpu-x4", row.model, row.precision, faster * row.latency_ms, source_repo=CALIBRATED)
+        for row in like.measurements
+        if row.usable and row.target == "ncnn-cpu-x4" and row.precision == "float32"
+    ]
+    before, after = (
+        predictor.predict(device, device.target(), "float32", [nets[2]])[0]
+        for device in (team_device(), team_device(*[row for row in rows if row.model != nets[2].name][:5]))
+    )
+    truth = faster * next(
+        r.latency_ms for r in like.measurements if (r.target, r.model) == ("ncnn-cpu-x4", nets[2].name)
+    )
+    assert before.latency.n == 0
+    assert after.latency.n == 5
+    assert after.deviation < before.deviation
+    assert abs(after.latency.value / truth - 1) < 0.15
+
+
+def test_a_users_own_measurement_is_given_as_measured(predictor: Predictor, nets: Sequence[ModelFeatures]) -> None:
+    device = team_device(Measurement("cpu-x4", nets[0].name, "float32", 12.0, source_repo=CALIBRATED))
+    latency = predictor.predict(device, device.target(), "float32", nets[:1])[0].latency
+    assert (latency.value, latency.provenance) == (pytest.approx(12.0), Provenance.MEASURED)
+
+
+def test_changed_measurements_of_a_device_change_its_predictions(
+    predictor: Predictor, nets: Sequence[ModelFeatures]
+) -> None:
+    slow, fast = (
+        team_device(Measurement("cpu-x4", nets[0].name, "float32", milliseconds)) for milliseconds in (80.0, 8.0)
+    )
+    first, second = (predictor.predict(d, d.target(), "float32", [nets[2]])[0].latency.value for d in (slow, fast))
+    assert first > 4 * second
+
+
+def test_the_stored_predictor_says_the_same(
+    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures], tmp_path: Path
+) -> None:
+    path = tmp_path / "predictor.json"
+    predictor.save(path)
+    stored = json.loads(path.read_text())
+    assert stored["base"]["data_hash"] == predictor.data_hash
+    assert {"device", "target", "precision", "runtime", "version"} == set(stored["base"]["targets"][0])
+    again = Predictor.load(path, profiles)
+    for selector, form in (("raspberry-pi-4", "float32"), ("galaxy-s24", "int8"), ("esp32-s3", "int8")):
+        for one, other in zip(
+            predict(predictor, profiles, selector, form, [*nets, STRANGER]),
+            predict(again, profiles, selector, form, [*nets, STRANGER]),
+            strict=True,
+        ):
+            assert other.latency.value == pytest.approx(one.latency.value, rel=1e-4)
+
+
+def test_a_stored_predictor_of_other_measurements_is_refused(
+    predictor: Predictor, profiles: Profiles, tmp_path: Path
+) -> None:
+    path = tmp_path / "predictor.json"
+    predictor.save(path)
+    pixel = profiles["pixel-4"]
+    changed = Profiles([*profiles.values(), replace(pixel, measurements=pixel.measurements[1:])])
+    with pytest.raises(UsageError, match="made from other measurements"):
+        Predictor.load(path, changed)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema_version": 1}', "nonsense"])
+def test_what_is_no_stored_predictor_is_refused(profiles: Profiles, tmp_path: Path, content: str) -> None:
+    path = tmp_path / "predictor.json"
+    path.write_text(content)
+    with pytest.raises(UsageError, match="predictor.json"):
+        Predictor.load(path, profiles)
+
+
+def test_a_damaged_stored_predictor_is_refused(predictor: Predictor, profiles: Profiles, tmp_path: Path) -> None:
+    path = tmp_path / "predictor.json"
+    predictor.save(path)
+    data = json.loads(path.read_text())
+    data["base"]["levels"] = data["base"]["levels"][:-1]
+    path.write_text(json.dumps(data))
+    with pytest.raises(UsageError, match="does not fit"):
+        Predictor.load(path, profiles)
+
+
+def test_without_any_measurement_there_is_nothing_to_predict_from() -> None:
+    with pytest.raises(UsageError, match="no device profile has a measurement"):
+        fit_predictor(Profiles([team_device()]))
+
+
+def test_no_models_give_no_predictions(predictor: Predictor, profiles: Profiles) -> None:
+    assert predict(predictor, profiles, "pixel-4", "int8", []) == ()
+
+
+def test_the_shipped_calibration_is_of_the_shipped_measurements(predictor: Predictor) -> None:
+    stored = json.loads(
+        (Path(__file__).resolve().parents[2] / "device_profiles/prediction_calibration.json").read_text()
+    )
+    assert stored["data_hash"] == predictor.data_hash
