@@ -6,51 +6,31 @@ import hashlib
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from filelock import FileLock
 
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
-from advisor.devices.paths import shipped_profiles
 from advisor.search.compare import Outcome
 from advisor.search.reevaluation.again import Devices, Reevaluation, reevaluate, reevaluate_all
 from advisor.search.reevaluation.host import manifest_changes
 from advisor.search.stored import read_run
 from advisor.store import RunFolder
 from advisor.store.flaws import find_flaws
-from tests.builders import evaluation
+from tests.predictor import own_profile, predictor_cache, rows
 from tests.search.conftest import Searched
 from tests.stored_runs import write_run
 
-
-def with_details(row: Evaluation, macs: float, params: float) -> Evaluation:
-    details = {"macs": macs, "params": params, "input_size": 224, "threads": 1, "load_ms": 3.0}
-    return replace(row, details=details)
-
-
-def rows() -> list[Evaluation]:
-    """A large accurate network and a small one; both meet 50 ms on this machine."""
-    large = evaluation("inception_v3_299", "float32", accuracy=92, half_width=1, latency=30, size=95e6)
-    small = evaluation("mobilenet_v1_0.25_224", "float32", accuracy=80, half_width=1, latency=1, size=2e6)
-    return [with_details(large, 5.7e9, 23.8e6), with_details(small, 41e6, 0.47e6)]
+__all__ = ["predictor_cache"]
 
 
 @pytest.fixture(autouse=True)
-def cache(shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache for the fitted predictor, shared by the test session."""
-    folder = shared_folder / "reevaluation-cache"
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(folder))
-    with FileLock(f"{folder}.lock"):
-        if not folder.is_dir():
-            folder.mkdir()
-            assert Devices.chosen(["raspberry-pi-4"], []).forecaster.table.models
-    return folder
+def cache(predictor_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(predictor_cache))
 
 
 @pytest.fixture
@@ -73,16 +53,6 @@ def contents(folder: Path) -> dict[str, str]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-
-
-def own_profile(folder: Path, name: str = "our-kiosk", clock: int = 1500) -> Path:
-    """Write a device of the team's own: a Raspberry Pi 4 under another name, without measurements."""
-    folder.mkdir(exist_ok=True)
-    profile = yaml.safe_load((shipped_profiles() / "raspberry-pi-4.yaml").read_text(encoding="utf-8"))
-    profile["name"] = name
-    profile["title"] = f"Our kiosk at {clock} MHz"
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump(profile), encoding="utf-8")
-    return folder
 
 
 def test_a_slower_device_changes_the_pick_and_says_why(run: RunFolder) -> None:

@@ -1,0 +1,108 @@
+"""The commands of ``docs/scheduling.md``, run as they stand."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from advisor.search.reevaluation.host import manifest_changes
+from tests.conftest import PROJECT
+from tests.predictor import own_profile, predictor_cache, rows
+from tests.stored_runs import write_run
+
+__all__ = ["predictor_cache"]
+
+
+def blocks(language: str) -> list[str]:
+    page = (PROJECT / "docs" / "scheduling.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    """``~/models`` with a run and a device of the team's."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    own_profile(folder / "devices")
+    write_run(folder / "runs", rows(), manifest=manifest_changes({}))
+    return folder
+
+
+@pytest.fixture
+def environment(tmp_path: Path, predictor_cache: Path) -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    if not (Path(sys.executable).parent / "advisor").is_file():
+        pytest.skip("the command is not installed beside the interpreter")
+    return {**os.environ, "PATH": path, "HOME": str(tmp_path), "ADVISOR_CACHE_DIR": str(predictor_cache)}
+
+
+def shell(script: str, environment: dict[str, str], cwd: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    command = ["bash", *flags, "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd, timeout=300, check=False)
+
+
+def test_cron_prints_what_changed_and_is_quiet_the_next_night(models: Path, environment: dict[str, str]) -> None:
+    (table,) = blocks("cron")
+    line = next(line for line in table.splitlines() if line[0].isdigit())
+    command = line.split(maxsplit=5)[5]
+    first = shell(command, environment, models.parent)
+    assert "The pick changed from inception_v3_299" in first.stdout, first.stderr
+    second = shell(command, environment, models.parent)
+    assert second.stdout == ""
+
+
+def test_the_systemd_service_fails_with_four_when_something_changed(models: Path, environment: dict[str, str]) -> None:
+    service, timer = blocks("ini")
+    units = configparser.ConfigParser(interpolation=None)
+    units.optionxform = str  # type: ignore[assignment,method-assign]
+    units.read_string(service)
+    folder = units["Service"]["WorkingDirectory"].replace("%h", environment["HOME"])
+    command = shlex.join(shlex.split(units["Service"]["ExecStart"]))
+    assert shell(command, environment, Path(folder)).returncode == 4
+    assert shell(command, environment, Path(folder)).returncode == 0
+    units.read_string(timer)
+    assert units["Timer"]["OnCalendar"]
+
+
+def test_the_workflow_tells_the_team_once(models: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    workflow: dict[str, Any] = yaml.safe_load(blocks("yaml")[0])
+    steps = {step.get("name"): step for step in workflow["jobs"]["reevaluate"]["steps"]}
+    for command in ("init -q", "add -A", "-c user.name=x -c user.email=x@example.com commit -q -m start"):
+        subprocess.run(["git", *command.split()], cwd=models, check=True)
+    environment |= {"GITHUB_OUTPUT": str(tmp_path / "output"), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
+    codes = []
+    for _night in range(2):
+        (tmp_path / "output").write_text("")
+        asked = shell(steps["Ask again"]["run"], environment, models, "-e", "-o", "pipefail")
+        assert asked.returncode == 0, asked.stderr
+        codes.append((tmp_path / "output").read_text().strip())
+        kept = shell(steps["Keep what was made"]["run"], environment, models, "-e")
+        assert kept.returncode == 0, kept.stderr
+    assert codes == ["code=4", "code=0"]
+    assert steps["Tell the team"]["if"] == "steps.again.outputs.code == '4'"
+    assert "The pick changed" in (tmp_path / "summary").read_text()
+    log = subprocess.run(["git", "log", "--format=%s"], cwd=models, capture_output=True, text=True, check=True)
+    assert log.stdout.split() == ["Re-evaluated", "start"]
+
+
+def test_a_wrong_call_does_not_look_like_a_change(environment: dict[str, str], tmp_path: Path) -> None:
+    workflow: dict[str, Any] = yaml.safe_load(blocks("yaml")[0])
+    step = next(step for step in workflow["jobs"]["reevaluate"]["steps"] if step.get("id") == "again")
+    environment |= {"GITHUB_OUTPUT": str(tmp_path / "output"), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
+    asked = shell(step["run"], environment, tmp_path, "-e", "-o", "pipefail")
+    assert asked.returncode == 1
+    assert (tmp_path / "output").read_text() == "code=2\n"
+
+
+def test_the_single_command_runs(models: Path, environment: dict[str, str]) -> None:
+    command = next(block for block in blocks("sh") if block.startswith("advisor"))
+    assert shell(command, environment, models).returncode == 4

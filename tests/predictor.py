@@ -1,0 +1,49 @@
+"""Runs and devices to predict for, and a predictor fitted once for all tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from filelock import FileLock
+
+from advisor.core.evaluation import Evaluation
+from advisor.devices.paths import shipped_profiles
+from tests.builders import evaluation
+
+
+@pytest.fixture(scope="session")
+def predictor_cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A cache folder that holds the fitted predictor."""
+    from advisor.search.expected import shipped_predictor
+
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "predictor-cache"
+    with FileLock(f"{folder}.lock"), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ADVISOR_CACHE_DIR", str(folder))
+        shipped_predictor()
+    return folder
+
+
+def with_details(row: Evaluation, macs: float, params: float) -> Evaluation:
+    details = {"macs": macs, "params": params, "input_size": 224, "threads": 1, "load_ms": 3.0}
+    return replace(row, details=details)
+
+
+def rows() -> list[Evaluation]:
+    """A large accurate network and a small one; both meet 50 ms on this machine."""
+    large = evaluation("inception_v3_299", "float32", accuracy=92, half_width=1, latency=30, size=95e6)
+    small = evaluation("mobilenet_v1_0.25_224", "float32", accuracy=80, half_width=1, latency=1, size=2e6)
+    return [with_details(large, 5.7e9, 23.8e6), with_details(small, 41e6, 0.47e6)]
+
+
+def own_profile(folder: Path, name: str = "our-kiosk", clock: int = 1500) -> Path:
+    """Write a device of the team's own: a Raspberry Pi 4 under another name, without measurements."""
+    folder.mkdir(exist_ok=True)
+    profile = yaml.safe_load((shipped_profiles() / "raspberry-pi-4.yaml").read_text(encoding="utf-8"))
+    profile["name"] = name
+    profile["title"] = f"Our kiosk at {clock} MHz"
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump(profile), encoding="utf-8")
+    return folder
