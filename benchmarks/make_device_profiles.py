@@ -1,4 +1,4 @@
-"""Make ``device_profiles/`` from tables of published measurements.
+"""Make ``device_profiles/`` from tables of published measurements, and learn how far predictions from them err.
 
 Run from the repository's root: ``python benchmarks/make_device_profiles.py ../shared/data/measurements``.
 """
@@ -6,9 +6,16 @@ Run from the repository's root: ``python benchmarks/make_device_profiles.py ../s
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 from device_sources.assemble import write_profiles
+
+from advisor.devices.latency.features import load_features
+from advisor.devices.latency.table import build_table
+from advisor.devices.latency.validation import calibrate
+from advisor.devices.prediction import CALIBRATION_FILE
+from advisor.devices.profiles import read_profile
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -24,6 +31,9 @@ def main() -> None:
     for name, rows in counts.items():
         print(f"{name:30} {rows:5} rows")
     print(f"{len(counts)} devices, {sum(counts.values())} rows")
+    profiles = [read_profile(arguments.out / f"{name}.yaml") for name in counts]
+    calibration = calibrate(build_table(profiles, load_features(ROOT / "device_profiles")))
+    (arguments.out / CALIBRATION_FILE).write_text(json.dumps(calibration.to_json()) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from advisor.core.errors import UsageError, nearest
 from advisor.core.quantity import Provenance, Quantity
+from advisor.devices.latency.anchors import choose
 from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
 from advisor.devices.latency.features import FeatureTable, ModelFeatures, load_features
@@ -148,6 +149,36 @@ class Predictor:
         """Return what stands behind the predictions on a target: its measured models, and whom it resembles."""
         return self._posterior(profile, target, form)[0]
 
+    def most_telling(
+        self,
+        profile: DeviceProfile,
+        target: DeviceTarget,
+        form: str,
+        models: Sequence[str],
+        wanted: int,
+        costs: Mapping[str, float] | None = None,
+    ) -> tuple[str, ...]:
+        """Return the ``wanted`` of ``models`` whose measurement would tell most about the others, most telling first.
+
+        Args:
+            profile: the device.
+            target: its target.
+            form: form of the artefacts.
+            models: names of models; those that no table knows are passed over.
+            wanted: how many.
+            costs: what each costs, against 1 for having it at all.
+
+        Raises:
+            UsageError: none of the models is known.
+        """
+        names = self._base.table.models
+        known = [names.index(model) for model in models if model in names]
+        if not known:
+            raise UsageError("none of these models is known to the predictor", "take models of the catalogue")
+        prices = {names.index(name): cost for name, cost in (costs or {}).items() if name in names}
+        column = self._posterior(profile, target, form)[0].column
+        return tuple(names[i] for i in choose(self._base, column, known, wanted, prices))
+
     def save(self, path: Path) -> None:
         """Store the fit as JSON, with the fingerprint of the measurements and every target's runtime and version."""
         data = {
@@ -175,7 +206,9 @@ class Predictor:
 
     def _posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> tuple[Posterior, float]:
         """Return the posterior and the doubt that standing in for another form adds."""
-        key = (profile.fingerprint() if profile.name not in self._profiles else profile.name, target.name, form)
+        # The profiles that were fitted do not change; any other may come again with more measurements.
+        fitted = self._profiles.get(profile.name) is profile
+        key = (profile.name if fitted else profile.fingerprint(), target.name, form)
         if key not in self._posteriors:
             self._posteriors[key] = self._make_posterior(profile, target, form)
         return self._posteriors[key]

@@ -12,6 +12,8 @@ from advisor.core.evaluation import Target
 from advisor.devices.measurements import Measurement, read_measurements
 
 HOST = "host"
+NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+"""Names of devices, targets and runtimes: safe as file names and on a command line."""
 
 
 @dataclass(frozen=True)

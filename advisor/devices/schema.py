@@ -10,11 +10,10 @@ from advisor.core.errors import UsageError, nearest
 from advisor.core.units import size_bytes
 from advisor.devices.located_yaml import LocatedYaml
 from advisor.devices.measurements import PRECISIONS
-from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Limits
+from advisor.devices.profiles import NAME_PATTERN, Cluster, DeviceProfile, DeviceTarget, Limits
 
 KINDS = ("phone", "board", "module", "accelerator", "microcontroller", "computer")
 ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
-_NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 _LINE = r"^[^\x00-\x1f\x7f]*$"
 
 
@@ -38,7 +37,7 @@ def _listed(valid: tuple[str, ...]) -> BeforeValidator:
 
 
 Size = Annotated[int, BeforeValidator(_size), Field(gt=0, le=10**15)]
-Name = Annotated[str, Field(pattern=_NAME)]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Text = Annotated[str, Field(max_length=300, pattern=_LINE)]
 
 
