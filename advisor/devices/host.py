@@ -11,6 +11,7 @@ from advisor.devices.measurements import PRECISIONS
 from advisor.devices.profiles import HOST, Cluster, DeviceProfile, DeviceTarget
 
 _CPUINFO = Path("/proc/cpuinfo")
+_MAX_FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
 _RUNTIMES = (("ai-edge-litert", "ai_edge_litert"), ("tflite-runtime", "tflite_runtime"))
 
 
@@ -28,7 +29,7 @@ def host_profile() -> DeviceProfile:
         kind="computer",
         soc=processor_name(),
         isa=platform.machine(),
-        cores=(Cluster(processor_name(), cores),),
+        cores=(Cluster(f"{processor_name()}{_vectors()}", cores, _max_mhz()),),
         memory_bytes=_memory_bytes(),
         targets=targets,
         default_target=f"cpu-x{min(4, cores)}",
@@ -45,12 +46,35 @@ def usable_cores() -> int:
 
 def processor_name() -> str:
     """Return the processor's name as the operating system states it."""
-    if _CPUINFO.is_file():
-        for line in _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines():
-            key, _, value = line.partition(":")
-            if key.strip().lower() in ("model name", "hardware", "model") and value.strip():
-                return value.strip()
+    stated = {key: value for key, value in _cpuinfo() if value}
+    for key in ("model name", "Hardware", "Model"):  # x86 also has a "model", a number
+        if key in stated:
+            return stated[key]
     return platform.processor() or platform.machine() or "unknown processor"
+
+
+def _max_mhz() -> int | None:
+    """Return the highest clock that the system states, in MHz."""
+    if _MAX_FREQUENCY.is_file():
+        return int(_MAX_FREQUENCY.read_text()) // 1000 or None
+    clocks = [float(value) for key, value in _cpuinfo() if key == "cpu MHz" and value]
+    return round(max(clocks)) if clocks else None
+
+
+def _vectors() -> str:
+    """Return the width of an x86 processor's vectors as a suffix, empty where it is not stated."""
+    flags = next((set(value.split()) for key, value in _cpuinfo() if key == "flags"), set())
+    for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("sse2", "SSE")):
+        if flag in flags:
+            return f" ({name})"
+    return ""
+
+
+def _cpuinfo() -> list[tuple[str, str]]:
+    if not _CPUINFO.is_file():
+        return []
+    lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [(key.strip(), value.strip()) for key, _, value in (line.partition(":") for line in lines)]
 
 
 def _memory_bytes() -> int | None:

@@ -18,10 +18,10 @@ _LANES: dict[str, tuple[float, float]] = {
     "Kryo": (6, 6), "Cyclone": (8, 8), "Denver 2": (8, 8), "Carmel": (8, 16), "M3 performance": (16, 32),
     "M3 efficiency": (8, 16), "Tremont": (4, 4), "SiFive U74": (0.5, 0.5), "Cortex-M4": (0.5, 0.5),
     "Cortex-M7": (1, 1), "Cortex-M33": (0.5, 0.5), "Cortex-M55": (4, 8), "Xtensa LX6": (0.5, 0.5),
-    "Xtensa LX7": (1, 1), "RISC-V": (0.5, 0.5),
+    "Xtensa LX7": (1, 1), "RISC-V": (0.5, 0.5), "AVX2": (16, 16), "AVX-512": (32, 32), "SSE": (4, 4),
 }  # fmt: skip
 _TYPICAL = (4.0, 8.0)
-_ARM_OF = re.compile(r"\((A\d+\w*)\)")
+_DESIGN = re.compile(r"\(([\w-]+)\)$")
 
 TARGET_VECTOR_SIZE = 5
 
@@ -51,9 +51,11 @@ def target_vector(profile: DeviceProfile, target: DeviceTarget) -> tuple[float, 
 
 
 def _lanes(core: str) -> tuple[float, float]:
-    """Look a core up, the Arm design that a vendor's name is made from in brackets: ``Kryo 485 (A76)``."""
-    match = _ARM_OF.search(core)
-    return _LANES.get(f"Cortex-{match[1]}" if match else core, _TYPICAL)
+    """Look a core up; what a vendor's name is made from stands in brackets: ``Kryo 485 (A76)``, ``EPYC (AVX2)``."""
+    match = _DESIGN.search(core)
+    if match:
+        return _LANES.get(f"Cortex-{match[1]}") or _LANES.get(match[1], _TYPICAL)
+    return _LANES.get(core, _TYPICAL)
 
 
 def silicon(profile: DeviceProfile) -> str:
