@@ -193,7 +193,7 @@ def report(
     changes = {name: value for name, value in limits.items() if value is not None}
     place = checked_place(Path(to), force) if to is not None else None
     stored = read_run(run, changes, preference)
-    if place is None and not changes and preference == BALANCED:
+    if place is None and stored.own_question:
         place = stored.folder.path
     view = view_of(stored)
     return Report(view, write_all(view, place) if place else ())

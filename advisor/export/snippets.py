@@ -16,6 +16,9 @@ PLATFORMS: Mapping[str, tuple[str, str]] = {
     "python": ("classify.py.j2", "python/classify.py"),
 }
 
+DELEGATES: Mapping[str, tuple[str, ...]] = {"android": ("cpu", "gpu"), "ios": ("cpu", "gpu"), "python": ("cpu",)}
+"""Accelerators that the code of each platform uses."""
+
 
 def render(platform: str, model: ShippedModel, evaluation: Evaluation, file: str, sealed: bool) -> tuple[str, str]:
     """Return path within the bundle and content of the snippet for ``android``, ``ios`` or ``python``.
@@ -36,11 +39,12 @@ def render(platform: str, model: ShippedModel, evaluation: Evaluation, file: str
         suffix=suffix,
         folder=path.rpartition("/")[0],
         sealed=sealed,
+        gpu=evaluation.configuration.target.accelerator == "gpu",
         size=model.size,
         mean=repr(model.mean),
         std=repr(model.std),
         threads=evaluation.configuration.target.threads,
-        remark=_remark(evaluation),
+        remark=_remark(evaluation, platform),
     )
 
 
@@ -61,11 +65,15 @@ def edgetpu(measured: str, mean: tuple[float, ...], std: tuple[float, ...]) -> s
     )
 
 
-def _remark(evaluation: Evaluation) -> str:
+def _remark(evaluation: Evaluation, platform: str) -> str:
+    """Say on one line what the settings rest on, and where the code cannot follow it."""
     target = evaluation.configuration.target
     threads = f"{target.threads} thread{'s'[: target.threads > 1]}"
     figure = f", {show_ms(evaluation.latency.value)} {evaluation.latency.provenance}" if evaluation.latency else ""
-    return plain(f"Best on {target.device} with {threads}, {target.accelerator}, {target.runtime}{figure}.")
+    best = f"Best on {target.device} with {threads}, {target.accelerator}, {target.runtime}{figure}."
+    if target.accelerator in DELEGATES[platform]:
+        return plain(best)
+    return plain(f"{best} This code runs on the CPU: take the time there.")
 
 
 def _render(template: str, **values: Any) -> str:

@@ -92,6 +92,7 @@ def recommendation(view: RunView) -> dict[str, Any]:
         "run": view.name,
         "task": view.request.get("task"),
         "budget": asdict(view.budget),
+        "prefer": view.request.get("prefer") or "balanced",
         "feasible": decision.feasible,
         "reason": decision.reason,
         "pick": decision.pick.to_json() if decision.pick else None,

@@ -39,7 +39,7 @@ def view_of(stored: StoredRun) -> RunView:
         decision=stored.decision,
         dataset=_dataset(stored.dataset),
         folder=folder,
-        next_command=_next_command(folder, bool(stored.request.data), stored.decision),
+        next_command=_next(folder, stored),
     )
 
 
@@ -61,6 +61,14 @@ def _typed(path: Path) -> str:
     """Return the path as the user would type it from here."""
     relative = os.path.relpath(path)
     return relative if not relative.startswith("..") else str(path)
+
+
+def _next(folder: str, stored: StoredRun) -> str:
+    """Return what to type next: after another question than the run's own, the export of its answer."""
+    pick = stored.decision.pick
+    if stored.own_question or pick is None or not stored.decision.feasible:
+        return _next_command(folder, bool(stored.request.data), stored.decision)
+    return f"advisor export {folder} --pick {pick.configuration.key} --to bundle"
 
 
 def _next_command(folder: str, with_data: bool, decision: Decision) -> str:

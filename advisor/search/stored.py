@@ -29,6 +29,7 @@ class StoredRun:
         evaluations: the last one of each configuration.
         preference: what counted.
         decision: the answer, computed now.
+        own_question: limits and preference are those that the run was asked with.
     """
 
     folder: RunFolder
@@ -38,6 +39,7 @@ class StoredRun:
     evaluations: tuple[Evaluation, ...]
     preference: Preference
     decision: Decision
+    own_question: bool = True
 
     @property
     def name(self) -> str:
@@ -73,6 +75,7 @@ def read_run(
         evaluations=evaluations,
         preference=preference,
         decision=conclude(folder, evaluations, request.limits, preference),
+        own_question=not wanted and preference == BALANCED,
     )
 
 

@@ -41,11 +41,10 @@ def causes(run: StoredRun) -> tuple[str, ...]:
     now = versions(RUNTIME)[RUNTIME]
     if then is not None and then != now:
         found.append(f"{RUNTIME} {then} -> {now}")
-    machine = run.manifest.get("host")
-    known = machine.get("fingerprint") if isinstance(machine, Mapping) else None
-    here = host.describe()
-    if known is not None and known != here.fingerprint:
-        found.append(f"machine {machine.get('cpu')} ({known}) -> {here.cpu} ({here.fingerprint})")  # type: ignore[union-attr]
+    machine, here = _mapping(run.manifest.get("host")), host.describe()
+    known = machine.get("fingerprint", here.fingerprint)
+    if known != here.fingerprint:
+        found.append(f"machine {machine.get('cpu')} ({known}) -> {here.cpu} ({here.fingerprint})")
     return tuple(found)
 
 
@@ -61,8 +60,11 @@ def manifest_changes(former: Mapping[str, str]) -> dict[str, Any]:
 
 def versions_of(run: StoredRun) -> Mapping[str, str]:
     """Return the versions that a run was made with, as far as its manifest says them."""
-    found = run.manifest.get("versions")
-    return found if isinstance(found, Mapping) else {}
+    return _mapping(run.manifest.get("versions"))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def measure_again(run: StoredRun, tell: Tell) -> tuple[tuple[Evaluation, ...], dict[str, list[int]], tuple[str, ...]]:
