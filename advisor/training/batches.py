@@ -1,0 +1,67 @@
+"""Labelled pictures as batches, decoded once and kept on disk as the model takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.datasets.pictures import load
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MAX_CACHE_BYTES = 4_000_000_000
+"""Above this, pictures are decoded anew each epoch."""
+
+
+class Batches:
+    """Pictures of one size and their labels.
+
+    Args:
+        pictures: files.
+        labels: class index of each.
+        size: side of the model's input in pixels.
+        cache: file to keep decoded pictures in; written once and memory-mapped, so that it costs disk and no memory.
+    """
+
+    def __init__(self, pictures: Sequence[Path], labels: Sequence[int], size: int, cache: Path) -> None:
+        import numpy as np
+
+        self._pictures, self._size = pictures, size
+        self._labels = np.asarray(labels, dtype=np.int64)
+        self._decoded = self._decode(cache) if len(pictures) * size * size * 3 <= MAX_CACHE_BYTES else None
+
+    def __len__(self) -> int:
+        return len(self._pictures)
+
+    def epoch(self, indices: NDArray[np.int64], batch: int) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield uint8 pictures (n, S, S, 3) and labels (n,) in the order of ``indices``, ``batch`` at a time."""
+        for start in range(0, len(indices), batch):
+            chosen = indices[start : start + batch]
+            yield self._read(chosen), self._labels[chosen]
+
+    def _read(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
+        import numpy as np
+
+        if self._decoded is not None:
+            return np.asarray(self._decoded[indices])
+        return np.stack([load(self._pictures[index], self._size) for index in indices])
+
+    def _decode(self, cache: Path) -> NDArray[np.uint8]:
+        import numpy as np
+
+        shape = (len(self._pictures), self._size, self._size, 3)
+        if not cache.exists():
+            partial = cache.with_suffix(".partial")
+            rows = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=shape)
+            for place, path in enumerate(self._pictures):
+                rows[place] = load(path, self._size)
+            rows.flush()
+            partial.replace(cache)
+        decoded: NDArray[np.uint8] = np.load(cache, mmap_mode="r", allow_pickle=False)
+        if decoded.shape != shape:
+            cache.unlink()
+            return self._decode(cache)
+        return decoded

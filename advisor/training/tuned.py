@@ -1,0 +1,31 @@
+"""From a fine-tuned trunk and head to the float ``.tflite`` that compression starts from."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from advisor.training.finetune import Finetuned
+
+
+def to_tflite(trunk: Any, tuned: Finetuned) -> bytes:
+    """Convert the trunk and join the head to it, softmax behind.
+
+    Args:
+        trunk: ``keras.Model`` as :func:`advisor.training.finetune.finetune` left it.
+        tuned: what it returned.
+
+    Returns:
+        a float ``.tflite``: input ``image`` (1, S, S, 3), output ``probabilities`` (1, C).
+    """
+    import keras
+    import tensorflow as tf
+
+    from advisor.tflite.surgery import attach_head
+
+    named = keras.Model(trunk.inputs[0], {"features": trunk.outputs[0]})
+    with contextlib.redirect_stdout(io.StringIO()):
+        data: bytes = tf.lite.TFLiteConverter.from_keras_model(named).convert()
+    return attach_head(data, tuned.weights, tuned.bias)

@@ -1,0 +1,51 @@
+"""A small Keras trunk and pictures that it can learn, for fine-tuning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+SIZE = 24
+MEAN = STD = (127.5, 127.5, 127.5)
+
+
+def trunk(seed: int = 0) -> Any:
+    """Two convolutions with BatchNorm, pooled: (1, 24, 24, 3) to (1, 8)."""
+    import keras
+
+    keras.utils.set_random_seed(seed)
+    image = keras.Input((SIZE, SIZE, 3), batch_size=1, name="image")
+    last = image
+    for number, width in enumerate((6, 8)):
+        last = keras.layers.Conv2D(width, 3, strides=2, name=f"conv{number}")(last)
+        last = keras.layers.BatchNormalization(name=f"norm{number}")(last)
+        last = keras.layers.ReLU(6.0, name=f"relu{number}")(last)
+    return keras.Model(image, keras.layers.GlobalAveragePooling2D(name="features")(last))
+
+
+def features(model: Any, paths: list[Path]) -> np.ndarray:
+    """The trunk's features of pictures, as LiteRT would give them."""
+    from advisor.datasets.pictures import load, normalise
+
+    rows = [np.asarray(model(normalise(load(path, SIZE), MEAN, STD)[None], training=False))[0] for path in paths]
+    return np.stack(rows).astype(np.float32)
+
+
+def stripes(folder: Path, count: int) -> tuple[list[Path], list[int]]:
+    """Pictures of upright and level stripes in random colours: what a random trunk's means hardly tell apart."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random = np.random.default_rng(0)
+    paths, labels = [], []
+    for number in range(count):
+        label = number % 2
+        wave = (np.arange(SIZE) + random.integers(6)) % 6 < 3
+        lit = np.broadcast_to(wave[:, None] if label else wave[None, :], (SIZE, SIZE))[..., None]
+        colours = random.integers(0, 256, (2, 3))
+        picture = np.where(lit, colours[0], colours[1]).astype(np.uint8)
+        paths.append(folder / f"{number:03d}.png")
+        Image.fromarray(picture).save(paths[-1])
+        labels.append(label)
+    return paths, labels

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from advisor.training.augment import Augmentation, augmented
+
+NOTHING = Augmentation(crop=1.0, colour=0.0, mixup=0.0)
+
+
+@pytest.fixture(scope="module")
+def pictures() -> np.ndarray:
+    return np.random.default_rng(0).uniform(0, 255, (16, 12, 12, 3)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def targets() -> np.ndarray:
+    return np.eye(4, dtype=np.float32)[np.arange(16) % 4]
+
+
+def _run(
+    pictures: np.ndarray, targets: np.ndarray, change: Augmentation, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    import tensorflow as tf
+
+    seen, wanted = augmented(tf.constant(pictures), tf.constant(targets), change, tf.constant([seed, 1]))
+    return seen.numpy(), wanted.numpy()
+
+
+def test_without_crop_pictures_are_as_they_are_or_mirrored(pictures: np.ndarray, targets: np.ndarray) -> None:
+    seen, wanted = _run(pictures, targets, NOTHING)
+    plain = np.isclose(seen, pictures, atol=0.01).all(axis=(1, 2, 3))
+    mirrored = np.isclose(seen, pictures[:, :, ::-1], atol=0.01).all(axis=(1, 2, 3))
+    assert (plain ^ mirrored).all()
+    assert plain.any()
+    assert mirrored.any()
+    np.testing.assert_array_equal(wanted, targets)
+
+
+def test_crops_show_parts(targets: np.ndarray) -> None:
+    ramp = np.broadcast_to(np.linspace(0, 255, 12, dtype=np.float32)[None, :, None, None], (16, 12, 12, 3))
+    seen, _ = _run(ramp, targets, Augmentation(crop=0.5, colour=0.0, mixup=0.0))
+    heights = seen[:, -1, 0, 0] - seen[:, 0, 0, 0]
+    assert (heights > 0.49 * 255).all()
+    assert len(np.unique(heights.round(2))) > 8
+
+
+def test_values_stay_in_range(pictures: np.ndarray, targets: np.ndarray) -> None:
+    seen, _ = _run(pictures, targets, Augmentation(crop=0.5, colour=0.9, mixup=1.0))
+    assert seen.min() >= 0
+    assert seen.max() <= 255
+
+
+def test_mixing_keeps_targets_whole_and_the_first_picture_in_the_lead(
+    pictures: np.ndarray, targets: np.ndarray
+) -> None:
+    for seed in range(10):
+        _, wanted = _run(pictures, targets, Augmentation(mixup=1.0), seed)
+        np.testing.assert_allclose(wanted.sum(axis=1), 1, rtol=1e-5)
+        assert (wanted[targets == 1] >= 0.499).all()
+
+
+def test_equal_seeds_change_equally(pictures: np.ndarray, targets: np.ndarray) -> None:
+    first, same, other = (_run(pictures, targets, Augmentation(), seed)[0] for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first, same)
+    assert not np.allclose(first, other)

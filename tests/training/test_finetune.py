@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.benchmark.accuracy import predict
+from advisor.core.errors import StageError
+from advisor.training.augment import Augmentation
+from advisor.training.finetune import Finetuned, Finetuning, finetune
+from advisor.training.head import softmax
+from advisor.training.tuned import to_tflite
+from tests.training import nets
+
+KNOBS = Finetuning(
+    epochs=6, patience=6, learning_rate=0.01, batch=16, augmentation=Augmentation(crop=0.9, colour=0.1, mixup=0.0)
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[int]]:
+    return nets.stripes(tmp_path_factory.mktemp("stripes"), 140)
+
+
+def _run(data: tuple[list[Path], list[int]], folder: Path, knobs: Finetuning = KNOBS) -> tuple[Any, Finetuned]:
+    trunk = nets.trunk()
+    features = nets.features(trunk, data[0])
+    return trunk, finetune(trunk, features, *data, nets.MEAN, nets.STD, knobs, folder)
+
+
+@pytest.fixture(scope="module")
+def tuned(data: tuple[list[Path], list[int]], tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Finetuned]:
+    return _run(data, tmp_path_factory.mktemp("tuned"))
+
+
+def test_it_learns_what_the_head_alone_could_not(tuned: tuple[Any, Finetuned]) -> None:
+    _, result = tuned
+    assert result.validation_accuracy > result.start_accuracy
+    assert result.validation_accuracy > 0.9
+
+
+def test_the_returned_trunk_and_head_are_those_of_the_best_epoch(
+    tuned: tuple[Any, Finetuned], data: tuple[list[Path], list[int]]
+) -> None:
+    trunk, result = tuned
+    logits = nets.features(trunk, data[0]) @ result.weights + result.bias
+    assert (logits.argmax(axis=1) == data[1]).mean() > 0.9
+    assert result.history[result.best_epoch]["validation_accuracy"] == result.validation_accuracy
+
+
+def test_the_file_answers_as_trunk_and_head_do(
+    tuned: tuple[Any, Finetuned], data: tuple[list[Path], list[int]], tmp_path: Path
+) -> None:
+    trunk, result = tuned
+    (tmp_path / "tuned.tflite").write_bytes(to_tflite(trunk, result))
+    found = predict(tmp_path / "tuned.tflite", data[0][:20], nets.SIZE, nets.MEAN, nets.STD)
+    expected = softmax(nets.features(trunk, data[0][:20]) @ result.weights + result.bias)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_batchnorm_keeps_its_statistics(tuned: tuple[Any, Finetuned]) -> None:
+    before, after = nets.trunk(), tuned[0]
+    for layer in ("norm0", "norm1"):
+        for old, new in zip(before.get_layer(layer).get_weights(), after.get_layer(layer).get_weights(), strict=True):
+            np.testing.assert_array_equal(old, new)
+
+
+def test_a_share_from_the_top_is_trained(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    trunk, result = _run(data, tmp_path, replace(KNOBS, trained=0.5))
+    before = nets.trunk()
+    assert result.best_epoch >= 0
+    np.testing.assert_array_equal(before.get_layer("conv0").get_weights()[0], trunk.get_layer("conv0").get_weights()[0])
+    assert (before.get_layer("conv1").get_weights()[0] != trunk.get_layer("conv1").get_weights()[0]).any()
+
+
+def test_a_killed_run_goes_on_where_it_was(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    class Killed(Exception):
+        pass
+
+    def kill(done: int, _: int) -> None:
+        if done == 2:
+            raise Killed
+
+    trunk = nets.trunk()
+    features = nets.features(trunk, data[0])
+    with pytest.raises(Killed):
+        finetune(trunk, features, *data, nets.MEAN, nets.STD, KNOBS, tmp_path, kill)
+    begun = json.loads((tmp_path / "state.json").read_text())["history"]
+    _, resumed = _run(data, tmp_path)
+    assert len(begun) == 2
+    assert list(resumed.history[:2]) == begun
+    assert len(resumed.history) == KNOBS.epochs
+
+
+def test_a_resumed_run_ends_as_one_that_was_not_interrupted(
+    tuned: tuple[Any, Finetuned], data: tuple[list[Path], list[int]], tmp_path: Path
+) -> None:
+    trunk = nets.trunk()
+    features = nets.features(trunk, data[0])
+    with pytest.raises(KeyboardInterrupt):
+        finetune(trunk, features, *data, nets.MEAN, nets.STD, KNOBS, tmp_path, _interrupt)
+    _, resumed = _run(data, tmp_path)
+    np.testing.assert_allclose(
+        [row["loss"] for row in resumed.history], [row["loss"] for row in tuned[1].history], rtol=0.02
+    )
+
+
+def _interrupt(done: int, _: int) -> None:
+    if done == 3:
+        raise KeyboardInterrupt
+
+
+def test_other_knobs_start_anew(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    _run(data, tmp_path, replace(KNOBS, epochs=1))
+    _, second = _run(data, tmp_path, replace(KNOBS, epochs=2, learning_rate=0.001))
+    assert len(second.history) == 2
+
+
+def test_nothing_better_returns_the_start(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    trunk, result = _run(data, tmp_path, replace(KNOBS, epochs=2, learning_rate=1e-12))
+    assert result.validation_accuracy == result.start_accuracy
+    assert result.best_epoch == -1
+    np.testing.assert_allclose(nets.features(trunk, data[0]), nets.features(nets.trunk(), data[0]), atol=1e-5)
+
+
+def test_it_stops_when_it_no_longer_gains(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    _, result = _run(data, tmp_path, replace(KNOBS, epochs=30, patience=2, learning_rate=1e-12))
+    assert len(result.history) == 2
+
+
+def test_the_time_limit_ends_it_before_an_epoch_too_many(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    _, result = _run(data, tmp_path, replace(KNOBS, epochs=30, patience=30, seconds=1e-6))
+    assert len(result.history) <= 1
+
+
+def test_divergence_is_a_stage_error(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    with pytest.raises(StageError, match="diverged"):
+        _run(data, tmp_path, replace(KNOBS, learning_rate=float("nan")))
+
+
+def test_a_vanished_picture_is_a_stage_error(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    paths = [*data[0][:-1], tmp_path / "gone.png"]
+    trunk = nets.trunk()
+    features = nets.features(trunk, data[0])
+    with pytest.raises(StageError, match=r"gone\.png"):
+        finetune(trunk, features, paths, data[1], nets.MEAN, nets.STD, KNOBS, tmp_path / "run")
