@@ -17,6 +17,7 @@ from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
 from advisor.search.compare import Outcome
 from advisor.search.reevaluation.again import Devices, Reevaluation, reevaluate, reevaluate_all
+from advisor.search.reevaluation.cards import card_changes
 from advisor.search.reevaluation.host import manifest_changes
 from advisor.search.stored import read_run
 from advisor.store import RunFolder
@@ -247,3 +248,12 @@ def test_a_changed_card_is_evaluated_where_nothing_is_trained(
     assert {e.configuration for e in child.evaluations} == {e.configuration for e in run.evaluations()}
     assert find_flaws(child.folder) == ()
     assert reevaluate(found.run, Devices())[0].run is None
+
+
+def test_of_the_cards_that_changed_those_count_that_were_evaluated(run: RunFolder) -> None:
+    names = ("mobilenet_v1_0.25_224", "inception_v3_299", "squeezenet_1.1_227")
+    edited(run, cards=dict.fromkeys(names, "another"))
+    changes = card_changes(read_run(run.path))
+    assert set(changes.changed) == {"mobilenet_v1_0.25_224", "inception_v3_299"}
+    assert "mobilenet_v2_1.0_224" in changes.added
+    assert not set(names) & set(changes.added)

@@ -21,7 +21,7 @@ class CardChanges:
     Attributes:
         hashes: hash of every card that the question asks for, as it is now.
         added: names of cards that were not there.
-        changed: names of cards whose content is another.
+        changed: names of cards that the run evaluated and whose content is another.
         remark: why this is not known, or empty.
     """
 
@@ -45,10 +45,11 @@ def card_changes(run: StoredRun) -> CardChanges:
         return CardChanges({}, remark=f"the catalogue could not be asked: {error.message}")
     if not isinstance(then, Mapping):
         return CardChanges(now, remark="the run did not note the cards that it considered")
+    evaluated = {evaluation.configuration.card for evaluation in run.evaluations}
     return CardChanges(
         now,
         added=tuple(name for name in now if name not in then),
-        changed=tuple(name for name, digest in now.items() if name in then and then[name] != digest),
+        changed=tuple(name for name in now if name in evaluated and then.get(name, now[name]) != now[name]),
     )
 
 
