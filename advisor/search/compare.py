@@ -197,6 +197,8 @@ def _reason(
         *_gains(now, before, changes),
     ]
     told = f" Because {'; '.join(causes)}." if causes else f" {after.decision.reason}"
+    if now is not None and not after.decision.feasible:
+        return f"Nothing meets the budget; the least bad is {_named(now)}, the pick was {_named(then)}.{told}"
     return f"The pick changed from {_named(then)} to {_named(now)}.{told}"
 
 

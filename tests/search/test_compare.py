@@ -103,6 +103,13 @@ def test_no_longer_meeting_the_budget_is_worse_and_meeting_it_again_a_change(tmp
     assert compared(tmp_path / "b", [BEST], [slow]).outcome is Outcome.CHANGED
 
 
+def test_where_nothing_meets_the_budget_any_more_no_pick_is_claimed(tmp_path: Path) -> None:
+    found = compared(tmp_path, [with_latency(BEST, 300), with_latency(FAST, 60)], [BEST, FAST])
+    assert found.outcome is Outcome.CHANGED
+    assert found.reason.startswith("Nothing meets the budget; the least bad is fast int8")
+    assert "the pick was best int8" in found.reason
+
+
 def test_other_threads_are_no_other_choice(tmp_path: Path) -> None:
     one, two = (evaluation("one", threads=count, latency=8 / count) for count in (1, 2))
     assert compared(tmp_path, [one, two], [one]).outcome is Outcome.SAME
