@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -87,16 +88,10 @@ def kill(process: subprocess.Popen[str], after_s: float, victim: str) -> None:
         return
     doomed = random.Random(after_s).sample(children(process), 1) if victim != "search" and children(process) else []
     for child in doomed:
-        kill_if_there(child)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
     if victim != "child":
         process.kill()
-
-
-def kill_if_there(child: psutil.Process) -> None:
-    try:
-        child.kill()
-    except psutil.NoSuchProcess:
-        pass
 
 
 def written(out: Path) -> Sequence[str]:
