@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +21,8 @@ from advisor.devices.latency.store import base_from_json, base_to_json
 from advisor.devices.latency.table import Column, LatencyTable, build_table, column_of
 from advisor.devices.latency.validation import calibrate
 from advisor.devices.paths import shipped_profiles
+from advisor.devices.predicted import Floats, PredictedColumn, Prediction, normal_bounds
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles
-
-Floats = NDArray[np.float64]
 
 CALIBRATION_FILE = "prediction_calibration.json"
 CALIBRATED = "calibrated"
@@ -43,51 +41,6 @@ _RUNS_AS: Mapping[str, tuple[str, float]] = {
 are widened while loading cost little, arithmetic that changes while running (``dynamic_int8``) can go either way."""
 
 _SCHEMA_VERSION = 2
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What is known of one model's latency on one target.
-
-    Attributes:
-        latency: milliseconds with interval; ``predicted``, or ``published`` / ``measured`` where it was.
-        mean_log: natural logarithm of the milliseconds.
-        deviation: standard deviation of the logarithm before calibration.
-        regime: what was known when it was made, None for a figure that was measured.
-        outside: how far (log) the model's size lies beyond what was measured, 0 within.
-        calibration: the errors of such predictions.
-    """
-
-    latency: Quantity
-    mean_log: float
-    deviation: float
-    regime: Regime | None
-    outside: float
-    calibration: Calibration = field(repr=False)
-
-    def probability(self, budget_ms: float) -> float:
-        """Return the probability that the latency is at most ``budget_ms`` (above 0)."""
-        standardised = np.array([(np.log(budget_ms) - self.mean_log) / self.deviation])
-        return float(_below(self.calibration, self.regime, standardised)[0])
-
-
-@dataclass(frozen=True, eq=False)
-class PredictedColumn:
-    """Predictions (models,) on one target, as arrays: for thousands of models.
-
-    Attributes:
-        median_ms: milliseconds.
-        low_ms: lower end of the interval.
-        high_ms: upper end.
-        outside: how far (log) each model's size lies beyond what was measured.
-        exact: the latency was measured or published for this very model and target.
-    """
-
-    median_ms: Floats
-    low_ms: Floats
-    high_ms: Floats
-    outside: Floats
-    exact: NDArray[np.bool_]
 
 
 class Predictor:
@@ -249,7 +202,7 @@ class Predictor:
 
     def _measured(self, profile: DeviceProfile, figure: tuple[float, str], level: float) -> Prediction:
         milliseconds, source = figure
-        low, high = _normal_bounds(level)
+        low, high = normal_bounds(level)
         provenance = Provenance.MEASURED if source == CALIBRATED else Provenance.PUBLISHED
         quantity = Quantity(
             milliseconds, "ms", provenance, milliseconds * float(np.exp(NOISE * low)),
@@ -281,7 +234,7 @@ class Predictor:
         known = np.zeros(len(mean), bool)
         for index, (milliseconds, _) in exact.items():
             known[index], mean[index], deviation[index] = True, np.log(milliseconds), NOISE
-            low[index], high[index] = _normal_bounds(level)
+            low[index], high[index] = normal_bounds(level)
         return PredictedColumn(
             np.exp(mean), np.exp(mean + low * deviation), np.exp(mean + high * deviation),
             np.where(known, 0.0, found.outside), known,
@@ -342,23 +295,6 @@ def _measured_models(
 
 def _doubtful(found: Estimate, doubt: float) -> Estimate:
     return Estimate(found.mean, np.hypot(found.deviation, doubt), found.support, found.outside)
-
-
-def _below(calibration: Calibration, regime: Regime | None, standardised: Floats) -> Floats:
-    if regime is not None:
-        return calibration.below(regime, standardised)
-    from statistics import NormalDist
-
-    return np.array([NormalDist().cdf(float(value)) for value in standardised])
-
-
-def _normal_bounds(level: float) -> tuple[float, float]:
-    from statistics import NormalDist
-
-    if not 0 < level < 1:
-        raise UsageError(f"confidence {level:g} is not between 0 and 1", "write for example 80%")
-    high = NormalDist().inv_cdf((1 + level) / 2)
-    return -high, high
 
 
 def _source(posterior: Posterior, base: Base) -> str:

@@ -13,6 +13,10 @@ from advisor.devices.latency.posterior import NOISE, PECULIARITY, SCALES, Indice
 from advisor.devices.latency.table import Column
 
 _TYPICAL_SCALE = SCALES[3]
+_PECULIARITY = 4 * PECULIARITY
+_NOISE = 4 * NOISE
+"""Both larger than in prediction: an anchor is to stand for many, and a model that goes its own way on every target
+says little of the others, however much it varies itself."""
 
 
 def choose(
@@ -36,11 +40,11 @@ def choose(
     price = np.array([1.0 + (costs or {}).get(int(i), 0.0) for i in index])
     chosen: list[int] = []
     for _ in range(min(wanted, len(index))):
-        gains = np.square(cover).sum(axis=0) / (np.diag(cover) + NOISE**2) / price
+        gains = np.square(cover).sum(axis=0) / (np.diag(cover) + _NOISE**2) / price
         gains[chosen] = -np.inf
         best = int(np.argmax(gains))
         chosen.append(best)
-        cover = cover - np.outer(cover[:, best], cover[best]) / (cover[best, best] + NOISE**2)
+        cover = cover - np.outer(cover[:, best], cover[best]) / (cover[best, best] + _NOISE**2)
     return tuple(int(index[i]) for i in chosen)
 
 
@@ -52,7 +56,7 @@ def _prior_cover(base: Base, column: Column, models: Indices) -> Floats:
     if len(peers):
         shapes = base.filled[np.ix_(peers, models)] - base.filled[peers].mean(axis=1, keepdims=True)
         centred = shapes - shapes.mean(axis=0)
-        gram = gram + PECULIARITY * centred.T @ centred / max(len(peers) - 1, 1)
+        gram = gram + _PECULIARITY * centred.T @ centred / max(len(peers) - 1, 1)
     out: Floats = _TYPICAL_SCALE**2 * gram + LEVEL_VARIANCE
     return out
 
