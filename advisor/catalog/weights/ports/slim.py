@@ -34,8 +34,8 @@ class FrozenMobileNetV1:
         return [tensors(f"{name}/{kernel}")]
 
     def spare(self, name: str) -> bool:
-        # Shapes, reduction axes, and the head of a later training.
-        return name.startswith("final_training_ops/") or name.endswith(("/shape", "/reduction_indices"))
+        # The head of a later training, and what a frozen graph computes with: shapes, axes.
+        return name.startswith("final_training_ops/") or not name.endswith(_VARIABLES)
 
 
 class FrozenMobileNetV2:
