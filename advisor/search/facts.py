@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Evaluation, Status
 from advisor.search.plan import Plan, rough_ms, rough_size
+
+if TYPE_CHECKING:
+    from advisor.search.sampler import Candidate
 
 NOTHING_LEFT_S = 0.05
 """Seconds that another thread count of a measured artefact takes: all are timed in one go."""
@@ -25,6 +28,11 @@ class Fact:
     latency_ms: float
     size_bytes: float
     cost_s: float
+
+    @property
+    def known(self) -> dict[str, float]:
+        """The figures by the names of the study's objectives."""
+        return {"latency": self.latency_ms, "size": self.size_bytes}
 
 
 @dataclass
@@ -74,6 +82,18 @@ class Facts:
             for recipe in plan.recipes
             for threads in plan.threads
         }
+
+    def corrected(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """Return the sampler's table with what is known now in place of what was rough."""
+        known = {card: self.about(card) for card in self._seen}
+        return [self._corrected(candidate, known.get(candidate.params["card"])) for candidate in candidates]
+
+    @staticmethod
+    def _corrected(candidate: Candidate, known: Mapping[Point, Fact] | None) -> Candidate:
+        if known is None:
+            return candidate
+        fact = known[candidate.params["compression"], candidate.params["threads"]]
+        return replace(candidate, known=fact.known, cost_s=fact.cost_s)
 
     @staticmethod
     def _latency(card: Card, seen: _CardFacts, point: Point, slower: float) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 
 class Machine:
@@ -86,3 +86,16 @@ class Machine:
         while self._jobs and self._running < self._cores:
             self._running += 1
             heapq.heappop(self._jobs)[2].set_result(None)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep this process's own arithmetic on one core: the sampler's matrices are small, and the cores are handed out.
+
+    With two threads beside busy children a suggestion took four times as long.
+    """
+    import numpy  # noqa: F401  # only libraries that are loaded can be limited
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    with threadpool_limits(1, user_api="blas"):
+        yield

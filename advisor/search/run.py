@@ -22,7 +22,7 @@ from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.isolation import ChildPool
 from advisor.search.context import Context, Notify, card_hash, versions
 from advisor.search.evaluate import Evaluator
-from advisor.search.machine import Machine
+from advisor.search.machine import Machine, one_blas_thread
 from advisor.search.pace import PaceBook
 from advisor.search.plan import Plan
 from advisor.search.prepare import Candidates, chosen_cards, chosen_recipes, find_weights, make_plan, read_pictures
@@ -133,7 +133,8 @@ class _Search:
         try:
             candidates = find_weights(self.request, self._cards, self._progress.say)
             same_weights(self.run, candidates)
-            asyncio.run(self._work(candidates))
+            with one_blas_thread():
+                asyncio.run(self._work(candidates))
         except BaseException as error:  # it is raised again in the caller's thread
             self.error = error
         finally:

@@ -57,7 +57,12 @@ class Study:
         self._plan, self._budget, self._facts = plan, budget, Facts(plan)
         finished = {evaluation.configuration: evaluation for evaluation in done}
         self._left = {each: None for each in plan.configurations() if each not in finished}
-        self._sampler = _sampler(sampler, plan, seed)
+        self._changed: dict[str, None] = {}
+        self._told = 0
+        for evaluation in finished.values():
+            self._note(evaluation)
+        self._sampler = _sampler(sampler, plan, self._facts, seed)
+        self._changed.clear()
         self._study = optuna.create_study(
             study_name=name, storage=storage, sampler=self._sampler, directions=DIRECTIONS, load_if_exists=True
         )
@@ -65,10 +70,7 @@ class Study:
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             self._study.set_metric_names(list(METRICS))
         self._trials: dict[Configuration, optuna.Trial] = {}
-        self._changed: dict[str, None] = {}
-        self._told = 0
         self._take_up(finished)
-        self._teach(force=True)
 
     @property
     def unevaluated(self) -> int:
@@ -139,7 +141,6 @@ class Study:
         for evaluation in finished.values():
             if evaluation.configuration not in ended:
                 self._add(evaluation)
-            self._note(evaluation)
         taken |= ended
         for configuration in self._left:
             if configuration in taken and configuration not in waiting:
@@ -170,19 +171,18 @@ class Study:
         if card is not None:
             self._changed[card] = None
 
-    def _teach(self, force: bool = False) -> None:
+    def _teach(self) -> None:
         """Give the sampler what was measured in place of what was rough, for all forms of the cards concerned."""
         from advisor.search.sampler import AdvisorSampler
 
         if not isinstance(self._sampler, AdvisorSampler):
             return
-        if not force and len(self._changed) <= FACTS_SHARE * self._told:
+        if len(self._changed) <= FACTS_SHARE * self._told:
             return
         for card in self._changed:
             for (recipe, threads), fact in self._facts.about(card).items():
                 parameters = {"card": card, "compression": recipe, "threads": threads}
-                known = {"latency": fact.latency_ms, "size": fact.size_bytes}
-                self._sampler.update_known(parameters, known, fact.cost_s)
+                self._sampler.update_known(parameters, fact.known, fact.cost_s)
         self._changed.clear()
 
     def _configuration(self, parameters: Mapping[str, Any]) -> Configuration:
@@ -223,7 +223,7 @@ def _ending(evaluation: Evaluation) -> str:
     return "FAIL" if evaluation.status is Status.FAILED else "PRUNED"
 
 
-def _sampler(name: str, plan: Plan, seed: int) -> optuna.samplers.BaseSampler:
+def _sampler(name: str, plan: Plan, facts: Facts, seed: int) -> optuna.samplers.BaseSampler:
     from optuna import samplers
 
     if name == "tpe":
@@ -239,7 +239,7 @@ def _sampler(name: str, plan: Plan, seed: int) -> optuna.samplers.BaseSampler:
         Objective("latency", "minimize", log=True),
         Objective("size", "minimize", log=True),
     )
-    return AdvisorSampler(plan.candidates(), objectives, seed=seed)
+    return AdvisorSampler(facts.corrected(plan.candidates()), objectives, seed=seed)
 
 
 def _state(name: str) -> Any:

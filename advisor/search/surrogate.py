@@ -270,7 +270,9 @@ def _groups(features: Sequence[Mapping[str, float | str]]) -> dict[str, Floats]:
         members = [each.get(name) for each in features]
         levels = sorted(str(level) for level, count in Counter(members).items() if 1 < count < len(members))
         if levels:
-            groups[name] = np.array([[float(member == level) for level in levels] for member in members])
+            places = {level: place for place, level in enumerate(levels)}
+            codes = np.array([places.get(member, -1) if isinstance(member, str) else -1 for member in members])
+            groups[name] = (codes[:, None] == np.arange(len(levels))).astype(float)
     return groups
 
 
