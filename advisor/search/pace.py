@@ -44,7 +44,7 @@ class PaceBook:
                 old = math.log(pace.get(stage, 1.0))
                 step = math.log(seconds / price)
                 weight = NEW_WEIGHT if stage in pace else 1.0
-                pace[stage] = math.exp(min(max(old + weight * step, -math.log(MOST)), math.log(MOST)))
+                pace[stage] = min(max(math.exp(old + weight * step), 1 / MOST), MOST)
         if pace != dict(self.pace):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self._file, json.dumps(pace, indent=1, sort_keys=True) + "\n")

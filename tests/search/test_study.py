@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import optuna
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
@@ -74,3 +75,49 @@ def test_failed_and_skipped_evaluations_are_told_too(tmp_path: Path, plan: Plan)
         assert configuration is not None
         asked.tell(Evaluation(configuration, status, reason="because", stage="convert"))
     assert len(all_asked(asked)) == plan.size - 2
+
+
+def test_a_result_kept_just_before_a_kill_is_neither_lost_nor_asked_again(tmp_path: Path, plan: Plan) -> None:
+    first = study(tmp_path / "journal", plan)
+    kept = first.ask()
+    assert kept is not None
+    again = study(tmp_path / "journal", plan, done=(result(kept),))
+    assert kept not in all_asked(again)
+    complete = [trial for trial in trials(tmp_path / "journal") if trial.state.name == "COMPLETE"]
+    assert len(complete) == plan.size
+    assert len({tuple(trial.params.values()) for trial in complete}) == plan.size
+
+
+def test_a_study_that_was_lost_is_made_again_from_the_evaluations(tmp_path: Path, plan: Plan) -> None:
+    done = tuple(result(configuration) for configuration in plan.configurations()[:4])
+    rest = all_asked(study(tmp_path / "journal", plan, done=done))
+    assert sorted([*(each.configuration for each in done), *rest]) == sorted(plan.configurations())
+    assert sum(trial.state.name == "COMPLETE" for trial in trials(tmp_path / "journal")) == plan.size
+
+
+def test_what_failed_can_be_asked_again(tmp_path: Path, plan: Plan) -> None:
+    first = study(tmp_path / "journal", plan)
+    failed = first.ask()
+    assert failed is not None
+    first.tell(Evaluation(failed, Status.FAILED, reason="killed", stage="convert"))
+    assert failed in all_asked(study(tmp_path / "journal", plan))
+
+
+def test_taking_up_twice_asks_for_nothing_twice(tmp_path: Path, plan: Plan) -> None:
+    assert study(tmp_path / "journal", plan).ask() is not None
+    assert study(tmp_path / "journal", plan).ask() is not None
+    found = all_asked(study(tmp_path / "journal", plan))
+    assert sorted(found) == sorted(plan.configurations())
+
+
+def test_it_counts_what_has_no_result(tmp_path: Path, plan: Plan) -> None:
+    asked = study(tmp_path / "journal", plan)
+    configuration = asked.ask()
+    assert configuration is not None
+    assert asked.unevaluated == plan.size
+    asked.tell(result(configuration))
+    assert asked.unevaluated == plan.size - 1
+
+
+def trials(file: Path) -> list[optuna.trial.FrozenTrial]:
+    return optuna.load_study(storage=journal(file), study_name="advisor").get_trials()
