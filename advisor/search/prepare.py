@@ -11,6 +11,7 @@ from pathlib import Path
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights import FetchOptions, WeightsFile
+from advisor.catalog.weights.missing import none_to_be_had
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.core.errors import UsageError, WeightsError, nearest
 from advisor.datasets.folder import read_folder
@@ -117,7 +118,7 @@ def find_weights(request: Request, cards: Sequence[Card], say: Say) -> Candidate
     if request.candidates and not request.data:
         weights.update(dict.fromkeys(errors))
     if not weights:
-        raise _nothing_left(errors)
+        raise _nothing_left(errors, options)
     return Candidates(
         cards=tuple(card for card in cards if card.name in weights)[:at_most],
         weights=weights,
@@ -150,13 +151,9 @@ def runtime_version() -> str:
     return f"ai-edge-litert=={version('ai-edge-litert')}"
 
 
-def _nothing_left(errors: Mapping[str, WeightsError]) -> WeightsError:
+def _nothing_left(errors: Mapping[str, WeightsError], options: FetchOptions) -> WeightsError:
     if not errors:
         return WeightsError(
             "no candidate names weights", "choose others with --candidates, or see advisor catalog list"
         )
-    names = ", ".join(list(errors)[:6]) + (f" and {len(errors) - 6} more" if len(errors) > 6 else "")
-    first = next(iter(errors.values()))
-    return WeightsError(
-        f"no weights can be had for any of {len(errors)} candidates ({names}): {first.message}", first.hint
-    )
+    return none_to_be_had(errors, options) if len(errors) > 1 else next(iter(errors.values()))
