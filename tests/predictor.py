@@ -32,8 +32,12 @@ def with_details(row: Evaluation, macs: float, params: float) -> Evaluation:
     return replace(row, details=details)
 
 
+REQUEST = {"budget": "150ms"}
+"""On a Raspberry Pi 4 the small network is several times below it, the large one several times above."""
+
+
 def rows() -> list[Evaluation]:
-    """A large accurate network and a small one; both meet 50 ms on this machine."""
+    """A large accurate network and a small one; both meet the budget on this machine."""
     large = evaluation("inception_v3_299", "float32", accuracy=92, half_width=1, latency=30, size=95e6)
     small = evaluation("mobilenet_v1_0.25_224", "float32", accuracy=80, half_width=1, latency=1, size=2e6)
     return [with_details(large, 5.7e9, 23.8e6), with_details(small, 41e6, 0.47e6)]

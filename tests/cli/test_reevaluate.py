@@ -9,7 +9,7 @@ import pytest
 
 from advisor.search.reevaluation.host import manifest_changes
 from tests.cli.conftest import Advisor, Said
-from tests.predictor import own_profile, predictor_cache, rows
+from tests.predictor import REQUEST, own_profile, predictor_cache, rows
 from tests.stored_runs import write_run
 
 __all__ = ["predictor_cache"]
@@ -18,7 +18,7 @@ __all__ = ["predictor_cache"]
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     own_profile(tmp_path / "devices")
-    return write_run(tmp_path / "runs", rows(), manifest=manifest_changes({})).path
+    return write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=manifest_changes({})).path
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import yaml
 
 from advisor.search.reevaluation.host import manifest_changes
 from tests.conftest import PROJECT
-from tests.predictor import own_profile, predictor_cache, rows
+from tests.predictor import REQUEST, own_profile, predictor_cache, rows
 from tests.stored_runs import write_run
 
 __all__ = ["predictor_cache"]
@@ -33,7 +33,7 @@ def models(tmp_path: Path) -> Path:
     folder = tmp_path / "models"
     folder.mkdir()
     own_profile(folder / "devices")
-    write_run(folder / "runs", rows(), manifest=manifest_changes({}))
+    write_run(folder / "runs", rows(), request=REQUEST, manifest=manifest_changes({}))
     return folder
 
 

@@ -22,7 +22,7 @@ from advisor.search.reevaluation.host import manifest_changes
 from advisor.search.stored import read_run
 from advisor.store import RunFolder
 from advisor.store.flaws import find_flaws
-from tests.predictor import own_profile, predictor_cache, rows
+from tests.predictor import REQUEST, own_profile, predictor_cache, rows
 from tests.search.conftest import Searched
 from tests.stored_runs import write_run
 
@@ -37,7 +37,7 @@ def cache(predictor_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
     """A run that was evaluated on this machine, with the runtime that is installed."""
-    return write_run(tmp_path / "runs", rows(), manifest=manifest_changes({}))
+    return write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=manifest_changes({}))
 
 
 def on(name: str, folders: Sequence[Path] = ()) -> Devices:
@@ -138,7 +138,7 @@ def test_a_device_whose_profile_changed_is_answered_anew(run: RunFolder, tmp_pat
 
 def test_every_search_is_answered_and_a_damaged_one_is_passed_over(run: RunFolder) -> None:
     out = run.path.parent
-    other = write_run(out, rows(), name="other", manifest=manifest_changes({}))
+    other = write_run(out, rows(), request=REQUEST, name="other", manifest=manifest_changes({}))
     damaged = write_run(out, rows(), name="damaged", manifest=manifest_changes({}))
     (damaged.path / "request.yaml").write_text("budget: [")
     found = list(reevaluate_all(out, on("raspberry-pi-4")))
