@@ -21,8 +21,8 @@ from benchmarks.tables import Row, keep
 
 TRASHNET = Path(__file__).resolve().parents[2] / "shared" / "data" / "images" / "trashnet"
 CARDS = (
-    "mobilenet_v1_0.25_224", "mobilenet_v1_1.0_224", "mobilenet_v2_1.0_224", "squeezenet_1.1_227", "efficientnet_lite0",
-    "efficientnet_lite1", "efficientnet_lite2",
+    "mobilenet_v1_0.25_224", "mobilenet_v1_1.0_224", "mobilenet_v2_1.0_224", "squeezenet_1.1_227",
+    "efficientnet_lite0_224", "efficientnet_lite1_240", "efficientnet_lite2_260",
 )  # fmt: skip
 HELP_RUNS = 9
 
