@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("search", "sampler_timm_pool", "latency_prediction", "measurement", "catalogue")
+NAMES = ("search", "search_overhead", "sampler_timm_pool", "latency_prediction", "measurement", "catalogue")
 
 
 def main() -> int:
