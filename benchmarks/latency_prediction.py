@@ -1,6 +1,6 @@
 """Measure latency prediction on the shipped measurements and write the table.
 
-Run from the repository's root: ``python benchmarks/latency_prediction.py``. Half an hour on one core with the default
+Run from the repository's root: ``python benchmarks/latency_prediction.py``. Ten minutes on one core with the default
 draws; ``--draws 3`` gives the same picture in a few minutes.
 """
 
