@@ -22,7 +22,7 @@ from advisor.devices.connections.ssh import SshConnection
 from tests.devices.conftest import SshServer
 
 BRIEF = "load"
-CACHE = Path.home() / ".cache" / "advisor"
+CACHE = Path.home() / ".cache" / "advisor-agent"
 
 
 def ssh(server: SshServer, agent: Path, **changes: object) -> SshConnection:

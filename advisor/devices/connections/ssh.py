@@ -20,7 +20,7 @@ from advisor.devices.connections.protocol import Job, Timing, timings_of_agent
 _DESTINATION = re.compile(r"[A-Za-z0-9_.@%:\[\]+~-]{1,255}")
 _LOST = 255
 _QUICK_S = 60.0
-_FOLDER = ".cache/advisor"
+_FOLDER = ".cache/advisor-agent"
 _INSTALL = "install the OpenSSH client"
 
 
@@ -62,7 +62,7 @@ class SshConnection:
     def measure(self, job: Job) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.connections.protocol.Connection`.
 
-        Files go into a folder of the job's own under ``~/.cache/advisor`` and leave it at the end. A connection that is
+        Files go into a folder of the job's own under ``~/.cache/advisor-agent`` and leave it at the end. A connection that is
         lost is taken up again; files that arrived whole are not sent twice.
         """
         job.check()
