@@ -62,8 +62,8 @@ class SshConnection:
     def measure(self, job: Job) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.connections.protocol.Connection`.
 
-        Files go into a folder of the job's own under ``~/.cache/advisor-agent`` and leave it at the end. A connection that is
-        lost is taken up again; files that arrived whole are not sent twice.
+        Files go into a folder of the job's own under ``~/.cache/advisor-agent`` and leave it at the end. A connection
+        that is lost is taken up again; files that arrived whole are not sent twice.
         """
         job.check()
         with tempfile.TemporaryDirectory(prefix="advisor-ssh-") as sockets:
