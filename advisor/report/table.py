@@ -18,7 +18,7 @@ from advisor.report.view import RunView
 PIPE_WIDTH = 160
 """Columns assumed where the output is no terminal: nothing is cut off in a log file."""
 
-FULL_WIDTH = 112
+FULL_WIDTH = 122
 """Columns from which on every row carries its own provenance; below it stands once under the table."""
 
 WIDE_HEADERS = ("threads", "top-1 % (95 %)", "latency ms, median (p90)", "size MB", "memory MB")
