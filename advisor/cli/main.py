@@ -10,7 +10,7 @@ from typing import NoReturn
 import typer
 
 from advisor import __version__
-from advisor.cli import benchmark, catalog, compare, doctor, export, plan, profile, reevaluate, report, search
+from advisor.cli import benchmark, catalog, compare, devices, doctor, export, plan, profile, reevaluate, report, search
 from advisor.core.errors import AdvisorError
 
 OK, INTERNAL_ERROR = 0, 1
@@ -41,6 +41,7 @@ plan.register(app)
 benchmark.register(app)
 profile.register(app)
 catalog.register(app)
+devices.register(app)
 report.register(app)
 export.register(app)
 compare.register(app)

@@ -1,0 +1,115 @@
+"""``advisor devices``: list, show, add and remove device profiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from advisor.devices.profiles import Profiles
+
+SCHEMA_VERSION = 1
+
+Folders = Annotated[
+    list[str] | None, typer.Option("--profiles", help="One more folder of your own device profiles; repeat for more.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a device.")]
+
+commands = typer.Typer(
+    name="devices",
+    help="The device profiles: list and show them, add one of your own, remove it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(commands)
+
+
+@commands.command("list")
+def list_(
+    kind: Annotated[
+        str, typer.Option(help="Only phone, board, module, accelerator, microcontroller or computer.")
+    ] = "",
+    soc: Annotated[str, typer.Option(help="Only where the SoC, a core or the NPU has this in its name.")] = "",
+    profiles: Folders = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the devices with their targets and how many measurements are known.
+
+    Example: advisor devices list --kind board --soc cortex-a76
+    """
+    from advisor.devices import listing
+
+    found = listing.filtered(_known(profiles).values(), kind, soc)
+    if as_json:
+        _print_json({"devices": [listing.row_json(profile) for profile in found]})
+        return
+    from advisor.cli.devices_table import print_rows
+
+    print_rows(found)
+
+
+@commands.command("show")
+def show(name: Name, profiles: Folders = None, as_json: AsJson = False) -> None:
+    """Show one device whole: processor, limits, targets, how many measurements are known, and the sources.
+
+    Example: advisor devices show raspberry-pi-4
+    """
+    from advisor.devices import listing
+
+    profile = _known(profiles).profile(name)
+    if as_json:
+        _print_json({"device": listing.device_json(profile)})
+        return
+    from advisor.cli.devices_table import print_device
+
+    print_device(profile)
+
+
+@commands.command("add")
+def add(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A profile (YAML), its measurements (CSV) beside it.")],
+    into: Annotated[str | None, typer.Option(help="Folder that takes it. Default: your own.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace your profile of the same name.")] = False,
+) -> None:
+    """Check a profile and keep it among your own, measurements included.
+
+    Example: advisor devices add our-board.yaml
+    """
+    from advisor.cli.devices_table import print_added
+    from advisor.devices.own import add_profile
+
+    print_added(add_profile(Path(file), Path(into) if into else None, replace=force))
+
+
+@commands.command("remove")
+def remove(
+    name: Name,
+    from_: Annotated[str | None, typer.Option("--from", help="Folder that holds it. Default: your own.")] = None,
+) -> None:
+    """Remove a profile of your own with its measurements; shipped ones stay.
+
+    Example: advisor devices remove our-board
+    """
+    from advisor.devices.own import remove_profile
+
+    for path in remove_profile(name, Path(from_) if from_ else None):
+        typer.echo(f"removed {path}")
+
+
+def _known(folders: list[str] | None) -> Profiles:
+    from advisor.devices.own import known_devices
+
+    return known_devices([Path(folder) for folder in folders or ()])
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    import json
+
+    typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, **content}, indent=1, allow_nan=False))

@@ -1,0 +1,122 @@
+"""Devices on the terminal: the table of all, one whole, and what was added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from advisor.core.units import show_bytes
+from advisor.devices import listing
+from advisor.report.text import plain, plural
+
+if TYPE_CHECKING:
+    from advisor.devices.own import Added
+    from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget
+
+HEADERS = ("device", "kind", "SoC", "default target", "targets", "measurements", "from")
+_RIGHT = frozenset({4, 5})
+
+
+def print_rows(profiles: Sequence[DeviceProfile]) -> None:
+    """Print the table, and one line that counts."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from advisor.report.table import default_console
+
+    if not profiles:
+        typer.echo("no device passes these filters")
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for place, header in enumerate(HEADERS):
+        table.add_column(header, justify="right" if place in _RIGHT else "left", overflow="fold")
+    for profile in profiles:
+        table.add_row(*(Text(plain(cell)) for cell in _cells(profile)))
+    default_console().print(table)
+    known = sum(map(listing.measured, profiles))
+    typer.echo(f"{plural(len(profiles), 'device')}, {known:,} measurements of models on them.")
+
+
+def print_device(profile: DeviceProfile) -> None:
+    """Print everything that the profile says; of its measurements, how many there are and where they come from."""
+    typer.secho(plain(profile.name), bold=True)
+    for key, value in _facts(profile):
+        if value:
+            typer.echo(f"  {key:<10} {plain(value)}")
+    typer.secho("targets", bold=True)
+    for target in profile.targets:
+        _print_target(profile, target)
+    typer.secho("measurements", bold=True)
+    unused = listing.flagged(profile)
+    typer.echo(f"  {listing.measured(profile):,} known" + (f", {unused:,} more not used" if unused else ""))
+    for source, count in listing.measurement_sources(profile).items():
+        typer.echo(f"  {count:,} from {plain(source)}")
+    typer.secho("sources", bold=True)
+    for source in profile.sources or ("not stated",):
+        typer.echo(f"  {plain(source)}")
+
+
+def print_added(added: Added) -> None:
+    """Print what was kept where, and what to do next."""
+    profile = added.profile
+    targets = plural(len(profile.targets), "target")
+    typer.echo(f"{profile.name}: {targets}, {plural(len(profile.measurements), 'measurement')}")
+    typer.echo(f"{'replaced' if added.replaced else 'kept in'} {added.path}")
+    if added.hides_shipped:
+        typer.echo("it is used instead of the shipped profile of this name")
+    typer.echo(f"next: advisor devices show {profile.name}")
+
+
+def _cells(profile: DeviceProfile) -> tuple[str, ...]:
+    return (
+        profile.name,
+        profile.kind,
+        profile.soc,
+        profile.default_target,
+        str(len(profile.targets)),
+        str(listing.measured(profile)),
+        listing.provenance(profile),
+    )
+
+
+def _facts(profile: DeviceProfile) -> list[tuple[str, str]]:
+    limits = profile.limits
+    return [
+        ("title", profile.title),
+        ("kind", profile.kind),
+        ("SoC", profile.soc),
+        ("ISA", profile.isa),
+        ("cores", ", ".join(map(_cluster, profile.cores))),
+        ("NPU", profile.npu),
+        ("memory", _size(profile.memory_bytes)),
+        ("storage", _size(profile.storage_bytes)),
+        ("max arena", _size(limits.arena_bytes)),
+        ("max flash", _size(limits.flash_bytes)),
+        ("max app", _size(limits.package_bytes)),
+        ("profile", str(profile.origin or listing.THIS_MACHINE)),
+    ]
+
+
+def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
+    parts = (
+        " ".join(part for part in (target.runtime, target.version) if part),
+        f"cpu, {plural(target.threads, 'thread')}" if target.accelerator == "cpu" else target.accelerator,
+        "/".join(target.precisions),
+        f"{listing.measured(profile, target):,} measured",
+        "default" if target.name == profile.default_target else "",
+    )
+    typer.echo(f"  {plain(target.name)}: {plain('; '.join(part for part in parts if part))}")
+    if target.operators:
+        typer.echo(f"    operators: {plain(', '.join(target.operators))}")
+
+
+def _cluster(cluster: Cluster) -> str:
+    clock = f" at {cluster.max_mhz} MHz" if cluster.max_mhz else ""
+    return f"{cluster.count} x {cluster.core}{clock}"
+
+
+def _size(size: int | None) -> str:
+    return "" if size is None else show_bytes(size)

@@ -1,0 +1,305 @@
+"""``advisor devices`` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from advisor.cli.devices_table import print_device
+from advisor.devices.listing import filtered
+from advisor.devices.paths import shipped_profiles
+from advisor.devices.profiles import load_profiles, read_profile
+from tests.cli.conftest import Advisor, Said
+
+BOARD = """\
+name: our-board
+title: Board of the second series
+kind: board
+soc: Maker M1
+cores:
+- {core: Cortex-A53, count: 4, max_mhz: 1200}
+limits: {arena: 2MB, package: 20MB}
+targets:
+- {name: tflite-cpu-x4, runtime: tflite, version: "2.17", accelerator: cpu, threads: 4, precisions: [float32, int8]}
+- {name: tflite-npu, runtime: tflite, accelerator: npu, precisions: [int8], operators: [CONV_2D, SOFTMAX]}
+default_target: tflite-cpu-x4
+sources: [measured by the team]
+"""
+ROWS = """\
+target,model,precision,latency_ms,flag,source_repo
+tflite-cpu-x4,mobilenet_v2_1.0_224,float32,80.5,,bench/log
+tflite-cpu-x4,mobilenet_v2_1.0_224,int8,41.25,,bench/log
+tflite-npu,mobilenet_v2_1.0_224,int8,9,spiky,
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Where the user's own profiles are kept."""
+    return tmp_path / "config" / "device_profiles"
+
+
+@pytest.fixture
+def alone(advisor: Advisor, tmp_path: Path) -> Advisor:
+    """The command with settings of its own."""
+
+    def run(*arguments: str) -> Said:
+        return advisor("devices", *arguments, ADVISOR_CONFIG_DIR=str(tmp_path / "config"))
+
+    return run
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Path:
+    """A profile that somebody wrote, with its measurements."""
+    return write(tmp_path)
+
+
+def write(folder: Path, text: str = BOARD, name: str = "our-board", rows: str = ROWS) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.yaml"
+    path.write_text(text)
+    path.with_suffix(".csv").write_text(rows)
+    return path
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_table_has_every_device_and_the_host(alone: Advisor) -> None:
+    said = alone("list")
+    assert said.code == 0
+    devices = {path.stem for path in shipped_profiles().glob("*.yaml")} | {"host"}
+    assert devices <= {line.split()[0] for line in said.out.splitlines() if line.strip()}
+    assert said.out.splitlines()[-1].startswith(f"{len(devices)} devices, ")
+
+
+def test_filters_leave_what_passes(alone: Advisor) -> None:
+    said = alone("list", "--kind", "board", "--soc", "CORTEX-a76", "--json")
+    found = json.loads(said.out)
+    assert found["schema_version"] == 1
+    names = {device["name"] for device in found["devices"]}
+    assert {"raspberry-pi-5", "rk3588"} <= names
+    assert not {"raspberry-pi-4", "snapdragon-855"} & names
+    assert {device["kind"] for device in found["devices"]} == {"board"}
+
+
+def test_the_processor_is_found_by_soc_core_or_npu() -> None:
+    profiles = load_profiles()
+    for text, name in (("bcm2711", "raspberry-pi-4"), ("a72", "raspberry-pi-4"), ("hexagon", "galaxy-s24")):
+        assert name in {profile.name for profile in filtered(profiles.values(), soc=text)}
+
+
+def test_nothing_that_passes_is_said_so(alone: Advisor) -> None:
+    said = alone("list", "--soc", "abacus")
+    assert (said.code, said.out) == (0, "no device passes these filters\n")
+
+
+def test_an_unknown_kind_is_refused_with_the_nearest(alone: Advisor) -> None:
+    said = alone("list", "--kind", "fone")
+    assert said.code == 2
+    assert "'fone' is no kind of device (did you mean 'phone'?)" in said.err
+
+
+def test_a_folder_that_is_missing_is_refused(alone: Advisor) -> None:
+    said = alone("list", "--profiles", "nowhere")
+    assert said.code == 2
+    assert "nowhere is not a folder of device profiles" in said.err
+
+
+def test_the_teams_folder_is_listed_with_the_shipped_ones(alone: Advisor, tmp_path: Path) -> None:
+    write(tmp_path / "team")
+    found = {
+        device["name"]: device for device in json.loads(alone("list", "--profiles", "team", "--json").out)["devices"]
+    }
+    assert (found["our-board"]["provenance"], found["our-board"]["measurements"]) == ("own", 2)
+    assert (found["pixel-4"]["provenance"], found["host"]["provenance"]) == ("shipped", "this machine")
+
+
+def test_a_damaged_profile_of_the_team_is_named_with_its_line(alone: Advisor, own: Path) -> None:
+    write(own, BOARD.replace("soc:", "sok:"))
+    said = alone("list")
+    assert said.code == 2
+    assert "our-board.yaml:4: unknown key 'sok' (did you mean 'soc'?)" in said.err
+
+
+def test_a_device_is_shown_whole(alone: Advisor, board: Path) -> None:
+    said = alone("show", "our-board", "--profiles", ".")
+    assert said.code == 0
+    parts = (
+        "4 x Cortex-A53 at 1200 MHz", "max arena  2.0 MB", "max app    20.0 MB", "measured by the team",
+        "tflite-cpu-x4: tflite 2.17; cpu, 4 threads; float32/int8; 2 measured; default",
+        "tflite-npu: tflite; npu; int8; 0 measured\n    operators: CONV_2D, SOFTMAX",
+        "2 known, 1 more not used", "2 from bench/log", "1 from not stated",
+    )  # fmt: skip
+    for part in parts:
+        assert part in said.out
+
+
+def test_a_device_as_json_has_counts_and_sources(alone: Advisor) -> None:
+    found = json.loads(alone("show", "stm32h743", "--json").out)
+    device, rows = found["device"], read_profile(shipped_profiles() / "stm32h743.yaml").measurements
+    assert found["schema_version"] == 1
+    assert device["limits"] == {"arena_bytes": 512 * 1024, "flash_bytes": 2048 * 1024, "package_bytes": None}
+    assert device["measurements"] + device["measurements_not_used"] == len(rows)
+    assert sum(device["measurement_sources"].values()) == len(rows)
+    assert sum(target["measurements"] for target in device["targets"]) == device["measurements"]
+    assert device["sources"] == ["mit-han-lab/tinyengine"]
+
+
+def test_every_device_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    for profile in load_profiles().values():
+        print_device(profile)
+        shown = capsys.readouterr().out
+        assert all(f"  {target.name}: {target.runtime}" in shown for target in profile.targets)
+        assert all(source in shown for source in profile.sources)
+
+
+def test_an_unknown_device_is_refused_with_the_nearest(alone: Advisor) -> None:
+    said = alone("show", "rasberry-pi4")
+    assert said.code == 2
+    assert "unknown device 'rasberry-pi4' (did you mean 'raspberry-pi-4'?)" in said.err
+
+
+def test_an_added_device_is_kept_whole_and_found(alone: Advisor, board: Path, own: Path) -> None:
+    said = alone("add", board.name)
+    assert said.code == 0
+    assert "our-board: 2 targets, 3 measurements" in said.out
+    assert files(own) == ["our-board.csv", "our-board.yaml"]
+    assert read_profile(own / "our-board.yaml") == read_profile(board)
+    assert read_profile(own / "our-board.yaml").measurements == read_profile(board).measurements
+    assert alone("show", "our-board").code == 0
+
+
+def test_a_profile_without_measurements_can_be_added(alone: Advisor, board: Path, own: Path) -> None:
+    board.with_suffix(".csv").unlink()
+    assert alone("add", board.name).code == 0
+    assert read_profile(own / "our-board.yaml").measurements == ()
+
+
+def test_another_folder_can_take_the_device(alone: Advisor, board: Path, own: Path, tmp_path: Path) -> None:
+    assert alone("add", board.name, "--into", "team/devices").code == 0
+    assert files(tmp_path / "team" / "devices") == ["our-board.csv", "our-board.yaml"]
+    assert not own.exists()
+
+
+def test_a_device_that_is_there_is_replaced_by_force_only(alone: Advisor, board: Path, own: Path) -> None:
+    write(own, BOARD.replace("second", "first"))
+    said = alone("add", board.name)
+    assert said.code == 2
+    assert "already" in said.err
+    assert "--force" in said.err
+    assert read_profile(own / "our-board.yaml").title == "Board of the first series"
+    said = alone("add", board.name, "--force")
+    assert said.code == 0
+    assert f"replaced {own / 'our-board.yaml'}" in said.out
+    assert read_profile(own / "our-board.yaml").title == "Board of the second series"
+
+
+def test_a_profile_that_lies_there_already_is_not_written_over_itself(alone: Advisor, own: Path) -> None:
+    path = write(own, f"# a comment\n{BOARD}")
+    said = alone("add", str(path), "--force")
+    assert said.code == 2
+    assert path.read_text().startswith("# a comment")
+
+
+def test_what_hides_a_shipped_profile_is_said(alone: Advisor, tmp_path: Path) -> None:
+    write(tmp_path, BOARD.replace("our-board", "pixel-4"), "pixel-4")
+    said = alone("add", "pixel-4.yaml")
+    assert said.code == 0
+    assert "instead of the shipped profile" in said.out
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "reason"),
+    [
+        (BOARD.replace("kind: board", "kind: bord"), ROWS, "our-board.yaml:3: kind: 'bord' is none of"),
+        (BOARD.replace("count: 4", "count: 0"), ROWS, "our-board.yaml:6: cores.0.count"),
+        (BOARD.replace("name: our-board", "name: my-board"), ROWS, "the name 'my-board' is not the file's"),
+        (BOARD, ROWS.replace("80.5", "0"), "our-board.csv:2: latency_ms 0 is not a latency"),
+        (BOARD, ROWS.replace("tflite-npu,", "tflite-gpu,"), "our-board.csv:4: unknown target 'tflite-gpu'"),
+    ],
+)
+def test_a_profile_that_is_refused_is_not_kept(
+    alone: Advisor, tmp_path: Path, own: Path, text: str, rows: str, reason: str
+) -> None:
+    said = alone("add", write(tmp_path, text, rows=rows).name)
+    assert said.code == 2
+    assert reason in said.err
+    assert not own.exists()
+
+
+def test_a_file_that_is_missing_is_refused(alone: Advisor) -> None:
+    said = alone("add", "nowhere.yaml")
+    assert said.code == 2
+    assert "nowhere.yaml" in said.err
+    assert "internal" not in said.err
+
+
+def test_the_host_is_not_added(alone: Advisor, tmp_path: Path) -> None:
+    said = alone("add", write(tmp_path, BOARD.replace("our-board", "host"), "host").name)
+    assert said.code == 2
+    assert "the host's profile is not written" in said.err
+
+
+def test_a_folder_that_is_a_file_is_refused(alone: Advisor, board: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    said = alone("add", board.name, "--into", "taken")
+    assert said.code == 2
+    assert "taken cannot be written to" in said.err
+
+
+def test_the_shipped_profiles_are_neither_added_to_nor_removed_from(alone: Advisor, board: Path) -> None:
+    shipped = str(shipped_profiles())
+    for arguments in (("add", board.name, "--into", shipped), ("remove", "pixel-4", "--from", shipped)):
+        said = alone(*arguments)
+        assert said.code == 2
+        assert "holds the shipped profiles" in said.err
+    assert (shipped_profiles() / "pixel-4.yaml").is_file()
+    assert not (shipped_profiles() / "our-board.yaml").exists()
+
+
+def test_a_removed_device_is_gone_with_its_measurements(alone: Advisor, own: Path) -> None:
+    write(own)
+    write(own, BOARD.replace("our-board", "other"), "other")
+    said = alone("remove", "our-board")
+    assert said.code == 0
+    assert said.out.splitlines() == [f"removed {own / 'our-board.yaml'}", f"removed {own / 'our-board.csv'}"]
+    assert files(own) == ["other.csv", "other.yaml"]
+
+
+def test_a_device_is_removed_from_the_folder_named(alone: Advisor, own: Path, tmp_path: Path) -> None:
+    write(own)
+    write(tmp_path / "team")
+    assert alone("remove", "our-board", "--from", "team").code == 0
+    assert files(tmp_path / "team") == []
+    assert files(own) == ["our-board.csv", "our-board.yaml"]
+
+
+def test_a_damaged_profile_can_be_removed(alone: Advisor, own: Path) -> None:
+    write(own, "no: [profile")
+    assert alone("remove", "our-board").code == 0
+    assert files(own) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("our-bord", "there is no device 'our-bord' in"),
+        ("our-bord", "did you mean 'our-board'?"),
+        ("pixel-4", "ships with advisor"),
+        ("host", "is this machine"),
+        ("../outside", "there is no device '../outside'"),
+    ],
+)
+def test_what_is_not_the_users_own_is_not_removed(alone: Advisor, own: Path, name: str, reason: str) -> None:
+    write(own)
+    outside = write(own.parent, BOARD.replace("our-board", "outside"), "outside")
+    said = alone("remove", name)
+    assert said.code == 2
+    assert reason in said.err
+    assert outside.is_file()
+    assert files(own) == ["our-board.csv", "our-board.yaml"]
