@@ -1,4 +1,4 @@
-"""The team's own device profiles: where they lie, and how one is added or removed; the shipped ones stay as they are."""
+"""The team's own device profiles: where they lie, and how one is added or removed without touching the shipped."""
 
 from __future__ import annotations
 
