@@ -17,13 +17,13 @@ from tests.builders import evaluation
 @pytest.fixture(scope="session")
 def predictor_cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """A cache folder that holds the fitted predictor."""
-    from advisor.search.expected import shipped_predictor
+    from advisor.search.expected import device_predictor
 
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "predictor-cache"
     with FileLock(f"{folder}.lock"), pytest.MonkeyPatch.context() as patch:
         patch.setenv("ADVISOR_CACHE_DIR", str(folder))
-        shipped_predictor()
+        device_predictor()
     return folder
 
 

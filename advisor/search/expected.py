@@ -105,7 +105,7 @@ def _predictions(plan: Plan, known: Mapping[str, Known]) -> dict[Key, Prediction
     table = load_features(shipped_profiles())
     cards = [card for card in plan.cards if not card.own_file and card.macs and card.params]
     models = [table.features(card.name, card.family, card.macs, card.params, card.input_size) for card in cards]
-    predictor, found = shipped_predictor(), dict[Key, "Prediction"]()
+    predictor, found = device_predictor(), dict[Key, "Prediction"]()
     for recipe in plan.recipes:
         for target in machine.targets if recipe in RUNS_AS else ():
             form = RUNS_AS[recipe]
@@ -131,12 +131,16 @@ def _machine(plan: Plan, known: Mapping[str, Known]) -> DeviceProfile:
     return replace(host, name=THIS_MACHINE, targets=targets, default_target=targets[0].name, measurements=timed)
 
 
-def shipped_predictor() -> Predictor:
-    """Return the predictor of the shipped profiles; fitting takes seconds, so it is kept."""
-    from advisor.devices.prediction import Predictor, fit_predictor
-    from advisor.devices.profiles import load_profiles
+def device_predictor() -> Predictor:
+    """Return the predictor of the shipped profiles and the team's own; fitting takes seconds, so it is kept.
 
-    file, profiles = cache_root() / PREDICTOR_FILE, load_profiles()
+    Raises:
+        UsageError: a profile of the team's own folder is refused.
+    """
+    from advisor.devices.own import known_devices
+    from advisor.devices.prediction import Predictor, fit_predictor
+
+    file, profiles = cache_root() / PREDICTOR_FILE, known_devices()
     if file.is_file():
         try:
             return Predictor.load(file, profiles)

@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 from advisor.cli.devices_table import print_device
+from advisor.devices.latency.features import load_features
+from advisor.devices.latency.table import build_table
 from advisor.devices.listing import filtered
+from advisor.devices.own import add_profile, known_devices
 from advisor.devices.paths import shipped_profiles
 from advisor.devices.profiles import load_profiles, read_profile
+from advisor.search.expected import device_predictor
+from advisor.search.reevaluation.again import Devices
 from tests.cli.conftest import Advisor, Said
 
 BOARD = """\
@@ -204,6 +209,28 @@ def test_a_profile_that_lies_there_already_is_not_written_over_itself(alone: Adv
     said = alone("add", str(path), "--force")
     assert said.code == 2
     assert path.read_text().startswith("# a comment")
+
+
+def test_a_device_of_ones_own_is_predicted_for(
+    board: Path, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
+    add_profile(board)
+    found = Devices.chosen(["our-board"], [])
+    assert [(name, profile.origin, target.name) for name, profile, target in found.targets] == [
+        ("our-board", own / "our-board.yaml", "tflite-cpu-x4")
+    ]
+
+
+def test_measurements_of_ones_own_are_what_predictions_rest_on(
+    board: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
+    add_profile(board)
+    features = load_features(shipped_profiles())
+    with_own, shipped = (build_table(p.values(), features).fingerprint() for p in (known_devices(), load_profiles()))
+    assert device_predictor().data_hash == with_own != shipped
 
 
 def test_what_hides_a_shipped_profile_is_said(alone: Advisor, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.evaluation import Evaluation
+from advisor.devices.own import known_devices
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget, load_profiles
 from advisor.search.compare import Comparison, compare
 from advisor.search.reevaluation import host
@@ -75,14 +76,16 @@ class Devices:
 
     @classmethod
     def chosen(cls, selectors: Sequence[str], folders: Sequence[Path]) -> Devices:
-        """Return the devices named, or, where none is, every device of the team's own folders.
+        """Return the devices named, or, where none is, every device of ``folders``.
+
+        A name may be that of a shipped device, of one added with ``advisor devices add``, or of one in ``folders``.
 
         Raises:
             UsageError: an unknown device or target, or a profile that is refused.
         """
         if not selectors and not folders:
             return cls()
-        profiles = load_profiles(folders)
+        profiles = known_devices(folders)
         names = selectors or [name for name in load_profiles(folders, builtin=False) if name != HOST]
         for name in names:
             if name == HOST:

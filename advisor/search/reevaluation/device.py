@@ -10,7 +10,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import show_bytes
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
-from advisor.search.expected import RUNS_AS, shipped_predictor
+from advisor.search.expected import RUNS_AS, device_predictor
 from advisor.store.hashing import sha256_json
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Forecaster:
     """Predictions for every device; made once, used for every run.
 
     Attributes:
-        predictor: fitted on the shipped measurements.
+        predictor: fitted on the measurements of the shipped profiles and the team's own.
         table: features of architectures.
         made: predictions so far by profile, target, form and model: runs share their cards.
     """
@@ -44,7 +44,7 @@ class Forecaster:
         from advisor.devices.latency.features import load_features
         from advisor.devices.paths import shipped_profiles
 
-        return cls(shipped_predictor(), load_features(shipped_profiles()))
+        return cls(device_predictor(), load_features(shipped_profiles()))
 
     def environment(self, profile: DeviceProfile, target: DeviceTarget) -> str:
         """Return the hash of everything that the predictions for a target rest on."""
