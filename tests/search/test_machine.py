@@ -1,12 +1,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.search.machine import Machine
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run in a thread of its own: a browser test of the same process may keep a loop in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, work).result()
 
 
 async def together(*jobs: Awaitable[None]) -> None:
@@ -42,7 +50,7 @@ class Watched:
 def test_a_measurement_is_always_alone_and_everything_ends(cores: int, wanted: list[tuple[bool, int]]) -> None:
     watched = Watched(Machine(cores))
     jobs = [watched.measurement("m", p) if alone else watched.job("j", p, turns=p) for alone, p in wanted]
-    asyncio.run(together(*jobs))
+    run(together(*jobs))
     assert len(watched.order) == len(wanted)
 
 
@@ -56,21 +64,21 @@ def test_no_more_jobs_run_than_there_are_cores() -> None:
             most = max(most, watched.jobs)
             await asyncio.sleep(0)
 
-    asyncio.run(together(*(watched.job(str(i)) for i in range(6)), watch()))
+    run(together(*(watched.job(str(i)) for i in range(6)), watch()))
     assert most == 2
 
 
 def test_the_smallest_priority_goes_first() -> None:
     watched = Watched(Machine(1))
-    asyncio.run(together(*(watched.job(str(p), p) for p in (2, 0, 1))))
+    run(together(*(watched.job(str(p), p) for p in (2, 0, 1))))
     assert watched.order == ["0", "1", "2"]
 
 
 def test_a_few_measurements_wait_for_the_jobs_and_many_go_before_them() -> None:
     few, many = Watched(Machine(1, batch=3)), Watched(Machine(1, batch=3))
-    asyncio.run(together(*(few.job(f"j{i}") for i in range(4)), *(few.measurement("m") for _ in range(2))))
+    run(together(*(few.job(f"j{i}") for i in range(4)), *(few.measurement("m") for _ in range(2))))
     assert few.order[-2:] == ["m", "m"]
-    asyncio.run(together(*(many.job(f"j{i}") for i in range(4)), *(many.measurement("m") for _ in range(3))))
+    run(together(*(many.job(f"j{i}") for i in range(4)), *(many.measurement("m") for _ in range(3))))
     assert many.order[-1].startswith("j")
 
 
@@ -83,4 +91,4 @@ def test_a_cancelled_wait_gives_its_turn_to_the_next() -> None:
         await asyncio.gather(first, return_exceptions=True)
         await together(watched.job("job"), watched.measurement("measured"))
 
-    asyncio.run(scenario())
+    run(scenario())
