@@ -1,4 +1,4 @@
-"""Devices on the terminal: the table of all, one whole, and what was added."""
+"""Devices on the terminal: the table of all, one whole, what was added, and what was measured."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from advisor.core.units import show_bytes
+from advisor.core.units import show_bytes, show_ms
 from advisor.devices import listing
 from advisor.report.text import plain, plural
 
 if TYPE_CHECKING:
+    from advisor.devices.calibrating import Calibrated
     from advisor.devices.own import Added
     from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget
 
@@ -68,6 +69,19 @@ def print_added(added: Added) -> None:
     if added.hides_shipped:
         typer.echo("it is used instead of the shipped profile of this name")
     typer.echo(f"next: advisor devices show {profile.name}")
+
+
+def print_calibrated(found: Calibrated) -> None:
+    """Print each model's latency with the error of its prediction before and after, and where it is kept."""
+    report = found.report
+    typer.echo(f"{found.profile.name}:{found.target.name}, measured with {plain(found.runtime)}")
+    after = report.after or (None,) * len(report.models)
+    for model, before, later in zip(report.models, report.before, after, strict=True):
+        left_out = "" if later is None else f", {later:+.0%} from the others"
+        typer.echo(f"  {model:<28} {show_ms(found.latency_ms[model]):>9}  predicted {before:+.0%} before{left_out}")
+    line = f"median error {report.median_before:.0%} before"
+    typer.echo(line + (f", {report.median_after:.0%} after (leave one out)" if report.after else ""))
+    typer.echo(f"kept in {found.path}")
 
 
 def _cells(profile: DeviceProfile) -> tuple[str, ...]:

@@ -35,6 +35,13 @@ def own_folder() -> Path:
     return config_root() / "device_profiles"
 
 
+def folder_of(profile: DeviceProfile) -> Path:
+    """Return the folder that takes a changed ``profile``: its own, or the team's where it ships with the product."""
+    if profile.origin is None or profile.origin.resolve().parent == shipped_profiles().resolve():
+        return own_folder()
+    return profile.origin.parent
+
+
 def known_devices(folders: Sequence[Path] = ()) -> Profiles:
     """Load the shipped profiles, those of the team's own folder where there is one, those of ``folders``, and the host.
 

@@ -13,6 +13,7 @@ from advisor.devices.latency.table import build_table
 from advisor.devices.listing import filtered
 from advisor.devices.own import add_profile, known_devices
 from advisor.devices.paths import shipped_profiles
+from advisor.devices.prediction import CALIBRATED
 from advisor.devices.profiles import load_profiles, read_profile
 from advisor.search.expected import device_predictor
 from advisor.search.reevaluation.again import Devices
@@ -330,3 +331,50 @@ def test_what_is_not_the_users_own_is_not_removed(alone: Advisor, own: Path, nam
     assert reason in said.err
     assert outside.is_file()
     assert files(own) == ["our-board.csv", "our-board.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("our-board",), "say how the device is reached"),
+        (("our-board", "--here", "--ssh", "board"), "say how the device is reached"),
+        (("our-board", "--ssh", "-oProxyCommand=ls"), "is not a host"),
+        (("our-board", "--adb", "0123", "--benchmark-model", "nowhere"), "'nowhere' is not a file"),
+        (("our-board:tflite-npu", "--here"), "our-board:tflite-npu cannot be calibrated"),
+        (("our-board:tflite-gpu", "--here"), "our-board has no target 'tflite-gpu'"),
+        (("our-bord", "--here"), "did you mean 'our-board'?"),
+        (("raspberry-pi-4", "--here"), "add a profile of your own"),
+        (("host", "--here"), "'host' is measured by every search"),
+        (("our-board", "--here", "--models", "0"), "--models"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_refused(
+    alone: Advisor, own: Path, arguments: tuple[str, ...], reason: str
+) -> None:
+    write(own)
+    said = alone("calibrate", *arguments)
+    assert said.code == 2
+    assert reason in said.err
+    assert read_profile(own / "our-board.yaml").measurements == read_profile(write(own.parent / "same")).measurements
+
+
+@pytest.mark.slow
+def test_this_machine_is_calibrated_under_another_name(alone: Advisor, own: Path) -> None:
+    write(own)
+    said = alone("calibrate", "our-board", "--here", "--models", "2")
+    assert said.code == 0, said.err
+    assert "measured with ai-edge-litert==" in said.out
+    assert "after (leave one out)" in said.out
+    calibrated = [row for row in read_profile(own / "our-board.yaml").measurements if row.source_repo == CALIBRATED]
+    assert len({row.model for row in calibrated}) == 2
+    assert all(row.latency_ms > 0 for row in calibrated)
+
+
+@pytest.mark.slow
+def test_a_device_that_cannot_be_reached_leaves_the_profile_as_it_was(alone: Advisor, own: Path) -> None:
+    path = write(own)
+    said = alone("calibrate", "our-board", "--ssh", "nobody@127.0.0.1", "--models", "1")
+    assert said.code in (2, 3)
+    assert "internal" not in said.err
+    assert path.read_text() == BOARD
+    assert path.with_suffix(".csv").read_text() == ROWS
