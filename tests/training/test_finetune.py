@@ -17,7 +17,12 @@ from advisor.training.tuned import to_tflite
 from tests.training import nets
 
 KNOBS = Finetuning(
-    epochs=6, patience=6, learning_rate=0.01, batch=16, augmentation=Augmentation(crop=0.9, colour=0.1, mixup=0.0)
+    trained=1.0,
+    epochs=6,
+    patience=6,
+    learning_rate=0.01,
+    batch=16,
+    augmentation=Augmentation(crop=0.9, colour=0.1, mixup=0.0),
 )
 
 
@@ -128,8 +133,8 @@ def test_nothing_better_returns_the_start(data: tuple[list[Path], list[int]], tm
 
 
 def test_it_stops_when_it_no_longer_gains(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
-    _, result = _run(data, tmp_path, replace(KNOBS, epochs=30, patience=2, learning_rate=1e-12))
-    assert len(result.history) == 2
+    _, result = _run(data, tmp_path, replace(KNOBS, epochs=8, patience=2, learning_rate=1e-12))
+    assert len(result.history) == 4
 
 
 def test_the_time_limit_ends_it_before_an_epoch_too_many(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
