@@ -26,6 +26,11 @@ class Said:
 Advisor = Callable[..., Said]
 
 
+def _plain_environment() -> dict[str, str]:
+    """This process's environment without what says how wide and colourful a terminal is."""
+    return {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "FORCE_COLOR")}
+
+
 @pytest.fixture
 def advisor(tmp_path: Path) -> Advisor:
     """Run ``advisor ARGUMENTS`` in ``tmp_path`` with an empty cache."""
@@ -35,7 +40,7 @@ def advisor(tmp_path: Path) -> Advisor:
         done = subprocess.run(
             [sys.executable, "-m", "advisor", *arguments],
             cwd=tmp_path,
-            env={**os.environ, **settings},
+            env={**_plain_environment(), **settings},
             capture_output=True,
             text=True,
             timeout=timeout,
