@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,11 @@ def write_profile(profile: DeviceProfile, folder: Path) -> Path:
         raise UsageError("the host's profile is not written: it is read from the machine", "give the device a name")
     if not re.fullmatch(NAME_PATTERN, profile.name):
         raise UsageError(f"'{profile.name}' is not a device's name", "use lower-case letters, digits, '.', '-' and '_'")
-    folder.mkdir(parents=True, exist_ok=True)
     text = yaml.safe_dump(_document(profile), sort_keys=False, allow_unicode=True, width=120)
     path, rows = folder / f"{profile.name}.yaml", folder / f"{profile.name}.csv"
     staging = folder / f".{profile.name}.new"
-    staging.mkdir(exist_ok=True)
     try:
+        staging.mkdir(parents=True, exist_ok=True)
         drafts = staging / path.name, staging / rows.name
         drafts[0].write_text(text, encoding="utf-8")
         write_measurements(drafts[1], profile.measurements)
@@ -43,9 +43,7 @@ def write_profile(profile: DeviceProfile, folder: Path) -> Path:
     except OSError as error:
         raise UsageError(f"{folder} cannot be written to: {error.strerror}") from error
     finally:
-        for draft in staging.iterdir():
-            draft.unlink()
-        staging.rmdir()
+        shutil.rmtree(staging, ignore_errors=True)
     return path
 
 

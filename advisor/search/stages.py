@@ -23,6 +23,7 @@ from advisor.search.context import CALIBRATION_PICTURES, Context, Pictures, vers
 from advisor.search.plan import FEATURE_PARTS
 from advisor.store.hashing import sha256_file, sha256_json
 from advisor.tflite.metadata import Metadata
+from advisor.training.head import VERSION as HEAD_VERSION
 
 Result = TypeVar("Result")
 
@@ -137,6 +138,7 @@ class Stages:
                 "pictures": pictures.fingerprint,
                 "train": sha256_json(list(pictures.split.train)),
                 "seed": seed,
+                "head": HEAD_VERSION,
                 **versions("scikit-learn", "numpy"),
             }
             arguments = (parts, pictures.split.train, pictures.train_labels, len(pictures.dataset.classes), seed)
