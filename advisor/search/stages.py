@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from advisor.catalog.cards import Card
 from advisor.catalog.convert import CONVERT_VERSION
 from advisor.catalog.weights.file import WeightsFile
+from advisor.compression.calibration import PHOTOGRAPHS_VERSION
 from advisor.isolation import Limits
 from advisor.search import jobs
 from advisor.search.context import CALIBRATION_PICTURES, Context, Pictures, versions, view_of
@@ -202,6 +203,7 @@ class Stages:
         async def make() -> list[tuple[int, float]]:
             inputs = {
                 "artefact": artefact.sha256,
+                "photographs": PHOTOGRAPHS_VERSION,
                 "view": asdict(view_of(card)),
                 **versions("ai-edge-litert", "scikit-image", "scikit-learn"),
             }
@@ -261,7 +263,7 @@ class Stages:
     def _calibration_key(self) -> Any:
         seed = self._context.request.seed
         if self._context.pictures is None:
-            return ["photographs", seed]
+            return ["photographs", PHOTOGRAPHS_VERSION, seed]
         return [self._context.pictures.train_fingerprint, CALIBRATION_PICTURES, seed]
 
     async def _once(self, key: tuple[str, ...], make: Callable[[], Awaitable[Result]]) -> Result:
