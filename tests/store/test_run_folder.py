@@ -37,9 +37,6 @@ def test_two_runs_of_one_second_do_not_meet(run: RunFolder, tmp_path: Path) -> N
     assert other.path != run.path
 
 
-@pytest.mark.skipif(
-    os.geteuid() == 0 and not Path("/proc").is_dir(), reason="root may write anywhere, and no /proc is here"
-)
 def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written"):
