@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
-from advisor.core.decision import show_limit
 from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
+from advisor.core.relaxation import show_limit
 from advisor.core.units import show_bytes, show_ms
 from advisor.export.model import ShippedModel
 from advisor.search.stored import StoredRun

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.core.decision import Decision, describe
+from advisor.core.decision import Decision
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import describe
 from advisor.search.stored import StoredRun
 
 _SEE = "advisor export RUN --list shows the candidates"

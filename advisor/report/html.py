@@ -29,7 +29,7 @@ def render_html(view: RunView, sections: Sequence[Section] = SECTIONS) -> str:
     environment = _environment()
     shown = [section for section in sections if _is_wanted(section, view)]
     bodies = [(section, _section(environment, section, view)) for section in shown]
-    scripts = (_plotly(), _asset("report.js"))
+    scripts = (plotly_script(), _asset("report.js"))
     return environment.get_template("page.html.j2").render(
         view=view,
         limits=limits(view),
@@ -37,7 +37,7 @@ def render_html(view: RunView, sections: Sequence[Section] = SECTIONS) -> str:
         data=_trusted(_data(view)),
         style=_trusted(_asset("report.css")),
         scripts=[_trusted(script) for script in scripts],
-        policy=_policy(scripts),
+        policy=content_policy(scripts),
     )
 
 
@@ -100,7 +100,7 @@ def _asset(name: str) -> str:
 
 
 @cache
-def _plotly() -> str:
+def plotly_script() -> str:
     """plotly.js as the plotly package carries it; read as a file, for importing plotly takes longer than the page."""
     spec = find_spec("plotly")
     if spec is None or spec.origin is None:
@@ -108,7 +108,7 @@ def _plotly() -> str:
     return (Path(spec.origin).parent / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
 
 
-def _policy(scripts: Sequence[str]) -> str:
+def content_policy(scripts: Sequence[str]) -> str:
     """Return a content security policy: these very scripts run, no other; nothing is loaded from anywhere."""
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
     rules: Mapping[str, str] = {

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from advisor.core.decision import show_limit
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.relaxation import show_limit
 from advisor.core.units import show_seconds
 from advisor.report import text
 from advisor.report.classes import confused_pairs, heatmap, recalls

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from advisor.core.decision import Decision, decide, describe, excess_texts
+from advisor.core.decision import Decision, decide
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import describe
 from advisor.core.noise import Move, moved, moves, settled, show_figure
+from advisor.core.relaxation import excess_texts
 from advisor.core.statistics import paired_difference
 from advisor.search.conclude import holdout, right_answers, tie_on_pictures
 from advisor.search.differences import Difference, find_differences

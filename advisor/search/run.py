@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import resource
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from advisor import __version__
-from advisor.benchmark import host
 from advisor.compression.recipes import Recipe
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.isolation import ChildPool
-from advisor.search.context import Context, Notify, card_hash, versions
+from advisor.search.context import Context, Notify
 from advisor.search.evaluate import Evaluator
 from advisor.search.machine import Machine, one_blas_thread
 from advisor.search.pace import PaceBook
@@ -28,11 +23,12 @@ from advisor.search.plan import Plan
 from advisor.search.prepare import Candidates, chosen_cards, chosen_recipes, find_weights, make_plan, read_pictures
 from advisor.search.preview import refuse_too_short
 from advisor.search.progress import Progress
+from advisor.search.record import describe_run, write_manifest, write_pictures
 from advisor.search.request import Request, usable_cores
-from advisor.search.resume import same_cards, same_weights, space_of
+from advisor.search.resume import same_cards, same_weights
 from advisor.search.stages import Stages
 from advisor.search.stopping import COMPLETE, INTERRUPTED, Stop, Worth, max_trials_reached, time_limit_reached
-from advisor.search.storage import lost_connection, opened, reach, without_password
+from advisor.search.storage import lost_connection, opened, reach
 from advisor.search.study import Study
 from advisor.store import ArtifactCache, RunFolder
 
@@ -44,11 +40,6 @@ RESCUED = 2
 
 FILTER = "plan"
 """Stage of evaluations that were not begun: what is known beforehand rules them out."""
-
-PACKAGES = (
-    "tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-learn", "scikit-image", "numpy",
-    "pillow",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -294,65 +285,16 @@ class _Search:
 
     def write_pictures(self) -> None:
         """Write what was read and how it was split."""
-        if self.pictures is None:
-            return
-        dataset, split = self.pictures.dataset, self.pictures.split
-        self.run.write_json("split.json", split.to_json(dataset))
-        counts = dict(zip(dataset.classes, dataset.counts, strict=True))
-        rejected = [{"path": str(row.path), "reason": row.reason} for row in dataset.rejected]
-        self.run.write_json(
-            "dataset.json",
-            {
-                "folder": str(dataset.root),
-                "pictures_per_class": counts,
-                "train": len(split.train),
-                "holdout": len(split.holdout),
-                "rejected": rejected,
-                "fingerprint": dataset.fingerprint,
-            },
-        )
+        if self.pictures is not None:
+            write_pictures(self.run, self.pictures)
 
     def _write_manifest(
         self, candidates: Candidates, plan: Plan, spent: Mapping[str, float] | None = None, **more: Any
     ) -> None:
-        weights = {
-            name: {"sha256": file.sha256, "source": file.source} if file else "settled random weights"
-            for name, file in candidates.weights.items()
-        }
-        considered = self.run.read_json("manifest.json").get("cards") or {}
-        self.run.write_json(
-            "manifest.json",
-            {
-                "advisor": __version__,
-                "command_line": [without_password(argument) for argument in sys.argv],
-                "updated": datetime.now(UTC).isoformat(timespec="seconds"),
-                "versions": {"python": sys.version.split()[0], **versions(*PACKAGES)},
-                "host": host.describe().to_json(),
-                "seeds": {"seed": self.request.seed},
-                "data_fingerprint": self.pictures.dataset.fingerprint if self.pictures else "",
-                "weights": weights,
-                "cards": {**considered, **{card.name: card_hash(card) for card in self._cards}},
-                "without_weights": dict(candidates.missing),
-                "configurations": plan.size,
-                "space": space_of(plan, self.recipes),
-                "time_limit": self.request.time_limit,
-                "durations": {"search": round(time.monotonic() - self._started, 1), **(spent or {})},
-                "parent_peak_bytes": _peak_bytes(),
-                **more,
-            },
-        )
-
-
-def _peak_bytes() -> int:
-    """Return the most resident memory that this process has had.
-
-    Linux is asked for this program's own peak: what ``getrusage`` says there counts the process that started it too.
-    """
-    with contextlib.suppress(OSError, StopIteration):
-        status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        return int(next(line for line in status if line.startswith("VmHWM:")).split()[1]) * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+        spent = {"search": round(time.monotonic() - self._started, 1), **(spent or {})}
+        data = self.pictures.dataset.fingerprint if self.pictures else ""
+        manifest = describe_run(self.request, candidates, plan, self._cards, self.recipes, data)
+        write_manifest(self.run, {**manifest, "durations": spent, **more})
 
 
 async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:

@@ -14,7 +14,7 @@ from advisor.benchmark.profile_values import OperatorTime, Profile
 from advisor.core.units import show_bytes
 from advisor.report import text
 from advisor.report.escape import json_for_script
-from advisor.report.html import _plotly, _policy
+from advisor.report.html import content_policy, plotly_script
 from advisor.report.profile.console import figure
 from advisor.report.profile.profile_table import quality
 
@@ -23,7 +23,7 @@ BARS = 20
 
 def render(profile: Profile) -> str:
     """Return the whole page; names out of the file are escaped wherever they stand."""
-    scripts = (_plotly(), _asset("advisor.report.profile", "profile.js"))
+    scripts = (plotly_script(), _asset("advisor.report.profile", "profile.js"))
     return (
         _environment()
         .get_template("profile.html.j2")
@@ -35,7 +35,7 @@ def render(profile: Profile) -> str:
             data=_trusted(json_for_script(payload(profile))),
             style=_trusted(_asset("advisor.report", "report.css") + _asset("advisor.report.profile", "profile.css")),
             scripts=[_trusted(script) for script in scripts],
-            policy=_policy(scripts),
+            policy=content_policy(scripts),
         )
     )
 

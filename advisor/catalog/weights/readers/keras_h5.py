@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from advisor.catalog.weights.readers.hdf5 import dataset
+
 
 def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """Weights by ``<layer>/<weight>`` in the order of the file, in Keras' layout.
@@ -25,27 +27,11 @@ def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
         root = file.get("model_weights", file)
         for layer in _names(root.attrs["layer_names"]):
             group = root[layer]
-            datasets = {weight: _dataset(h5py, group, weight) for weight in _names(group.attrs["weight_names"])}
-            if all(dataset.dtype.kind == "f" for dataset in datasets.values()):
+            datasets = {weight: dataset(group, weight) for weight in _names(group.attrs["weight_names"])}
+            if all(found.dtype.kind == "f" for found in datasets.values()):
                 prefix = layer.replace("/", ".")
                 tensors |= {f"{prefix}/{name}": np.asarray(found[()], np.float32) for name, found in datasets.items()}
     return tensors
-
-
-def _dataset(h5py: Any, group: Any, name: str) -> Any:
-    from advisor.catalog.weights.readers import MAX_VALUES
-
-    steps = name.split("/")
-    here = group
-    for step in steps:
-        if not isinstance(here.get(step, getlink=True), h5py.HardLink):
-            raise ValueError(f"'{name}' is a link out of the file")
-        here = here[step]
-    if not isinstance(here, h5py.Dataset) or here.external or here.is_virtual:
-        raise ValueError(f"'{name}' keeps its values outside the file")
-    if here.size is None or here.size > MAX_VALUES or here.dtype.kind not in "fiu":
-        raise ValueError(f"'{name}' is not a tensor of numbers that a model could hold")
-    return here
 
 
 def _names(attribute: Any) -> list[str]:
