@@ -1,32 +1,46 @@
-"""A stratified split that depends on the pictures' bytes and the seed alone, never on the order of files."""
+"""A stratified split in three that depends on the pictures' bytes and the seed alone, never on the order of files."""
 
 from __future__ import annotations
 
-import hashlib
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from advisor.core.errors import UsageError
+from advisor.datasets.dealing import Group, groups_by_class, set_aside
 from advisor.datasets.folder import Dataset
 
 HOLDOUT_SHARE = 0.2
+VALIDATION_SHARE = 0.2
+"""Of what is not in the hold-out."""
+
+TRAIN, VALIDATION, HOLDOUT = "train", "validation", "holdout"
+PARTS = (TRAIN, VALIDATION, HOLDOUT)
+"""Names of the parts, from the one that is learnt from to the one that is looked at last."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Indices into ``Dataset.pictures``: what may be learnt from, and what is kept for the verdict.
+    """Indices into ``Dataset.pictures``, each sorted.
 
     Attributes:
-        train: sorted indices of the training part (any validation part is taken from it).
-        holdout: sorted indices of the hold-out.
+        train: what is learnt from while candidates are compared.
+        validation: what they are compared on; what ships has learnt from these too.
+        holdout: what is kept for the verdict on the finalists, and never learnt from.
         seed: the seed that made it.
+        given: names of the parts that the user's own split named.
     """
 
     train: tuple[int, ...]
+    validation: tuple[int, ...]
     holdout: tuple[int, ...]
     seed: int
+    given: tuple[str, ...] = ()
+
+    @property
+    def learnt(self) -> tuple[int, ...]:
+        """Everything but the hold-out: what the model that ships has learnt from."""
+        return tuple(sorted((*self.train, *self.validation)))
 
     def to_json(self, dataset: Dataset) -> dict[str, Any]:
         """Return the split as a JSON object that names every picture by its hash, class and relative path."""
@@ -34,81 +48,105 @@ class Split:
             "seed": self.seed,
             "fingerprint": dataset.fingerprint,
             "classes": list(dataset.classes),
-            "train": [_row(dataset, index) for index in self.train],
-            "holdout": [_row(dataset, index) for index in self.holdout],
+            "given": list(self.given),
+            TRAIN: [_row(dataset, index) for index in self.train],
+            VALIDATION: [_row(dataset, index) for index in self.validation],
+            HOLDOUT: [_row(dataset, index) for index in self.holdout],
         }
 
 
-def split(dataset: Dataset, seed: int, holdout: float = HOLDOUT_SHARE, together: Sequence[Sequence[int]] = ()) -> Split:
-    """Put about ``holdout`` of each class aside; byte-identical pictures stay on one side, even across classes.
+def split(
+    dataset: Dataset,
+    seed: int,
+    holdout: float = HOLDOUT_SHARE,
+    together: Sequence[Sequence[int]] = (),
+    given: Sequence[str | None] = (),
+    validation: float = VALIDATION_SHARE,
+) -> Split:
+    """Put about ``holdout`` of each class aside, and ``validation`` of the rest; the remainder is for training.
+
+    Byte-identical pictures stay on one side, even across classes. A class of two different pictures has none in the
+    validation part. A split of the user's own is taken as it is, leaks included; a part that it does not name is drawn
+    from its training part. Where it names two parts only, the second is the hold-out: nobody has learnt from it, and
+    nobody shall.
 
     Args:
         dataset: the pictures.
         seed: any integer; equal seeds and equal bytes give equal splits.
         holdout: share of each class to put aside, between 0 and 1.
         together: groups of indices that stay on one side, such as near duplicates.
+        given: for each picture one of :data:`PARTS`, or None where it is to be drawn; empty for no split of the
+            user's own.
+        validation: share of each class's rest to compare candidates on, between 0 and 1.
 
     Raises:
-        UsageError: a class that would miss from one side, as its pictures are all copies of one another.
+        UsageError: a class that would miss from the training part or the hold-out; nothing left to validate on.
     """
-    if not 0 < holdout < 1:
-        raise UsageError(f"holdout: {holdout} is not between 0 and 1", "write for example 0.2")
-    aside = {index for groups in _groups_by_class(dataset, seed, together) for index in _take(groups, holdout)}
-    everything = range(len(dataset.pictures))
-    result = Split(
-        train=tuple(index for index in everything if index not in aside), holdout=tuple(sorted(aside)), seed=seed
-    )
-    _require_both_sides(dataset, result)
+    for name, share in ((HOLDOUT, holdout), (VALIDATION, validation)):
+        if not 0 < share < 1:
+            raise UsageError(f"{name}: {share} is not between 0 and 1", "write for example 0.2")
+    by_class = groups_by_class(dataset, seed, together)
+    own = _own_parts(dataset, given, by_class)
+    aside = _drawn(HOLDOUT, own, by_class, holdout, {})
+    held = dict.fromkeys(aside, HOLDOUT)
+    compared = _drawn(VALIDATION, own, by_class, validation, held)
+    part_of = {**own, **held, **dict.fromkeys(compared, VALIDATION)}
+    parts = {part: tuple(i for i in range(len(dataset.pictures)) if part_of.get(i, TRAIN) == part) for part in PARTS}
+    named = tuple(part for part in PARTS if part in own.values())
+    result = Split(parts[TRAIN], parts[VALIDATION], parts[HOLDOUT], seed, named)
+    _require_pictures(dataset, result)
     return result
 
 
-def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[int]]) -> list[list[list[int]]]:
-    """Return per class its groups of pictures that stay together, in an order drawn from seed and pictures' hashes."""
-    by_class: list[list[list[int]]] = [[] for _ in dataset.classes]
-    drawn = {}
-    for group in _united(dataset, together):
-        first = min(dataset.pictures[index].sha256 for index in group)
-        drawn[hashlib.sha256(f"{seed}:{first}".encode()).digest()] = group
-    for _, group in sorted(drawn.items()):
-        by_class[min(dataset.pictures[index].label for index in group)].append(group)
-    return by_class
+def _own_parts(dataset: Dataset, given: Sequence[str | None], by_class: Sequence[Sequence[Group]]) -> dict[int, str]:
+    """Return the part of each picture that has one; what belongs with such a picture follows the one kept longest."""
+    own = {index: part for index, part in enumerate(given) if part is not None}
+    for index, part in own.items():
+        if part not in PARTS:
+            path = dataset.pictures[index].path
+            raise UsageError(f"'{path}': '{part}' is no part of a split", f"one of: {', '.join(PARTS)}")
+    if HOLDOUT not in own.values():
+        own = {index: HOLDOUT if part == VALIDATION else part for index, part in own.items()}
+    for groups in by_class:
+        for group in groups:
+            named = [own[index] for index in group if index in own]
+            if named:
+                own |= {index: max(named, key=PARTS.index) for index in group if index not in own}
+    return own
 
 
-def _united(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Join copies and the groups given into groups that share no picture."""
-    copies: dict[str, list[int]] = defaultdict(list)
-    for index, picture in enumerate(dataset.pictures):
-        copies[picture.sha256].append(index)
-    group_of = {index: group for group in copies.values() for index in group}
-    for linked in together:
-        joined = {id(group_of[index]): group_of[index] for index in linked}
-        merged = sorted(index for group in joined.values() for index in group)
-        group_of.update(dict.fromkeys(merged, merged))
-    return list({id(group): group for group in group_of.values()}.values())
+def _drawn(
+    part: str, own: Mapping[int, str], by_class: Sequence[Sequence[Group]], share: float, held: Mapping[int, str]
+) -> set[int]:
+    """Draw a part from what has none; where the user's own split does not name it, from its training part too."""
+    free = {None} if part in own.values() else {None, TRAIN}
+    return set_aside(by_class, share, lambda group: all((held.get(i) or own.get(i)) in free for i in group))
 
 
-def _take(groups: list[list[int]], holdout: float) -> list[int]:
-    """Take whole groups up to the share of pictures (at least one group, never all of them)."""
-    if len(groups) < 2:
-        return []
-    room = max(1, round(holdout * sum(map(len, groups))))
-    taken: list[int] = []
-    for group in groups:
-        if len(taken) + len(group) <= room:
-            taken += group
-    return taken or min(groups, key=len)
-
-
-def _require_both_sides(dataset: Dataset, result: Split) -> None:
+def _require_pictures(dataset: Dataset, result: Split) -> None:
     for name, side in (("training part", result.train), ("hold-out", result.holdout)):
         present = {dataset.pictures[index].label for index in side}
         missing = [repr(dataset.classes[label]) for label in range(len(dataset.classes)) if label not in present]
         if missing:
-            raise UsageError(
-                f"--data: no picture of {', '.join(missing)} is left for the {name}, as its pictures are copies of one "
-                "another or of another class's",
-                "remove the copies and add different pictures of the class",
-            )
+            raise _missing(", ".join(missing), name, bool(result.given))
+    if not result.validation:
+        raise UsageError(
+            "--data: no picture is left to compare candidates on: no class has three different pictures",
+            "add pictures, different ones",
+        )
+
+
+def _missing(classes: str, part: str, given: bool) -> UsageError:
+    if given:
+        return UsageError(
+            f"--data: the split has no picture of {classes} in the {part}",
+            "put some of them there, or leave the split out: one is drawn then",
+        )
+    return UsageError(
+        f"--data: no picture of {classes} is left for the {part}, as its pictures are copies of one another or of "
+        "another class's",
+        "remove the copies and add different pictures of the class",
+    )
 
 
 def _row(dataset: Dataset, index: int) -> dict[str, str]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from advisor.core.errors import UsageError
 from advisor.datasets.folder import Dataset, Picture, fingerprint
-from advisor.datasets.split import split
+from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, split
 
 
 def _dataset(rows: list[tuple[int, str]], classes: int) -> Dataset:
@@ -29,7 +29,13 @@ def _plain(counts: list[int]) -> Dataset:
     return _dataset(rows, len(counts))
 
 
-counts = st.lists(st.integers(2, 40), min_size=2, max_size=5)
+def _hashes(dataset: Dataset, seed: int) -> list[set[str]]:
+    result = split(dataset, seed)
+    parts = (result.train, result.validation, result.holdout)
+    return [{dataset.pictures[index].sha256 for index in part} for part in parts]
+
+
+counts = st.lists(st.integers(3, 40), min_size=2, max_size=5)
 seeds = st.integers(0, 2**32)
 
 
@@ -37,7 +43,8 @@ seeds = st.integers(0, 2**32)
 def test_sides_are_disjoint_and_complete(sizes: list[int], seed: int) -> None:
     dataset = _plain(sizes)
     result = split(dataset, seed)
-    assert sorted((*result.train, *result.holdout)) == list(range(len(dataset.pictures)))
+    assert sorted((*result.train, *result.validation, *result.holdout)) == list(range(len(dataset.pictures)))
+    assert sorted((*result.learnt, *result.holdout)) == list(range(len(dataset.pictures)))
 
 
 @given(counts, seeds, st.floats(0.05, 0.6))
@@ -48,30 +55,51 @@ def test_each_class_gives_its_share(sizes: list[int], seed: int, share: float) -
         assert aside[label] == min(max(1, round(share * size)), size - 1) or aside[label] == max(1, round(share * size))
 
 
+@given(counts, seeds)
+def test_every_class_is_learnt_validated_and_held_out(sizes: list[int], seed: int) -> None:
+    dataset = _plain(sizes)
+    result = split(dataset, seed)
+    for part in (result.train, result.validation, result.holdout):
+        assert {dataset.pictures[index].label for index in part} == set(range(len(sizes)))
+
+
+@given(counts, seeds, st.floats(0.05, 0.6))
+def test_each_class_gives_its_share_of_the_rest_to_validation(sizes: list[int], seed: int, share: float) -> None:
+    dataset = _plain(sizes)
+    result = split(dataset, seed, validation=share)
+    compared, left = (
+        Counter(dataset.pictures[index].label for index in part) for part in (result.validation, result.learnt)
+    )
+    for label in left:
+        assert compared[label] == min(max(1, round(share * left[label])), left[label] - 1)
+
+
 @given(counts, seeds, st.randoms(use_true_random=False))
 def test_the_order_of_files_does_not_matter(sizes: list[int], seed: int, random: object) -> None:
     dataset = _plain(sizes)
     shuffled = list(dataset.pictures)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     other = replace(dataset, pictures=tuple(shuffled))
-    first = {dataset.pictures[index].sha256 for index in split(dataset, seed).holdout}
-    assert first == {other.pictures[index].sha256 for index in split(other, seed).holdout}
+    for one, two in zip(_hashes(dataset, seed), _hashes(other, seed), strict=True):
+        assert one == two
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 12)), min_size=1, max_size=60), seeds)
 def test_copies_stay_on_one_side_even_across_classes(rows: list[tuple[int, int]], seed: int) -> None:
     plenty = [(label, f"own {label} {number}") for label in (0, 1) for number in range(20)]
     dataset = _dataset([*plenty, *((label, f"shared {content}") for label, content in rows)], 2)
-    result = split(dataset, seed)
-    train = {dataset.pictures[index].sha256 for index in result.train}
-    assert not train & {dataset.pictures[index].sha256 for index in result.holdout}
+    train, validation, holdout = _hashes(dataset, seed)
+    assert not train & holdout
+    assert not train & validation
+    assert not validation & holdout
 
 
 @given(st.lists(st.lists(st.integers(0, 59), min_size=2, max_size=4), max_size=12), seeds)
 def test_what_belongs_together_stays_on_one_side(together: list[list[int]], seed: int) -> None:
     dataset = _plain([100, 100])
-    aside = set(split(dataset, seed, together=together).holdout)
-    assert all(len({index in aside for index in group}) == 1 for group in together)
+    result = split(dataset, seed, together=together)
+    for part in (set(result.train), set(result.validation), set(result.holdout)):
+        assert all(len({index in part for index in group}) == 1 for group in together)
 
 
 def test_groups_of_one_change_nothing() -> None:
@@ -103,3 +131,69 @@ def test_the_record_names_every_picture_by_hash_class_and_path() -> None:
     assert record["fingerprint"] == dataset.fingerprint
     assert [row["sha256"] for row in record["holdout"]] == [dataset.pictures[index].sha256 for index in result.holdout]
     assert record["train"][0]["path"] == "class 0/" + dataset.pictures[result.train[0]].path.name
+
+
+parts = st.sampled_from((TRAIN, VALIDATION, HOLDOUT))
+
+
+@given(st.lists(parts, min_size=40, max_size=40), seeds)
+def test_a_split_of_the_users_own_is_taken_as_it_is(named: list[str], seed: int) -> None:
+    given = [TRAIN, VALIDATION, HOLDOUT] * 2 + named
+    dataset = _dataset([(place // 3 % 2 if place < 6 else place % 2, f"{place}") for place in range(46)], 2)
+    result = split(dataset, seed, given=given)
+    assert [given[index] for index in result.train] == [TRAIN] * given.count(TRAIN)
+    assert [given[index] for index in result.validation] == [VALIDATION] * given.count(VALIDATION)
+    assert [given[index] for index in result.holdout] == [HOLDOUT] * given.count(HOLDOUT)
+    assert result.given == (TRAIN, VALIDATION, HOLDOUT)
+
+
+@pytest.mark.parametrize("second", [VALIDATION, HOLDOUT])
+def test_the_second_part_of_two_is_the_hold_out_and_validation_is_drawn_from_the_first(second: str) -> None:
+    dataset = _plain([20, 20])
+    given = [TRAIN if place % 20 < 15 else second for place in range(40)]
+    result = split(dataset, 0, given=given)
+    assert result.holdout == tuple(place for place in range(40) if given[place] == second)
+    assert Counter(dataset.pictures[index].label for index in result.validation) == {0: 3, 1: 3}
+    assert result.given == (TRAIN, HOLDOUT)
+
+
+def test_pictures_without_a_part_are_dealt_out_to_the_parts_of_the_others() -> None:
+    dataset = _plain([40, 40])
+    given = [None if place % 40 < 20 else (TRAIN, VALIDATION, HOLDOUT)[place % 3] for place in range(80)]
+    result = split(dataset, 0, given=given)
+    unnamed = {place for place in range(80) if given[place] is None}
+    assert len(unnamed & set(result.holdout)) == 8
+    assert len(unnamed & set(result.validation)) == 6
+    assert len(unnamed & set(result.train)) == 26
+
+
+def test_what_belongs_with_a_picture_of_the_hold_out_follows_it() -> None:
+    dataset = _plain([20, 20])
+    given: list[str | None] = [None] * 40
+    given[3], given[7] = TRAIN, HOLDOUT
+    result = split(dataset, 0, together=[[3, 7, 9]], given=given)
+    assert 9 in result.holdout
+    assert 3 in result.train
+
+
+def test_a_class_that_the_users_split_does_not_train_on_is_named() -> None:
+    given = [TRAIN] * 10 + [HOLDOUT] * 10 + [VALIDATION] * 5 + [HOLDOUT] * 15
+    with pytest.raises(UsageError, match="no picture of 'class 1' in the training part"):
+        split(_plain([20, 20]), 0, given=given)
+
+
+def test_an_unknown_part_is_refused_with_the_picture_that_names_it() -> None:
+    with pytest.raises(UsageError, match=r"'data/class 0/1.jpg': 'dev' is no part"):
+        split(_plain([9, 9]), 0, given=[None, "dev", *[None] * 16])
+
+
+def test_nothing_to_compare_on_is_refused() -> None:
+    with pytest.raises(UsageError, match="compare candidates on"):
+        split(_plain([2, 2]), 0)
+
+
+def test_a_class_of_two_pictures_misses_from_validation_alone() -> None:
+    dataset = _plain([2, 9])
+    result = split(dataset, 0)
+    assert {dataset.pictures[index].label for index in result.validation} == {1}
+    assert {dataset.pictures[index].label for index in result.holdout} == {0, 1}

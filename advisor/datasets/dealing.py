@@ -1,0 +1,60 @@
+"""Which pictures stay together when a set is dealt out, and how whole groups are set aside."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from advisor.datasets.folder import Dataset
+
+Group = list[int]
+"""Indices of pictures that stay on one side."""
+
+
+def groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[int]]) -> list[list[Group]]:
+    """Return per class its groups of pictures that stay together, in an order drawn from seed and pictures' hashes.
+
+    Args:
+        dataset: the pictures; byte-identical ones belong together, even across classes.
+        seed: any integer.
+        together: further groups of indices that belong together, such as near duplicates.
+    """
+    by_class: list[list[Group]] = [[] for _ in dataset.classes]
+    drawn = {}
+    for group in _united(dataset, together):
+        first = min(dataset.pictures[index].sha256 for index in group)
+        drawn[hashlib.sha256(f"{seed}:{first}".encode()).digest()] = group
+    for _, group in sorted(drawn.items()):
+        by_class[min(dataset.pictures[index].label for index in group)].append(group)
+    return by_class
+
+
+def set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[[Group], bool]) -> set[int]:
+    """Return about ``share`` of the pictures of each class, in whole groups, of those groups that ``may`` be taken."""
+    return {index for groups in by_class for index in _take([group for group in groups if may(group)], share)}
+
+
+def _united(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[Group]:
+    """Join copies and the groups given into groups that share no picture."""
+    copies: dict[str, Group] = defaultdict(list)
+    for index, picture in enumerate(dataset.pictures):
+        copies[picture.sha256].append(index)
+    group_of = {index: group for group in copies.values() for index in group}
+    for linked in together:
+        joined = {id(group_of[index]): group_of[index] for index in linked}
+        merged = sorted(index for group in joined.values() for index in group)
+        group_of.update(dict.fromkeys(merged, merged))
+    return list({id(group): group for group in group_of.values()}.values())
+
+
+def _take(groups: Sequence[Group], share: float) -> Group:
+    """Take whole groups up to the share of pictures (at least one group, never all of them)."""
+    if len(groups) < 2:
+        return []
+    room = max(1, round(share * sum(map(len, groups))))
+    taken: Group = []
+    for group in groups:
+        if len(taken) + len(group) <= room:
+            taken += group
+    return taken or min(groups, key=len)
