@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from advisor.compression.correction import Grid, Grids, correct
+from advisor.compression.material import Material
 from advisor.compression.quantizer import fitting_pictures, quantize
-from advisor.compression.suitable import require_plain_float
+from advisor.compression.recipe import Edit, Recipe, Rung
 from advisor.core.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -18,57 +18,7 @@ if TYPE_CHECKING:
     Calibration = NDArray[np.float32]
 
 
-class Recipe(ABC):
-    """One way to make a float model smaller or faster.
-
-    Attributes:
-        name: as users and file names write it.
-        version: raised whenever the same input would give other bytes.
-        description: one line for help and reports.
-        needs_calibration: pictures must be given.
-    """
-
-    name: str
-    version = 1
-    description: str
-    needs_calibration = False
-
-    @abstractmethod
-    def convert(self, model: bytes, calibration: Calibration | None, /) -> bytes:
-        """Return the compressed file."""
-
-    def apply(self, model: bytes, calibration: Calibration | None = None) -> bytes:
-        """Return the compressed file, after a check that the recipe applies.
-
-        Args:
-            model: a float ``.tflite`` with fixed shapes.
-            calibration: normalised pictures, float32 (n, S, S, 3), where ``needs_calibration``.
-
-        Raises:
-            UnsupportedRecipe: the model is quantized already, has open shapes, custom operators or several graphs.
-            StageError: calibration pictures are missing or do not fit.
-            UsageError: the file is damaged.
-        """
-        require_plain_float(model, self.name)
-        return self.convert(model, calibration)
-
-
-class Edit(Recipe):
-    """A recipe that needs the file alone.
-
-    Args:
-        name: the recipe's name.
-        edit: file in, file out.
-        description: one line.
-    """
-
-    def __init__(self, name: str, edit: Callable[[bytes], bytes], description: str) -> None:
-        self.name, self.description = name, description
-        self._edit = edit
-
-    def convert(self, model: bytes, _calibration: Calibration | None, /) -> bytes:
-        """Return the edited file."""
-        return self._edit(model)
+__all__ = ["RECIPES", "Recipe", "recipe"]
 
 
 class Corrected(Recipe):
@@ -82,6 +32,7 @@ class Corrected(Recipe):
     """
 
     needs_calibration = True
+    rung = Rung.CALIBRATED
     version = 2
 
     def __init__(
@@ -90,9 +41,9 @@ class Corrected(Recipe):
         self.name, self.description = name, description
         self._grids, self._finish = grids, finish
 
-    def convert(self, model: bytes, calibration: Calibration | None, /) -> bytes:
+    def convert(self, model: bytes, material: Material, /) -> bytes:
         """Return the artefact."""
-        pictures = fitting_pictures(model, calibration)
+        pictures = fitting_pictures(model, material.calibration)
         return self._finish(correct(model, self._grids, pictures), pictures)
 
 

@@ -1,0 +1,77 @@
+"""What a recipe works from besides the float file, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.errors import StageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class TrainingPictures:
+    """Labelled pictures for recipes that score forms or train weights; the hold-out is never among them.
+
+    Attributes:
+        paths: the training part.
+        labels: its class indices.
+        classes: number of classes.
+        size: side of the model's input in pixels.
+        mean: per channel, on RGB 0..255.
+        std: per channel, on RGB 0..255.
+        seed: of every draw.
+        validation_paths: pictures that forms are judged on and that nothing is learnt from.
+        validation_labels: their class indices.
+    """
+
+    paths: tuple[Path, ...]
+    labels: tuple[int, ...]
+    classes: int
+    size: int
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    seed: int = 0
+    validation_paths: tuple[Path, ...] = ()
+    validation_labels: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        sides = ((self.paths, self.labels), (self.validation_paths, self.validation_labels))
+        if any(len(paths) != len(labels) for paths, labels in sides):
+            raise StageError("each training picture needs one label")
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What is at hand for a recipe.
+
+    Attributes:
+        calibration: normalised pictures, float32 (n, S, S, 3); None where there are none.
+        pictures: the team's labelled pictures; None without ``--data``.
+        max_drop_points: points of top-1 that a form may lose against float32; None where no limit was given.
+        seconds: how long a recipe that scores or trains may take; it gives the best that it has by then.
+    """
+
+    calibration: NDArray[np.float32] | None = None
+    pictures: TrainingPictures | None = None
+    max_drop_points: float | None = None
+    seconds: float = 600.0
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """A compressed file.
+
+    Attributes:
+        data: the ``.tflite``.
+        notes: what the recipe did and found, as JSON can hold it; empty where the name says all.
+    """
+
+    data: bytes
+    notes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
