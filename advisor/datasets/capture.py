@@ -1,0 +1,107 @@
+"""Capture conditions: what "photos from mobile devices" have that training sets lack, as a test and as augmentation.
+
+Bad framing, bad light and lens distortion are what TensorFlow's "Optimizing for mobile" names as the greatest cause of
+accuracy problems on phones; colour cast, motion blur, JPEG and perspective come with them.
+
+A condition is applied to a picture as the model takes it: ``apply(load(path, size), condition, strength, seed)``.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.datasets import distortions
+from advisor.datasets.pictures import load
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Pixels = NDArray[np.uint8]
+
+VERSION = 1
+"""Raised whenever an equal picture, condition, strength and seed would give other pixels."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One capture condition.
+
+    Attributes:
+        name: as reports write it.
+        change: from uint8 (S, S, 3), strength and generator to uint8 (S, S, 3).
+    """
+
+    name: str
+    change: Callable[[Any, float, Any], Any]
+
+
+CONDITIONS: tuple[Condition, ...] = (
+    Condition("framing", distortions.framing),
+    Condition("low light", distortions.low_light),
+    Condition("colour cast", distortions.colour_cast),
+    Condition("motion blur", distortions.motion_blur),
+    Condition("JPEG", distortions.jpeg),
+    Condition("perspective", distortions.perspective),
+    Condition("fisheye", distortions.fisheye),
+)
+
+STRENGTHS = (1.0, 2.0)
+"""The two strengths of the test: what happens daily, and what still counts as a picture."""
+
+TESTS: tuple[tuple[Condition, float], ...] = tuple((one, strength) for one in CONDITIONS for strength in STRENGTHS)
+"""The robustness test: every condition at both strengths."""
+
+
+def apply(picture: Pixels, condition: Condition, strength: float, seed: int) -> Pixels:
+    """Return the picture as taken under a condition.
+
+    Args:
+        picture: uint8, shape (S, S, 3), RGB; it is left as it is.
+        condition: one of ``CONDITIONS``.
+        strength: 0 for none; the test takes 1 and 2.
+        seed: draws place, direction or hue; equal seeds give equal pixels.
+
+    Returns:
+        uint8, shape (S, S, 3).
+
+    Raises:
+        ValueError: the array is no square RGB picture, or the strength is negative.
+    """
+    import numpy as np
+
+    if picture.ndim != 3 or picture.shape[0] != picture.shape[1] or picture.shape[2] != 3 or picture.dtype != np.uint8:
+        raise ValueError(f"a square RGB picture of uint8 is needed, got {picture.dtype} {picture.shape}")
+    if not strength >= 0:
+        raise ValueError(f"a strength of 0 or more is needed, got {strength}")
+    draw = np.random.default_rng([seed & 0xFFFFFFFF, zlib.crc32(condition.name.encode())])
+    changed: Pixels = condition.change(picture, strength, draw)
+    return changed
+
+
+def captures(path: Path, size: int) -> Iterator[Pixels]:
+    """Yield a picture under each of ``TESTS`` in turn, read once; equal files of equal name give equal pixels."""
+    picture = load(path, size)
+    for number, (condition, strength) in enumerate(TESTS):
+        yield apply(picture, condition, strength, seed_of(path) + number)
+
+
+def random_capture(path: Path, size: int, seed: int) -> Pixels:
+    """Return a picture under one condition of strength 0.5 to 2.2, drawn by name and seed: for augmentation.
+
+    The draws differ from those of the test for every seed but negative ones.
+    """
+    import numpy as np
+
+    draw = np.random.default_rng([seed_of(path), 1 + abs(seed)])
+    condition = CONDITIONS[int(draw.integers(len(CONDITIONS)))]
+    return apply(load(path, size), condition, float(draw.uniform(0.5, 2.2)), int(draw.integers(2**31)))
+
+
+def seed_of(path: Path) -> int:
+    """Return a seed drawn from a file's name."""
+    return zlib.crc32(path.name.encode(errors="surrogateescape"))
