@@ -51,10 +51,17 @@ def _size(view: RunView, evaluation: Evaluation) -> Figure | None:
     quantity = evaluation.size
     if quantity is None:
         return None
-    download = evaluation.details.get("download_bytes")
-    remarks = [_limit(view.budget.size_bytes, show_bytes), f"download {show_bytes(download)}" if download else ""]
+    remarks = [_limit(view.budget.size_bytes, show_bytes), _downloads(evaluation)]
     share = _share(quantity, view.budget.size_bytes)
     return Figure("File size", show_bytes(quantity.value), _join([*remarks, text.provenance(quantity)]), share)
+
+
+def _downloads(evaluation: Evaluation) -> str:
+    """Say what the file is to download: inside an app's package, and by Zstandard."""
+    kinds = (("in an app's package", "download_bytes"), ("by zstd", "download_zstd_bytes"))
+    sizes = [(name, evaluation.details.get(figure)) for name, figure in kinds]
+    known = [f"{show_bytes(size)} {name}" for name, size in sizes if size]
+    return f"to download {', '.join(known)}" if known else ""
 
 
 def _memory(view: RunView, evaluation: Evaluation) -> Figure | None:

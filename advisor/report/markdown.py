@@ -79,7 +79,7 @@ def _table(view: RunView) -> Iterable[str]:
     if not rows:
         return
     headers = ("", "model", "compression", "threads", "top-1 % (95 %)", "median ms", "p90 ms", "size MB", "memory MB")
-    yield from _rows((*headers, "from (top-1, latency)"), "lllrrrrrrl")
+    yield from _rows((*headers, "deflated MB", "zstd MB", "from (top-1, latency)"), "lllrrrrrrrrl")
     for row in rows:
         yield _row(_cells(view, row))
 
@@ -96,8 +96,15 @@ def _cells(view: RunView, row: Evaluation) -> Sequence[str]:
         text.milliseconds(row.latency_p90),
         text.megabytes(row.size),
         text.megabytes(row.memory),
+        _download(row, "download_bytes"),
+        _download(row, "download_zstd_bytes"),
         text.provenance_note(row),
     )
+
+
+def _download(row: Evaluation, figure: str) -> str:
+    size = row.details.get(figure)
+    return f"{size / 1e6:.2f}" if isinstance(size, (int, float)) else text.MISSING
 
 
 def _funnel(view: RunView) -> Iterable[str]:

@@ -17,7 +17,7 @@ LOG_RATIO = 8.0
 
 QUANTITIES = ("accuracy", "latency", "latency_p90", "size", "memory", "drop")
 
-EXTRAS = ("load_ms", "first_ms", "arena_bytes", "macs", "download_bytes")
+EXTRAS = ("load_ms", "first_ms", "arena_bytes", "macs", "download_bytes", "download_zstd_bytes")
 """Entries of ``Evaluation.details`` that hover and comparison show."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,6 @@ from typing import Any
 from advisor.catalog.cards import Card, Preprocessing
 from advisor.catalog.weights.file import WeightsFile
 from advisor.tflite.metadata import Metadata
-
-DEFLATE_LEVEL = 6
-"""What zip tools take by default, and so how an app's package carries the file."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +90,9 @@ def compress(
         path: where to write.
 
     Returns:
-        ``arena_bytes`` of the activations, and ``download_bytes`` as an app's package deflates the file.
+        ``arena_bytes`` of the activations, and the sizes of :func:`advisor.compression.download.download_figures`.
     """
+    from advisor.compression.download import download_figures
     from advisor.compression.recipes import recipe as find_recipe
     from advisor.tflite.arena import activation_arena_bytes
     from advisor.tflite.metadata import write_metadata
@@ -105,10 +102,7 @@ def compress(
     inputs = _calibration(calibration, view, seed) if chosen.needs_calibration else None
     artefact = write_metadata(chosen.apply(model.read_bytes(), inputs), metadata)
     path.write_bytes(artefact)
-    return {
-        "arena_bytes": activation_arena_bytes(read(artefact)),
-        "download_bytes": len(zlib.compress(artefact, DEFLATE_LEVEL)),
-    }
+    return {"arena_bytes": activation_arena_bytes(read(artefact)), **download_figures(artefact)}
 
 
 def score(model: Path, pictures: Sequence[Path], view: View, path: Path) -> None:

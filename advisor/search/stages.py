@@ -40,7 +40,7 @@ class Artefact:
         path: the file.
         sha256: its hash.
         size_bytes: its size.
-        figures: ``arena_bytes`` and ``download_bytes``.
+        figures: ``arena_bytes``, ``download_bytes`` (deflated) and ``download_zstd_bytes``.
     """
 
     path: Path
@@ -166,7 +166,7 @@ class Stages:
             }
             seed = self._context.request.seed
             folder = await self._kept(
-                "compress-2", f"compressing to {recipe}", card, inputs,
+                "compress-3", f"compressing to {recipe}", card, inputs,
                 lambda out: _write_result(out, self._light(
                     "compress", form.path, recipe, calibration, view_of(card), seed, metadata, out / "model.tflite"
                 )),

@@ -156,6 +156,7 @@ def _details(size: float, macs: float, confusion: list[list[int]] | None, rng: r
         "arena_bytes": int(macs * 7e3),
         "macs": int(macs * 1e6),
         "download_bytes": int(size * 0.92),
+        "download_zstd_bytes": int(size * 0.9),
     }
     return {**details, "confusion": confusion} if confusion is not None else details
 

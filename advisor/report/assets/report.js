@@ -311,7 +311,8 @@
     extraLine(body, pair, "First inference (ms)", 1, 1);
     extraLine(body, pair, "Activation arena (MB)", 2, 1e6);
     extraLine(body, pair, "Millions of MACs", 3, 1e6);
-    extraLine(body, pair, "Download (MB)", 4, 1e6);
+    extraLine(body, pair, "Download, deflated (MB)", 4, 1e6);
+    extraLine(body, pair, "Download, zstd (MB)", 5, 1e6);
   }
 
   function compareLine(body, pair, quantity) {

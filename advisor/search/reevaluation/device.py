@@ -116,7 +116,7 @@ def _unfit(recipe: str, profile: DeviceProfile, target: DeviceTarget) -> str:
 def _moved(evaluation: Evaluation, profile: DeviceProfile, target: DeviceTarget) -> Evaluation:
     """Return what stays of an evaluation on another device: accuracy, size and the artefact."""
     kept = ("answers", "per_class_recall", "confusion", "params", "macs", "licence", "input_size", "preprocessing")
-    names = [*kept, "weights", "agreement", "agreement_pictures", "download_bytes"]
+    names = [*kept, "weights", "agreement", "agreement_pictures", "download_bytes", "download_zstd_bytes"]
     return replace(
         evaluation,
         configuration=replace(evaluation.configuration, target=target.of(profile.name)),

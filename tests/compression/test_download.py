@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import io
+import random
+import zipfile
+
+import zstandard
+
+from advisor.compression.download import deflated_bytes, download_figures, zstd_bytes
+
+COARSE = bytes(random.Random(0).choices(range(16), k=40_000))
+
+
+def test_deflated_is_what_a_zip_archive_stores() -> None:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model.tflite", COARSE)
+        stored = archive.getinfo("model.tflite").compress_size
+    assert abs(deflated_bytes(COARSE) - stored) < 16  # the zlib wrapper around the same stream
+
+
+def test_both_find_the_four_bits_of_a_value_in_sixteen() -> None:
+    assert len(COARSE) * 0.45 < zstd_bytes(COARSE) < deflated_bytes(COARSE) < len(COARSE) * 0.6
+
+
+def test_zstd_bytes_are_those_of_a_frame_that_can_be_read_again() -> None:
+    frame = zstandard.ZstdCompressor(level=12).compress(COARSE)
+    assert zstandard.ZstdDecompressor().decompress(frame) == COARSE
+    assert zstd_bytes(COARSE) == len(frame)
+
+
+def test_figures_carry_both() -> None:
+    assert download_figures(COARSE) == {
+        "download_bytes": deflated_bytes(COARSE),
+        "download_zstd_bytes": zstd_bytes(COARSE),
+    }
