@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from advisor.export.bundle import Bundle
     from advisor.report.view import RunView
     from advisor.search.compare import Comparison
-    from advisor.search.preview import PlanView
+    from advisor.search.forecast import PlanView
     from advisor.search.reevaluation.again import Reevaluation
 
 

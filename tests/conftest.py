@@ -7,6 +7,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A test never times: a busy machine is no failure.
+settings.register_profile("advisor", deadline=None)
+settings.load_profile("advisor")
 
 # A developer's own cards must not change what the tests see.
 os.environ["ADVISOR_CONFIG_DIR"] = tempfile.mkdtemp(prefix="advisor-tests-")

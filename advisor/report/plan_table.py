@@ -13,7 +13,7 @@ from rich.table import Table
 from advisor.core.quantity import Provenance
 from advisor.core.units import show_bytes, show_ms, show_seconds
 from advisor.report.table import default_console
-from advisor.search.preview import CardForecast, Forecast, PlanView
+from advisor.search.forecast import CardForecast, Forecast, PlanView
 
 MARKS = {Provenance.MEASURED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
 LEGEND = "latency: timed here before, ~ predicted from what was timed here, ? rough (from MACs alone)"

@@ -103,7 +103,7 @@ class Evaluator:
                 **verdict.details,
                 **artefact.figures,
                 **_card_details(card),
-                "weights": self._stages.weights_of(card),
+                "weights": self._stages.trunks.weights_of(card),
             },
         )
 
@@ -114,7 +114,7 @@ class Evaluator:
         limit = self._context.request.limits.latency_ms
         if limit is None:
             return
-        least_ms = await _at("convert", self._stages.screen(card))
+        least_ms = await _at("convert", self._stages.trunks.screen(card))
         best = least_ms / max(self._context.request.thread_counts)
         if best > SCREEN_MARGIN * limit:
             reason = (
@@ -132,9 +132,9 @@ class Evaluator:
         pictures = self._context.pictures
         if pictures is None:
             own, floats = await asyncio.gather(
-                self._stages.answers(card, artefact), self._stages.answers(card, reference)
+                self._stages.scores.answers(card, artefact), self._stages.scores.answers(card, reference)
             )
-            trained = bool(self._stages.weights_of(card))
+            trained = bool(self._stages.trunks.weights_of(card))
             return accuracy.published(card, recipe, own, floats, trained)
         paths = await asyncio.gather(
             self._stages.probabilities(card, artefact), self._stages.probabilities(card, reference)

@@ -18,7 +18,7 @@ from advisor.search.evaluate import metadata_of
 from advisor.search.machine import Machine
 from advisor.search.plan import Stage
 from advisor.search.request import Request
-from advisor.search.stages import Artefact, Stages
+from advisor.search.stages import Artefact, Keeper, Stages
 from advisor.search.timing import Timer
 from advisor.store import ArtifactCache
 
@@ -62,9 +62,9 @@ def what_is_known(
     found = {name: Known() for name in cards}
 
     async def look() -> None:
-        lookup = _Lookup(context, weights)
+        lookup = Stages(_Finder(context, dict.fromkeys(weights, 0)), weights)
         for name in weights:
-            await _look(lookup, _LookupTimer(context), cards[name], recipes, found[name])
+            await _look(context, lookup, cards[name], recipes, found[name])
 
     if weights:
         _run(look())
@@ -78,32 +78,20 @@ class _NotDone(Exception):
     """A stage whose result is not kept."""
 
 
-class _Lookup(Stages):
-    """Stages that find results and make none."""
+class _Finder(Keeper):
+    """Finds results and makes none."""
 
-    def __init__(self, context: Context, weights: Mapping[str, WeightsFile]) -> None:
-        super().__init__(context, weights, dict.fromkeys(weights, 0))
-
-    @property
-    def pictures(self) -> Pictures | None:
-        """The user's pictures, or None."""
-        return self._context.pictures
-
-    @property
-    def threads(self) -> tuple[int, ...]:
-        """The thread counts asked for."""
-        return self._context.request.thread_counts
-
-    async def features(self, card: Card) -> None:
-        """Look for the features of all pictures."""
-        await self._features(card)
-
-    async def _kept(
+    async def kept(
         self, stage: str, doing: str, card: Card, inputs: Mapping[str, Any], make: Callable[[Path], None]
     ) -> Path:
-        if not self._context.cache.has(stage, inputs):
+        """Return the stage's folder in the cache.
+
+        Raises:
+            _NotDone: it is not there.
+        """
+        if not self.context.cache.has(stage, inputs):
             raise _NotDone
-        return self._context.cache.folder(stage, inputs)
+        return self.context.cache.folder(stage, inputs)
 
 
 class _LookupTimer(Timer):
@@ -113,14 +101,14 @@ class _LookupTimer(Timer):
         raise _NotDone
 
 
-async def _look(lookup: _Lookup, timer: _LookupTimer, card: Card, recipes: Mapping[str, Recipe], known: Known) -> None:
-    pictures = lookup.pictures
-    shared: list[tuple[str, Callable[[], Awaitable[Any]]]] = [("convert", lambda: lookup.master(card))]
-    if pictures:
+async def _look(context: Context, lookup: Stages, card: Card, recipes: Mapping[str, Recipe], known: Known) -> None:
+    pictures, trunks = context.pictures, lookup.trunks
+    shared: list[tuple[str, Callable[[], Awaitable[Any]]]] = [("convert", lambda: trunks.master(card))]
+    if pictures is not None:
         shared += [
-            ("cut", lambda: lookup.trunk(card)),
-            ("features", lambda: lookup.features(card)),
-            ("head", lambda: lookup.head(card)),
+            ("cut", lambda: trunks.trunk(card)),
+            ("features", lambda: trunks.features(card, pictures)),
+            ("head", lambda: lookup.heads.head(card, pictures)),
             ("join", lambda: lookup.float_form(card)),
         ]
     else:
@@ -130,22 +118,22 @@ async def _look(lookup: _Lookup, timer: _LookupTimer, card: Card, recipes: Mappi
             return
         known.done.add((stage, ""))
     for recipe in recipes.values():
-        await _look_at(lookup, timer, card, recipe, known)
+        await _look_at(context, lookup, card, recipe, known)
 
 
-async def _look_at(lookup: _Lookup, timer: _LookupTimer, card: Card, recipe: Recipe, known: Known) -> None:
-    pictures, name = lookup.pictures, recipe.name
+async def _look_at(context: Context, lookup: Stages, card: Card, recipe: Recipe, known: Known) -> None:
+    pictures, name, timer = context.pictures, recipe.name, _LookupTimer(context)
     try:
         artefact = await lookup.artefact(card, name, recipe.version, metadata_of(card, pictures))
     except _NotDone:
         return
     known.done.add(("compress", name))
     known.size_bytes[name] = artefact.size_bytes
-    scored = lookup.probabilities(card, artefact) if pictures else lookup.answers(card, artefact)
+    scored = lookup.probabilities(card, artefact) if pictures else lookup.scores.answers(card, artefact)
     if await _found(scored):
         known.done.add(("score" if pictures else "answers", name))
     try:
-        for threads in lookup.threads:
+        for threads in context.request.thread_counts:
             timing = await timer.measure(artefact, threads, 0, card.name, name)
             known.latency[name, threads], known.latency_p90[name, threads] = timing.latency, timing.latency_p90
     except _NotDone:

@@ -1,0 +1,101 @@
+"""Keeps evaluations in flight, from the first that the study asks for to the last that a limit allows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from advisor.core.evaluation import Configuration, Evaluation
+from advisor.search.evaluate import Evaluator
+from advisor.search.left_out import too_large, too_slow
+from advisor.search.plan import Plan
+from advisor.search.progress import Progress
+from advisor.search.request import Request
+from advisor.search.stopping import COMPLETE, Stop, Worth, max_trials_reached, time_limit_reached
+from advisor.search.study import Study
+from advisor.store import RunFolder
+
+CARDS_IN_FLIGHT = 3
+"""How many cards' configurations are handed out at a time: enough to keep the cores busy across measurements."""
+
+
+class Drive:
+    """The evaluations of one search.
+
+    Args:
+        request: its limits.
+        run: takes the evaluations.
+        progress: is told of each.
+        started: when the search began, on the monotonic clock.
+    """
+
+    def __init__(self, request: Request, run: RunFolder, progress: Progress, started: float) -> None:
+        self._request, self._run, self._progress, self._started = request, run, progress, started
+        self.stopping = asyncio.Event()
+
+    async def evaluate_all(self, study: Study, evaluator: Evaluator, plan: Plan, done: int) -> Stop:
+        """Keep some cards' configurations in flight until the study, a limit or the user's patience ends; say why."""
+        at_most = CARDS_IN_FLIGHT * len(plan.recipes) * len(plan.threads)
+        left = max(0, self._request.max_trials - done) if self._request.max_trials else plan.size
+        worth = Worth(study, self._request.least_gain(plan.size))
+        flying: set[asyncio.Task[Evaluation]] = set()
+        stopped = asyncio.ensure_future(self.stopping.wait())
+        asked: Configuration | None = None
+        while True:
+            while left and len(flying) < at_most and not worth.ended and (asked := study.ask()) is not None:
+                flying.add(asyncio.ensure_future(evaluator.evaluate(asked)))
+                left -= 1
+            if not flying:
+                break
+            finished, _ = await asyncio.wait(
+                {*flying, stopped}, timeout=self._time_left(), return_when="FIRST_COMPLETED"
+            )
+            for task in finished - {stopped}:
+                flying.remove(task)  # type: ignore[arg-type]
+                self._record(task.result(), study)  # type: ignore[arg-type]
+            worth.look()
+            if stopped in finished or self._time_left() == 0:
+                break
+        why = self._why(study, worth, bool(flying))
+        await _cancel([*flying, stopped])
+        return why
+
+    async def rescue(self, evaluator: Evaluator, plan: Plan) -> None:
+        """Where all was left out or failed, evaluate a little of it: the least-bad answer needs figures too.
+
+        Of cards that were too slow to be trained the fastest, else of files over the size budget the smallest.
+        """
+        evaluations = self._run.evaluations()
+        if self.stopping.is_set() or any(self._request.limits.met_by(e) for e in evaluations):
+            return
+        again = too_slow(plan, evaluations)
+        if not again and self._time_left() != 0:
+            again = too_large(plan, evaluations)
+        evaluator.screening = False
+        for card in again:
+            for evaluation in await asyncio.gather(*(evaluator.evaluate(c) for c in again[card])):
+                self._run.append(evaluation)
+
+    def _why(self, study: Study, worth: Worth, in_flight: bool) -> Stop:
+        count = study.unevaluated
+        if in_flight:
+            return time_limit_reached(self._request.time_limit, count)
+        if count == 0:
+            return COMPLETE
+        return worth.stop(count) if worth.ended else max_trials_reached(self._request.max_trials, count)
+
+    def _record(self, evaluation: Evaluation, study: Study) -> None:
+        self._run.append(evaluation)
+        study.tell(evaluation)
+        self._progress.evaluated(evaluation)
+
+    def _time_left(self) -> float | None:
+        limit = self._request.time_limit_s
+        return None if limit is None else max(0.0, limit - (time.monotonic() - self._started))
+
+
+async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,56 @@
+"""What is not evaluated, as it cannot meet the budget; and what of it is evaluated all the same where nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.core.budget import Budget
+from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.search.plan import Plan
+from advisor.store import RunFolder
+
+RESCUED = 2
+"""How many of what was left out are evaluated all the same where nothing meets the budget."""
+
+FILTER = "plan"
+"""Stage of evaluations that were not begun: what is known beforehand rules them out."""
+
+Rescued = dict[str, list[Configuration]]
+"""Card name to what of it is evaluated all the same."""
+
+
+def leave_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluation]:
+    """Return what need not be evaluated: what is done, and what cannot meet the size budget, which is recorded.
+
+    A failure may have been the machine's: a run that goes on tries it again.
+    """
+    done = {e.configuration: e for e in run.evaluations() if e.status is not Status.FAILED}
+    families = {card.name: card.family for card in plan.cards}
+    for configuration, reason in plan.too_large(limits.size_bytes).items():
+        if configuration not in done:
+            family = families[configuration.card]
+            done[configuration] = Evaluation(configuration, Status.SKIPPED, family, reason, FILTER)
+            run.append(done[configuration])
+    return list(done.values())
+
+
+def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:
+    """Return the fastest cards that were too slow to be trained; none where anything was evaluated."""
+    if any(e.status is Status.OK for e in evaluations):
+        return {}
+    screened = {e.configuration.card for e in evaluations if e.stage == "screen"}
+    fastest = sorted((card for card in plan.cards if card.name in screened), key=lambda card: card.macs)[:RESCUED]
+    return {card.name: [c for c in plan.configurations() if c.card == card.name] for card in fastest}
+
+
+def too_large(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:
+    """Return the smallest of the files over the size budget."""
+    cards = {card.name: card for card in plan.cards}
+    filtered = [e.configuration for e in evaluations if e.stage == FILTER and e.configuration.card in cards]
+    smallest = sorted(filtered, key=lambda c: plan.least_size(cards[c.card], c.compression))
+    chosen = [(c.card, c.compression) for c in smallest[: RESCUED * len(plan.threads)]]
+    again: Rescued = {}
+    for configuration in filtered:
+        if (configuration.card, configuration.compression) in chosen:
+            again.setdefault(configuration.card, []).append(configuration)
+    return again

@@ -1,0 +1,64 @@
+"""The stages from a card to an artefact, each done once a search and kept for the next one.
+
+Every stage is a function of its inputs, and the hash of ALL of them is its key in the artifact cache: weights,
+pictures, recipe and its version, tool versions. A search costs the sum of its stages, never the product of choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from advisor.catalog.cards import Card
+from advisor.catalog.weights.file import WeightsFile
+from advisor.search.context import Pictures
+from advisor.search.stages.compress import Artefact, Compression
+from advisor.search.stages.head import Heads
+from advisor.search.stages.keeper import WORK_LIMITS, Form, Keeper
+from advisor.search.stages.score import Scores
+from advisor.search.stages.trunk import Trunks
+from advisor.tflite.metadata import Metadata
+
+__all__ = ["WORK_LIMITS", "Artefact", "Form", "Keeper", "Stages"]
+
+
+class Stages:
+    """The stages of one search.
+
+    Args:
+        keeper: runs them.
+        weights: weights file of each card by name; None for settled random weights.
+    """
+
+    def __init__(self, keeper: Keeper, weights: Mapping[str, WeightsFile | None]) -> None:
+        self._keeper = keeper
+        self.trunks = Trunks(keeper, weights)
+        self.heads = Heads(keeper, self.trunks)
+        self.compression = Compression(keeper)
+        self.scores = Scores(keeper)
+
+    @property
+    def spent(self) -> Mapping[str, float]:
+        """Seconds of core time by stage, without what came from the cache."""
+        return self._keeper.spent
+
+    async def float_form(self, card: Card) -> Form:
+        """The card's float classifier: of ImageNet, or of the user's classes with a head trained on their pictures."""
+        if self._keeper.context.pictures is None:
+            return await self.trunks.classifier(card)
+        return await self.heads.joined(card, self._pictures)
+
+    async def artefact(self, card: Card, recipe: str, recipe_version: int | str, metadata: Metadata) -> Artefact:
+        """Compress the card's float classifier and write labels and normalisation into the file."""
+        form = await self.float_form(card)
+        return await self.compression.artefact(card, form, recipe, recipe_version, metadata)
+
+    async def probabilities(self, card: Card, artefact: Artefact) -> Path:
+        """Run the artefact over the hold-out; returns the ``.npy`` of its probabilities."""
+        return await self.scores.probabilities(card, artefact, self._pictures)
+
+    @property
+    def _pictures(self) -> Pictures:
+        pictures = self._keeper.context.pictures
+        assert pictures is not None, "this stage is asked for with pictures only"
+        return pictures

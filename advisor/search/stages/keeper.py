@@ -1,0 +1,105 @@
+"""What every stage rests on: asked for twice it runs once, and what it made is kept for the next search."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from advisor.catalog.cards import Card
+from advisor.isolation import Limits
+from advisor.search import jobs
+from advisor.search.context import Context
+from advisor.store.hashing import sha256_file
+
+Result = TypeVar("Result")
+
+CONVERT_LIMITS = Limits(seconds=600, memory_bytes=3_000_000_000)
+WORK_LIMITS = Limits(seconds=1800, memory_bytes=3_000_000_000)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A float file of a card, the origin of its artefacts."""
+
+    path: Path
+    sha256: str
+
+    @classmethod
+    def within(cls, folder: Path) -> Form:
+        """Return the file that a stage left in its folder."""
+        path = folder / "model.tflite"
+        return cls(path, sha256_file(path))
+
+
+class Keeper:
+    """Runs stages: once each, on a core of the machine, and keeps what they make in the artifact cache.
+
+    Args:
+        context: what the stages of a search share.
+        order: card name to its place in the queue for cores.
+    """
+
+    def __init__(self, context: Context, order: Mapping[str, int]) -> None:
+        self.context = context
+        self.spent: dict[str, float] = {}
+        self._order = order
+        self._tasks: dict[tuple[str, ...], asyncio.Task[Any]] = {}
+
+    async def once(self, key: tuple[str, ...], make: Callable[[], Awaitable[Result]]) -> Result:
+        """Return what ``make`` returned the first time that it was asked for by this key."""
+        task = self._tasks.get(key)
+        if task is None:
+            task = self._tasks[key] = asyncio.ensure_future(make())
+        return await asyncio.shield(task)
+
+    async def kept(
+        self, stage: str, doing: str, card: Card, inputs: Mapping[str, Any], make: Callable[[Path], None]
+    ) -> Path:
+        """Return the stage's folder in the cache, taking a core to fill it where it is not there.
+
+        Args:
+            stage: its name and version, such as ``score-1``.
+            doing: what is being done, for the progress.
+            card: of which card.
+            inputs: everything that the result depends on; its hash is the key.
+            make: fills the folder.
+        """
+        context = self.context
+        if context.cache.has(stage, inputs):
+            context.notify(stage, card.name, doing, "cached")
+            return context.cache.folder(stage, inputs)
+        async with self.core(card):
+            context.notify(stage, card.name, doing, "started")
+            start = time.monotonic()
+            folder = await asyncio.to_thread(context.cache.get, stage, inputs, make)
+            self.spent[stage] = self.spent.get(stage, 0.0) + time.monotonic() - start
+            context.notify(stage, card.name, doing, "done")
+            return folder
+
+    def core(self, card: Card) -> AbstractAsyncContextManager[None]:
+        """Hold one core, in the card's turn."""
+        return self.context.machine.core(self._order[card.name])
+
+    def light(self, job: str, *arguments: Any) -> Any:
+        """Run a function of :mod:`advisor.search.jobs` in a child without TensorFlow."""
+        return self.context.light.call(f"{jobs.__name__}:{job}", *arguments, limits=WORK_LIMITS)
+
+    def heavy(self, job: str, *arguments: Any) -> Any:
+        """Run a function of :mod:`advisor.search.jobs` in a child that imports TensorFlow."""
+        return self.context.heavy.call(f"{jobs.__name__}:{job}", *arguments, limits=CONVERT_LIMITS)
+
+
+def write_result(folder: Path, value: Any) -> None:
+    """Keep what a job returned beside what it wrote."""
+    (folder / "result.json").write_text(json.dumps(value), encoding="utf-8")
+
+
+def read_result(folder: Path) -> Any:
+    """Return what the job returned."""
+    return json.loads((folder / "result.json").read_text(encoding="utf-8"))

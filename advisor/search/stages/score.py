@@ -1,0 +1,62 @@
+"""What an artefact answers: on the user's pictures, or on the bundled photographs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from advisor.catalog.cards import Card
+from advisor.compression.calibration import PHOTOGRAPHS_VERSION
+from advisor.search.context import Pictures, versions, view_of
+from advisor.search.stages.compress import Artefact
+from advisor.search.stages.keeper import Keeper, read_result, write_result
+
+
+class Scores:
+    """Runs artefacts over pictures.
+
+    Args:
+        keeper: runs the stages.
+    """
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    async def probabilities(self, card: Card, artefact: Artefact, pictures: Pictures) -> Path:
+        """Run the artefact over the hold-out; returns the ``.npy`` of its probabilities."""
+
+        async def make() -> Path:
+            inputs = {
+                "artefact": artefact.sha256,
+                "pictures": pictures.holdout_fingerprint,
+                "view": asdict(view_of(card)),
+                **versions("ai-edge-litert", "pillow", "numpy"),
+            }
+            folder = await self._keeper.kept(
+                "score-1", "scoring", card, inputs,
+                lambda out: self._keeper.light(
+                    "score", artefact.path, pictures.holdout_paths, view_of(card), out / "probabilities.npy"
+                ),
+            )  # fmt: skip
+            return folder / "probabilities.npy"
+
+        return await self._keeper.once(("score", artefact.sha256), make)
+
+    async def answers(self, card: Card, artefact: Artefact) -> list[tuple[int, float]]:
+        """The artefact's answers on the bundled photographs, each with its probability."""
+
+        async def make() -> list[tuple[int, float]]:
+            inputs = {
+                "artefact": artefact.sha256,
+                "photographs": PHOTOGRAPHS_VERSION,
+                "view": asdict(view_of(card)),
+                **versions("ai-edge-litert", "scikit-image", "scikit-learn"),
+            }
+            seed = self._keeper.context.request.seed + 1
+            folder = await self._keeper.kept(
+                "answers-2", "comparing", card, inputs,
+                lambda out: write_result(out, self._keeper.light("answers", artefact.path, view_of(card), seed)),
+            )  # fmt: skip
+            return [(int(label), float(probability)) for label, probability in read_result(folder)]
+
+        return await self._keeper.once(("answers", artefact.sha256), make)

@@ -1,0 +1,114 @@
+"""From a card to its trunk, and from the trunk to the features of the pictures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from advisor.catalog.cards import Card
+from advisor.catalog.convert import CONVERT_VERSION
+from advisor.catalog.weights.file import WeightsFile
+from advisor.search.context import Pictures, versions, view_of
+from advisor.search.plan import FEATURE_PARTS
+from advisor.search.stages.keeper import Form, Keeper, write_result
+from advisor.store.hashing import sha256_json
+
+
+@dataclass(frozen=True)
+class Features:
+    """The features of all pictures.
+
+    Attributes:
+        parts: ``.npy`` files whose rows follow each other in the order of the pictures.
+        key: hash of everything that they depend on.
+    """
+
+    parts: tuple[Path, ...]
+    key: str
+
+
+class Trunks:
+    """Converts cards and cuts them.
+
+    Args:
+        keeper: runs the stages.
+        weights: weights file of each card by name; None for settled random weights.
+    """
+
+    def __init__(self, keeper: Keeper, weights: Mapping[str, WeightsFile | None]) -> None:
+        self._keeper, self._weights = keeper, weights
+
+    def weights_of(self, card: Card) -> str:
+        """Where the card's weights came from, empty where it has settled random ones."""
+        weights = self._weights[card.name]
+        return weights.source if weights else ""
+
+    async def master(self, card: Card) -> Form:
+        """Convert the card to its float file with the outputs ``probabilities`` and ``features``."""
+
+        async def make() -> Form:
+            weights = self._weights[card.name]
+            inputs = {
+                "graph": [card.architecture, card.keywords, card.input_size, card.classes],
+                "preprocessing": asdict(card.preprocessing),
+                "weights": weights.sha256 if weights else "settled random",
+                "port": weights.port if weights else "",
+                **versions("tensorflow", "keras", "ai-edge-litert"),
+            }
+            folder = await self._keeper.kept(
+                CONVERT_VERSION, "converting", card, inputs,
+                lambda out: write_result(out, self._keeper.heavy("convert", card, weights, out / "model.tflite")),
+            )  # fmt: skip
+            return Form.within(folder)
+
+        return await self._keeper.once(("master", card.name), make)
+
+    async def trunk(self, card: Card) -> Form:
+        """The card's float file with its pooled features as the only output."""
+        return await self._keeper.once(("trunk", card.name), lambda: self._cut(card, "features"))
+
+    async def classifier(self, card: Card) -> Form:
+        """The card's float file with its published classifier."""
+        return await self._keeper.once(("classifier", card.name), lambda: self._cut(card, "probabilities"))
+
+    async def screen(self, card: Card) -> float:
+        """Least CPU time of the card's float trunk at one thread, in ms."""
+
+        async def make() -> float:
+            trunk = await self.trunk(card)
+            async with self._keeper.core(card):
+                return float(await asyncio.to_thread(self._keeper.light, "screen", trunk.path))
+
+        return await self._keeper.once(("screen", card.name), make)
+
+    async def features(self, card: Card, pictures: Pictures) -> Features:
+        """Extract the features of every picture, one part a core."""
+        trunk, paths = await self.trunk(card), pictures.paths
+        inputs = {
+            "trunk": trunk.sha256,
+            "view": asdict(view_of(card)),
+            "pictures": sha256_json([picture.sha256 for picture in pictures.dataset.pictures]),
+            **versions("ai-edge-litert", "pillow", "numpy"),
+        }
+        parts = FEATURE_PARTS if len(paths) > 200 else 1
+        bounds = [len(paths) * part // parts for part in range(parts + 1)]
+
+        async def part(index: int) -> Path:
+            chunk = paths[bounds[index] : bounds[index + 1]]
+            folder = await self._keeper.kept(
+                "features-1", "reading pictures with", card, {**inputs, "part": [index, parts]},
+                lambda out: self._keeper.light("extract", trunk.path, chunk, view_of(card), out / "features.npy"),
+            )  # fmt: skip
+            return folder / "features.npy"
+
+        return Features(tuple(await asyncio.gather(*(part(index) for index in range(parts)))), sha256_json(inputs))
+
+    async def _cut(self, card: Card, output: str) -> Form:
+        master = await self.master(card)
+        folder = await self._keeper.kept(
+            "cut-1", "cutting", card, {"master": master.sha256, "output": output},
+            lambda out: self._keeper.light("cut", master.path, output, out / "model.tflite"),
+        )  # fmt: skip
+        return Form.within(folder)
