@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from advisor.tflite.macs import OperatorCost, count
 from advisor.tflite.model import Model, Operator
 
 # What XNNPACK calls its kernels (without the types in brackets) -> operators of the file that become one.
@@ -34,7 +35,6 @@ _KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("Static Reshape", frozenset({"RESHAPE"})),
     ("Resize Bilinear", frozenset({"RESIZE_BILINEAR"})),
 )
-_MULTIPLYING = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"}
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ class Seen:
 
 def nodes(model: Model) -> tuple[Node, ...]:
     """Return the operators of the main graph."""
-    return tuple(_node(model, index, operator) for index, operator in enumerate(model.operators))
+    costs = count(model).operators
+    return tuple(_node(model, cost, operator) for cost, operator in zip(costs, model.operators, strict=True))
 
 
 def match(model: Model, events: Sequence[Seen]) -> tuple[Node | None, ...]:
@@ -129,32 +130,19 @@ def _builtin_node(known: Sequence[Node], event: Seen) -> Node | None:
     return node if event.tag == node.name else None
 
 
-def _node(model: Model, index: int, operator: Operator) -> Node:
+def _node(model: Model, cost: OperatorCost, operator: Operator) -> Node:
     """Describe one operator."""
     tensors = model.tensors
     inputs = [tensors[place] for place in operator.inputs if place >= 0]
     outputs = [tensors[place] for place in operator.outputs]
     return Node(
-        index=index,
+        index=cost.index,
         name=operator.name,
         inputs=tuple(_shown(tensor.dtype, tensor.shape) for tensor in inputs if not tensor.is_constant),
         outputs=tuple(_shown(tensor.dtype, tensor.shape) for tensor in outputs),
-        macs=_macs(model, operator),
+        macs=cost.macs,
         bytes_moved=sum(tensor.size_bytes for tensor in {id(tensor): tensor for tensor in inputs + outputs}.values()),
     )
-
-
-def _macs(model: Model, operator: Operator) -> int:
-    """Return output elements x weights that each takes (kernel height x width x input channels of its group)."""
-    if operator.name not in _MULTIPLYING or len(operator.inputs) < 2 or not operator.outputs:
-        return 0
-    weights, output = model.tensors[operator.inputs[1]], model.tensors[operator.outputs[0]]
-    if operator.name == "TRANSPOSE_CONV":
-        data = model.tensors[operator.inputs[2]]
-        return data.elements * weights.elements // max(1, weights.shape[-1] if weights.shape else 1)
-    axis = -1 if operator.name == "DEPTHWISE_CONV_2D" else 0
-    channels = weights.shape[axis] if weights.shape else 1
-    return output.elements * weights.elements // max(1, channels)
 
 
 def _shown(dtype: str, shape: tuple[int, ...]) -> str:

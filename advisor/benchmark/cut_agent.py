@@ -82,8 +82,8 @@ def rising(values: Sequence[float]) -> list[float]:
 
 def collect(path: str, threads: int, kernels: str, shape: list[int] | None) -> dict[str, Any]:
     """Return the document that the profiler's agent would: one run, one event an operator."""
-    from advisor.benchmark.delegation import expands_constants
     from advisor.benchmark.operator_agent import resolved_shapes
+    from advisor.benchmark.operator_facts import expands_constants
     from advisor.tflite.model import read
 
     data = Path(path).read_bytes()

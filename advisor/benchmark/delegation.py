@@ -1,96 +1,16 @@
-"""What part of a file an accelerator would take, and in how many pieces, without having the accelerator.
-
-Which operators and types it takes is a value, :class:`Rules`, made by whoever describes the accelerator. How the
-runtime cuts the graph is the same for all of them.
-"""
+"""What part of a file an accelerator would take, and in how many pieces, without having the accelerator."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from advisor.benchmark.attribution import execution_order, nodes
-from advisor.core.errors import UsageError
-from advisor.tflite.model import Model, Operator, Tensor
-
-# More hand-overs than this cost more than a delegate gains (TensorFlow Lite's guidance on delegates). The least work
-# worth a hand-over is a default: whoever describes an accelerator knows better.
-MOST_PARTITIONS = 3
-LEAST_MACS = 1_000_000
-
-_INDICES = ("int32", "int64")
-
-
-@dataclass(frozen=True)
-class Form:
-    """Types in which an accelerator takes an operator.
-
-    Attributes:
-        data: type of the activations that come in.
-        weights: type of the constant weights; the same as ``data`` where the operator has them and this is empty.
-        output: type of what goes out; the same as ``data`` where this is empty.
-    """
-
-    data: str
-    weights: str = ""
-    output: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> Form:
-        """Parse ``float32``, ``float32*int8`` (activations * weights) or ``float32->int8`` (in -> out).
-
-        Raises:
-            UsageError: something else.
-        """
-        inputs, _, output = text.partition("->")
-        data, _, weights = inputs.partition("*")
-        parts = (data.strip(), weights.strip(), output.strip())
-        if not parts[0] or any(part and not part.isidentifier() for part in parts):
-            raise UsageError(f"'{text}' names no types", "write for example float32, float32*int8 or float32->int8")
-        return cls(*parts)
-
-    def fits(self, data: str, weights: str, output: str) -> bool:
-        """Tell whether an operator of these types is meant; ``weights`` is empty where it has none."""
-        same_weights = not weights or weights == (self.weights or self.data)
-        return self.data == data and same_weights and output == (self.output or self.data)
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What an accelerator takes.
-
-    Attributes:
-        name: of the accelerator or its delegate.
-        source: where the rules are stated.
-        forms: for each operator (``CONV_2D``) the types that it is taken in.
-        most_inputs: for an operator with a limit, how many inputs it may have.
-        least_macs: handing over fewer is not worth it.
-        most_partitions: handing over more pieces is not worth it.
-    """
-
-    name: str
-    source: str
-    forms: Mapping[str, tuple[Form, ...]]
-    most_inputs: Mapping[str, int] = field(default_factory=dict)
-    least_macs: int = LEAST_MACS
-    most_partitions: int = MOST_PARTITIONS
-
-    def refusal(self, model: Model, operator: Operator) -> str:
-        """Return why an operator is not taken, empty where it is."""
-        forms = self.forms.get(operator.name)
-        if not forms:
-            return f"{operator.name} is not supported"
-        count = sum(index >= 0 for index in operator.inputs)
-        if count > self.most_inputs.get(operator.name, count):
-            return f"{operator.name} with {count} inputs, {self.most_inputs[operator.name]} at most"
-        types = types_of(model, operator)
-        if any(form.fits(*types) for form in forms):
-            return ""
-        data, weights, output = types
-        shown = (
-            data + (f"*{weights}" if weights and weights != data else "") + (f"->{output}" if output != data else "")
-        )
-        return f"{operator.name} in {shown} is not supported"
+from advisor.benchmark.attribution import execution_order
+from advisor.benchmark.operator_facts import expands_constants
+from advisor.benchmark.rules import Rules
+from advisor.tflite.macs import count
+from advisor.tflite.model import Model
 
 
 @dataclass(frozen=True)
@@ -112,7 +32,8 @@ class Delegation:
         taken: how many of them it takes.
         macs: multiply-accumulates of a run.
         taken_macs: those that it takes.
-        partitions: in how many pieces.
+        partitions: into how many pieces the operators fall that it could take.
+        kept: how many of these pieces the runtime hands over.
         refused: the operators that stay behind, in the order of the file.
     """
 
@@ -122,6 +43,7 @@ class Delegation:
     macs: int
     taken_macs: int
     partitions: int
+    kept: int
     refused: tuple[Refused, ...]
 
     @property
@@ -135,7 +57,7 @@ class Delegation:
     def objections(self) -> tuple[str, ...]:
         """What speaks against the accelerator for this file, each with its figure; empty where it is worth it."""
         if not self.taken:
-            return ("it takes no operator",)
+            return (f"it takes no operator{self._first_reason()}",)
         found = []
         if self.taken_macs < self.rules.least_macs:
             wanted = self.rules.least_macs / 1e6
@@ -148,71 +70,102 @@ class Delegation:
     @property
     def sentence(self) -> str:
         """The answer in words."""
-        pieces = f"{self.partitions} piece{'' if self.partitions == 1 else 's'}"
+        pieces = f"{self.kept} piece{'' if self.kept == 1 else 's'}"
+        if self.kept < self.partitions:
+            pieces += f" of {self.partitions}"
         part = f"{self.share:.0%} of the arithmetic ({self.taken} of {self.operators} operators, {pieces})"
-        head = f"{self.rules.name} takes {part}"
+        head = f"{self.rules.title} takes {part}"
         return f"{head}: not worth it, {'; '.join(self.objections)}" if self.objections else f"{head}: worth it"
 
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Why operators stay behind, and how many for each reason, the most frequent first."""
+        counts: dict[str, int] = {}
+        for row in self.refused:
+            counts[row.reason] = counts.get(row.reason, 0) + 1
+        return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
-def parse_forms(texts: Mapping[str, Iterable[str]]) -> dict[str, tuple[Form, ...]]:
-    """Return the forms of :class:`Rules` from types written as :meth:`Form.parse` reads them.
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return {
+            "accelerator": self.rules.name,
+            "title": self.rules.title,
+            "provenance": "computed",
+            "sources": list(self.rules.sources),
+            "share": self.share,
+            "operators": self.operators,
+            "taken": self.taken,
+            "macs": self.macs,
+            "taken_macs": self.taken_macs,
+            "partitions": self.partitions,
+            "partitions_kept": self.kept,
+            "worth_it": not self.objections,
+            "objections": list(self.objections),
+            "sentence": self.sentence,
+            "refused": [{"index": row.index, "operator": row.operator, "reason": row.reason} for row in self.refused],
+        }
 
-    Raises:
-        UsageError: a form cannot be read.
-    """
-    return {operator: tuple(Form.parse(text) for text in forms) for operator, forms in texts.items()}
+    def _first_reason(self) -> str:
+        reason = next(iter(self.reasons), "")
+        return f": {reason}" if reason else ""
 
 
 def delegate(model: Model, rules: Rules) -> Delegation:
     """Say how an accelerator would take the main graph of a file."""
-    reasons = [rules.refusal(model, operator) for operator in model.operators]
-    refused = tuple(
-        Refused(index, model.operators[index].name, reason) for index, reason in enumerate(reasons) if reason
-    )
+    reasons = list(rules.refusals(model))
+    cut = pieces(model, {index for index, reason in enumerate(reasons) if reason})
+    macs = [cost.macs for cost in count(model).operators]
+    kept = _kept(cut, rules, macs)
+    handed = {index for piece in kept for index in piece}
+    for piece in cut:
+        for index in piece:
+            if index not in handed:
+                reasons[index] = _left_behind(rules)
+    refused = tuple(Refused(i, model.operators[i].name, reason) for i, reason in enumerate(reasons) if reason)
     left = {row.index for row in refused}
-    macs = [node.macs for node in nodes(model)]
     return Delegation(
         rules=rules,
         operators=len(reasons),
         taken=len(reasons) - len(left),
         macs=sum(macs),
-        taken_macs=sum(count for index, count in enumerate(macs) if index not in left),
-        partitions=pieces(model, left),
+        taken_macs=sum(number for index, number in enumerate(macs) if index not in left),
+        partitions=len(cut),
+        kept=len(kept),
         refused=refused,
     )
 
 
-def pieces(model: Model, left: set[int]) -> int:
-    """Return into how many pieces the runtime cuts what an accelerator takes, all but the operators ``left``.
+def pieces(model: Model, left: set[int]) -> list[list[int]]:
+    """Return the pieces into which the runtime cuts what an accelerator takes, all but the operators ``left``.
 
-    An operator that only expands constants (float16 to float32) runs once, when the file is loaded, and makes no piece.
+    An operator that only expands constants (float16 to float32) runs once, when the file is loaded, and belongs to no
+    piece.
     """
-    entered, inside = 0, False
+    found: list[list[int]] = []
+    inside = False
     for index in execution_order(model, left):
         if index in left:
             inside = False
-        elif not inside and not expands_constants(model, model.operators[index]):
-            entered, inside = entered + 1, True
-    return entered
+        elif not expands_constants(model, model.operators[index]):
+            if not inside:
+                found.append([])
+            inside = True
+            found[-1].append(index)
+    return found
 
 
-def types_of(model: Model, operator: Operator) -> tuple[str, str, str]:
-    """Return the types of an operator's activations, of its weights (empty where it has none) and of its output.
-
-    Shapes, axes and biases of whole numbers are no weights; constants that an operator before expands (float16) count
-    with the type that they are expanded to.
-    """
-    tensors = [model.tensors[index] for index in operator.inputs if index >= 0]
-    data = next((tensor for tensor in tensors if not tensor.is_constant), tensors[0] if tensors else None)
-    weights = next((tensor for tensor in tensors if _is_weights(tensor) and tensor is not data), None)
-    output = model.tensors[operator.outputs[0]] if operator.outputs else None
-    return tuple(tensor.dtype if tensor else "" for tensor in (data, weights, output))  # type: ignore[return-value]
+def _kept(cut: Sequence[list[int]], rules: Rules, macs: Sequence[int]) -> list[list[int]]:
+    """Return the pieces that the runtime hands over."""
+    large = [piece for piece in cut if len(piece) >= rules.least_operators]
+    if not rules.keeps_first:
+        large.sort(key=lambda piece: (-sum(macs[index] for index in piece), -len(piece), piece[0]))
+    return large[: rules.keeps]
 
 
-def _is_weights(tensor: Tensor) -> bool:
-    return tensor.is_constant and tensor.dtype not in _INDICES
-
-
-def expands_constants(model: Model, operator: Operator) -> bool:
-    """Tell whether all that an operator reads are constants."""
-    return all(model.tensors[index].is_constant for index in operator.inputs if index >= 0)
+def _left_behind(rules: Rules) -> str:
+    """Say why a piece that could be taken is not."""
+    if rules.keeps is None:
+        return f"in a piece of fewer than {rules.least_operators} operators"
+    which = "first" if rules.keeps_first else "largest"
+    handed = "piece, which alone is" if rules.keeps == 1 else f"{rules.keeps} pieces, which alone are"
+    return f"outside the {which} {handed} handed over"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from advisor.benchmark import host, roofline
 from advisor.benchmark.attribution import Node
+from advisor.benchmark.delegation import Delegation
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ class Profile:
         roofline: what this host can do at one thread, None where not measured.
         host: the machine.
         notes: what the reader must know.
+        delegations: what the accelerators that were asked for would take of the file; computed, not measured.
     """
 
     model: str
@@ -108,6 +110,7 @@ class Profile:
     roofline: roofline.Roofline | None
     host: host.Host
     notes: tuple[str, ...]
+    delegations: tuple[Delegation, ...] = ()
 
     @property
     def overhead(self) -> float:
@@ -140,10 +143,12 @@ class Profile:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object with the operators, the summary by type and the advice."""
+        plain = {**asdict(replace(self, delegations=())), "host": self.host.to_json()}
+        del plain["delegations"]
         return {
             "schema_version": 1,
-            **asdict(self),
-            "host": self.host.to_json(),
+            **plain,
+            "accelerators": [row.to_json() for row in self.delegations],
             "overhead": self.overhead,
             "by_type": [asdict(row) for row in self.by_type],
             "advice": list(self.advice),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from advisor.benchmark.accelerators import serving
 from advisor.core.units import show_bytes, show_ms
 from advisor.devices import listing
 from advisor.report.text import plain, plural
@@ -125,6 +126,10 @@ def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
     typer.echo(f"  {plain(target.name)}: {plain('; '.join(part for part in parts if part))}")
     if target.operators:
         typer.echo(f"    operators: {plain(', '.join(target.operators))}")
+    for each in serving(target.runtime, target.accelerator) if target.accelerator != "cpu" else ():
+        takes = f"takes {plural(len(each.rules.accepted), 'kind')} of operators, {each.rules.about}"
+        typer.echo(f"    {plain(each.rules.title)}: {plain(takes)}")
+        typer.echo(f"      what it takes of a file: advisor profile FILE --accelerator {each.rules.name}")
 
 
 def _cluster(cluster: Cluster) -> str:

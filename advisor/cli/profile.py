@@ -22,6 +22,10 @@ def profile(
         str | None, typer.Option(help="Shape of the first input where the file leaves it open: 1,224,224,3.")
     ] = None,
     xnnpack: Annotated[bool, typer.Option("--xnnpack/--no-xnnpack", help="Use XNNPACK where it applies.")] = True,
+    accelerator: Annotated[
+        list[str] | None,
+        typer.Option(help="Also say what this accelerator would take: edgetpu, nnapi, coreml, ...; repeat for more."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     tsv: Annotated[str | None, typer.Option(help="Write the tables for a spreadsheet to this file.")] = None,
     trace: Annotated[str | None, typer.Option(help="Write a trace for Chrome or Perfetto to this file.")] = None,
@@ -42,7 +46,13 @@ def profile(
     wanted.check()
     with progress() as tell:
         tell(f"profiling {Path(model).name}")
-        found = api.profile(model, threads=threads, kernels="default" if xnnpack else "builtin", shape=shape_of(shape))
+        found = api.profile(
+            model,
+            threads=threads,
+            kernels="default" if xnnpack else "builtin",
+            shape=shape_of(shape),
+            accelerators=_names(accelerator),
+        )
     written = write_files(found, wanted)
     if as_json:
         import json
@@ -52,6 +62,11 @@ def profile(
     from advisor.report.profile.profile_table import print_profile
 
     print_profile(found, everything=everything, written=written)
+
+
+def _names(values: list[str] | None) -> tuple[str, ...]:
+    """Return the names, repeated or joined by commas."""
+    return tuple(part.strip() for value in values or () for part in value.split(",") if part.strip())
 
 
 def _path(text: str | None) -> Path | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -96,12 +96,14 @@ class Operator:
         version: the operator's version, which a runtime must know.
         inputs: tensor indices; -1 for an optional input that is absent.
         outputs: tensor indices.
+        options: the numbers among its builtin options by name (``stride_h``); ``fused_activation_function`` by name.
     """
 
     name: str
     version: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    options: Mapping[str, float | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

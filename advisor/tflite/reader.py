@@ -8,6 +8,7 @@ from typing import Any
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.tflite.model import BITS, MetadataEntry, Model, Operator, Quantization, Signature, Subgraph, Tensor
+from advisor.tflite.options import options_of
 from advisor.tflite.verify import Damage, verify
 
 _MAX_RANK = 32
@@ -98,7 +99,8 @@ class _Reader:
         if operator.OpcodeIndex() >= len(self._codes):
             raise Damage(f"an operator names code {operator.OpcodeIndex()} of {len(self._codes)}")
         name, version = self._codes[operator.OpcodeIndex()]
-        return Operator(name, version, _indices(operator.InputsAsNumpy()), _indices(operator.OutputsAsNumpy()))
+        inputs, outputs = _indices(operator.InputsAsNumpy()), _indices(operator.OutputsAsNumpy())
+        return Operator(name, version, inputs, outputs, options_of(operator))
 
     def _signature(self, signature: Any) -> Signature:
         inputs = (signature.Inputs(index) for index in range(signature.InputsLength()))

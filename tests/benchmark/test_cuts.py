@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.benchmark import operators
+from advisor.benchmark import operator_collect
 from advisor.benchmark.child import Reported
 from advisor.benchmark.cut_agent import prefix, rising
-from advisor.benchmark.operators import BY_CUTS, profile
+from advisor.benchmark.operator_collect import BY_CUTS
+from advisor.benchmark.operators import profile
 from advisor.core.errors import StageError
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read
@@ -36,7 +37,7 @@ def test_a_library_without_a_known_profiler_is_cut(swish_model: Path, monkeypatc
         error.kind = "runtime"
         raise error
 
-    monkeypatch.setattr(operators, "_profiled", refuse)
+    monkeypatch.setattr(operator_collect, "profiled", refuse)
     assert profile(swish_model, with_roofline=False).notes == (BY_CUTS,)
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from advisor.benchmark.accelerators import accelerators
 from advisor.benchmark.attribution import execution_order, match, nodes
 from advisor.benchmark.delegation import delegate
 from advisor.benchmark.session import benchmark
-from advisor.benchmark.xnnpack_rules import xnnpack_rules
 from advisor.core.errors import UsageError
 from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.model import read
@@ -31,12 +31,12 @@ def survey(data: bytes) -> str:
         model = read(data, "fuzzed")
         sizes = activation_arena_bytes(model), len(nodes(model)), len(match(model, []))
         order = execution_order(model, set())
-        told = delegate(model, xnnpack_rules())
+        told = [delegate(model, each.rules) for each in accelerators().values()]
     except UsageError as error:
         return one_line_naming("fuzzed", error)
     assert all(size >= 0 for size in sizes)
     assert sorted(order) == list(range(len(model.operators)))
-    assert told.taken + len(told.refused) == told.operators
+    assert all(each.taken + len(each.refused) == each.operators for each in told)
     return "read"
 
 

@@ -17,7 +17,8 @@ from advisor.benchmark import profile
 from advisor.benchmark.advice import advise_threads
 from advisor.benchmark.attribution import Seen
 from advisor.benchmark.latency import measure
-from advisor.benchmark.operators import Profile, adds_up, coverage, interquartile_mean, partitions, undisturbed
+from advisor.benchmark.operator_runs import adds_up, coverage, interquartile_mean, partitions, undisturbed
+from advisor.benchmark.operators import Profile
 from advisor.core.errors import StageError, UsageError
 from tests.benchmark import small_models
 

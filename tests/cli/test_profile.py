@@ -92,3 +92,30 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(
     lines = said.err.strip().splitlines()
     assert lines[0].startswith(message)
     assert len(lines) <= 2
+
+
+def test_accelerators_are_answered_for_without_having_them(advisor: Advisor, model: str, tmp_path: Path) -> None:
+    said = advisor("profile", model, "--accelerator", "edgetpu,xnnpack", "--accelerator", "coreml", "--html", "c.html")
+    assert said.code == 0, said.err
+    assert "edgetpu: Coral Edge TPU takes" in said.out
+    assert "stays behind: HARD_SWISH is not supported" in said.out
+    assert "not measured" in said.out
+    assert 'id="accelerators"' in (tmp_path / "c.html").read_text()
+
+
+def test_accelerators_are_in_the_json_with_their_sources(advisor: Advisor, model: str) -> None:
+    said = advisor("profile", model, "--accelerator", "coreml", "--json")
+    (told,) = json.loads(said.out)["accelerators"]
+    assert (told["accelerator"], told["provenance"], told["taken"], told["worth_it"]) == (
+        "coreml",
+        "computed",
+        0,
+        False,
+    )
+    assert told["sources"]
+
+
+def test_an_unknown_accelerator_is_one_line(advisor: Advisor, model: str) -> None:
+    said = advisor("profile", model, "--accelerator", "edgtpu")
+    assert said.code == 2
+    assert said.err.startswith("error: unknown accelerator 'edgtpu' (did you mean 'edgetpu'?)")

@@ -16,6 +16,7 @@ from advisor.report import text
 from advisor.report.escape import json_for_script
 from advisor.report.html import content_policy, plotly_script
 from advisor.report.profile.console import figure
+from advisor.report.profile.delegation_lines import reasons
 from advisor.report.profile.profile_table import quality
 
 BARS = 20
@@ -99,6 +100,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["figure"] = figure
+    environment.filters["reasons"] = reasons
     return environment
 
 

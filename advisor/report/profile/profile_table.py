@@ -11,6 +11,7 @@ from rich.text import Text
 from advisor.benchmark.profile_values import OperatorTime, Profile, TypeTime
 from advisor.core.units import show_bytes
 from advisor.report import text
+from advisor.report.profile import delegation_lines
 from advisor.report.profile.console import WIDE, Column, figure, line, table, write
 from advisor.report.table import default_console
 
@@ -69,7 +70,9 @@ def parts(profile: Profile, console: Console, everything: bool = False) -> list[
         Text(),
         Text(title, style="bold"),
         table(OPERATORS, _operators(rows, everything), console),
-        Text(),
+        *(() if profile.delegations else (Text(),)),
+        *delegation_lines.lines(profile.delegations),
+        *((Text(),) if profile.delegations else ()),
         *(line("Advice", sentence, "green") for sentence in profile.advice),
         *(line("Note", note, "yellow") for note in profile.notes),
     ]
