@@ -178,21 +178,20 @@ def report(
         prefer: ``balanced``, ``accuracy``, ``latency``, ``size``, or weights: ``accuracy=2,latency=1``.
         to: folder for the report files; without it they are written into the run where nothing was changed.
         force: replace report files that are in ``to``.
-        limits: ``budget``, ``size_budget``, ``memory_budget``, ``max_drop``, ``min_accuracy``, with their units.
+        limits: ``budget``, ``size_budget``, ``memory_budget``, ``max_drop``, ``min_accuracy``, ``confidence``, with
+            their units; ``licence``; ``must_run_on`` and ``profiles`` as sequences.
 
     Raises:
         UsageError: no run folder, one that is damaged, a limit or preference that is not valid, or files in the way.
     """
-    from advisor.core.preference import BALANCED, parse_preference
     from advisor.report.files import write_all
     from advisor.report.load import view_of
     from advisor.report.place import checked_place
     from advisor.search.stored import read_run
 
-    preference = parse_preference(prefer) if prefer is not None else BALANCED
-    changes = {name: value for name, value in limits.items() if value is not None}
+    changes = {name: value for name, value in {"prefer": prefer, **limits}.items() if value is not None}
     place = checked_place(Path(to), force) if to is not None else None
-    stored = read_run(run, changes, preference)
+    stored = read_run(run, changes)
     if place is None and stored.own_question:
         place = stored.folder.path
     view = view_of(stored)

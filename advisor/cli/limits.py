@@ -17,6 +17,24 @@ Prefer = Annotated[
     str | None,
     typer.Option(help="What counts: balanced, accuracy, latency, size, or weights: accuracy=2,latency=1,size=0.5."),
 ]
+Licence = Annotated[
+    str | None, typer.Option(help="Licences that are taken: permissive, SPDX identifiers, or both joined by commas.")
+]
+MustRunOn = Annotated[
+    list[str] | None,
+    typer.Option(help="Devices that the pick must run on too, within the budget; repeat, or join by commas."),
+]
+Confidence = Annotated[
+    str | None, typer.Option(help="How sure a predicted latency must be to meet the budget. Default: 90%.")
+]
+ProfileFolders = Annotated[
+    list[str] | None, typer.Option("--profiles", help="Folder of your own device profiles; repeat for more.")
+]
+
+
+def split(values: list[str] | None) -> list[str] | None:
+    """Return the parts of an option that may be repeated, or joined by commas; None where it is not given."""
+    return [part.strip() for value in values for part in value.split(",") if part.strip()] if values else None
 
 
 def warn_of_flaws(run: str, artefacts: bool = False) -> None:

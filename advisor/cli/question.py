@@ -9,12 +9,24 @@ from typing import Annotated, Any
 
 import typer
 
-from advisor.cli.limits import Budget, MaxDrop, MemoryBudget, MinAccuracy, SizeBudget
+from advisor.cli.limits import (
+    Budget,
+    Confidence,
+    Licence,
+    MaxDrop,
+    MemoryBudget,
+    MinAccuracy,
+    MustRunOn,
+    Prefer,
+    ProfileFolders,
+    SizeBudget,
+    split,
+)
 
 Question = Mapping[str, Any]
 """What was given, by the names of :class:`advisor.search.request.Request`'s attributes; None is not given."""
 
-JOINED = ("candidates", "compressions", "threads")
+JOINED = ("candidates", "compressions", "threads", "must_run_on")
 """Options that may be repeated, or joined by commas."""
 
 
@@ -26,7 +38,15 @@ def _options(
     max_drop: MaxDrop = None,
     min_accuracy: MinAccuracy = None,
     data: Annotated[str | None, typer.Option(help="Folder of labelled pictures, one sub-folder a class.")] = None,
-    device: Annotated[str | None, typer.Option(help="Where the model is to run: host.")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="Where the model is to run: host, or names of devices joined by commas (device:target)."),
+    ] = None,
+    must_run_on: MustRunOn = None,
+    profiles: ProfileFolders = None,
+    prefer: Prefer = None,
+    licence: Licence = None,
+    confidence: Confidence = None,
     candidates: Annotated[
         list[str] | None,
         typer.Option(help="Names, families or globs of models ('mobilenet_v2_*'); repeat, or join by commas."),
@@ -88,6 +108,4 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _split(name: str, value: Any) -> Any:
-    if name not in JOINED or not value:
-        return value
-    return [part.strip() for item in value for part in item.split(",") if part.strip()]
+    return split(value) if name in JOINED and value else value

@@ -8,12 +8,17 @@ import typer
 
 from advisor.cli.limits import (
     Budget,
+    Confidence,
+    Licence,
     MaxDrop,
     MemoryBudget,
     MinAccuracy,
+    MustRunOn,
     Prefer,
+    ProfileFolders,
     RunArgument,
     SizeBudget,
+    split,
     warn_of_flaws,
 )
 
@@ -33,6 +38,10 @@ def report(
     memory_budget: MemoryBudget = None,
     max_drop: MaxDrop = None,
     min_accuracy: MinAccuracy = None,
+    licence: Licence = None,
+    must_run_on: MustRunOn = None,
+    profiles: ProfileFolders = None,
+    confidence: Confidence = None,
     to: Annotated[
         str | None, typer.Option(help="Folder for the report files. Default: the run folder, where nothing changed.")
     ] = None,
@@ -59,6 +68,10 @@ def report(
         memory_budget=memory_budget,
         max_drop=max_drop,
         min_accuracy=min_accuracy,
+        licence=licence,
+        must_run_on=split(must_run_on),
+        profiles=profiles,
+        confidence=confidence,
     )
     print_answer(found.view)
     for path in found.files:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from advisor.core.chance import CONFIDENCE
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.licences import allows
+
+LICENCE = "licence"
+ON = "on "
+"""Begins the name of the limit that a pick must run on a device: ``on galaxy-s24``."""
+
+ELSEWHERE = "elsewhere"
+"""Name among an evaluation's details of what is known of the same file on the devices it must run on as well: by
+device ``reason`` (why it does not run, or empty), ``latency_ms``, ``held_ms`` (what is held against the budget)."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits that a pick must meet; None is no limit.
+    """The limits that a pick must meet; None or nothing is no limit.
 
     Attributes:
         latency_ms: upper limit of the 90th percentile of the latency, milliseconds.
@@ -17,6 +30,9 @@ class Budget:
         max_drop_points: how many points of top-1 the artefact may lose against float32.
         min_accuracy: lower limit of top-1, %.
         memory_bytes: upper limit of the peak private memory, bytes.
+        licence: licences that are taken: SPDX identifiers, and ``permissive`` for all of those.
+        must_run_on: devices on which the same file must run too, within the latency limit.
+        confidence: the probability with which a predicted latency must meet the limit.
     """
 
     latency_ms: float | None = None
@@ -24,6 +40,9 @@ class Budget:
     max_drop_points: float | None = None
     min_accuracy: float | None = None
     memory_bytes: int | None = None
+    licence: tuple[str, ...] = ()
+    must_run_on: tuple[str, ...] = ()
+    confidence: float = CONFIDENCE
 
     def violations(self, evaluation: Evaluation) -> dict[str, float]:
         """Return each limit that ``evaluation`` breaks with its excess in the limit's unit.
@@ -35,41 +54,43 @@ class Budget:
 
     def excesses(self, evaluation: Evaluation) -> dict[str, float]:
         """Return figure minus limit for each limit set (<= 0 is met), the form Optuna takes as constraints."""
-        latency = evaluation.latency_p90 or evaluation.latency
         rows = (
-            ("latency", self.latency_ms, latency.value if latency else None, 1),
-            (
-                "size",
-                self.size_bytes,
-                evaluation.size.value if evaluation.size else None,
-                1,
-            ),
-            (
-                "drop",
-                self.max_drop_points,
-                evaluation.drop.value if evaluation.drop else None,
-                1,
-            ),
-            (
-                "accuracy",
-                self.min_accuracy,
-                evaluation.accuracy.value if evaluation.accuracy else None,
-                -1,
-            ),
-            (
-                "memory",
-                self.memory_bytes,
-                evaluation.memory.value if evaluation.memory else None,
-                1,
-            ),
+            ("latency", self.latency_ms, evaluation.latency_p90 or evaluation.latency, 1),
+            ("size", self.size_bytes, evaluation.size, 1),
+            ("drop", self.max_drop_points, evaluation.drop, 1),
+            ("accuracy", self.min_accuracy, evaluation.accuracy, -1),
+            ("memory", self.memory_bytes, evaluation.memory, 1),
         )
-        return {
-            name: float("inf") if value is None else sign * (value - limit)
-            for name, limit, value, sign in rows
+        figures = {
+            name: math.inf if quantity is None else sign * (quantity.value - limit)
+            for name, limit, quantity, sign in rows
             if limit is not None
         }
+        return figures | self._licence(evaluation) | self._elsewhere(evaluation)
 
     def met_by(self, evaluation: Evaluation) -> bool:
         """True where the evaluation is ok, has an accuracy to be chosen by, and breaks no limit."""
         ranked = evaluation.status is Status.OK and evaluation.accuracy is not None
         return ranked and not self.violations(evaluation)
+
+    def _licence(self, evaluation: Evaluation) -> dict[str, float]:
+        if not self.licence:
+            return {}
+        return {LICENCE: -1.0 if allows(self.licence, evaluation.details.get("licence")) else math.inf}
+
+    def _elsewhere(self, evaluation: Evaluation) -> dict[str, float]:
+        """A device's excess is in milliseconds; infinite where the file does not run there."""
+        return {f"{ON}{device}": self._excess_on(elsewhere(evaluation, device)) for device in self.must_run_on}
+
+    def _excess_on(self, known: Mapping[str, Any]) -> float:
+        held = known.get("held_ms")
+        if known.get("reason") or not isinstance(held, int | float):
+            return math.inf
+        return -1.0 if self.latency_ms is None else held - self.latency_ms
+
+
+def elsewhere(evaluation: Evaluation, device: str) -> Mapping[str, Any]:
+    """Return what is known of the evaluation's file on a device that it must run on, empty where nothing is."""
+    known = evaluation.details.get(ELSEWHERE)
+    found = known.get(device) if isinstance(known, Mapping) else None
+    return found if isinstance(found, Mapping) else {}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from advisor.core.budget import Budget
+from advisor.core.chance import chance_of, sure
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import accuracy_of, artefact_of, describe, latency_of, name, p90_of, size_of
 from advisor.core.pareto import costs, front
@@ -195,11 +196,7 @@ def _reason(
     preference: Preference,
 ) -> str:
     best = max(feasible, key=accuracy_of)
-    met = (
-        f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(p90_of(pick))}"
-        if budget.latency_ms
-        else ""
-    )
+    met = _met(pick, budget)
     if not preference.among_ties and preference.name != "accuracy":
         return f"{describe(pick)} is {_praise(preference)}{_price_of(pick, best)}{met}."
     if not preference.among_ties:
@@ -213,6 +210,15 @@ def _reason(
         f"is {_times(latency_of(best), latency_of(pick), 'faster', 'slower')} and "
         f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{met}."
     )
+
+
+def _met(pick: Evaluation, budget: Budget) -> str:
+    """Say how the pick meets the latency budget; a prediction says how sure it is."""
+    if budget.latency_ms is None:
+        return ""
+    if chance_of(pick) is not None:
+        return f"; it is {sure(pick, budget.latency_ms)}, which is predicted, not measured"
+    return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(p90_of(pick))}"
 
 
 def _praise(preference: Preference) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from advisor.core.evaluation import Evaluation
+from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import show_bytes, show_ms
+
+HOST = "host"
 
 
 def artefact_of(evaluation: Evaluation) -> tuple[str, str, str]:
@@ -33,13 +36,25 @@ def size_of(evaluation: Evaluation) -> float:
 
 
 def name(evaluation: Evaluation) -> str:
-    """Name an evaluation for people: card, recipe and threads."""
+    """Name an evaluation for people: card, recipe and where it runs."""
     configuration = evaluation.configuration
-    threads = configuration.target.threads
-    return f"{configuration.card} {configuration.compression} on {threads} thread{'s'[: threads > 1]}"
+    target = configuration.target
+    threads = f"{target.threads} thread{'s'[: target.threads > 1]}"
+    place = threads if target.device == HOST else f"{target.device} ({target.accelerator}, {threads})"
+    return f"{configuration.card} {configuration.compression} on {place}"
+
+
+def show_latency(quantity: Quantity | None) -> str:
+    """Format a latency; a prediction says so, with its interval: ``predicted 11.8 ms [10.2-13.9]``."""
+    if quantity is None or quantity.provenance is not Provenance.PREDICTED:
+        return show_ms(quantity.value if quantity else float("inf"))
+    if quantity.low is None or quantity.high is None:
+        return f"predicted {show_ms(quantity.value)}"
+    ends = "-".join(show_ms(end).removesuffix(" ms") for end in (quantity.low, quantity.high))
+    return f"predicted {show_ms(quantity.value)} [{ends}]"
 
 
 def describe(evaluation: Evaluation) -> str:
     """Name an evaluation with its three figures."""
-    figures = f"{accuracy_of(evaluation):.1f} %, {show_ms(latency_of(evaluation))}, {show_bytes(size_of(evaluation))}"
-    return f"{name(evaluation)} ({figures})"
+    latency, size = show_latency(evaluation.latency), show_bytes(size_of(evaluation))
+    return f"{name(evaluation)} ({accuracy_of(evaluation):.1f} %, {latency}, {size})"

@@ -6,15 +6,38 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.core.budget import Budget
+from advisor.core.budget import LICENCE, ON, Budget, elsewhere
+from advisor.core.chance import chance_of, percent
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import accuracy_of, describe
 from advisor.core.units import show_bytes, show_ms
 
+NAMES = {
+    "latency": "p90 latency",
+    "size": "size",
+    "drop": "drop",
+    "accuracy": "accuracy",
+    "memory": "memory",
+}
+"""What each limit that is a number is held against."""
+
+UNKNOWN = math.inf
+
+NOT_AT_ALL = 10.0
+"""What a limit that cannot be half met (a licence, a device that does not run the file) counts as, in overruns."""
+
 
 @dataclass(frozen=True)
 class Relaxation:
-    """The smallest loosening of one limit that makes a candidate feasible."""
+    """The smallest loosening of one limit (of several where no single one suffices) that makes a candidate feasible.
+
+    Attributes:
+        limit: the limit's name; several are joined by `` and ``.
+        current: as it is.
+        needed: as it would have to be.
+        key: the candidate.
+        text: all of this in words.
+    """
 
     limit: str
     current: str
@@ -26,46 +49,77 @@ class Relaxation:
 def overrun(evaluation: Evaluation, budget: Budget) -> float:
     """Sum of the relative excesses over the broken limits."""
     limits = limits_of(budget)
-    return sum(excess / max(abs(limits[name]), 1e-9) for name, excess in budget.violations(evaluation).items())
+    return sum(
+        NOT_AT_ALL if excess == UNKNOWN else excess / max(abs(limits.get(name, 1.0)), 1e-9)
+        for name, excess in budget.violations(evaluation).items()
+    )
 
 
 def limits_of(budget: Budget) -> dict[str, float]:
-    """The limits that are set, by name, in their base units."""
+    """The limits that are set and are numbers, by name, in their base units."""
     values = {
         "latency": budget.latency_ms,
         "size": budget.size_bytes,
         "drop": budget.max_drop_points,
         "accuracy": budget.min_accuracy,
         "memory": budget.memory_bytes,
+        **{f"{ON}{device}": budget.latency_ms for device in budget.must_run_on},
     }
     return {name: float(value) for name, value in values.items() if value is not None}
 
 
 def relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
-    """For each limit alone, the smallest loosening that makes something feasible, if any does."""
+    """For each limit alone, the smallest loosening that makes something feasible; else for several at once."""
+    broken = {e.configuration.key: budget.violations(e) for e in known}
     found = []
-    for limit, current in limits_of(budget).items():
-        only = [e for e in known if set(budget.violations(e)) == {limit} and budget.violations(e)[limit] < float("inf")]
-        if not only:
-            continue
-        nearest = min(only, key=lambda e: (budget.violations(e)[limit], -accuracy_of(e)))
-        excess = budget.violations(nearest)[limit]
-        wanted = current - excess if limit == "accuracy" else current + excess
-        found.append(_relaxation(limit, current, wanted, nearest))
-    return tuple(found)
+    for limit in dict.fromkeys(name for excesses in broken.values() for name in excesses):
+        only = [e for e in known if set(broken[e.configuration.key]) == {limit} and _loosens(limit, e, budget)]
+        if only:
+            nearest = min(only, key=lambda e: (broken[e.configuration.key][limit], -accuracy_of(e)))
+            found.append(_relaxation((limit,), nearest, budget))
+    return tuple(found) or _together(known, budget)
 
 
-def _relaxation(limit: str, current: float, wanted: float, evaluation: Evaluation) -> Relaxation:
-    now, then = show_limit(limit, current), show_limit(limit, _outward(limit, wanted))
-    text = f"{limit} {now} -> {then} admits {describe(evaluation)}"
-    return Relaxation(limit, now, then, evaluation.configuration.key, text)
+def _together(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
+    """Return the loosening of all limits that the nearest candidate breaks, where no single one admits anything."""
+    possible = [e for e in known if all(_loosens(limit, e, budget) for limit in budget.violations(e))]
+    if not possible:
+        return ()
+    nearest = min(possible, key=lambda e: (overrun(e, budget), -accuracy_of(e)))
+    return (_relaxation(tuple(budget.violations(nearest)), nearest, budget),)
+
+
+def _loosens(limit: str, evaluation: Evaluation, budget: Budget) -> bool:
+    """True where a looser limit would help: a figure that is not known meets none."""
+    return limit == LICENCE or limit.startswith(ON) or budget.violations(evaluation)[limit] < UNKNOWN
+
+
+def _relaxation(limits: Sequence[str], evaluation: Evaluation, budget: Budget) -> Relaxation:
+    steps = [_step(limit, evaluation, budget) for limit in limits]
+    text = " and ".join(f"{limit} {now} -> {then}" for limit, (now, then) in zip(limits, steps, strict=True))
+    now, then = (" and ".join(ends) for ends in zip(*steps, strict=True))
+    return Relaxation(
+        " and ".join(limits), now, then, evaluation.configuration.key, f"{text} admits {describe(evaluation)}"
+    )
+
+
+def _step(limit: str, evaluation: Evaluation, budget: Budget) -> tuple[str, str]:
+    """Return a limit as it is and as it would have to be."""
+    if limit == LICENCE:
+        return ", ".join(budget.licence), str(evaluation.details.get("licence") or "one that is not stated")
+    excess = budget.violations(evaluation)[limit]
+    if limit.startswith(ON) and excess == UNKNOWN:
+        return "required", "not required"
+    current = limits_of(budget)[limit]
+    wanted = current - excess if limit == "accuracy" else current + excess
+    return show_limit(limit, current), show_limit(limit, _outward(limit, wanted))
 
 
 def _outward(limit: str, value: float) -> float:
     """Round to what :func:`show_limit` shows so that the limit as shown still admits the candidate."""
     if limit == "accuracy":
         return math.floor(value * 10) / 10
-    if limit == "latency":
+    if _is_latency(limit):
         step = 0.01 if value < 9.9 else 0.1 if value < 99 else 1.0
     elif limit == "drop":
         step = 0.1
@@ -74,9 +128,13 @@ def _outward(limit: str, value: float) -> float:
     return math.ceil(value / step) * step
 
 
+def _is_latency(limit: str) -> bool:
+    return limit == "latency" or limit.startswith(ON)
+
+
 def show_limit(limit: str, value: float) -> str:
     """Format the value of a limit (``latency``, ``size``, ``drop``, ``accuracy``, ``memory``) with its unit."""
-    if limit == "latency":
+    if _is_latency(limit):
         return show_ms(value)
     if limit in ("size", "memory"):
         return show_bytes(value)
@@ -85,19 +143,29 @@ def show_limit(limit: str, value: float) -> str:
 
 def excess_texts(evaluation: Evaluation, budget: Budget) -> list[str]:
     """Say of each limit that ``evaluation`` breaks what it is against what is allowed."""
-    names = {
-        "latency": "p90 latency",
-        "size": "size",
-        "drop": "drop",
-        "accuracy": "accuracy",
-        "memory": "memory",
-    }
-    texts = []
-    for limit, excess in budget.violations(evaluation).items():
-        allowed = limits_of(budget)[limit]
-        if excess == float("inf"):
-            texts.append(f"its {names[limit]} is not known (limit {show_limit(limit, allowed)})")
-            continue
-        actual = allowed - excess if limit == "accuracy" else allowed + excess
-        texts.append(f"{names[limit]} {show_limit(limit, actual)} against {show_limit(limit, allowed)}")
-    return texts
+    return [_excess_text(evaluation, budget, limit, excess) for limit, excess in budget.violations(evaluation).items()]
+
+
+def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:
+    if limit == LICENCE:
+        own = evaluation.details.get("licence") or "not stated"
+        return f"licence {own} is not among {', '.join(budget.licence)}"
+    if limit.startswith(ON):
+        return _excess_elsewhere(evaluation, budget, limit, excess)
+    allowed = limits_of(budget)[limit]
+    if excess == UNKNOWN:
+        return f"its {NAMES[limit]} is not known (limit {show_limit(limit, allowed)})"
+    actual = allowed - excess if limit == "accuracy" else allowed + excess
+    chance = chance_of(evaluation) if limit == "latency" else None
+    doubt = (
+        f" ({percent(chance)} sure to meet it, {percent(budget.confidence)} are asked)" if chance is not None else ""
+    )
+    return f"{NAMES[limit]} {show_limit(limit, actual)} against {show_limit(limit, allowed)}{doubt}"
+
+
+def _excess_elsewhere(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:
+    device = limit.removeprefix(ON)
+    if excess == UNKNOWN:
+        return f"does not run on {device}: {elsewhere(evaluation, device).get('reason') or 'nothing is known of it'}"
+    allowed = limits_of(budget)[limit]
+    return f"{show_ms(allowed + excess)} on {device} against {show_ms(allowed)}"

@@ -40,6 +40,14 @@ class Prediction:
         standardised = np.array([(np.log(budget_ms) - self.mean_log) / self.deviation])
         return float(_below(self.calibration, self.regime, standardised)[0])
 
+    def quantile(self, share: float) -> float:
+        """Return the milliseconds that the latency is not above with probability ``share`` (0 to 1, both excluded)."""
+        if self.regime is None:
+            standardised = NormalDist().inv_cdf(share)
+        else:
+            standardised = self.calibration.quantile(self.regime, share)
+        return float(np.exp(self.mean_log + self.deviation * standardised))
+
 
 @dataclass(frozen=True, eq=False)
 class PredictedColumn:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Target
+from advisor.devices.connecting import Reached
 from advisor.devices.measurements import Measurement, read_measurements
 
 HOST = "host"
@@ -94,6 +95,7 @@ class DeviceProfile:
         sources: where the facts come from.
         measurements: known latencies.
         origin: the file it was read from, None for the host.
+        connection: how it is reached where it is at hand, or None; it changes nothing that is known of the device.
     """
 
     name: str
@@ -111,6 +113,7 @@ class DeviceProfile:
     sources: tuple[str, ...] = ()
     measurements: tuple[Measurement, ...] = field(default=(), repr=False)
     origin: Path | None = field(default=None, compare=False)
+    connection: Reached | None = field(default=None, repr=False, compare=False)
 
     def target(self, name: str = "") -> DeviceTarget:
         """Return the target called ``name``, the default one where it is empty.

@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from advisor.core.errors import UsageError, nearest
 from advisor.core.units import size_bytes
+from advisor.devices.connecting import Reached
 from advisor.devices.located_yaml import LocatedYaml
 from advisor.devices.measurements import PRECISIONS
 from advisor.devices.profiles import NAME_PATTERN, Cluster, DeviceProfile, DeviceTarget, Limits
@@ -61,6 +62,17 @@ class LimitsSchema(_Strict):
     package: Size | None = None
 
 
+class ConnectionSchema(_Strict):
+    """How the device is reached where it is at hand."""
+
+    ssh: Text = ""
+    adb: Text = ""
+    python: Text = "python3"
+    benchmark_model: Text = ""
+    cores: Text = ""
+    config: Text = ""
+
+
 class TargetSchema(_Strict):
     """One way to run a model."""
 
@@ -89,6 +101,7 @@ class ProfileSchema(_Strict):
     targets: Annotated[list[TargetSchema], Field(min_length=1)]
     default_target: Name
     sources: list[Text] = []
+    connection: ConnectionSchema | None = None
 
 
 def profile_from(document: LocatedYaml) -> DeviceProfile:
@@ -126,6 +139,7 @@ def _refusal(error: ValidationError, document: LocatedYaml) -> UsageError:
 
 def _keys_at(location: tuple[Any, ...]) -> tuple[str, ...]:
     parts: dict[str, type[BaseModel]] = {"targets": TargetSchema, "cores": ClusterSchema, "limits": LimitsSchema}
+    parts["connection"] = ConnectionSchema
     model = parts.get(str(location[0]), ProfileSchema) if len(location) > 1 else ProfileSchema
     return tuple(model.model_fields)
 
@@ -168,4 +182,5 @@ def _profile(data: ProfileSchema, document: LocatedYaml) -> DeviceProfile:
         default_target=data.default_target,
         sources=tuple(data.sources),
         origin=document.path,
+        connection=Reached(**data.connection.model_dump()) if data.connection else None,
     )

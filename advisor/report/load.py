@@ -9,27 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.decision import Decision
-from advisor.core.preference import BALANCED, Preference
 from advisor.report.view import DatasetSummary, RejectedPicture, RunView
 from advisor.search.stored import StoredRun, read_run
 from advisor.store import RunFolder
 
 
-def load_view(run: RunFolder, changes: Mapping[str, Any] | None = None, preference: Preference = BALANCED) -> RunView:
+def load_view(run: RunFolder, changes: Mapping[str, Any] | None = None) -> RunView:
     """Read a run folder, however far it came, and decide; see :func:`advisor.search.stored.read_run`.
 
     Raises:
         UsageError: its request is damaged, or a change is not valid.
     """
-    return view_of(read_run(run.path, changes, preference))
+    return view_of(read_run(run.path, changes))
 
 
 def view_of(stored: StoredRun) -> RunView:
     """Return what the reports show of a run."""
     folder = _typed(stored.folder.path)
     request = stored.request.to_dict()
-    if stored.preference != BALANCED:
-        request["prefer"] = str(stored.preference)
     return RunView(
         name=stored.name,
         request=request,
@@ -37,6 +34,7 @@ def view_of(stored: StoredRun) -> RunView:
         budget=stored.request.limits,
         evaluations=stored.evaluations,
         decision=stored.decision,
+        by_device=stored.by_device,
         dataset=_dataset(stored.dataset),
         folder=folder,
         next_command=_next(folder, stored),

@@ -64,7 +64,8 @@ class RunView:
         budget: the limits in base units.
         dataset: the user's pictures, or None where the run had none.
         evaluations: all of them, whatever became of each.
-        decision: the answer.
+        decision: the answer; of several devices, the one model for all of them.
+        by_device: the answer for each device by its name, where there are several.
         next_command: what the user should type next; empty for none.
     """
 
@@ -74,6 +75,7 @@ class RunView:
     budget: Budget
     evaluations: tuple[Evaluation, ...]
     decision: Decision
+    by_device: Mapping[str, Decision] = field(default_factory=dict)
     dataset: DatasetSummary | None = None
     folder: str = ""
     next_command: str = ""

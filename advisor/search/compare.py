@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from advisor.core.decision import Decision, decide
+from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import describe
 from advisor.core.noise import Move, moved, moves, settled, show_figure
 from advisor.core.relaxation import excess_texts
 from advisor.core.statistics import paired_difference
-from advisor.search.conclude import holdout, right_answers, tie_on_pictures
+from advisor.search.conclude import conclude, holdout, right_answers
 from advisor.search.differences import Difference, find_differences
 from advisor.search.stored import StoredRun
 
@@ -141,7 +141,7 @@ def _steady_decision(after: StoredRun, changes: Mapping[str, tuple[Move, ...]]) 
         else evaluation
         for evaluation in after.evaluations
     ]
-    return decide(evaluations, after.request.limits, tie_on_pictures(after.folder), after.preference)
+    return conclude(after.folder, evaluations, after.request).decision
 
 
 def _outcome(

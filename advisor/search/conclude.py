@@ -2,24 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 from advisor.core.budget import Budget
+from advisor.core.chance import asked
 from advisor.core.decision import Decision, Tie, decide, tied_by_interval
-from advisor.core.evaluation import Evaluation
-from advisor.core.preference import BALANCED, Preference
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import describe
+from advisor.core.joint import joint, on_device, with_elsewhere
+from advisor.core.relaxation import Relaxation
 from advisor.core.statistics import paired_difference
+from advisor.search.request import Request
 from advisor.store import RunFolder
 
 
-def conclude(
-    run: RunFolder, evaluations: Sequence[Evaluation], budget: Budget, preference: Preference = BALANCED
-) -> Decision:
+@dataclass(frozen=True)
+class Answer:
+    """What follows from a run's evaluations.
+
+    Attributes:
+        evaluations: as they were, with what their predictions say of the budget, and what is known of each file on the
+            devices that it must run on as well.
+        decision: the answer; of several devices, the one model for all of them.
+        by_device: the answer for each device by its name, where there are several.
+    """
+
+    evaluations: tuple[Evaluation, ...]
+    decision: Decision
+    by_device: Mapping[str, Decision] = field(default_factory=dict)
+
+
+def conclude(run: RunFolder, evaluations: Sequence[Evaluation], request: Request) -> Answer:
     """Decide over the evaluations; accuracies measured on the same pictures are compared picture by picture."""
-    return _with_missing_weights(decide(evaluations, budget, tie_on_pictures(run), preference))
+    budget = request.limits
+    known = _with_others([asked(e, budget.latency_ms, budget.confidence) for e in evaluations], budget)
+    only_required = set(budget.must_run_on) - set(request.devices)
+    own = [e for e in known if e.configuration.target.device not in only_required]
+    tie = tie_on_pictures(run)
+
+    def decided(candidates: Sequence[Evaluation]) -> Decision:
+        return _with_missing_weights(decide(candidates, budget, tie, request.preference))
+
+    if len(request.devices) == 1:
+        return Answer(tuple(known), decided(own))
+    by_device = {device: decided(on_device(own, device)) for device in request.devices}
+    return Answer(tuple(known), for_all(own, request.devices, decided), by_device)
+
+
+def for_all(
+    evaluations: Sequence[Evaluation], devices: Sequence[str], decided: Callable[[Sequence[Evaluation]], Decision]
+) -> Decision:
+    """Return the one model for all devices; where none fits, also which device has to be left out for one that does."""
+    decision = decided(joint(evaluations, devices))
+    if decision.feasible:
+        return decision
+    if decision.pick is None and any(e.status is Status.OK for e in evaluations):
+        decision = replace(decision, reason=f"No file runs on all of {', '.join(devices)}.")
+    ways = [way for device in devices if (way := _without(device, evaluations, devices, decided)) is not None]
+    return replace(decision, relaxations=(*decision.relaxations, *ways))
+
+
+def _without(
+    device: str,
+    evaluations: Sequence[Evaluation],
+    devices: Sequence[str],
+    decided: Callable[[Sequence[Evaluation]], Decision],
+) -> Relaxation | None:
+    rest = [other for other in devices if other != device]
+    decision = decided(joint(evaluations, rest))
+    if decision.pick is None or not decision.feasible:
+        return None
+    now, then = ", ".join(devices), ", ".join(rest)
+    text = f"devices {now} -> {then} admits {describe(decision.pick)}"
+    return Relaxation("devices", now, then, decision.pick.configuration.key, text)
+
+
+def _with_others(known: list[Evaluation], budget: Budget) -> list[Evaluation]:
+    """Note beside each evaluation what is known of its file on the devices that it must run on."""
+    if not budget.must_run_on:
+        return known
+    return with_elsewhere(known, {device: on_device(known, device) for device in budget.must_run_on})
 
 
 def tie_on_pictures(run: RunFolder) -> Tie:

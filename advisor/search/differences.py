@@ -52,7 +52,7 @@ def _rows(topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> It
 
 def _question(run: StoredRun) -> dict[str, str]:
     values = {name: _text(value) for name, value in run.request.to_dict().items() if name not in _NO_QUESTION}
-    return {**values, "prefer": str(run.preference)}
+    return {**values, "prefer": str(run.request.preference)}
 
 
 def _data(run: StoredRun) -> dict[str, str]:

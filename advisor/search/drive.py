@@ -7,11 +7,12 @@ import time
 from typing import Any
 
 from advisor.core.evaluation import Configuration, Evaluation
-from advisor.search.evaluate import Evaluator
+from advisor.search.conclude import conclude
 from advisor.search.left_out import too_large, too_slow
 from advisor.search.plan import Plan
 from advisor.search.progress import Progress
 from advisor.search.request import Request
+from advisor.search.sited import SitedEvaluator
 from advisor.search.stopping import COMPLETE, Stop, Worth, max_trials_reached, time_limit_reached
 from advisor.search.study import Study
 from advisor.store import RunFolder
@@ -34,7 +35,7 @@ class Drive:
         self._request, self._run, self._progress, self._started = request, run, progress, started
         self.stopping = asyncio.Event()
 
-    async def evaluate_all(self, study: Study, evaluator: Evaluator, plan: Plan, done: int) -> Stop:
+    async def evaluate_all(self, study: Study, evaluator: SitedEvaluator, plan: Plan, done: int) -> Stop:
         """Keep some cards' configurations in flight until the study, a limit or the user's patience ends; say why."""
         at_most = CARDS_IN_FLIGHT * len(plan.recipes) * len(plan.threads)
         left = max(0, self._request.max_trials - done) if self._request.max_trials else plan.size
@@ -53,7 +54,7 @@ class Drive:
             )
             for task in finished - {stopped}:
                 flying.remove(task)  # type: ignore[arg-type]
-                self._record(task.result(), study)  # type: ignore[arg-type]
+                self._record(task.result(), study, evaluator)  # type: ignore[arg-type]
             worth.look()
             if stopped in finished or self._time_left() == 0:
                 break
@@ -61,13 +62,13 @@ class Drive:
         await _cancel([*flying, stopped])
         return why
 
-    async def rescue(self, evaluator: Evaluator, plan: Plan) -> None:
+    async def rescue(self, evaluator: SitedEvaluator, plan: Plan) -> None:
         """Where all was left out or failed, evaluate a little of it: the least-bad answer needs figures too.
 
         Of cards that were too slow to be trained the fastest, else of files over the size budget the smallest.
         """
         evaluations = self._run.evaluations()
-        if self.stopping.is_set() or any(self._request.limits.met_by(e) for e in evaluations):
+        if self.stopping.is_set() or conclude(self._run, evaluations, self._request).decision.feasible:
             return
         again = too_slow(plan, evaluations)
         if not again and self._time_left() != 0:
@@ -85,9 +86,9 @@ class Drive:
             return COMPLETE
         return worth.stop(count) if worth.ended else max_trials_reached(self._request.max_trials, count)
 
-    def _record(self, evaluation: Evaluation, study: Study) -> None:
+    def _record(self, evaluation: Evaluation, study: Study, evaluator: SitedEvaluator) -> None:
         self._run.append(evaluation)
-        study.tell(evaluation)
+        study.tell(evaluator.told(evaluation))
         self._progress.evaluated(evaluation)
 
     def _time_left(self) -> float | None:

@@ -18,7 +18,7 @@ from advisor.search import accuracy
 from advisor.search.accuracy import Verdict
 from advisor.search.context import Context, Pictures
 from advisor.search.stages import Artefact, Stages
-from advisor.search.timing import Timer
+from advisor.search.timing import ThreadTiming, Timer
 from advisor.store import RunFolder
 from advisor.tflite.metadata import Metadata
 
@@ -61,6 +61,7 @@ class Evaluator:
         self._context, self._stages, self._timer = context, stages, Timer(context)
         self._cards, self._recipes, self._run, self._order = cards, recipes, run, order
         self.screening = True
+        self.timing = True
 
     @property
     def spent(self) -> dict[str, float]:
@@ -81,7 +82,8 @@ class Evaluator:
         verdict = await _at("score", self._verdict(card, configuration.compression, artefact))
         threads, recipe = configuration.target.threads, configuration.compression
         place = self._order[card.name]
-        timing = await _at("measure", self._timer.measure(artefact, threads, place, card.name, recipe))
+        measuring = self._timer.measure(artefact, threads, place, card.name, recipe) if self.timing else _untimed()
+        timing = await _at("measure", measuring)
         kept = self._run.keep_artefact(
             artefact.path, f"{card.name}-{configuration.training}-{configuration.compression}.tflite"
         )
@@ -109,7 +111,7 @@ class Evaluator:
 
     async def _screen(self, card: Card) -> None:
         """End the evaluation where the card cannot meet the latency budget: seconds here, minutes of training saved."""
-        if not self.screening or self._context.pictures is None:
+        if not self.screening or not self.timing or self._context.pictures is None:
             return
         limit = self._context.request.limits.latency_ms
         if limit is None:
@@ -167,6 +169,11 @@ def _card_details(card: Card) -> dict[str, Any]:
         "input_size": card.input_size,
         "preprocessing": asdict(card.preprocessing),
     }
+
+
+async def _untimed() -> ThreadTiming:
+    """What is known of a latency on this machine where nobody asked for it."""
+    return ThreadTiming(None, None, None, False, {})
 
 
 async def _at(stage: str, work: Awaitable[Value]) -> Value:

@@ -135,7 +135,8 @@ async def _look_at(context: Context, lookup: Stages, card: Card, recipe: Recipe,
     try:
         for threads in context.request.thread_counts:
             timing = await timer.measure(artefact, threads, 0, card.name, name)
-            known.latency[name, threads], known.latency_p90[name, threads] = timing.latency, timing.latency_p90
+            if timing.latency is not None and timing.latency_p90 is not None:
+                known.latency[name, threads], known.latency_p90[name, threads] = timing.latency, timing.latency_p90
     except _NotDone:
         return
     known.done.add(("timing", name))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.licences import allows
 from advisor.search.plan import Plan
 from advisor.store import RunFolder
 
@@ -15,18 +16,24 @@ RESCUED = 2
 FILTER = "plan"
 """Stage of evaluations that were not begun: what is known beforehand rules them out."""
 
+SCREENS = ("screen", "predict")
+"""Stages that leave out what would be too slow."""
+
 Rescued = dict[str, list[Configuration]]
 """Card name to what of it is evaluated all the same."""
 
 
 def leave_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluation]:
-    """Return what need not be evaluated: what is done, and what cannot meet the size budget, which is recorded.
+    """Return what need not be evaluated: what is done, and what cannot meet the size budget or the licences taken.
+
+    What is left out so is recorded.
 
     A failure may have been the machine's: a run that goes on tries it again.
     """
-    done = {e.configuration: e for e in run.evaluations() if e.status is not Status.FAILED}
+    own = set(plan.configurations())
+    done = {e.configuration: e for e in run.evaluations() if e.status is not Status.FAILED and e.configuration in own}
     families = {card.name: card.family for card in plan.cards}
-    for configuration, reason in plan.too_large(limits.size_bytes).items():
+    for configuration, reason in ruled_out(plan, limits).items():
         if configuration not in done:
             family = families[configuration.card]
             done[configuration] = Evaluation(configuration, Status.SKIPPED, family, reason, FILTER)
@@ -34,11 +41,32 @@ def leave_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluation]:
     return list(done.values())
 
 
+def ruled_out(plan: Plan, limits: Budget) -> dict[Configuration, str]:
+    """Return what cannot meet the size budget or has a licence that is not taken, with the reason.
+
+    A reason that holds for everything rules nothing out: the least-bad answer needs figures.
+    """
+    return {**plan.too_large(limits.size_bytes), **_not_licensed(plan, limits)}
+
+
+def _not_licensed(plan: Plan, limits: Budget) -> dict[Configuration, str]:
+    licences = {card.name: card.licence for card in plan.cards}
+    refused = {name for name, licence in licences.items() if not allows(limits.licence, licence)}
+    if len(refused) == len(licences):
+        return {}
+    wanted = ", ".join(limits.licence)
+    return {
+        each: f"its licence {licences[each.card] or 'is not stated,'} is not among {wanted}"
+        for each in plan.configurations()
+        if each.card in refused
+    }
+
+
 def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:
     """Return the fastest cards that were too slow to be trained; none where anything was evaluated."""
     if any(e.status is Status.OK for e in evaluations):
         return {}
-    screened = {e.configuration.card for e in evaluations if e.stage == "screen"}
+    screened = {e.configuration.card for e in evaluations if e.stage in SCREENS}
     fastest = sorted((card for card in plan.cards if card.name in screened), key=lambda card: card.macs)[:RESCUED]
     return {card.name: [c for c in plan.configurations() if c.card == card.name] for card in fastest}
 

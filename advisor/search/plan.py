@@ -69,6 +69,7 @@ class Plan:
         pictures: number of pictures to read, 0 without data.
         holdout: number of pictures to score on.
         pace: what a stage took on this machine over its rough price, by stage; 1 where nothing is known.
+        lead: the target that configurations belong to where this machine is not asked about; None for this machine.
     """
 
     cards: tuple[Card, ...]
@@ -79,6 +80,7 @@ class Plan:
     pictures: int = 0
     holdout: int = 0
     pace: Mapping[str, float] = field(default_factory=dict)
+    lead: Target | None = None
 
     @property
     def size(self) -> int:
@@ -87,7 +89,8 @@ class Plan:
 
     def configuration(self, card: str, compression: str, threads: int) -> Configuration:
         """Return one point of the space."""
-        return Configuration(card, self.training, compression, Target("host", self.runtime, "cpu", threads))
+        target = self.lead or Target("host", self.runtime, "cpu", threads)
+        return Configuration(card, self.training, compression, target)
 
     def configurations(self) -> tuple[Configuration, ...]:
         """Return every point, the most promising cards first."""

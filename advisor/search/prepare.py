@@ -19,6 +19,7 @@ from advisor.datasets.split import split
 from advisor.search.context import Pictures
 from advisor.search.plan import Plan, order_by_promise
 from advisor.search.request import Request
+from advisor.search.targets import chosen_targets
 
 DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
 DOWNLOADS = 4
@@ -134,15 +135,18 @@ def make_plan(
     pace: Mapping[str, float] | None = None,
 ) -> Plan:
     """Return the search space; ``pace`` is what stages take on this machine over their rough price."""
+    place = chosen_targets(request).lead
+    lead = place.identity if place else None
     return Plan(
         cards=candidates.cards,
         recipes=tuple(recipes),
-        threads=request.thread_counts,
+        threads=(lead.threads,) if lead else request.thread_counts,
         training="head" if pictures else "none",
         runtime=runtime_version(),
         pictures=len(pictures.paths) if pictures else 0,
         holdout=len(pictures.split.holdout) if pictures else 0,
         pace=pace or {},
+        lead=lead,
     )
 
 

@@ -16,6 +16,7 @@ from advisor.search.context import Pictures
 from advisor.search.expected import Expected, expected_latencies
 from advisor.search.forecast import CardForecast, Forecast, PlanView, cheapest
 from advisor.search.known import Known, what_is_known
+from advisor.search.left_out import ruled_out
 from advisor.search.pace import PaceBook
 from advisor.search.plan import FEATURE_PARTS, Plan, Stage, prior_accuracy, rough_size
 from advisor.search.prepare import (
@@ -107,7 +108,7 @@ def _look_ahead(
     candidates = Candidates(tuple(tried.values()), found.files, found.missing)
     plan = make_plan(request, candidates, recipes, pictures, PaceBook().pace)
     known = what_is_known(request, tried, found.files, recipes, pictures)
-    return _Ahead(plan, found, known, plan.too_large(request.limits.size_bytes))
+    return _Ahead(plan, found, known, ruled_out(plan, request.limits))
 
 
 @dataclass(frozen=True)

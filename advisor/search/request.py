@@ -12,7 +12,11 @@ import yaml
 
 from advisor.core import units
 from advisor.core.budget import Budget
+from advisor.core.chance import CONFIDENCE
 from advisor.core.errors import UsageError, nearest
+from advisor.core.figures import HOST
+from advisor.core.licences import parse_licences
+from advisor.core.preference import BALANCED, Preference, parse_preference
 from advisor.search.storage import checked, without_password
 
 TASKS = ("image-classification",)
@@ -39,7 +43,14 @@ class Request:
         max_drop: points that an artefact may lose against its float32 form, such as ``1pt``.
         min_accuracy: lower limit of top-1, such as ``85%``.
         data: folder of the team's pictures, one sub-folder a class; empty for none.
-        device: where it must run: ``host``.
+        device: where it is to run: ``host``, names of device profiles (``galaxy-s24``, ``galaxy-s24:qnn-npu``), or
+            several joined by commas: one answer for each, and one for all.
+        profiles: the team's own folders of device profiles.
+        must_run_on: devices that the pick must run on as well, within the latency budget.
+        licence: licences that are taken: ``permissive``, SPDX identifiers, or both joined by commas; empty for any.
+        prefer: what counts among those that meet the budget: ``balanced``, ``accuracy``, ``latency``, ``size``, or
+            weights such as ``accuracy=2,latency=1``; empty for ``balanced``.
+        confidence: the probability with which a predicted latency must meet the budget, such as ``90%``, the default.
         candidates: names, families and globs of model cards; empty for all whose weights can be had.
         compressions: names of compression recipes; empty for the default five.
         threads: CPU thread counts; empty for 1 and all cores.
@@ -65,6 +76,11 @@ class Request:
     min_accuracy: str = ""
     data: str = ""
     device: str = "host"
+    profiles: tuple[str, ...] = ()
+    must_run_on: tuple[str, ...] = ()
+    licence: str = ""
+    prefer: str = ""
+    confidence: str = ""
     candidates: tuple[str, ...] = ()
     compressions: tuple[str, ...] = ()
     threads: tuple[int, ...] = ()
@@ -89,7 +105,33 @@ class Request:
             max_drop_points=units.points(self.max_drop, "--max-drop") if self.max_drop else None,
             min_accuracy=units.percent(self.min_accuracy, "--min-accuracy") if self.min_accuracy else None,
             memory_bytes=units.size_bytes(self.memory_budget, "--memory-budget") if self.memory_budget else None,
+            licence=parse_licences(self.licence),
+            must_run_on=self.must_run_on,
+            confidence=self._confidence,
         )
+
+    @property
+    def _confidence(self) -> float:
+        if not self.confidence:
+            return CONFIDENCE
+        share = units.percent(self.confidence, "--confidence") / 100
+        if not 0.5 <= share <= 0.99:
+            raise UsageError(
+                f"--confidence: '{self.confidence}' is not between 50% and 99%",
+                "predictions are calibrated up to 99%: write for example --confidence 90%",
+            )
+        return share
+
+    @property
+    def preference(self) -> Preference:
+        """What counts among the candidates that meet the budget."""
+        return parse_preference(self.prefer) if self.prefer else BALANCED
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Where it is to run, each once, in the order given."""
+        names = (part.strip() for part in self.device.split(","))
+        return tuple(dict.fromkeys(name for name in names if name)) or (HOST,)
 
     @property
     def time_limit_s(self) -> float | None:
@@ -233,8 +275,7 @@ def _thread(item: Any) -> int:
 def _validate(request: Request) -> None:
     _one_of("--task", request.task, TASKS)
     _one_of("--sampler", request.sampler, SAMPLERS)
-    _one_of("--device", request.device, ("host",))
-    limits = request.limits
+    limits, _ = request.limits, request.preference
     _ = request.time_limit_s
     _ = checked(request.storage)
     if request.least_gain(0) is not None and request.sampler != "advisor":

@@ -27,10 +27,12 @@ from advisor.search.progress import Progress
 from advisor.search.record import describe_run, write_manifest, write_pictures
 from advisor.search.request import Request, usable_cores
 from advisor.search.resume import same_cards, same_weights
+from advisor.search.sited import SitedEvaluator
 from advisor.search.stages import Keeper, Stages
 from advisor.search.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.search.storage import lost_connection, opened, reach
 from advisor.search.study import Study
+from advisor.search.targets import chosen_targets
 from advisor.store import ArtifactCache, RunFolder
 
 
@@ -89,6 +91,7 @@ class _Search:
         self._progress = progress
         self._started = time.monotonic()
         self.request = request
+        self.targets = chosen_targets(request)
         self.recipes = chosen_recipes(request)
         self._cards = chosen_cards(request)
         self.pictures = read_pictures(request, progress.say)
@@ -151,7 +154,7 @@ class _Search:
                     self.stopped = INTERRUPTED
                 self._write_manifest(candidates, plan, spent, children_peak_bytes=peak, stopped=self.stopped.to_json())
 
-    def _evaluator(self, candidates: Candidates, plan: Plan, heavy: ChildPool, light: ChildPool) -> Evaluator:
+    def _evaluator(self, candidates: Candidates, plan: Plan, heavy: ChildPool, light: ChildPool) -> SitedEvaluator:
         context = Context(
             request=self.request,
             pictures=self.pictures,
@@ -167,7 +170,8 @@ class _Search:
         stages = Stages(Keeper(context, order), candidates.weights)
         cards = {card.name: card for card in plan.cards}
         recipes: dict[str, Recipe] = self.recipes
-        return Evaluator(context, stages, cards, recipes, self.run, order)
+        evaluator = Evaluator(context, stages, cards, recipes, self.run, order)
+        return SitedEvaluator(evaluator, self.targets, self.request, cards, self.run)
 
     def _notify(self, plan: Plan) -> Notify:
         cards = {card.name: card for card in plan.cards}

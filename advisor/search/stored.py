@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation
-from advisor.core.preference import BALANCED, Preference
-from advisor.devices.profiles import HOST
+from advisor.core.evaluation import Evaluation, Status
 from advisor.search.conclude import conclude
 from advisor.search.request import Request, resolve
 from advisor.store import RunFolder
@@ -26,9 +24,9 @@ class StoredRun:
         request: the question, with the limits that the decision was made under.
         manifest: versions, host, weights, ...; empty where it is missing or damaged.
         dataset: the pictures in figures; empty without pictures.
-        evaluations: the last one of each configuration.
-        preference: what counted.
-        decision: the answer, computed now.
+        evaluations: the last one of each configuration, with what its prediction says of the budget.
+        decision: the answer, computed now; of several devices, the one model for all.
+        by_device: the answer for each device, where there are several.
         own_question: limits and preference are those that the run was asked with.
     """
 
@@ -37,8 +35,8 @@ class StoredRun:
     manifest: Mapping[str, Any]
     dataset: Mapping[str, Any]
     evaluations: tuple[Evaluation, ...]
-    preference: Preference
     decision: Decision
+    by_device: Mapping[str, Decision] = field(default_factory=dict)
     own_question: bool = True
 
     @property
@@ -47,43 +45,54 @@ class StoredRun:
         return self.folder.path.name
 
 
-def read_run(
-    path: Path | str, changes: Mapping[str, Any] | None = None, preference: Preference = BALANCED
-) -> StoredRun:
+def read_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> StoredRun:
     """Read a run folder, however far it came, and decide.
 
     Args:
         path: the folder, such as ``runs/latest``.
         changes: options of the request to change, such as ``{"budget": "30ms"}``; None values change nothing.
-        preference: what counts among those that meet the budget.
 
     Raises:
         UsageError: not a run folder, its request is damaged or of another version, or a change is not valid.
     """
     folder = RunFolder.open(Path(path))
     stored = {key: value for key, value in folder.read_request().items() if key != "schema_version"}
-    request = _resolved(folder, stored)
+    own = _resolved(folder, stored)
     wanted = {key: value for key, value in (changes or {}).items() if value is not None}
-    if wanted:
-        request = replace(resolve({**request.to_dict(), "device": HOST, **wanted}), device=request.device)
-    evaluations = folder.evaluations()
+    request = resolve({**own.to_dict(), **wanted}) if wanted else own
+    answer = conclude(folder, _with_required(folder.evaluations(), request), request)
     return StoredRun(
         folder=folder,
         request=request,
         manifest=_without_version(folder.read_json("manifest.json")),
         dataset=_without_version(folder.read_json("dataset.json")),
-        evaluations=evaluations,
-        preference=preference,
-        decision=conclude(folder, evaluations, request.limits, preference),
-        own_question=not wanted and preference == BALANCED,
+        evaluations=answer.evaluations,
+        decision=answer.decision,
+        by_device=answer.by_device,
+        own_question=(request.limits, request.preference) == (own.limits, own.preference),
     )
 
 
+def _with_required(evaluations: tuple[Evaluation, ...], request: Request) -> tuple[Evaluation, ...]:
+    """Predict the artefacts on devices that they must run on and that the run was not asked about."""
+    known = {evaluation.configuration.target.device for evaluation in evaluations}
+    missing = [device for device in request.must_run_on if device not in known]
+    if not missing or not any(evaluation.status is Status.OK for evaluation in evaluations):
+        return evaluations
+    from advisor.search.elsewhere import Forecaster
+    from advisor.search.targets import places_of
+
+    forecaster, limits = Forecaster.load(), request.limits
+    found = [
+        forecaster.evaluate(evaluations, place, limits.latency_ms, limits.confidence)
+        for place in places_of(missing, request.profiles, "--must-run-on")
+    ]
+    return (*evaluations, *(evaluation for rows in found for evaluation in rows))
+
+
 def _resolved(folder: RunFolder, stored: Mapping[str, Any]) -> Request:
-    device = str(stored.get("device") or HOST)
     try:
-        # A run that was evaluated again may be for a device that no search can measure on.
-        return replace(resolve({**stored, "device": HOST}), device=device)
+        return resolve(stored)
     except UsageError as error:
         raise UsageError(
             f"the request of '{folder.path}' is damaged or of another version: {error.message}",

@@ -23,8 +23,8 @@ EFFORT = "search"
 class ThreadTiming:
     """One artefact at one thread count."""
 
-    latency: Quantity
-    latency_p90: Quantity
+    latency: Quantity | None
+    latency_p90: Quantity | None
     memory: Quantity | None
     contended: bool
     details: dict[str, Any]

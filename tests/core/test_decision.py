@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.budget import Budget
 from advisor.core.decision import decide, tied_by_interval
+from advisor.core.evaluation import Evaluation
 from tests.builders import evaluation
 
 BUDGET = Budget(latency_ms=50)
@@ -56,9 +59,56 @@ def test_nothing_that_fits_gives_the_least_bad_and_the_price_of_each_relaxation(
     assert "p90 latency 60.0 ms against 50.0 ms" in decision.reason
 
 
-def test_a_limit_that_alone_helps_nobody_has_no_relaxation() -> None:
+def test_where_no_limit_alone_helps_the_smallest_loosening_of_several_is_named() -> None:
     both = evaluation("both", latency=100, p90=100, size=9e6)
-    assert decide([both], Budget(latency_ms=50, size_bytes=5_000_000)).relaxations == ()
+    farther = evaluation("farther", latency=300, p90=300, size=9e6)
+    (relaxation,) = decide([both, farther], Budget(latency_ms=50, size_bytes=5_000_000)).relaxations
+    assert (relaxation.limit, relaxation.needed) == ("latency and size", "100 ms and 9.0 MB")
+    assert relaxation.key == both.configuration.key
+
+
+def test_a_licence_that_is_not_taken_rules_out_and_its_loosening_is_named() -> None:
+    free = replace(evaluation("free", accuracy=70, latency=200, p90=220), details={"licence": "Apache-2.0"})
+    bound = replace(evaluation("bound", accuracy=90, latency=20), details={"licence": "CC-BY-NC-4.0"})
+    decision = decide([free, bound], replace(BUDGET, licence=("permissive",)))
+    assert not decision.feasible
+    assert decision.pick == free
+    assert {(r.limit, r.needed, r.key) for r in decision.relaxations} == {
+        ("latency", "220 ms", free.configuration.key),
+        ("licence", "CC-BY-NC-4.0", bound.configuration.key),
+    }
+
+
+def test_a_licence_that_is_not_stated_is_taken_only_where_any_is() -> None:
+    unknown = evaluation("unknown")
+    assert BUDGET.met_by(unknown)
+    assert not replace(BUDGET, licence=("permissive",)).met_by(unknown)
+
+
+def _elsewhere(card: str, device: str, held: float | None, reason: str = "", **figures: float) -> Evaluation:
+    known = {device: {"held_ms": held, "reason": reason}}
+    return replace(evaluation(card, **figures), details={"elsewhere": known})
+
+
+def test_a_pick_must_meet_the_budget_on_every_device_that_it_must_run_on() -> None:
+    slow_there = _elsewhere("slow-there", "phone", 80.0, accuracy=92)
+    unable = _elsewhere("unable", "phone", None, "it takes int8 alone", accuracy=91)
+    fits = _elsewhere("fits", "phone", 30.0, accuracy=80)
+    wanted = replace(BUDGET, must_run_on=("phone",))
+    assert decide([slow_there, unable, fits], BUDGET).pick == slow_there
+    assert decide([slow_there, unable, fits], wanted).pick == fits
+
+
+def test_where_nothing_runs_on_a_device_both_ways_out_are_named() -> None:
+    slow_there = _elsewhere("slow-there", "phone", 80.0, accuracy=70)
+    unable = _elsewhere("unable", "phone", None, "it takes int8 alone", accuracy=91)
+    decision = decide([slow_there, unable], replace(BUDGET, must_run_on=("phone",)))
+    assert decision.pick == slow_there
+    assert "80.0 ms on phone against 50.0 ms" in decision.reason
+    (relaxation,) = decision.relaxations
+    assert (relaxation.limit, relaxation.current, relaxation.needed) == ("on phone", "50.0 ms", "80.0 ms")
+    (dropped,) = decide([unable], replace(BUDGET, must_run_on=("phone",))).relaxations
+    assert (dropped.current, dropped.needed) == ("required", "not required")
 
 
 def test_a_figure_that_is_missing_does_not_meet_its_limit() -> None:

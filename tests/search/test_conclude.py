@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation
 from advisor.search.conclude import conclude
+from advisor.search.request import resolve
 from advisor.store import RunFolder
 from tests.builders import evaluation
 
-BUDGET = Budget(latency_ms=50)
+QUESTION = resolve({"budget": "50ms"})
 LABELS = ["a"] * 50 + ["b"] * 50
 
 
@@ -38,14 +38,14 @@ def test_the_same_mistakes_and_a_few_more_are_told_apart_though_intervals_overla
     assert best.accuracy is not None
     assert worse.accuracy is not None
     assert best.accuracy.overlaps(worse.accuracy)
-    decision = conclude(run, [best, worse], BUDGET)
+    decision = conclude(run, [best, worse], QUESTION).decision
     assert decision.pick == best
     assert decision.ties == ()
 
 
 def test_other_mistakes_of_about_the_same_number_tie(run: RunFolder) -> None:
     first, second = answered(run, "first", range(10), 20), answered(run, "second", range(40, 51), 2)
-    decision = conclude(run, [first, second], BUDGET)
+    decision = conclude(run, [first, second], QUESTION).decision
     assert decision.pick == second
     assert decision.ties == (first,)
 
@@ -53,9 +53,11 @@ def test_other_mistakes_of_about_the_same_number_tie(run: RunFolder) -> None:
 def test_answers_that_were_deleted_leave_the_intervals(run: RunFolder) -> None:
     first, second = answered(run, "first", range(10), 20), answered(run, "second", range(12), 2)
     (run.path / str(second.details["answers"])).unlink()
-    assert conclude(run, [first, second], BUDGET).pick == second
+    assert conclude(run, [first, second], QUESTION).decision.pick == second
 
 
 def test_a_pick_measured_without_its_weights_says_so(run: RunFolder) -> None:
     untrained = replace(evaluation("no_weights"), details={"weights": ""})
-    assert "get its weights first: advisor catalog show no_weights" in conclude(run, [untrained], BUDGET).reason
+    assert (
+        "get its weights first: advisor catalog show no_weights" in conclude(run, [untrained], QUESTION).decision.reason
+    )

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.core.preference import PREFERENCES
 from advisor.search.stored import read_run
 from tests.builders import evaluation
 from tests.stored_runs import lines, write_run
@@ -30,7 +29,7 @@ def test_another_budget_gives_another_answer(tmp_path: Path) -> None:
 
 
 def test_a_preference_is_held(tmp_path: Path) -> None:
-    stored = read_run(write_run(tmp_path).path, preference=PREFERENCES["size"])
+    stored = read_run(write_run(tmp_path).path, {"prefer": "size"})
     assert stored.decision.pick is not None
     assert stored.decision.pick.configuration.card == "small"
 

@@ -86,6 +86,10 @@ class Calibration:
         out: Floats = np.interp(standardised, self.quantiles[regime.key], _LEVELS, left=0.0, right=1.0)
         return out
 
+    def quantile(self, regime: Regime, share: float) -> float:
+        """Return the standardised error that a ``share`` of them is not above; inverts :meth:`below`."""
+        return float(np.interp(share, _LEVELS, self.quantiles[regime.key]))
+
     def to_json(self) -> dict[str, object]:
         """Return a JSON object."""
         return {

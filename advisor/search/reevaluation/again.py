@@ -15,9 +15,9 @@ from advisor.core.evaluation import Evaluation
 from advisor.devices.own import known_devices
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget, load_profiles
 from advisor.search.compare import Comparison, compare
+from advisor.search.elsewhere import Forecaster, Place
 from advisor.search.reevaluation import host
 from advisor.search.reevaluation.cards import CardChanges, card_changes, evaluate_cards, merged, needs_search
-from advisor.search.reevaluation.device import Forecaster
 from advisor.search.reevaluation.lineage import (
     Relation,
     made_already,
@@ -27,13 +27,11 @@ from advisor.search.reevaluation.lineage import (
     write_child,
 )
 from advisor.search.stored import StoredRun, read_run
+from advisor.search.targets import for_tflite, runtime_remark
 from advisor.store import RunFolder
 from advisor.store.hashing import sha256_json
 
 Tell = Callable[[str], None]
-
-TFLITE_RUNTIMES = frozenset({"tflite", "tflite-micro", "tflite-runtime", "ai-edge-litert"})
-"""Runtimes that take a ``.tflite`` file as it is."""
 
 
 @dataclass(frozen=True)
@@ -90,20 +88,12 @@ class Devices:
         for name in names:
             if name == HOST:
                 raise UsageError("--device: 'host' is this machine, which is measured, not predicted", "leave it out")
-        return cls(tuple((name, *_for_tflite(name, *profiles.select(name))) for name in names))
+        return cls(tuple((name, *for_tflite(name, *profiles.select(name))) for name in names))
 
     @cached_property
     def forecaster(self) -> Forecaster:
         """What predicts latencies, made when first needed."""
         return Forecaster.load()
-
-
-def _for_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -> tuple[DeviceProfile, DeviceTarget]:
-    """Where a device is named without a target, prefer one that runs the artefacts as they are."""
-    if ":" in selector or target.runtime in TFLITE_RUNTIMES:
-        return profile, target
-    fitting = [other for other in profile.targets if other.runtime in TFLITE_RUNTIMES]
-    return profile, max(fitting, key=lambda other: other.threads, default=target)
 
 
 @dataclass
@@ -179,24 +169,17 @@ def _on_device(
         return Reevaluation(former.path.name, selector)
     cause = f"the device {selector} was {'changed' if former.device == selector else 'added'}"
     existing = made_already(former.path.name, environment, session.known)
-    before, remarks = read_run(former.path), tuple(_runtime_remarks(profile, target))
+    place = Place(profile.name, profile, target)
+    before, remarks = read_run(former.path), tuple(filter(None, [runtime_remark(place)]))
     if existing is not None:
         return _result(before, existing.path, selector, (cause,), remarks)
     source = read_run(origin.path)
-    limit = source.request.limits.latency_ms
-    evaluations = session.devices.forecaster.evaluate(source.evaluations, profile, target, limit)
+    limits = source.request.limits
+    evaluations = session.devices.forecaster.evaluate(source.evaluations, place, limits.latency_ms, limits.confidence)
     changes = {"devices": {profile.name: profile.fingerprint()}}
     child = write_child(before, former, evaluations, selector, environment, changes, sources=(source.folder.path,))
     session.note(child)
     return _result(before, child.path, selector, (cause,), remarks)
-
-
-def _runtime_remarks(profile: DeviceProfile, target: DeviceTarget) -> Iterator[str]:
-    if target.runtime not in TFLITE_RUNTIMES:
-        yield (
-            f"the latencies are those of {profile.name}:{target.name}: {target.runtime} does not run .tflite files as "
-            "they are, so take them as a guide"
-        )
 
 
 def _parent_of(session: _Session, relation: Relation) -> Relation:

@@ -1,0 +1,145 @@
+"""What a latency depends on, read from the ``.tflite`` itself: operators, multiply-accumulates, bytes, precision."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from advisor.devices.latency.features import FeatureTable, ModelFeatures, Traits, traits_of_operators
+from advisor.tflite.arena import activation_arena_bytes
+from advisor.tflite.macs import count
+from advisor.tflite.model import Model, Operator, Subgraph, read
+
+CONVERTS = frozenset({"QUANTIZE", "DEQUANTIZE"})
+"""Operators between forms: they come and go with compression and are not counted as layers."""
+
+SAME_NETWORK = 0.15
+"""How far (natural logarithm) a file's multiply-accumulates may be from those of the model of its name and it still is
+that model: another head changes them by a few percent, another input size by far more."""
+
+
+@dataclass(frozen=True)
+class FileFeatures:
+    """One file.
+
+    Attributes:
+        macs: multiply-accumulates of one run.
+        parameters: elements of all weights.
+        input_size: side of the square input, pixels.
+        layers: operators, without those that only change the form of a tensor.
+        form: how most of the multiply-accumulates are computed: ``float32``, ``float16`` (halved weights),
+            ``weight_int8``, ``dynamic_int8``, ``int8`` or ``int16x8``.
+        arena_bytes: what the activations take.
+        operators: how many of each kind.
+        traits: shape of the architecture.
+    """
+
+    macs: int
+    parameters: int
+    input_size: int
+    layers: int
+    form: str
+    arena_bytes: int
+    operators: Mapping[str, int]
+    traits: Traits
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Any) -> FileFeatures | None:
+        """Read back :meth:`to_json`; None where it is not such an object."""
+        try:
+            return cls(**{**data, "traits": Traits(**data["traits"])})
+        except (KeyError, TypeError):
+            return None
+
+    def features(self, name: str, family: str, table: FeatureTable) -> ModelFeatures | None:
+        """Return what the predictor takes; None for a file that computes nothing that is counted.
+
+        Where measurements exist under ``name``, they are used only if the file computes about as much as that model.
+
+        Args:
+            name: of the model card.
+            family: of the model card.
+            table: features of the measured models.
+        """
+        if min(self.macs, self.parameters, self.input_size, self.layers) <= 0:
+            return None
+        listed, architecture = table.models.get(name), table.architecture(name) or table.architecture(family)
+        other = listed is not None and abs(math.log(self.macs / listed.macs)) > SAME_NETWORK
+        return ModelFeatures(
+            name=f"{name} with other layers" if other else name,
+            family=architecture.family if architecture else family,
+            macs=float(self.macs),
+            params=float(self.parameters),
+            input_size=self.input_size,
+            layers=float(self.layers),
+            traits=self.traits,
+        )
+
+
+def read_features(source: Path | bytes) -> FileFeatures:
+    """Read a ``.tflite``.
+
+    Raises:
+        UsageError: it is missing or damaged.
+    """
+    return features_of(read(source))
+
+
+def features_of(model: Model) -> FileFeatures:
+    """Return the features of a file that was read."""
+    graph, cost = model.subgraphs[0], count(model)
+    kinds = Counter(_kind(graph, operator) for operator in graph.operators)
+    shape = model.inputs[0].shape if model.inputs else ()
+    return FileFeatures(
+        macs=cost.macs,
+        parameters=cost.parameters,
+        input_size=shape[1] if len(shape) == 4 else 0,
+        layers=sum(number for kind, number in kinds.items() if kind not in CONVERTS),
+        form=_form(graph, [each.macs for each in cost.operators]),
+        arena_bytes=activation_arena_bytes(model),
+        operators=dict(Counter(operator.name for operator in graph.operators).most_common()),
+        traits=traits_of_operators(kinds),
+    )
+
+
+def _kind(graph: Subgraph, operator: Operator) -> str:
+    """Return the operator's name, a grouped convolution told from a plain one by its kernel's depth."""
+    if operator.name != "CONV_2D" or len(operator.inputs) < 2:
+        return operator.name
+    source, kernel = (graph.tensors[index].shape for index in operator.inputs[:2])
+    return "GROUPED_CONV_2D" if source and kernel and source[-1] != kernel[-1] else operator.name
+
+
+def _form(graph: Subgraph, macs: list[int]) -> str:
+    """Return the form in which most multiply-accumulates are computed."""
+    stored = {
+        operator.outputs[0]: graph.tensors[operator.inputs[0]].dtype
+        for operator in graph.operators
+        if operator.name == "DEQUANTIZE" and operator.outputs and graph.tensors[operator.inputs[0]].is_constant
+    }
+    work: Counter[str] = Counter()
+    for operator, number in zip(graph.operators, macs, strict=True):
+        if number:
+            work[_form_of(graph, operator, stored)] += number
+    return work.most_common(1)[0][0] if work else "float32"
+
+
+def _form_of(graph: Subgraph, operator: Operator, stored: Mapping[int, str]) -> str:
+    """Return how one operator computes, from its input and its weights (behind a DEQUANTIZE as they are stored)."""
+    source, kernel = operator.inputs[0], operator.inputs[1]
+    activations, weights = graph.tensors[source].dtype, graph.tensors[kernel].dtype
+    if activations == "int16":
+        return "int16x8"
+    if activations in ("int8", "uint8"):
+        return "int8"
+    if kernel in stored:
+        return "float16" if stored[kernel] == "float16" else "weight_int8"
+    return "float32" if weights.startswith("float") else "dynamic_int8"

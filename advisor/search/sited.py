@@ -1,0 +1,162 @@
+"""Evaluations for the devices of the question: measured where a device can be reached, predicted where it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from advisor.catalog.cards import Card
+from advisor.core.chance import percent
+from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.figures import artefact_of, show_latency
+from advisor.core.joint import joint, on_device, with_elsewhere
+from advisor.core.units import show_ms
+from advisor.search.elsewhere import FORMS, GRAPH, LEAVES_BELOW, Forecaster, Place
+from advisor.search.evaluate import Evaluator
+from advisor.search.reach import measured_over_connection
+from advisor.search.request import Request
+from advisor.search.targets import Targets
+from advisor.store import RunFolder
+
+if TYPE_CHECKING:
+    from advisor.devices.prediction import Prediction
+
+Artefact = tuple[str, str, str]
+
+
+class SitedEvaluator:
+    """Evaluates configurations on the leading device, and each artefact on every other device of the question once.
+
+    Args:
+        evaluator: makes and scores the artefacts, and times them on this machine where it is asked about.
+        targets: the devices.
+        request: the question.
+        cards: by name.
+        run: takes the evaluations on the other devices, each as soon as it is known.
+    """
+
+    def __init__(
+        self, evaluator: Evaluator, targets: Targets, request: Request, cards: Mapping[str, Card], run: RunFolder
+    ) -> None:
+        self._evaluator, self._targets, self._request = evaluator, targets, request
+        self._cards, self._run = cards, run
+        self._forecaster = Forecaster.load() if targets.places else None
+        self._elsewhere: dict[Artefact, asyncio.Task[tuple[Evaluation, ...]]] = {}
+        self._graphs: dict[str, object] = {}
+        evaluator.timing = targets.host
+        self._screening = True
+
+    @property
+    def screening(self) -> bool:
+        """Whether what cannot meet the latency budget leaves before it is trained."""
+        return self._screening
+
+    @screening.setter
+    def screening(self, wanted: bool) -> None:
+        self._screening = wanted
+        self._evaluator.screening = wanted
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """Seconds of core or machine time by stage."""
+        return self._evaluator.spent
+
+    async def evaluate(self, configuration: Configuration) -> Evaluation:
+        """Return the evaluation on the leading device; those on the others are kept in the run."""
+        reason = self._hopeless(configuration)
+        if reason:
+            family = self._cards[configuration.card].family
+            return Evaluation(configuration, Status.SKIPPED, family, reason, "predict")
+        made = await self._evaluator.evaluate(configuration)
+        if made.status is not Status.OK:
+            return made
+        made = await self._with_graph(made)
+        if not self._targets.places:
+            return made
+        elsewhere = await self._on_places(made)
+        if self._targets.host:
+            return made
+        return next(e for e in elsewhere if e.configuration.target == configuration.target)
+
+    def told(self, evaluation: Evaluation) -> Evaluation:
+        """Return what the study is told: the figures on the device where the file does worst."""
+        task = self._elsewhere.get(artefact_of(evaluation))
+        if task is None or not task.done():
+            return evaluation
+        everywhere = [evaluation, *(e for e in task.result() if e.configuration != evaluation.configuration)]
+        rows = joint(everywhere, self._request.devices)
+        required = {device: on_device(everywhere, device) for device in self._request.must_run_on}
+        (worst,) = with_elsewhere(rows[:1] or [evaluation], required)
+        return replace(worst, configuration=evaluation.configuration)
+
+    async def _on_places(self, made: Evaluation) -> tuple[Evaluation, ...]:
+        """Evaluate an artefact on every other device, once whatever the thread counts here."""
+        artefact = artefact_of(made)
+        if artefact not in self._elsewhere:
+            self._elsewhere[artefact] = asyncio.ensure_future(self._each_place(made))
+        return await asyncio.shield(self._elsewhere[artefact])
+
+    async def _each_place(self, made: Evaluation) -> tuple[Evaluation, ...]:
+        found = await asyncio.gather(*(self._on_place(made, place) for place in self._targets.places))
+        lead = self._targets.lead
+        for place, evaluation in zip(self._targets.places, found, strict=True):
+            if place is not lead:
+                self._run.append(evaluation)
+        return tuple(found)
+
+    async def _on_place(self, made: Evaluation, place: Place) -> Evaluation:
+        assert self._forecaster is not None, "there are places"
+        limits = self._request.limits
+        (predicted,) = self._forecaster.evaluate([made], place, limits.latency_ms, limits.confidence)
+        if predicted.status is not Status.OK or place.profile.connection is None:
+            return predicted
+        return await asyncio.to_thread(measured_over_connection, predicted, place, self._run.path / made.artefact)
+
+    async def _with_graph(self, made: Evaluation) -> Evaluation:
+        """Note what the file holds: operators, multiply-accumulates, how they are computed, memory of activations."""
+        from advisor.devices.latency.from_file import read_features
+
+        if made.artefact_sha256 not in self._graphs:
+            found = await asyncio.to_thread(read_features, self._run.path / made.artefact)
+            self._graphs[made.artefact_sha256] = found.to_json()
+        return replace(made, details={**made.details, GRAPH: self._graphs[made.artefact_sha256]})
+
+    def _hopeless(self, configuration: Configuration) -> str:
+        """Say why nothing is spent on a configuration: no device of those that count could take it in time."""
+        limits = self._request.limits
+        if self._forecaster is None or not self.screening:
+            return ""
+        card, recipe = self._cards[configuration.card], configuration.compression
+        required = [place for place in self._targets.places if place.label in limits.must_run_on]
+        others = [place for place in self._targets.places if place not in required]
+        reasons = {place: self._too_slow(card, recipe, place) for place in (*required, *others)}
+        lost = next((reasons[place] for place in required if reasons[place]), "")
+        if lost or self._targets.host or not all(reasons[place] for place in others):
+            return lost
+        return "; ".join(reasons[place] for place in others)
+
+    def _too_slow(self, card: Card, recipe: str, place: Place) -> str:
+        """Say why a card in a recipe's form is not worth training for a device; empty where it may be."""
+        assert self._forecaster is not None, "there are places"
+        (found,) = self._forecaster.of_cards([card], recipe, place)
+        if isinstance(found, str):
+            return found if found and FORMS.get(recipe, recipe) in _KNOWN_FORMS else ""
+        return _below(found, self._request.limits.latency_ms, place)
+
+
+_KNOWN_FORMS = frozenset({"float32", "float16", "int8", "int16x8"})
+"""Forms of which a target says whether it takes them; of others the file itself tells."""
+
+
+def _below(prediction: Prediction, limit_ms: float | None, place: Place) -> str:
+    if limit_ms is None:
+        return ""
+    chance = prediction.probability(limit_ms)
+    if chance >= LEAVES_BELOW:
+        return ""
+    return (
+        f"{show_latency(prediction.latency)} on {place.label}, {percent(chance)} sure to meet {show_ms(limit_ms)}: "
+        "not trained"
+    )
