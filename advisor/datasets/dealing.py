@@ -6,7 +6,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from advisor.datasets.folder import Dataset
+from advisor.datasets.dataset import Dataset
 
 Group = list[int]
 """Indices of pictures that stay on one side."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ MAX_FILE_BYTES = 256 * 2**20
 MAX_PIXELS = 80_000_000
 MIN_SIDE = 8
 _MAGIC = (b"\xff\xd8\xff", b"\x89PNG", b"BM", b"GIF8")
-_READ_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, OverflowError, MemoryError)
+READ_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, OverflowError, MemoryError)
 
 
 def is_candidate(path: Path) -> bool:
@@ -38,23 +38,25 @@ def is_candidate(path: Path) -> bool:
     return head.startswith(_MAGIC) or (head[:4] == b"RIFF" and head[8:] == b"WEBP")
 
 
-def inspect(path: Path) -> tuple[str, str]:
-    """Hash a file and decode it wholly; return (SHA-256 or empty, reason why it is unusable or empty).
+def read_bytes(path: Path) -> tuple[bytes, tuple[int, int]]:
+    """Return a file's bytes with its stamp (size in bytes, time of change in ns).
 
-    JPEGs are decoded at an eighth of their size, which still reads every coded block.
+    Raises:
+        ValueError: a kind of file that holds no picture, one above the limit of size, an empty one.
+        OSError: it cannot be read.
     """
     if path.suffix.lower() in FOREIGN_SUFFIXES:
-        return "", f"{path.suffix.lower()} is not read; convert it to JPEG or PNG"
-    try:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            return "", f"the file has {size / 1e6:.0f} MB, above the limit of {MAX_FILE_BYTES / 1e6:.0f} MB"
-        data = path.read_bytes()
-    except OSError as error:
-        return "", f"cannot be read: {error.strerror or error}"
+        raise ValueError(f"{path.suffix.lower()} is not read; convert it to JPEG or PNG")
+    facts = path.stat()
+    if not stat.S_ISREG(facts.st_mode):
+        raise ValueError("not a regular file")
+    if facts.st_size > MAX_FILE_BYTES:
+        size, limit = facts.st_size / 1e6, MAX_FILE_BYTES / 1e6
+        raise ValueError(f"the file has {size:.0f} MB, above the limit of {limit:.0f} MB")
+    data = path.read_bytes()
     if not data:
-        return "", "the file is empty"
-    return hashlib.sha256(data).hexdigest(), _fault(data)
+        raise ValueError("the file is empty")
+    return data, (len(data), facts.st_mtime_ns)
 
 
 def open_picture(source: Path | BytesIO) -> Image.Image:
@@ -89,15 +91,12 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def _fault(data: bytes) -> str:
+def reason(error: Exception) -> str:
+    """Say why a picture cannot be used, from what reading it raised (one of :data:`READ_ERRORS`)."""
     from PIL import UnidentifiedImageError
 
-    try:
-        with open_picture(BytesIO(data)) as image:
-            image.draft(None, (1, 1))
-            image.load()
-    except UnidentifiedImageError:
+    if isinstance(error, UnidentifiedImageError):
         return "not a JPEG, PNG, WebP, BMP or GIF picture"
-    except _READ_ERRORS as error:
-        return f"damaged: {error}" if isinstance(error, OSError | SyntaxError) else str(error) or type(error).__name__
-    return ""
+    if isinstance(error, OSError) and error.strerror:
+        return f"cannot be read: {error.strerror}"
+    return f"damaged: {error}" if isinstance(error, OSError | SyntaxError) else str(error) or type(error).__name__

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from advisor.datasets.duplicates import THUMBNAIL
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from PIL import Image
 
 SIDE = 128
 """Pictures are compared at this size: sharpness in particular means nothing across sizes."""
@@ -22,7 +22,7 @@ _BASE_LUMINANCE_SUM = 3688
 """Sum of the luminance table of the JPEG standard (ITU-T T.81, annex K.1), which libjpeg calls quality 50."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Look:
     """What one picture looks like.
 
@@ -33,6 +33,8 @@ class Look:
         contrast: standard deviation of luma.
         sharpness: variance of the Laplacian of the grey picture at ``SIDE`` pixels over its contrast squared: a blurred
             picture has little, whatever its contrast (Pech-Pacheco et al., 2000).
+        framing: share (0-1) of the picture's edges (squared gradients of luma) in its middle quarter: 0.25 where they
+            are spread evenly, little where the subject stands at the border.
         jpeg_quality: libjpeg's scale 1-100, estimated from the luminance table; None where the file is no JPEG.
     """
 
@@ -41,19 +43,27 @@ class Look:
     brightness: float
     contrast: float
     sharpness: float
+    framing: float
     jpeg_quality: int | None
 
 
-def look(path: Path) -> tuple[Look, NDArray[np.uint8]]:
-    """Measure one readable picture; also return its grey thumbnail, uint8 (THUMBNAIL, THUMBNAIL)."""
+def look(source: Path | bytes) -> tuple[Look, NDArray[np.uint8]]:
+    """Decode a picture wholly and measure it; also return its grey thumbnail, uint8 (THUMBNAIL, THUMBNAIL).
+
+    JPEGs are decoded at the smallest scale that is enough, which still reads every coded block.
+
+    Raises:
+        one of :data:`advisor.datasets.decode.READ_ERRORS`: it is no picture, damaged, too large or too small.
+    """
     import numpy as np
     from PIL import Image
 
-    with decode.open_picture(path) as image:
+    with decode.open_picture(BytesIO(source) if isinstance(source, bytes) else source) as image:
         width, height = image.size
         quality = _jpeg_quality(getattr(image, "quantization", None))
-        image.draft("L", (SIDE, SIDE))
-        grey = image.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+        image.draft(None, (SIDE, SIDE))
+        image.load()
+        grey = _grey(image).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
     values = np.asarray(grey, dtype=np.float32)
     contrast = float(values.std())
     found = Look(
@@ -62,32 +72,32 @@ def look(path: Path) -> tuple[Look, NDArray[np.uint8]]:
         brightness=float(values.mean()),
         contrast=contrast,
         sharpness=_laplacian_variance(values) / max(contrast, 1.0) ** 2,
+        framing=_edges_in_the_middle(values),
         jpeg_quality=quality,
     )
     thumbnail = grey.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BILINEAR)
     return found, np.asarray(thumbnail, dtype=np.uint8)
 
 
-def looks(
-    paths: Sequence[Path], progress: Callable[[int, int], None] | None = None
-) -> tuple[tuple[Look, ...], NDArray[np.uint8]]:
-    """Measure pictures in parallel threads; return their looks and thumbnails (N, THUMBNAIL, THUMBNAIL)."""
-    import numpy as np
-
-    found = []
-    thumbnails = np.zeros((len(paths), THUMBNAIL, THUMBNAIL), np.uint8)
-    with decode.quiet(), ThreadPoolExecutor() as pool:
-        for place, (one, thumbnail) in enumerate(pool.map(look, paths)):
-            found.append(one)
-            thumbnails[place] = thumbnail
-            if progress:
-                progress(place + 1, len(paths))
-    return tuple(found), thumbnails
+def _grey(image: Image.Image) -> Image.Image:
+    """Pillow clips 16-bit grey where it converts; here it is scaled."""
+    return (
+        image.convert("F").point(lambda value: value / 257.0).convert("L")
+        if image.mode[0] == "I"
+        else image.convert("L")
+    )
 
 
 def _laplacian_variance(values: NDArray[np.float32]) -> float:
     inner = 4 * values[1:-1, 1:-1] - values[:-2, 1:-1] - values[2:, 1:-1] - values[1:-1, :-2] - values[1:-1, 2:]
     return float(inner.var())
+
+
+def _edges_in_the_middle(values: NDArray[np.float32]) -> float:
+    energy = (values[1:, 1:] - values[:-1, 1:]) ** 2 + (values[1:, 1:] - values[1:, :-1]) ** 2
+    quarter = SIDE // 4
+    total = float(energy.sum())
+    return float(energy[quarter:-quarter, quarter:-quarter].sum()) / total if total > 0 else 0.25
 
 
 def _jpeg_quality(tables: Any) -> int | None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.core.errors import UsageError
+from advisor.datasets.dataset import Dataset
 from advisor.datasets.dealing import Group, groups_by_class, set_aside
-from advisor.datasets.folder import Dataset
 
 HOLDOUT_SHARE = 0.2
 VALIDATION_SHARE = 0.2
@@ -154,5 +154,5 @@ def _row(dataset: Dataset, index: int) -> dict[str, str]:
     return {
         "sha256": picture.sha256,
         "class": dataset.classes[picture.label],
-        "path": picture.path.relative_to(dataset.root).as_posix(),
+        "path": dataset.shown(picture.path),
     }

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from advisor.catalog.cards import Card
-from advisor.datasets.folder import Dataset
+from advisor.datasets.dataset import Dataset
 from advisor.datasets.split import Split
 from advisor.isolation import ChildPool
 from advisor.search.jobs import View
@@ -27,10 +27,18 @@ Notify = Callable[[str, str, str, str], None]
 
 @dataclass(frozen=True)
 class Pictures:
-    """The user's pictures and their split."""
+    """The user's pictures and their split.
+
+    Attributes:
+        dataset: the pictures.
+        split: its parts.
+        leaks: groups of pictures that show the same or belong together, and that the user's own split puts on several
+            sides.
+    """
 
     dataset: Dataset
     split: Split
+    leaks: tuple[tuple[int, ...], ...] = ()
 
     @property
     def paths(self) -> tuple[Path, ...]:

@@ -14,8 +14,12 @@ from advisor.catalog.weights import FetchOptions, WeightsFile
 from advisor.catalog.weights.missing import none_to_be_had
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.core.errors import UsageError, WeightsError, nearest
-from advisor.datasets.folder import read_folder
+from advisor.datasets.duplicates import near_duplicates
+from advisor.datasets.findings import counted
+from advisor.datasets.repeated import kept_together, leaks
+from advisor.datasets.requirements import require_usable
 from advisor.datasets.split import split
+from advisor.datasets.survey import survey
 from advisor.search.context import Pictures
 from advisor.search.plan import Plan, order_by_promise
 from advisor.search.request import Request
@@ -45,16 +49,23 @@ class Candidates:
 
 
 def read_pictures(request: Request, say: Say) -> Pictures | None:
-    """Read, check and split the user's pictures.
+    """Read, check and split the user's pictures: alike ones and groups stay on one side, a split of their own stands.
 
     Raises:
-        UsageError: see :func:`advisor.datasets.folder.read_folder`.
+        UsageError: see :mod:`advisor.datasets.survey`, :mod:`advisor.datasets.requirements` and
+            :func:`advisor.datasets.split.split`.
     """
     if not request.data:
         return None
     say(f"reading pictures of {request.data}")
-    dataset = read_folder(Path(request.data))
-    return Pictures(dataset, split(dataset, request.seed))
+    read = survey(Path(request.data))
+    dataset = read.dataset
+    require_usable(dataset)
+    together = kept_together(dataset, near_duplicates(read.thumbnails))
+    leaking = leaks(dataset, together)
+    if leaking:
+        say(f"{counted(len(leaking), 'picture or group lies', 'pictures or groups lie')} in several parts of the split")
+    return Pictures(dataset, split(dataset, request.seed, together=together, given=dataset.own_parts), leaking)
 
 
 def chosen_recipes(request: Request) -> dict[str, Recipe]:

@@ -42,6 +42,7 @@ def write_pictures(run: RunFolder, pictures: Pictures) -> None:
             "train": len(split.train),
             "holdout": len(split.holdout),
             "rejected": rejected,
+            "leaks": [[dataset.shown(dataset.pictures[index].path) for index in group] for group in pictures.leaks],
             "fingerprint": dataset.fingerprint,
         },
     )

@@ -7,9 +7,10 @@ import pytest
 from PIL import Image, ImageFilter
 from skimage import data as skimage_data
 
-from advisor.datasets.check import Finding, Kind, check
-from advisor.datasets.folder import read_folder
+from advisor.datasets.check import check
+from advisor.datasets.findings import Finding, Kind
 from advisor.datasets.looks import look
+from advisor.datasets.survey import survey
 from tests.datasets.folders import fill, make, picture
 
 
@@ -19,7 +20,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def _findings(root: Path, kind: Kind) -> list[Finding]:
-    return [finding for finding in check(read_folder(root)).findings if finding.kind is kind]
+    return [finding for finding in check(survey(root)) if finding.kind is kind]
 
 
 def _names(finding: Finding) -> list[set[str]]:
@@ -27,7 +28,7 @@ def _names(finding: Finding) -> list[set[str]]:
 
 
 def test_a_clean_set_has_no_duplicates_and_no_class_findings(root: Path) -> None:
-    kinds = {finding.kind for finding in check(read_folder(root)).findings}
+    kinds = {finding.kind for finding in check(survey(root))}
     assert kinds <= {Kind.SIZE, Kind.CAPTURE}
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.errors import UsageError
-from advisor.datasets.folder import Dataset, Picture, fingerprint
+from advisor.datasets.dataset import Dataset, Picture, fingerprint
 from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, split
 
 

@@ -6,8 +6,17 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.datasets.folder import read_folder
+from advisor.datasets.dataset import Dataset
+from advisor.datasets.requirements import require_usable
+from advisor.datasets.survey import survey
 from tests.datasets.folders import fill, make, picture
+
+
+def read(path: Path) -> Dataset:
+    """Read a data set as a search does."""
+    dataset = survey(path).dataset
+    require_usable(dataset)
+    return dataset
 
 
 @pytest.fixture
@@ -16,7 +25,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_reads_classes_labels_and_hashes(root: Path) -> None:
-    dataset = read_folder(root)
+    dataset = read(root)
     assert dataset.classes == ("cat", "dog")
     assert dataset.counts == (9, 10)
     assert dataset.rejected == ()
@@ -27,7 +36,7 @@ def test_reads_classes_labels_and_hashes(root: Path) -> None:
 @pytest.mark.parametrize("suffix", [".png", ".webp", ".bmp", ".gif", ".JPEG"])
 def test_reads_every_format(root: Path, suffix: str) -> None:
     fill(root / "bird", 8, first=50, suffix=suffix)
-    assert read_folder(root).counts == (8, 9, 10)
+    assert read(root).counts == (8, 9, 10)
 
 
 def test_nested_pictures_belong_to_the_class_and_hidden_ones_to_none(root: Path) -> None:
@@ -36,7 +45,7 @@ def test_nested_pictures_belong_to_the_class_and_hidden_ones_to_none(root: Path)
     fill(root / ".cache", 9, first=90)
     (root / "cat" / ".hidden.jpg").write_bytes(b"no picture")
     (root / "cat" / "notes.txt").write_text("no picture")
-    dataset = read_folder(root)
+    dataset = read(root)
     assert dataset.counts == (11, 10)
     assert dataset.rejected == ()
 
@@ -44,13 +53,13 @@ def test_nested_pictures_belong_to_the_class_and_hidden_ones_to_none(root: Path)
 def test_a_file_without_extension_is_known_by_its_content(root: Path) -> None:
     picture(5).save(root / "cat" / "plain", format="PNG")
     (root / "cat" / "README").write_text("no picture")
-    assert read_folder(root).counts == (10, 10)
+    assert read(root).counts == (10, 10)
 
 
 @pytest.mark.parametrize("name", ["two words", 'it\'s "quoted"', "<script>alert(1)", "Müll 垃圾"])
 def test_odd_class_names_are_kept(root: Path, name: str) -> None:
     fill(root / name, 8, first=60)
-    assert name in read_folder(root).classes
+    assert name in read(root).classes
 
 
 def test_damaged_files_are_rejected_with_their_reasons(tmp_path: Path) -> None:
@@ -61,7 +70,7 @@ def test_damaged_files_are_rejected_with_their_reasons(tmp_path: Path) -> None:
     (root / "cat" / "text.png").write_text("not a picture")
     picture(3, (1, 1)).save(root / "cat" / "tiny.png")
     picture(3).save(root / "cat" / "scan.tiff")
-    reasons = {row.path.name: row.reason for row in read_folder(root).rejected}
+    reasons = {row.path.name: row.reason for row in read(root).rejected}
     assert reasons["empty.jpg"] == "the file is empty"
     assert "truncated" in reasons["half.jpg"].lower()
     assert "not a JPEG" in reasons["text.png"]
@@ -75,7 +84,7 @@ def test_truncation_is_found_in_every_format(tmp_path: Path, suffix: str) -> Non
     path = root / "cat" / f"cut{suffix}"
     picture(9, (200, 150)).save(path)
     path.write_bytes(path.read_bytes()[:-200])
-    assert [row.path.name for row in read_folder(root).rejected] == [path.name]
+    assert [row.path.name for row in read(root).rejected] == [path.name]
 
 
 def test_a_decompression_bomb_is_refused_without_decoding_it(tmp_path: Path) -> None:
@@ -84,7 +93,7 @@ def test_a_decompression_bomb_is_refused_without_decoding_it(tmp_path: Path) -> 
     root = make(tmp_path / "data", cat=20, dog=20)
     Image.new("1", (30_000, 30_000)).save(root / "cat" / "bomb.png")
     Image.new("1", (10_000, 8_500)).save(root / "cat" / "wide.png")
-    reasons = {row.path.name: row.reason for row in read_folder(root).rejected}
+    reasons = {row.path.name: row.reason for row in read(root).rejected}
     assert "bomb" in reasons["bomb.png"]
     assert "10000x8500" in reasons["wide.png"]
 
@@ -92,28 +101,28 @@ def test_a_decompression_bomb_is_refused_without_decoding_it(tmp_path: Path) -> 
 def test_a_broken_link_is_rejected(tmp_path: Path) -> None:
     root = make(tmp_path / "data", cat=20, dog=20)
     (root / "cat" / "gone.jpg").symlink_to(root / "nowhere.jpg")
-    assert [row.reason for row in read_folder(root).rejected] == ["cannot be read: No such file or directory"]
+    assert [row.reason for row in read(root).rejected] == ["cannot be read: No such file or directory"]
 
 
 def test_fingerprint_follows_the_data_and_not_the_place(root: Path, tmp_path: Path) -> None:
     moved = tmp_path / "elsewhere"
     shutil.copytree(root, moved)
     (moved / "cat" / "000.jpg").rename(moved / "cat" / "zzz.jpg")
-    assert read_folder(moved).fingerprint == read_folder(root).fingerprint
+    assert read(moved).fingerprint == read(root).fingerprint
     (moved / "cat" / "zzz.jpg").rename(moved / "dog" / "zzz.jpg")
-    assert read_folder(moved).fingerprint != read_folder(root).fingerprint
+    assert read(moved).fingerprint != read(root).fingerprint
 
 
 def _message(path: Path) -> str:
     with pytest.raises(UsageError) as caught:
-        read_folder(path)
+        read(path)
     assert caught.value.hint
     return caught.value.message
 
 
 def test_a_missing_folder_names_the_nearest(root: Path) -> None:
     with pytest.raises(UsageError, match="does not exist") as caught:
-        read_folder(root.parent / "dta")
+        read(root.parent / "dta")
     assert "did you mean 'data'" in caught.value.hint
 
 
@@ -132,14 +141,6 @@ def test_pictures_without_class_folders(tmp_path: Path) -> None:
 
 def test_one_class_is_named(tmp_path: Path) -> None:
     assert "'cat'" in _message(make(tmp_path / "data", cat=9))
-
-
-def test_split_folders_are_no_classes(tmp_path: Path) -> None:
-    make(tmp_path / "data" / "train", cat=9, dog=9)
-    make(tmp_path / "data" / "val", cat=9, dog=9)
-    with pytest.raises(UsageError, match="parts of a split") as caught:
-        read_folder(tmp_path / "data")
-    assert str(tmp_path / "data" / "train") in caught.value.hint
 
 
 def test_every_small_class_is_named_with_its_count(tmp_path: Path) -> None:
@@ -169,11 +170,11 @@ def test_classes_that_differ_by_case_or_blanks_are_refused(root: Path) -> None:
 
 def test_progress_counts_every_file(root: Path) -> None:
     calls: list[tuple[int, int]] = []
-    read_folder(root, lambda done, total: calls.append((done, total)))
+    survey(root, lambda done, total: calls.append((done, total)))
     assert calls == [(number, 19) for number in range(1, 20)]
 
 
 def test_trashnet_is_read_whole(trashnet: Path) -> None:
-    dataset = read_folder(trashnet)
+    dataset = read(trashnet)
     assert dataset.counts == (403, 501, 410, 594, 482, 137)
     assert dataset.rejected == ()

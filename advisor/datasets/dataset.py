@@ -1,0 +1,91 @@
+"""The values that describe a set of labelled pictures."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One readable picture.
+
+    Attributes:
+        path: its file.
+        label: index of its class.
+        sha256: hash of the file's bytes.
+        part: the part of the user's own split that it lies in (``train``, ``validation``, ``holdout``), or empty.
+        group: what it belongs to by the user's word, such as one subject or one film; groups are never split. Empty
+            for none.
+        stamp: the file's size in bytes and time of change in ns when it was read: what tells that it changed since.
+    """
+
+    path: Path
+    label: int
+    sha256: str
+    part: str = ""
+    group: str = ""
+    stamp: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """One file that was left out, and why."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The pictures that can be used.
+
+    Attributes:
+        root: the folder that was read, or that the manifest lies in.
+        classes: class names, sorted; a label is an index into them.
+        pictures: the readable pictures, in the order in which they were listed.
+        rejected: the files left out with their reasons.
+        fingerprint: SHA-256 over the sorted (class, file hash) pairs: equal for equal data wherever it lies.
+        spellings: for each class that is written in more than one way (case, blanks), its spellings.
+    """
+
+    root: Path
+    classes: tuple[str, ...]
+    pictures: tuple[Picture, ...]
+    rejected: tuple[Rejected, ...]
+    fingerprint: str
+    spellings: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """The label of each picture."""
+        return tuple(picture.label for picture in self.pictures)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Readable pictures per class, in the order of ``classes``."""
+        found = Counter(self.labels)
+        return tuple(found[label] for label in range(len(self.classes)))
+
+    @property
+    def own_parts(self) -> tuple[str | None, ...]:
+        """For each picture the part of the user's own split, or None; empty where there is no such split."""
+        parts = tuple(picture.part or None for picture in self.pictures)
+        return parts if any(parts) else ()
+
+    def shown(self, path: Path) -> str:
+        """Return a picture's path as people read it: below the root, or from it."""
+        return Path(os.path.relpath(path, self.root)).as_posix()
+
+
+def fingerprint(classes: Sequence[str], pictures: Sequence[Picture]) -> str:
+    """SHA-256 over the sorted (class name, file hash) pairs."""
+    rows = sorted((classes[picture.label], picture.sha256) for picture in pictures)
+    digest = hashlib.sha256()
+    for name, sha256 in rows:
+        digest.update(f"{name}\0{sha256}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,63 @@
+"""What a check of a data set says: findings, each with the pictures that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from advisor.datasets.dataset import Dataset
+
+
+class Kind(StrEnum):
+    """What a finding is about."""
+
+    UNREADABLE = "unreadable"
+    SPELLING = "one class, several spellings"
+    EXACT_DUPLICATES = "exact duplicates"
+    NEAR_DUPLICATES = "near duplicates"
+    SAME_PICTURE_TWO_CLASSES = "same picture in two classes"
+    LEAK = "same picture in two parts"
+    SPLIT = "split"
+    WRONG_LABEL = "likely wrong labels"
+    SMALL_CLASS = "small class"
+    IMBALANCE = "imbalance"
+    SIZE = "size"
+    CAPTURE = "capture conditions"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to look at.
+
+    Attributes:
+        kind: what it is about.
+        message: one sentence with the figures.
+        advice: what to do about it.
+        groups: the pictures concerned; duplicates come as groups of the same picture, others one by one.
+        notes: a few words for each group, such as the label that would fit; empty for none.
+        leave_out: the pictures that a set without this fault would not have.
+    """
+
+    kind: Kind
+    message: str
+    advice: str
+    groups: tuple[tuple[Path, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+    leave_out: tuple[Path, ...] = ()
+
+    @property
+    def pictures(self) -> tuple[Path, ...]:
+        """The pictures of all groups."""
+        return tuple(path for group in self.groups for path in group)
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return ``1 picture`` or ``2 pictures``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def paths_of(dataset: Dataset, groups: Sequence[Sequence[int]]) -> tuple[tuple[Path, ...], ...]:
+    """Return groups of indices as groups of paths."""
+    return tuple(tuple(dataset.pictures[index].path for index in group) for group in groups)

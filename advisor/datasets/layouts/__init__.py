@@ -1,0 +1,37 @@
+"""The ways in which people lay out labelled pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from advisor.core.errors import UsageError, nearest
+from advisor.datasets.layouts.folders import HINT, ClassFolders, SplitFolders
+from advisor.datasets.layouts.layout import Entry, Layout, Listing
+from advisor.datasets.layouts.manifest import Manifest
+
+__all__ = ["LAYOUTS", "Entry", "Layout", "Listing", "list_files"]
+
+LAYOUTS: tuple[Layout, ...] = (Manifest(), SplitFolders(), ClassFolders())
+"""Asked in this order; the first that fits is taken."""
+
+
+def list_files(path: Path) -> Listing:
+    """List the labelled files of a data set, whatever its layout.
+
+    Raises:
+        UsageError: nothing is there, no layout fits, or what is there cannot be read.
+    """
+    if not path.exists():
+        raise UsageError(f"--data: '{path}' does not exist", _missing_hint(path))
+    for layout in LAYOUTS:
+        if layout.fits(path):
+            return layout.list_files(path)
+    raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)
+
+
+def _missing_hint(path: Path) -> str:
+    try:
+        siblings = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        siblings = []
+    return f"check the path{nearest(path.name, siblings)}; {HINT}"

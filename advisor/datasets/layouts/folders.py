@@ -1,0 +1,71 @@
+"""Folders: one a class, or one a part of a split with one a class inside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from advisor.core.errors import UsageError
+from advisor.datasets.layouts.layout import PARTS, Entry, Listing
+from advisor.datasets.layouts.manifest import SUFFIXES
+from advisor.datasets.layouts.walking import folders_in, loose_pictures, pictures_in
+
+HINT = (
+    "a data set is a folder with one sub-folder a class (DIR/cat/1.jpg, DIR/dog/2.jpg), such folders inside train/, "
+    "val/ and test/, or a CSV or Parquet manifest with the columns path and label"
+)
+
+
+class ClassFolders:
+    """``DIR/cat/1.jpg``: one sub-folder a class; pictures may lie deeper inside it."""
+
+    def fits(self, path: Path) -> bool:
+        """Any folder."""
+        return path.is_dir()
+
+    def list_files(self, path: Path) -> Listing:
+        """List the pictures of each class's folder."""
+        folders = folders_in(path)
+        entries = [Entry(file, folder.name) for folder in folders for file in pictures_in(folder)]
+        if not entries:
+            raise UsageError(f"--data: '{path}' {_nothing(path)}", _hint(path))
+        if len(folders) == 1:
+            raise UsageError(f"--data: '{path}' has one class only, '{folders[0].name}'", "add a second class's folder")
+        return Listing(path, entries, [folder.name for folder in folders])
+
+
+class SplitFolders:
+    """``DIR/train/cat/1.jpg``, ``DIR/val/...``, ``DIR/test/...``: the user's own split; val or test may be missing."""
+
+    def fits(self, path: Path) -> bool:
+        """A folder whose sub-folders are all named as parts of a split."""
+        folders = folders_in(path) if path.is_dir() else []
+        return bool(folders) and all(folder.name.casefold() in PARTS for folder in folders)
+
+    def list_files(self, path: Path) -> Listing:
+        """List the pictures of each part's class folders; a part alone is no split."""
+        folders = folders_in(path)
+        entries: list[Entry] = []
+        classes: list[str] = []
+        for folder in folders:
+            part = PARTS[folder.name.casefold()] if len(folders) > 1 else ""
+            inner = folders_in(folder)
+            classes += [one.name for one in inner]
+            entries += [Entry(file, one.name, part) for one in inner for file in pictures_in(one)]
+        if not entries:
+            raise UsageError(f"--data: the parts {_names(folders)} of '{path}' hold no class folders", HINT)
+        if len(set(classes)) == 1:
+            raise UsageError(f"--data: '{path}' has one class only, '{classes[0]}'", "add a second class's folder")
+        return Listing(path, entries, sorted(set(classes)))
+
+
+def _nothing(path: Path) -> str:
+    return "has pictures but no class folders" if loose_pictures(path) else "holds no pictures"
+
+
+def _hint(path: Path) -> str:
+    manifests = [entry for entry in sorted(path.iterdir()) if entry.suffix.lower() in SUFFIXES]
+    return f"give its manifest: --data {manifests[0]}" if manifests else HINT
+
+
+def _names(folders: list[Path]) -> str:
+    return ", ".join(f"'{folder.name}'" for folder in folders)

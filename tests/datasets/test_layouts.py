@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.datasets.dataset import Dataset
+from advisor.datasets.layouts import list_files
+from advisor.datasets.requirements import require_usable
+from advisor.datasets.split import split
+from advisor.datasets.survey import survey
+from tests.datasets.folders import make
+
+
+def _manifest(path: Path, rows: list[dict[str, str]], delimiter: str = ",") -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def _rows(root: Path, **more: str) -> list[dict[str, str]]:
+    files = sorted(root.rglob("*.jpg"))
+    return [{"path": f"{file.relative_to(root.parent)}", "label": file.parent.name, **more} for file in files]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make(tmp_path / "data", cat=12, dog=12)
+
+
+def _parts(dataset: Dataset) -> dict[str, int]:
+    return {
+        part: sum(picture.part == part for picture in dataset.pictures) for part in ("train", "validation", "holdout")
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "part"),
+    [(("train", "test"), "holdout"), (("Training", "Valid"), "validation"), (("train", "holdout"), "holdout")],
+)
+def test_part_folders_are_the_users_own_split(tmp_path: Path, names: tuple[str, str], part: str) -> None:
+    make(tmp_path / "data" / names[0], cat=9, dog=9)
+    make(tmp_path / "data" / names[1], cat=3, dog=4, owl=0)
+    dataset = survey(tmp_path / "data").dataset
+    assert _parts(dataset) == {"train": 18, "validation": 0, "holdout": 0} | {part: 7}
+    assert dataset.classes == ("cat", "dog", "owl")
+
+
+def test_three_part_folders_are_honoured_by_the_split(tmp_path: Path) -> None:
+    for number, name in enumerate(("train", "val", "test")):
+        make(tmp_path / "data" / name, **{f"{'abc'[number]}": 0, "cat": 8 + number, "dog": 8 + number})
+    for name, stray in (("train", "a"), ("val", "b"), ("test", "c")):
+        (tmp_path / "data" / name / stray).rmdir()
+    dataset = survey(tmp_path / "data").dataset
+    parts = split(dataset, 0, given=dataset.own_parts)
+    found = {part: {dataset.pictures[i].path.parts[-3] for i in getattr(parts, part)} for part in _parts(dataset)}
+    assert found == {"train": {"train"}, "validation": {"val"}, "holdout": {"test"}}
+
+
+def test_a_part_alone_is_no_split(tmp_path: Path) -> None:
+    make(tmp_path / "data" / "train", cat=9, dog=9)
+    assert survey(tmp_path / "data").dataset.own_parts == ()
+
+
+def test_a_class_named_train_among_others_is_a_class(tmp_path: Path) -> None:
+    assert survey(make(tmp_path / "data", train=9, bus=9)).dataset.classes == ("bus", "train")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_csv_manifest_gives_labels_and_paths_from_where_it_lies(root: Path, delimiter: str) -> None:
+    dataset = survey(_manifest(root.parent / "set.csv", _rows(root), delimiter)).dataset
+    assert dataset.counts == (12, 12)
+    assert all(dataset.classes[picture.label] == picture.path.parent.name for picture in dataset.pictures)
+
+
+def test_a_manifest_may_name_pictures_beside_and_above_it(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "lists").mkdir()
+    rows = [{"path": f"../{row['path']}", "label": row["label"]} for row in _rows(root)]
+    rows[0]["path"] = str(root / "cat" / "000.jpg")
+    dataset = survey(_manifest(tmp_path / "lists" / "set.csv", rows)).dataset
+    assert dataset.counts == (12, 12)
+    assert dataset.shown(dataset.pictures[0].path) == "../data/cat/000.jpg"
+
+
+def test_columns_are_known_by_other_names_and_a_byte_order_mark_is_no_part_of_one(root: Path) -> None:
+    rows = [{"Filename": row["path"], "CLASS": row["label"]} for row in _rows(root)]
+    path = _manifest(root.parent / "set.csv", rows)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert survey(path).dataset.counts == (12, 12)
+
+
+def test_a_parquet_manifest_reads_as_the_csv_does(root: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    from fastparquet import write
+
+    rows = _rows(root, group="")
+    for number, row in enumerate(rows):
+        row["group"] = f"g{number // 2}"
+    write(str(root.parent / "set.parquet"), pandas.DataFrame(rows), row_group_offsets=7)
+    dataset = survey(root.parent / "set.parquet").dataset
+    assert dataset.pictures == survey(_manifest(root.parent / "set.csv", rows)).dataset.pictures
+    assert dataset.pictures[2].group == "g1"
+
+
+def test_numbers_are_labels_too(root: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    from fastparquet import write
+
+    frame = pandas.DataFrame(_rows(root))
+    frame["label"] = [1 if label == "cat" else 20 for label in frame["label"]]
+    write(str(root.parent / "set.parquet"), frame)
+    assert survey(root.parent / "set.parquet").dataset.classes == ("1", "20")
+
+
+def test_the_split_and_groups_of_a_manifest_are_read(root: Path) -> None:
+    rows = _rows(root, split="train", group="one")
+    rows[0]["split"], rows[1]["split"], rows[2]["split"] = "Test", "val", ""
+    dataset = survey(_manifest(root.parent / "set.csv", rows)).dataset
+    assert [picture.part for picture in dataset.pictures[:4]] == ["holdout", "validation", "", "train"]
+    assert dataset.own_parts[:3] == ("holdout", "validation", None)
+    assert {picture.group for picture in dataset.pictures} == {"one"}
+
+
+def test_missing_files_and_odd_rows_are_named_and_the_rest_is_read(root: Path) -> None:
+    rows = _rows(root)
+    rows.append({"path": "data/cat/nowhere.jpg", "label": "cat"})
+    rows.append({"path": "data/cat/000.jpg", "label": " "})
+    rows.append(rows[0])
+    dataset = survey(_manifest(root.parent / "set.csv", rows)).dataset
+    reasons = [row.reason for row in dataset.rejected]
+    assert dataset.counts == (12, 12)
+    assert reasons == [
+        "no label (row 27 of 'set.csv')",
+        "listed twice (row 28 of 'set.csv')",
+        "cannot be read: No such file or directory",
+    ]
+
+
+def test_a_manifest_of_missing_files_is_refused_with_examples(root: Path) -> None:
+    rows = [{**row, "path": f"gone/{row['path']}"} for row in _rows(root)]
+    with pytest.raises(UsageError, match=r"24 of 24 pictures .*gone/data/cat/000\.jpg.*No such file"):
+        require_usable(survey(_manifest(root.parent / "set.csv", rows)).dataset)
+
+
+def _message(path: Path) -> str:
+    with pytest.raises(UsageError) as caught:
+        list_files(path)
+    assert caught.value.hint
+    return caught.value.message
+
+
+def test_a_manifest_without_the_columns_names_those_it_has(root: Path) -> None:
+    message = _message(_manifest(root.parent / "set.csv", [{"picture": "a.jpg", "labels": "cat"}]))
+    assert "no column 'path'" in message
+    assert "'picture', 'labels'" in message
+
+
+def test_an_unknown_part_is_named_with_its_row_and_the_nearest(root: Path) -> None:
+    message = _message(_manifest(root.parent / "set.csv", _rows(root, split="trian")))
+    assert "row 2" in message
+    assert "did you mean 'train'" in message
+
+
+def test_a_row_without_a_path_is_named(root: Path) -> None:
+    assert "row 2" in _message(_manifest(root.parent / "set.csv", [{"path": "", "label": "cat"}]))
+
+
+def test_one_class_in_a_manifest(root: Path) -> None:
+    assert "'cat'" in _message(_manifest(root.parent / "set.csv", [{"path": "a.jpg", "label": "cat"}]))
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00broken", b"PAR1" + bytes(40) + b"PAR1", os.urandom(300)])
+@pytest.mark.parametrize("name", ["set.csv", "set.parquet"])
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert name in _message(tmp_path / name)
+
+
+def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "set.xlsx").write_bytes(b"x")
+    assert "neither a folder nor a manifest" in _message(tmp_path / "set.xlsx")
+
+
+def test_a_folder_of_loose_pictures_with_a_manifest_points_at_it(tmp_path: Path) -> None:
+    make(tmp_path, data=9)
+    _manifest(tmp_path / "data" / "set.csv", [{"path": "000.jpg", "label": "cat"}])
+    with pytest.raises(UsageError) as caught:
+        list_files(tmp_path / "data")
+    assert str(tmp_path / "data" / "set.csv") in caught.value.hint
