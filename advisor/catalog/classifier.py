@@ -6,7 +6,6 @@ in a linear classifier, ``features`` (1, F): what that classifier sees.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -14,9 +13,10 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import UsageError
 from advisor.tflite.model import Model, read
 from advisor.tflite.rewrite import add_tensor, operator_code, pack, unpack
+from advisor.tflite.signature import sign
 
 INPUT, PROBABILITIES, FEATURES = "image", "probabilities", "features"
 MAX_INPUT_SIZE = 2048
@@ -65,7 +65,7 @@ def named(data: bytes, name: str, softmax: bool) -> bytes:
     output = _shaped(model, graph, _output_index(graph, model), (1, classes))
     if softmax:
         output = _softmax(model, graph, output, classes)
-    _sign(model, graph, {PROBABILITIES: output})
+    sign(model, graph, INPUT, {PROBABILITIES: output})
     return pack(model)
 
 
@@ -82,7 +82,7 @@ def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
         return data, False
     width = prod(int(side) for side in graph.tensors[found].shape)
     features = _shaped(model, graph, found, (1, width))
-    _sign(model, graph, {PROBABILITIES: probabilities, FEATURES: features})
+    sign(model, graph, INPUT, {PROBABILITIES: probabilities, FEATURES: features})
     return pack(model), True
 
 
@@ -209,21 +209,3 @@ def _append(
     operator.builtinOptionsType, operator.builtinOptions = options
     graph.operators.append(operator)
     return output
-
-
-def _sign(model: Any, graph: Any, outputs: Mapping[str, int]) -> None:
-    if len(graph.inputs) != 1:
-        raise StageError(f"the model has {len(graph.inputs)} inputs")
-    signature = schema.SignatureDefT()
-    signature.signatureKey = b"serving_default"
-    signature.subgraphIndex = 0
-    signature.inputs = [_entry(INPUT, int(graph.inputs[0]))]
-    signature.outputs = [_entry(name, index) for name, index in outputs.items()]
-    model.signatureDefs = [signature]
-    graph.outputs = list(outputs.values())
-
-
-def _entry(name: str, index: int) -> Any:
-    entry = schema.TensorMapT()
-    entry.name, entry.tensorIndex = name.encode(), index
-    return entry

@@ -11,12 +11,10 @@ from advisor.catalog.cards import Card
 from advisor.catalog.weights.file import WeightsFile
 from advisor.core.errors import StageError
 
-CONVERT_VERSION = "convert-2"
+CONVERT_VERSION = "convert-3"
 MAX_DIFFERENCE = 1e-3
 """Largest difference between Keras and the converted file: of a probability, and of a feature as a share of the
 largest feature; measured ports stay below 1e-4 in both."""
-
-OUTPUTS = ("probabilities", "features")
 
 
 def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
@@ -50,14 +48,14 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
 
 def _converted(card: Card, weights: WeightsFile | None) -> tuple[bytes, dict[str, float]]:
     import keras
-    import tensorflow as tf
 
     from advisor.catalog.build import build_model
+    from advisor.catalog.frozen import to_tflite
 
     try:
         model = build_model(card, weights)
         with contextlib.redirect_stdout(io.StringIO()):
-            data: bytes = tf.lite.TFLiteConverter.from_keras_model(model).convert()
+            data = to_tflite(model)
         return data, _differences(model, data, photograph(card))
     finally:
         keras.backend.clear_session()
@@ -69,6 +67,8 @@ def _differences(model: Any, data: bytes, picture: Any) -> dict[str, float]:
     Probabilities alone would not do: a saturated softmax hides what went wrong in the trunk.
     """
     import numpy as np
+
+    from advisor.catalog.frozen import OUTPUTS
 
     expected, actual = model(picture, training=False), run(data, picture)
     differences = {}

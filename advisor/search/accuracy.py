@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,39 +63,46 @@ Answer = tuple[int, float]
 """A label and its probability."""
 
 
-def published(
-    card: Card, recipe: str, answers: Sequence[Answer], float_answers: Sequence[Answer], trained: bool = True
-) -> Verdict:
-    """Quote the published top-1, or estimate what a compressed form keeps of it.
+def quoted(card: Card, recipe: str) -> Verdict:
+    """Quote the published top-1 of the form itself, where there is one: of random weights no more is known.
 
-    Where no figure is published for a quantised form, its top-1 is estimated as the published float top-1 times the
-    share of answers that it keeps on photographs. Each photograph weighs as much as the float form is sure of it, for
-    that is about its chance to be right there; a changed answer counts as a wrong one. Of a graph with random weights
-    (``trained`` is false) nothing is estimated: what its answers keep says nothing of the trained ones.
+    What the answers of such a graph keep under compression says nothing of the trained one.
     """
     float_top1 = card.top1()
     if float_top1 is None:
         return Verdict(None, None)
+    if recipe in ("float32", "float16"):
+        return Verdict(_quote(card, "float32", float_top1), _no_drop())
+    quantised = card.top1("int8") if recipe == "int8" else None
+    if quantised is None:
+        return Verdict(None, None)
+    drop = Quantity(float_top1 - quantised, "points", Provenance.PUBLISHED, source=_source(card, "int8"))
+    return Verdict(_quote(card, "int8", quantised), drop)
+
+
+def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers: Sequence[Answer]) -> Verdict:
+    """Quote the published top-1, or estimate what a compressed form keeps of it.
+
+    Where no figure is published for a quantised form, its top-1 is estimated as the published float top-1 times the
+    share of answers that it keeps on photographs. Each photograph weighs as much as the float form is sure of it, for
+    that is about its chance to be right there; a changed answer counts as a wrong one.
+    """
+    float_top1, verdict = card.top1(), quoted(card, recipe)
+    if float_top1 is None:
+        return verdict
     same = [answer[0] == other[0] for answer, other in zip(answers, float_answers, strict=True)]
     sure = [probability for _, probability in float_answers]
     kept = sum(weight for weight, agrees in zip(sure, same, strict=True) if agrees) / sum(sure)
     agreement = {"agreement": sum(same) / len(same), "agreement_pictures": len(same), "answers_kept": kept}
-    details = agreement if trained else {}
-    if recipe in ("float32", "float16"):
-        return Verdict(_quote(card, "float32", float_top1), _no_drop(), details)
-    quantised = card.top1("int8") if recipe == "int8" else None
-    if quantised is not None:
-        drop = Quantity(float_top1 - quantised, "points", Provenance.PUBLISHED, source=_source(card, "int8"))
-        return Verdict(_quote(card, "int8", quantised), drop, details)
-    if not trained:
-        return Verdict(None, None)
+    if verdict.accuracy is not None:
+        return replace(verdict, details=agreement)
     least = wilson(round(kept * len(same)), len(same), LEVEL).low
     source = f"published float top-1 {float_top1:.1f} % x share of answers kept on {len(same)} photographs"
     accuracy = Quantity(
         float_top1 * kept, "%", Provenance.ESTIMATED, float_top1 * least, float_top1, LEVEL, len(same), source
     )
     drop = Quantity(float_top1 * (1 - kept), "points", Provenance.ESTIMATED, source=source)
-    return Verdict(accuracy, drop, details)
+    return Verdict(accuracy, drop, agreement)
 
 
 def _quote(card: Card, precision: str, value: float) -> Quantity:

@@ -133,11 +133,7 @@ class Evaluator:
         reference = await self._artefact(card, "float32")
         pictures = self._context.pictures
         if pictures is None:
-            own, floats = await asyncio.gather(
-                self._stages.scores.answers(card, artefact), self._stages.scores.answers(card, reference)
-            )
-            trained = bool(self._stages.trunks.weights_of(card))
-            return accuracy.published(card, recipe, own, floats, trained)
+            return await self._published(card, recipe, artefact, reference)
         paths = await asyncio.gather(
             self._stages.probabilities(card, artefact), self._stages.probabilities(card, reference)
         )
@@ -145,6 +141,13 @@ class Evaluator:
         verdict = accuracy.measured(own_answers, float_answers, pictures.holdout_labels, pictures.dataset.classes)
         kept = self._run.keep_answers(f"{card.name}-{recipe}", own_answers)
         return replace(verdict, details={**verdict.details, "answers": kept})
+
+    async def _published(self, card: Card, recipe: str, artefact: Artefact, reference: Artefact) -> Verdict:
+        if not self._stages.trunks.weights_of(card):
+            return accuracy.quoted(card, recipe)
+        scores = self._stages.scores
+        own, floats = await asyncio.gather(scores.answers(card, artefact), scores.answers(card, reference))
+        return accuracy.published(card, recipe, own, floats)
 
 
 def metadata_of(card: Card, pictures: Pictures | None) -> Metadata:

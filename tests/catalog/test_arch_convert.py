@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from advisor.catalog import architectures
 from advisor.catalog.build import settle
+from advisor.catalog.frozen import to_tflite
 from advisor.tflite import model as tflite_model
 
 GRAPHS: list[Any] = [
@@ -40,12 +42,9 @@ GRAPHS: list[Any] = [
 def test_a_converted_graph_has_builtin_operators_alone_and_computes_the_same(
     architecture: str, size: int, arguments: dict[str, Any]
 ) -> None:
-    import tensorflow as tf
-
     graph = architectures.build(architecture, size, 10, arguments)
     settle(graph)
-    with contextlib.redirect_stdout(io.StringIO()):
-        data = tf.lite.TFLiteConverter.from_keras_model(graph).convert()
+    data = to_tflite(graph)
 
     read = tflite_model.read(data)
     assert [operator.name for operator in read.operators if operator.name.startswith(("CUSTOM", "Flex"))] == []
@@ -55,6 +54,22 @@ def test_a_converted_graph_has_builtin_operators_alone_and_computes_the_same(
     for name in ("features", "probabilities"):
         scale = float(np.abs(expected[name]).max())
         assert actual[name] == pytest.approx(np.asarray(expected[name]), abs=1e-4 * scale)
+
+
+def test_the_operators_are_those_of_the_converters_own_way_from_keras() -> None:
+    import tensorflow as tf
+
+    graph = architectures.build("mobilenet_v2", 64, 10, {"width": 0.35})
+    settle(graph)
+    with contextlib.redirect_stdout(io.StringIO()):
+        slow = tf.lite.TFLiteConverter.from_keras_model(graph).convert()
+
+    ours, theirs = (tflite_model.read(data) for data in (to_tflite(graph), slow))
+    assert Counter(operator.name for operator in ours.operators) == Counter(
+        operator.name for operator in theirs.operators
+    )
+    assert ours.signatures[0].key == theirs.signatures[0].key
+    assert {name for name, _ in ours.signatures[0].outputs} == {name for name, _ in theirs.signatures[0].outputs}
 
 
 def run(data: bytes, picture: np.ndarray) -> dict[str, np.ndarray]:

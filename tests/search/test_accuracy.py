@@ -4,7 +4,7 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.quantity import Provenance
-from advisor.search.accuracy import measured, published
+from advisor.search.accuracy import measured, published, quoted
 
 LITE0 = load_catalogue()["efficientnet_lite0_224"]
 V2 = load_catalogue()["mobilenet_v2_1.0_224"]
@@ -60,7 +60,7 @@ def test_changed_answers_cost_as_much_as_float_was_sure_of_them() -> None:
 
 
 def test_nothing_is_estimated_from_random_weights() -> None:
-    assert published(V2, "dynamic_int8", ANSWERS, ANSWERS, trained=False).accuracy is None
-    quoted = published(V2, "float32", ANSWERS, ANSWERS, trained=False).accuracy
-    assert quoted is not None
-    assert quoted.value == 71.8
+    assert quoted(V2, "dynamic_int8").accuracy is None
+    of_float = quoted(V2, "float32").accuracy
+    assert of_float is not None
+    assert of_float.value == 71.8

@@ -51,7 +51,8 @@ class Stages:
     async def artefact(self, card: Card, recipe: str, recipe_version: int | str, metadata: Metadata) -> Artefact:
         """Compress the card's float classifier and write labels and normalisation into the file."""
         form = await self.float_form(card)
-        return await self.compression.artefact(card, form, recipe, recipe_version, metadata)
+        stands_in = self._keeper.context.pictures is None and not self.trunks.weights_of(card)
+        return await self.compression.artefact(card, form, recipe, recipe_version, metadata, stands_in)
 
     async def probabilities(self, card: Card, artefact: Artefact) -> Path:
         """Run the artefact over the hold-out; returns the ``.npy`` of its probabilities."""

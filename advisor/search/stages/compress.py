@@ -43,16 +43,31 @@ class Compression:
         self._keeper, self._context = keeper, keeper.context
 
     async def artefact(
-        self, card: Card, form: Form, recipe: str, recipe_version: int | str, metadata: Metadata
+        self,
+        card: Card,
+        form: Form,
+        recipe: str,
+        recipe_version: int | str,
+        metadata: Metadata,
+        stands_in: bool = False,
     ) -> Artefact:
-        """Compress a float file of the card and write labels and normalisation into the file."""
+        """Compress a float file of the card and write labels and normalisation into the file.
+
+        Args:
+            card: the model card.
+            form: its float file.
+            recipe: name of the recipe.
+            recipe_version: of the recipe.
+            metadata: labels and normalisation.
+            stands_in: random values stand in for the trained ones, see :func:`advisor.search.jobs.compress`.
+        """
 
         async def make() -> Artefact:
             calibration, seed = self._calibration_paths(), self._context.request.seed
             inputs = {
                 "model": form.sha256,
                 "recipe": [recipe, recipe_version],
-                "calibration": self._calibration_key(),
+                "calibration": "stands in" if stands_in else self._calibration_key(),
                 "view": asdict(view_of(card)),
                 "metadata": asdict(metadata),
                 **versions("ai-edge-quantizer", "ai-edge-litert", "pillow", "scikit-image"),
@@ -60,7 +75,8 @@ class Compression:
             folder = await self._keeper.kept(
                 "compress-3", f"compressing to {recipe}", card, inputs,
                 lambda out: write_result(out, self._keeper.light(
-                    "compress", form.path, recipe, calibration, view_of(card), seed, metadata, out / "model.tflite"
+                    "compress", form.path, recipe, calibration, view_of(card), seed, metadata, out / "model.tflite",
+                    stands_in,
                 )),
             )  # fmt: skip
             path = folder / "model.tflite"

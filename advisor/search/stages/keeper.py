@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +20,10 @@ from advisor.store.hashing import sha256_file
 Result = TypeVar("Result")
 
 CONVERT_LIMITS = Limits(seconds=600, memory_bytes=3_000_000_000)
+CONVERT_BYTES_A_VALUE = 64
+"""Memory that a conversion may take on top for each value of the model: the converter holds the values some sixteen
+times over, at four bytes each (1.6 GB for the 102 MB of ResNet-50)."""
+
 WORK_LIMITS = Limits(seconds=1800, memory_bytes=3_000_000_000)
 
 
@@ -90,9 +94,14 @@ class Keeper:
         """Run a function of :mod:`advisor.search.jobs` in a child without TensorFlow."""
         return self.context.light.call(f"{jobs.__name__}:{job}", *arguments, limits=WORK_LIMITS)
 
-    def heavy(self, job: str, *arguments: Any) -> Any:
+    def heavy(self, job: str, *arguments: Any, limits: Limits = CONVERT_LIMITS) -> Any:
         """Run a function of :mod:`advisor.search.jobs` in a child that imports TensorFlow."""
-        return self.context.heavy.call(f"{jobs.__name__}:{job}", *arguments, limits=CONVERT_LIMITS)
+        return self.context.heavy.call(f"{jobs.__name__}:{job}", *arguments, limits=limits)
+
+
+def convert_limits(card: Card) -> Limits:
+    """Return what the card's conversion may use: large models need more memory."""
+    return replace(CONVERT_LIMITS, memory_bytes=CONVERT_LIMITS.memory_bytes + CONVERT_BYTES_A_VALUE * card.params)
 
 
 def write_result(folder: Path, value: Any) -> None:

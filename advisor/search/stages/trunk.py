@@ -12,7 +12,7 @@ from advisor.catalog.convert import CONVERT_VERSION
 from advisor.catalog.weights.file import WeightsFile
 from advisor.search.context import Pictures, versions, view_of
 from advisor.search.plan import FEATURE_PARTS
-from advisor.search.stages.keeper import Form, Keeper, write_result
+from advisor.search.stages.keeper import Form, Keeper, convert_limits, write_result
 from advisor.store.hashing import sha256_json
 
 
@@ -59,7 +59,9 @@ class Trunks:
             }
             folder = await self._keeper.kept(
                 CONVERT_VERSION, "converting", card, inputs,
-                lambda out: write_result(out, self._keeper.heavy("convert", card, weights, out / "model.tflite")),
+                lambda out: write_result(out, self._keeper.heavy(
+                    "convert", card, weights, out / "model.tflite", limits=convert_limits(card)
+                )),
             )  # fmt: skip
             return Form.within(folder)
 

@@ -1,0 +1,50 @@
+"""The work of the stages, on a small graph of random values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.search import jobs
+from advisor.search.context import view_of
+from advisor.search.evaluate import metadata_of
+from advisor.search.stages.keeper import CONVERT_LIMITS, convert_limits
+from advisor.tflite.model import read
+
+SMALL = load_catalogue()["mobilenet_v1_0.25_128"]
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("jobs")
+    jobs.convert(SMALL, None, folder / "master.tflite")
+    jobs.cut(folder / "master.tflite", "probabilities", folder / "classifier.tflite")
+    return folder / "classifier.tflite"
+
+
+def test_random_values_are_calibrated_briefly_to_the_same_operators_and_size(classifier: Path, tmp_path: Path) -> None:
+    figures = {}
+    for stands_in in (True, False):
+        path = tmp_path / f"{stands_in}.tflite"
+        figures[stands_in] = jobs.compress(
+            classifier, "int8", None, view_of(SMALL), 0, metadata_of(SMALL, None), path, stands_in
+        )
+
+    brief, whole = (read(tmp_path / f"{stands_in}.tflite") for stands_in in (True, False))
+    assert [operator.name for operator in brief.operators] == [operator.name for operator in whole.operators]
+    assert abs(brief.size_bytes - whole.size_bytes) < 0.02 * whole.size_bytes
+    assert figures[True]["arena_bytes"] == figures[False]["arena_bytes"]
+
+
+def test_the_download_of_random_values_is_not_weighed(classifier: Path, tmp_path: Path) -> None:
+    arguments = (classifier, "float32", None, view_of(SMALL), 0, metadata_of(SMALL, None))
+    assert "download_bytes" not in jobs.compress(*arguments, tmp_path / "a.tflite", True)
+    assert "download_bytes" in jobs.compress(*arguments, tmp_path / "b.tflite")
+
+
+def test_a_larger_model_may_take_more_memory_to_convert() -> None:
+    cards = load_catalogue()
+    small, large = (convert_limits(cards[name]) for name in (SMALL.name, "inception_resnet_v2_299"))
+    assert CONVERT_LIMITS.memory_bytes < small.memory_bytes < large.memory_bytes
