@@ -73,7 +73,9 @@ class Evaluation:
         family: the card's family, for colours and filters.
         reason: why it failed or was skipped.
         stage: the stage that ended it (``screen``, ``convert``, ``score``, ...), empty when ok.
-        accuracy: top-1 in %, on the hold-out where the user gave pictures, published else.
+        accuracy: top-1 in %, which decides: on the validation part where the user gave pictures, published else.
+        holdout_accuracy: top-1 in % of the artefact on the hold-out, which nothing was learnt from or chosen by: what
+            to expect. Known of finalists only.
         latency: median latency in ms, with its interval.
         latency_p90: 90th percentile in ms: what the budget is compared with.
         size: bytes of the artefact.
@@ -91,6 +93,7 @@ class Evaluation:
     reason: str = ""
     stage: str = ""
     accuracy: Quantity | None = None
+    holdout_accuracy: Quantity | None = None
     latency: Quantity | None = None
     latency_p90: Quantity | None = None
     size: Quantity | None = None
@@ -121,4 +124,4 @@ class Evaluation:
         return cls(**fields)
 
 
-_QUANTITIES = ("accuracy", "latency", "latency_p90", "size", "memory", "drop")
+_QUANTITIES = ("accuracy", "holdout_accuracy", "latency", "latency_p90", "size", "memory", "drop")

@@ -55,6 +55,9 @@ def show_latency(quantity: Quantity | None) -> str:
 
 
 def describe(evaluation: Evaluation) -> str:
-    """Name an evaluation with its three figures."""
+    """Name an evaluation with its three figures; a finalist's accuracy is said with what to expect of it."""
+    top1 = f"{accuracy_of(evaluation):.1f} %"
+    if evaluation.holdout_accuracy is not None:
+        top1 = f"{top1} on validation, {evaluation.holdout_accuracy.value:.1f} % on the hold-out"
     latency, size = show_latency(evaluation.latency), show_bytes(size_of(evaluation))
-    return f"{name(evaluation)} ({accuracy_of(evaluation):.1f} %, {latency}, {size})"
+    return f"{name(evaluation)} ({top1}, {latency}, {size})"

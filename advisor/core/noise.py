@@ -11,9 +11,9 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes, show_ms
 
-FIGURES = ("accuracy", "latency", "latency_p90", "size", "memory", "drop")
+FIGURES = ("accuracy", "holdout_accuracy", "latency", "latency_p90", "size", "memory", "drop")
 
-BETTER_UP = frozenset({"accuracy"})
+BETTER_UP = frozenset({"accuracy", "holdout_accuracy"})
 """Figures of which more is better; of the others less is."""
 
 
@@ -28,6 +28,7 @@ class Threshold:
 THRESHOLDS: Mapping[str, Threshold] = MappingProxyType(
     {
         "accuracy": Threshold(0.005, 0.5),
+        "holdout_accuracy": Threshold(0.005, 0.5),
         "latency": Threshold(0.05, 0.1),
         "latency_p90": Threshold(0.05, 0.1),
         "size": Threshold(0.01, 10_000),
@@ -98,6 +99,8 @@ def moves(before: Evaluation, after: Evaluation) -> tuple[Move, ...]:
     counts only where the median does.
     """
     found = {name: moved(name, getattr(before, name), getattr(after, name)) for name in FIGURES}
+    if before.holdout_accuracy is None or after.holdout_accuracy is None:
+        found["holdout_accuracy"] = replace(found["holdout_accuracy"], counts=False, why="known of finalists only")
     if before.contended or after.contended:
         for name in ("latency", "latency_p90"):
             found[name] = replace(found[name], counts=False, why="taken while the machine was busy")

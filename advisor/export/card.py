@@ -82,8 +82,10 @@ def _figures(run: StoredRun, evaluation: Evaluation) -> Iterable[str]:
 
 
 def _rows(evaluation: Evaluation) -> tuple[tuple[str, Quantity | None], ...]:
+    top1 = "top-1 on validation, which chose it" if evaluation.holdout_accuracy else "top-1 accuracy"
     return (
-        ("top-1 accuracy", evaluation.accuracy),
+        (top1, evaluation.accuracy),
+        ("top-1 on the hold-out: what to expect", evaluation.holdout_accuracy),
         ("latency, median", evaluation.latency),
         ("latency, 90th percentile", evaluation.latency_p90),
         ("file size", evaluation.size),
@@ -119,7 +121,8 @@ def _limits(run: StoredRun) -> list[tuple[str, float]]:
 
 
 def _classes(evaluation: Evaluation) -> Iterable[str]:
-    recalls: Mapping[str, float | None] = evaluation.details.get("per_class_recall") or {}
+    judged = evaluation.details.get("holdout") or evaluation.details
+    recalls: Mapping[str, float | None] = judged.get("per_class_recall") or {}
     yield "## By class"
     yield ""
     if not recalls:
@@ -143,7 +146,10 @@ def _data(run: StoredRun, evaluation: Evaluation) -> Iterable[str]:
         return
     name = PurePath(str(run.dataset.get("folder", ""))).name
     yield f"{sum(counts.values())} pictures of {len(counts)} classes (folder '{escaped(name)}', fingerprint"
+    compared = run.dataset.get("validation")
     yield f"`{escaped(run.dataset.get('fingerprint', ''))}`): {run.dataset.get('train')} to train and calibrate,"
+    if compared:
+        yield f"{compared} to choose among candidates by, which the head that ships was then fitted to as well, and"
     yield f"{run.dataset.get('holdout')} held out for the accuracy above. The network below the head was trained on"
     yield "ImageNet by its authors."
     yield ""

@@ -34,6 +34,9 @@ FRONT_COLUMNS = (
     "top1_low_percent",
     "top1_high_percent",
     "top1_provenance",
+    "holdout_top1_percent",
+    "holdout_top1_low_percent",
+    "holdout_top1_high_percent",
     "latency_median_ms",
     "latency_low_ms",
     "latency_high_ms",
@@ -52,7 +55,7 @@ FRONT_COLUMNS = (
     "artefact_sha256",
 )
 
-_BULKY = ("confusion", "per_class_recall")
+_BULKY = ("confusion", "per_class_recall", "holdout")
 """Details that recommendation.json keeps for the pick alone."""
 
 
@@ -138,6 +141,7 @@ def _front_row(view: RunView, evaluation: Evaluation) -> list[object]:
         target.threads,
         *_with_ends(accuracy),
         _origin(accuracy),
+        *_with_ends(evaluation.holdout_accuracy),
         *_with_ends(latency),
         evaluation.latency_p90.value if evaluation.latency_p90 else None,
         _origin(latency),

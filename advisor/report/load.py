@@ -50,6 +50,8 @@ def _dataset(stored: Mapping[str, Any]) -> DatasetSummary | None:
             holdout=stored["holdout"],
             rejected=tuple(RejectedPicture(row["path"], row["reason"]) for row in stored["rejected"]),
             fingerprint=stored["fingerprint"],
+            validation=stored.get("validation", 0),
+            own_split=tuple(stored.get("own_split", ())),
         )
     except (KeyError, TypeError):
         return None

@@ -7,17 +7,20 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.quantity import Quantity
 from advisor.report import text
 from advisor.report.escape import markdown as escaped
 from advisor.report.figures import foundations, key_figures
 from advisor.report.order import funnel, shortlist
-from advisor.report.sections import command_line, limits, shown, verdict
+from advisor.report.sections import command_line, limits, parts, shown, verdict
 from advisor.report.table import counts
 from advisor.report.view import RunView
 
 _log = logging.getLogger(__name__)
 
 FAILURES_SHOWN = 20
+
+JUDGED = "Validation chooses; the hold-out, looked at once for the finalists alone, is what to expect."
 
 
 def render_markdown(view: RunView) -> str:
@@ -78,20 +81,26 @@ def _table(view: RunView) -> Iterable[str]:
     rows = shortlist(view)
     if not rows:
         return
-    headers = ("", "model", "compression", "threads", "top-1 % (95 %)", "median ms", "p90 ms", "size MB", "memory MB")
-    yield from _rows((*headers, "deflated MB", "zstd MB", "from (top-1, latency)"), "lllrrrrrrrrl")
+    judged = any(row.holdout_accuracy for row in rows)
+    top1 = ("validation % (95 %)", "hold-out % (95 %)") if judged else ("top-1 % (95 %)",)
+    headers = ("", "model", "compression", "threads", *top1, "median ms", "p90 ms", "size MB", "memory MB")
+    alignment = f"lll{'r' * (len(headers) - 1)}l"
+    yield from _rows((*headers, "deflated MB", "zstd MB", "from (top-1, latency)"), alignment)
     for row in rows:
-        yield _row(_cells(view, row))
+        yield _row(_cells(view, row, judged))
+    if judged:
+        yield ""
+        yield JUDGED
 
 
-def _cells(view: RunView, row: Evaluation) -> Sequence[str]:
-    ends = text.interval(row.accuracy)
+def _cells(view: RunView, row: Evaluation, judged: bool) -> Sequence[str]:
     return (
         verdict(view, row),
         row.configuration.card,
         row.configuration.compression,
         str(row.configuration.target.threads),
-        text.percent(row.accuracy) + (f" ({ends})" if ends else ""),
+        _share(row.accuracy),
+        *([_share(row.holdout_accuracy)] if judged else []),
         text.milliseconds(row.latency),
         text.milliseconds(row.latency_p90),
         text.megabytes(row.size),
@@ -105,6 +114,11 @@ def _cells(view: RunView, row: Evaluation) -> Sequence[str]:
 def _download(row: Evaluation, figure: str) -> str:
     size = row.details.get(figure)
     return f"{size / 1e6:.2f}" if isinstance(size, (int, float)) else text.MISSING
+
+
+def _share(quantity: Quantity | None) -> str:
+    ends = text.interval(quantity)
+    return text.percent(quantity) + (f" ({ends})" if ends else "")
 
 
 def _funnel(view: RunView) -> Iterable[str]:
@@ -136,7 +150,7 @@ def _data(view: RunView) -> Iterable[str]:
     yield (
         f"Pictures: {dataset.pictures} in {len(dataset.classes)} classes "
         f"({escaped(', '.join(dataset.classes[:20]))}{', ...' if len(dataset.classes) > 20 else ''}), "
-        f"{dataset.train} to train, {dataset.holdout} held out{rejected}."
+        f"{parts(dataset)}{rejected}."
     )
 
 

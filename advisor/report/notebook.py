@@ -15,7 +15,8 @@ from advisor.report.table import counts
 from advisor.report.view import RunView
 
 WIDTH, HEIGHT, MARGIN = 560, 260, 44
-HEADERS = ("", "model", "compression", "threads", "top-1 %", "95 %", "p90 ms", "size MB", "from (top-1, latency)")
+FIGURES = ("top-1 %", "95 %", "hold-out %", "p90 ms", "size MB")
+HEADERS = ("", "model", "compression", "threads", *FIGURES, "from (top-1, latency)")
 
 
 def summary_html(view: RunView) -> str:
@@ -46,6 +47,7 @@ def _row(view: RunView, row: Evaluation) -> Markup:
         configuration.target.threads,
         text.percent(row.accuracy),
         text.interval(row.accuracy),
+        text.percent(row.holdout_accuracy),
         text.milliseconds(row.latency_p90 or row.latency),
         text.megabytes(row.size),
         text.provenance_note(row),

@@ -15,7 +15,7 @@ from advisor.report.view import RunView
 LOG_RATIO = 8.0
 """An axis whose largest value is this many times the smallest is drawn on a logarithmic scale."""
 
-QUANTITIES = ("accuracy", "latency", "latency_p90", "size", "memory", "drop")
+QUANTITIES = ("accuracy", "latency", "latency_p90", "size", "memory", "drop", "holdout_accuracy")
 
 EXTRAS = ("load_ms", "first_ms", "arena_bytes", "macs", "download_bytes", "download_zstd_bytes")
 """Entries of ``Evaluation.details`` that hover and comparison show."""

@@ -17,7 +17,7 @@ from advisor.report.figures import foundations, key_figures
 from advisor.report.order import fastest_per_artefact, funnel, ranked
 from advisor.report.payload import facets
 from advisor.report.table import counts
-from advisor.report.view import RunView
+from advisor.report.view import DatasetSummary, RunView
 
 REJECTED_SHOWN = 100
 
@@ -81,7 +81,8 @@ def _by_latency(evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
 
 
 def _evaluations(view: RunView) -> dict[str, Any]:
-    return {"rows": tuple((row, verdict(view, row)) for row in ranked(view))}
+    rows = tuple((row, verdict(view, row)) for row in ranked(view))
+    return {"rows": rows, "judged": any(row.holdout_accuracy for row, _ in rows)}
 
 
 def verdict(view: RunView, evaluation: Evaluation) -> str:
@@ -120,25 +121,43 @@ def _data(view: RunView) -> dict[str, Any]:
     largest = max(dataset.pictures_per_class.values(), default=1)
     return {
         "dataset": dataset,
+        "parts": parts(dataset),
         "largest": max(largest, 1),
         "rejected": dataset.rejected[:REJECTED_SHOWN],
         "more_rejected": max(0, len(dataset.rejected) - REJECTED_SHOWN),
     }
 
 
+def parts(dataset: DatasetSummary) -> str:
+    """Say what the pictures were used for."""
+    if not dataset.validation:
+        return f"{dataset.train} to train and calibrate on, {dataset.holdout} held out to measure accuracy"
+    own = " (your own split)" if dataset.own_split else ""
+    return (
+        f"{dataset.train} to train on, {dataset.validation} to compare candidates on (validation), {dataset.holdout} "
+        f"held out to judge the finalists{own}"
+    )
+
+
 def _classes(view: RunView) -> dict[str, Any]:
     pick = view.decision.pick
     assert pick is not None, "the section is wanted only with a pick"
     labels = view.dataset.classes if view.dataset else ()
-    details = pick.details
+    judged = pick.details.get("holdout")
+    details = judged if judged else pick.details
     found = recalls(details, labels)
     return {
         "pick": pick,
+        "judged_on": "pictures held out from training" if judged or not _validated(view) else "validation pictures",
         "recalls": found,
         "weakest": min(found, key=lambda recall: recall.recall, default=None),
         "pairs": confused_pairs(details, labels),
         "heatmap": heatmap(details, labels),
     }
+
+
+def _validated(view: RunView) -> bool:
+    return view.dataset is not None and view.dataset.validation > 0
 
 
 def _has_classes(view: RunView) -> bool:

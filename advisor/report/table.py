@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.quantity import Quantity
 from advisor.report import text
 from advisor.report.order import shortlist
 from advisor.report.view import RunView
@@ -23,6 +24,9 @@ FULL_WIDTH = 122
 
 WIDE_HEADERS = ("threads", "top-1 % (95 %)", "latency ms, median (p90)", "size MB", "memory MB")
 NARROW_HEADERS = ("thr.", "top-1 %", "ms (p90)", "MB")
+WIDE_JUDGED = ("threads", "validation % (95 %)", "hold-out % (95 %)", "ms, median (p90)", "size MB", "memory MB")
+NARROW_JUDGED = ("thr.", "valid.", "hold-out %", "ms (p90)", "MB")
+"""Where there are pictures: what chose, and what to expect."""
 
 MAX_FLIPS = 3
 
@@ -73,12 +77,14 @@ def _table(view: RunView, console: Console) -> Table:
     )
     for header in ("", "model", "compression"):
         table.add_column(header, overflow="fold")
-    for header in WIDE_HEADERS if wide else NARROW_HEADERS:
+    judged = any(row.holdout_accuracy for row in rows)
+    headers = (WIDE_JUDGED, NARROW_JUDGED) if judged else (WIDE_HEADERS, NARROW_HEADERS)
+    for header in headers[0] if wide else headers[1]:
         table.add_column(header, justify="right")
     if per_row:
         table.add_column("from (top-1, latency)")
     for row, note in zip(rows, notes, strict=True):
-        cells = [*_cells(view, row, wide), *([note] if per_row else [])]
+        cells = [*_cells(view, row, wide, judged), *([note] if per_row else [])]
         table.add_row(*(Text(cell) for cell in cells), style=_style(view, row))
     table.caption = Text("\n".join(_legend(view, rows, () if per_row else notes)), style="dim")
     table.caption_justify = "left"
@@ -87,6 +93,8 @@ def _table(view: RunView, console: Console) -> Table:
 
 def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> list[str]:
     lines = [f"from (top-1, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
+    if any(row.holdout_accuracy for row in rows):
+        lines.append("validation chooses; the hold-out, looked at once for finalists, is what to expect")
     if any(row.configuration.key in view.tie_keys for row in rows):
         lines.append("≈ the figures cannot tell its accuracy from the best one's")
     if any(row.contended for row in rows):
@@ -102,23 +110,32 @@ def _style(view: RunView, row: Evaluation) -> str:
     return "" if key in view.tie_keys or key in view.front_keys else "dim"
 
 
-def _cells(view: RunView, row: Evaluation, wide: bool) -> list[str]:
+def _cells(view: RunView, row: Evaluation, wide: bool, judged: bool) -> list[str]:
     configuration = row.configuration
     key = configuration.key
     mark = "▶" if key == view.pick_key else "≈" if key in view.tie_keys else ""
     p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
-    ends = f" ({text.interval(row.accuracy)})" if wide else f" {text.half_width(row.accuracy)}"
-    has_interval = bool(text.interval(row.accuracy))
+    top1 = [_share(row.accuracy, wide)]
+    if judged:
+        top1 = [top1[0] if wide else text.percent(row.accuracy), _share(row.holdout_accuracy, wide)]
     cells = [
         mark,
         text.plain(configuration.card),
         text.plain(configuration.compression),
         str(configuration.target.threads),
-        text.percent(row.accuracy) + (ends if has_interval else ""),
+        *top1,
         text.milliseconds(row.latency) + p90 + ("*" if row.contended else ""),
         text.megabytes(row.size),
     ]
     return [*cells, text.megabytes(row.memory)] if wide else cells
+
+
+def _share(quantity: Quantity | None, wide: bool) -> str:
+    """A share with its interval, as wide as there is room."""
+    ends = text.interval(quantity)
+    if not ends:
+        return text.percent(quantity)
+    return text.percent(quantity) + (f" ({ends})" if wide else f" {text.half_width(quantity)}")
 
 
 def _sentences(view: RunView) -> list[Text]:

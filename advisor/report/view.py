@@ -26,10 +26,12 @@ class DatasetSummary:
     Attributes:
         folder: where they were read from.
         pictures_per_class: class name to its number of usable pictures, in label order.
-        train: pictures that the head was trained and calibrated on.
-        holdout: pictures that the accuracies were measured on.
+        train: pictures that were learnt from while candidates were compared.
+        holdout: pictures that finalists were judged on.
         rejected: files left out.
         fingerprint: hash over the pictures and their labels.
+        validation: pictures that candidates were compared on; 0 in runs from before there was such a part.
+        own_split: the parts that the user's own split named.
     """
 
     folder: str
@@ -38,6 +40,8 @@ class DatasetSummary:
     holdout: int
     rejected: tuple[RejectedPicture, ...] = ()
     fingerprint: str = ""
+    validation: int = 0
+    own_split: tuple[str, ...] = ()
 
     @property
     def classes(self) -> tuple[str, ...]:

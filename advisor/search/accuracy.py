@@ -1,4 +1,4 @@
-"""Top-1 of an artefact: measured on the hold-out where there are pictures, else what was published and what we know."""
+"""Top-1 of an artefact: measured where there are pictures, else what was published and what we know."""
 
 from __future__ import annotations
 
@@ -31,32 +31,44 @@ def read_answers(probabilities: Path) -> tuple[int, ...]:
     return tuple(int(label) for label in np.load(probabilities, allow_pickle=False).argmax(axis=1))
 
 
+VALIDATED = "validation part of --data, run in LiteRT"
+HELD_OUT = "hold-out of --data, run in LiteRT"
+
+
 def measured(
-    answers: Sequence[int], float_answers: Sequence[int], labels: Sequence[int], classes: Sequence[str]
+    answers: Sequence[int],
+    float_answers: Sequence[int],
+    labels: Sequence[int],
+    classes: Sequence[str],
+    source: str = VALIDATED,
 ) -> Verdict:
-    """Judge answers on the hold-out.
+    """Judge answers on pictures.
 
     Args:
         answers: the artefact's label for each picture.
         float_answers: the same of the float32 artefact of the same card.
         labels: the true labels.
         classes: class names in label order.
+        source: which pictures.
     """
     right = [answer == label for answer, label in zip(answers, labels, strict=True)]
     float_right = [answer == label for answer, label in zip(float_answers, labels, strict=True)]
-    share = wilson(sum(right), len(right), LEVEL)
     lost = paired_difference(float_right, right, LEVEL)
-    source = "hold-out of --data, run in LiteRT"
     return Verdict(
-        accuracy=Quantity(
-            100 * share.value, "%", Provenance.MEASURED, 100 * share.low, 100 * share.high, LEVEL, len(right), source
-        ),
+        accuracy=share_of(right, source),
         drop=Quantity(
             100 * lost.value, "points", Provenance.MEASURED, 100 * lost.low, 100 * lost.high, LEVEL, len(right),
             "against float32 on the same pictures",
         ),
-        details=_per_class(answers, labels, classes),
+        details=per_class(answers, labels, classes),
     )  # fmt: skip
+
+
+def share_of(right: Sequence[bool], source: str) -> Quantity:
+    """Return the share of pictures that were answered rightly, in %, with Wilson's interval."""
+    share = wilson(sum(right), len(right), LEVEL)
+    low, high = 100 * share.low, 100 * share.high
+    return Quantity(100 * share.value, "%", Provenance.MEASURED, low, high, LEVEL, len(right), source)
 
 
 Answer = tuple[int, float]
@@ -117,7 +129,7 @@ def _source(card: Card, precision: str) -> str:
     return next((row.source for row in card.published if row.precision == precision and row.top1 is not None), "")
 
 
-def _per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[str]) -> dict[str, Any]:
+def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[str]) -> dict[str, Any]:
     """Recall of each class and, for a readable number of classes, rows = truth, columns = answers."""
     confusion = [[0] * len(classes) for _ in classes]
     for answer, label in zip(answers, labels, strict=True):

@@ -13,11 +13,12 @@ from advisor.core.figures import describe
 from advisor.core.noise import Move, moved, moves, settled, show_figure
 from advisor.core.relaxation import excess_texts
 from advisor.core.statistics import paired_difference
-from advisor.search.conclude import conclude, holdout, right_answers
+from advisor.search.conclude import compared_on, conclude, right_answers
 from advisor.search.differences import Difference, find_differences
 from advisor.search.stored import StoredRun
 
 MOVED_SHOWN = 3
+HELD_OUT = "holdout_accuracy"
 
 
 class Outcome(StrEnum):
@@ -115,21 +116,23 @@ def _moves(before: StoredRun, after: StoredRun) -> dict[str, tuple[Move, ...]]:
 
 
 def _paired(before: StoredRun, after: StoredRun) -> bool:
-    pictures = holdout(before.folder)
-    return bool(pictures) and pictures == holdout(after.folder)
+    pictures = compared_on(before.folder)
+    return bool(pictures) and pictures == compared_on(after.folder)
 
 
 def _refined(
     changes: tuple[Move, ...], before: StoredRun, then: Evaluation, after: StoredRun, now: Evaluation
 ) -> tuple[Move, ...]:
     """On the same pictures, compare accuracies picture by picture; one file has one accuracy."""
-    if then.artefact_sha256 == now.artefact_sha256 != "":
-        apart: bool | None = False
-    else:
+    same = then.artefact_sha256 == now.artefact_sha256 != ""
+    apart: bool | None = False
+    if not same:
         earlier, later = right_answers(before.folder, then), right_answers(after.folder, now)
         apart = None if earlier is None or later is None else not paired_difference(earlier, later).spans_zero
     return tuple(
-        moved(change.figure, change.before, change.after, apart) if change.figure == "accuracy" else change
+        moved(change.figure, change.before, change.after, apart)
+        if change.figure == "accuracy" or (same and change.before and change.after and change.figure == HELD_OUT)
+        else change
         for change in changes
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from advisor.core.budget import Budget
 from advisor.core.chance import asked
@@ -15,6 +16,7 @@ from advisor.core.figures import describe
 from advisor.core.joint import joint, on_device, with_elsewhere
 from advisor.core.relaxation import Relaxation
 from advisor.core.statistics import paired_difference
+from advisor.datasets.split import HOLDOUT, VALIDATION
 from advisor.search.request import Request
 from advisor.store import RunFolder
 
@@ -88,7 +90,7 @@ def _with_others(known: list[Evaluation], budget: Budget) -> list[Evaluation]:
 
 
 def tie_on_pictures(run: RunFolder) -> Tie:
-    """Return what tells two accuracies apart: the answers of both on each hold-out picture, else their intervals."""
+    """Return what tells two accuracies apart: the answers of both on each picture, else their intervals."""
     labels = _labels(run.path)
 
     @cache
@@ -117,24 +119,29 @@ def _with_missing_weights(decision: Decision) -> Decision:
 
 
 def right_answers(run: RunFolder, evaluation: Evaluation) -> tuple[bool, ...] | None:
-    """Return for each hold-out picture whether the artefact was right, None where that is not known."""
+    """Return for each picture that candidates were compared on whether this one was right, None where not known."""
     labels, answers = _labels(run.path), str(evaluation.details.get("answers") or "")
     return _right(run.path / answers, labels) if labels and answers else None
 
 
-def holdout(run: RunFolder) -> tuple[str, ...]:
-    """Return the hashes of the hold-out's pictures in their order; empty where they are not known."""
-    rows = run.read_json("split.json").get("holdout")
+def compared_on(run: RunFolder) -> tuple[str, ...]:
+    """Return the hashes of the pictures that candidates were compared on, in order; empty where not known."""
+    rows = _rows(run.read_json("split.json"))
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         return ()
     return tuple(str(row.get("sha256", "")) for row in rows)
+
+
+def _rows(split: Mapping[str, Any]) -> Any:
+    """Return the pictures of the validation part; of the hold-out in runs from before there was one."""
+    return split.get(VALIDATION) or split.get(HOLDOUT)
 
 
 def _labels(path: Path) -> tuple[int, ...]:
     split = RunFolder(path).read_json("split.json")
     try:
         place = {name: label for label, name in enumerate(split["classes"])}
-        return tuple(place[row["class"]] for row in split["holdout"])
+        return tuple(place[row["class"]] for row in _rows(split))
     except (KeyError, TypeError):
         return ()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -21,8 +22,37 @@ from advisor.store.hashing import sha256_json
 
 CALIBRATION_PICTURES = 100
 
+
+class Purpose(StrEnum):
+    """What a trained model is made for.
+
+    ``COMPARE``: fitted to the training part alone, so that the validation part tells candidates apart. ``SHIP``: the
+    same recipe fitted to everything but the hold-out, which is what goes to the phone.
+    """
+
+    COMPARE = "compare"
+    SHIP = "ship"
+
+
 Notify = Callable[[str, str, str, str], None]
 """Called with (stage, card name, what is being done, ``started`` | ``done`` | ``cached``)."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the user's pictures.
+
+    Attributes:
+        indices: their places in the dataset, sorted.
+        paths: their files.
+        labels: their classes.
+        fingerprint: hash of the pictures in their order and with their labels.
+    """
+
+    indices: tuple[int, ...]
+    paths: tuple[Path, ...]
+    labels: tuple[int, ...]
+    fingerprint: str
 
 
 @dataclass(frozen=True)
@@ -41,43 +71,38 @@ class Pictures:
     leaks: tuple[tuple[int, ...], ...] = ()
 
     @property
-    def paths(self) -> tuple[Path, ...]:
-        """Every picture, in the order of its features."""
-        return tuple(picture.path for picture in self.dataset.pictures)
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes in label order."""
+        return self.dataset.classes
 
     @cached_property
-    def fingerprint(self) -> str:
-        """Hash of the pictures in their order and with their labels."""
-        return self._hash(range(len(self.dataset.pictures)))
+    def train(self) -> Part:
+        """What is learnt from while candidates are compared."""
+        return self._part(self.split.train)
 
     @cached_property
-    def train_fingerprint(self) -> str:
-        """Hash of the training part."""
-        return self._hash(self.split.train)
+    def validation(self) -> Part:
+        """What candidates are compared on."""
+        return self._part(self.split.validation)
 
     @cached_property
-    def holdout_fingerprint(self) -> str:
-        """Hash of the hold-out."""
-        return self._hash(self.split.holdout)
+    def learnt(self) -> Part:
+        """Everything but the hold-out: what the model that ships has learnt from."""
+        return self._part(self.split.learnt)
 
-    @property
-    def holdout_paths(self) -> tuple[Path, ...]:
-        """The hold-out's files."""
-        return tuple(self.dataset.pictures[index].path for index in self.split.holdout)
+    @cached_property
+    def holdout(self) -> Part:
+        """What only finalists are judged on."""
+        return self._part(self.split.holdout)
 
-    @property
-    def holdout_labels(self) -> tuple[int, ...]:
-        """The hold-out's labels."""
-        return tuple(self.dataset.pictures[index].label for index in self.split.holdout)
-
-    @property
-    def train_labels(self) -> tuple[int, ...]:
-        """The training part's labels."""
-        return tuple(self.dataset.pictures[index].label for index in self.split.train)
-
-    def _hash(self, indices: range | tuple[int, ...]) -> str:
-        pictures = self.dataset.pictures
-        return sha256_json([(pictures[index].sha256, pictures[index].label) for index in indices])
+    def _part(self, indices: tuple[int, ...]) -> Part:
+        pictures = [self.dataset.pictures[index] for index in indices]
+        return Part(
+            indices=indices,
+            paths=tuple(picture.path for picture in pictures),
+            labels=tuple(picture.label for picture in pictures),
+            fingerprint=sha256_json([(picture.sha256, picture.label) for picture in pictures]),
+        )
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def _question(run: StoredRun) -> dict[str, str]:
 def _data(run: StoredRun) -> dict[str, str]:
     counts = _mapping(run.dataset.get("pictures_per_class"))
     classes = {f"pictures of '{name}'": str(count) for name, count in counts.items()}
-    rest = {name: _text(run.dataset.get(name)) for name in ("train", "holdout", "fingerprint")}
+    rest = {name: _text(run.dataset.get(name)) for name in ("train", "validation", "holdout", "fingerprint")}
     return {**classes, **{name: value for name, value in rest.items() if value}}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from advisor.core.evaluation import Configuration, Evaluation
 from advisor.search.conclude import conclude
+from advisor.search.finalists import finalists, judge
 from advisor.search.left_out import too_large, too_slow
 from advisor.search.plan import Plan
 from advisor.search.progress import Progress
@@ -77,6 +78,21 @@ class Drive:
         for card in again:
             for evaluation in await asyncio.gather(*(evaluator.evaluate(c) for c in again[card])):
                 self._run.append(evaluation)
+
+    async def judge(self, evaluator: SitedEvaluator) -> None:
+        """Look at the hold-out, once for each finalist; an interrupt leaves it for the run that goes on."""
+        if not self._request.data or self.stopping.is_set():
+            return
+        self._progress.say("judging the finalists on the hold-out")
+        evaluations = self._run.evaluations()
+        answer = conclude(self._run, evaluations, self._request)
+        chosen = finalists((answer.decision, *answer.by_device.values()), evaluations)
+        judging = asyncio.ensure_future(judge(chosen, evaluator, self._run))
+        stopped = asyncio.ensure_future(self.stopping.wait())
+        finished, _ = await asyncio.wait({judging, stopped}, return_when="FIRST_COMPLETED")
+        await _cancel([each for each in (judging, stopped) if each not in finished])
+        if judging in finished:
+            judging.result()
 
     def _why(self, study: Study, worth: Worth, in_flight: bool) -> Stop:
         count = study.unevaluated

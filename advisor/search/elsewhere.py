@@ -49,6 +49,7 @@ KEPT = (
     "answers",
     "per_class_recall",
     "confusion",
+    "holdout",
     "params",
     "macs",
     "licence",

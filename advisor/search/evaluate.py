@@ -14,9 +14,10 @@ from advisor.core.errors import AdvisorError, UnsupportedRecipe
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import show_ms
+from advisor.datasets.split import HOLDOUT
 from advisor.search import accuracy
 from advisor.search.accuracy import Verdict
-from advisor.search.context import Context, Pictures
+from advisor.search.context import Context, Part, Pictures, Purpose
 from advisor.search.stages import Artefact, Stages
 from advisor.search.timing import ThreadTiming, Timer
 from advisor.store import RunFolder
@@ -78,7 +79,7 @@ class Evaluator:
 
     async def _evaluate(self, configuration: Configuration, card: Card) -> Evaluation:
         await self._screen(card)
-        artefact = await _at("compress", self._artefact(card, configuration.compression))
+        artefact = await _at("compress", self._artefact(card, configuration.compression, Purpose.SHIP))
         verdict = await _at("score", self._verdict(card, configuration.compression, artefact))
         threads, recipe = configuration.target.threads, configuration.compression
         place = self._order[card.name]
@@ -125,20 +126,19 @@ class Evaluator:
             )
             raise _Ended(Status.SKIPPED, "screen", reason)
 
-    async def _artefact(self, card: Card, recipe: str) -> Artefact:
+    async def _artefact(self, card: Card, recipe: str, purpose: Purpose) -> Artefact:
         metadata = metadata_of(card, self._context.pictures)
-        return await self._stages.artefact(card, recipe, self._recipes[recipe].version, metadata)
+        return await self._stages.artefact(card, recipe, self._recipes[recipe].version, metadata, purpose)
 
     async def _verdict(self, card: Card, recipe: str, artefact: Artefact) -> Verdict:
-        reference = await self._artefact(card, "float32")
         pictures = self._context.pictures
         if pictures is None:
+            reference = await self._artefact(card, "float32", Purpose.SHIP)
             return await self._published(card, recipe, artefact, reference)
-        paths = await asyncio.gather(
-            self._stages.probabilities(card, artefact), self._stages.probabilities(card, reference)
+        own_answers, float_answers = await asyncio.gather(
+            self._answers(card, recipe, pictures.validation), self._answers(card, "float32", pictures.validation)
         )
-        own_answers, float_answers = (accuracy.read_answers(path) for path in paths)
-        verdict = accuracy.measured(own_answers, float_answers, pictures.holdout_labels, pictures.dataset.classes)
+        verdict = accuracy.measured(own_answers, float_answers, pictures.validation.labels, pictures.classes)
         kept = self._run.keep_answers(f"{card.name}-{recipe}", own_answers)
         return replace(verdict, details={**verdict.details, "answers": kept})
 
@@ -149,11 +149,32 @@ class Evaluator:
         own, floats = await asyncio.gather(scores.answers(card, artefact), scores.answers(card, reference))
         return accuracy.published(card, recipe, own, floats)
 
+    async def _answers(self, card: Card, recipe: str, part: Part) -> tuple[int, ...]:
+        """Return what the recipe answers on pictures that it has not learnt from."""
+        artefact = await self._artefact(card, recipe, Purpose.COMPARE)
+        return accuracy.read_answers(await self._stages.scores.probabilities(card, artefact, part))
+
+    async def hold_out(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist with what its artefact, as kept in the run, answers on the hold-out."""
+        pictures, card = self._context.pictures, self._cards[evaluation.configuration.card]
+        assert pictures is not None, "finalists are judged where there are pictures"
+        path, part = self._run.path / evaluation.artefact, pictures.holdout
+        artefact = Artefact(path, evaluation.artefact_sha256, path.stat().st_size, {})
+        answers = accuracy.read_answers(await self._stages.scores.probabilities(card, artefact, part))
+        right = [answer == label for answer, label in zip(answers, part.labels, strict=True)]
+        kept = self._run.keep_answers(f"{HOLDOUT}-{path.stem}", answers)
+        details = {"answers": kept, **accuracy.per_class(answers, part.labels, pictures.classes)}
+        return replace(
+            evaluation,
+            holdout_accuracy=accuracy.share_of(right, accuracy.HELD_OUT),
+            details={**evaluation.details, HOLDOUT: details},
+        )
+
 
 def metadata_of(card: Card, pictures: Pictures | None) -> Metadata:
     """Return what is written into each file of the card: labels, normalisation, licence."""
     labels = pictures.dataset.classes if pictures else published_labels(card)
-    data = f"retrained on {len(pictures.split.train)} pictures of {len(labels)} classes" if pictures else "ImageNet"
+    data = f"retrained on {len(pictures.split.learnt)} pictures of {len(labels)} classes" if pictures else "ImageNet"
     return Metadata(
         name=card.name,
         description=f"Image classifier {card.name}, {data}; made by advisor",

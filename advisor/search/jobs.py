@@ -68,6 +68,16 @@ def train_head(
     return {"regularization": head.regularization, "validation_accuracy": head.validation_accuracy}
 
 
+def refit_head(parts: Sequence[Path], labels: Sequence[int], classes: int, regularization: float, path: Path) -> None:
+    """Fit the head with a given penalty to all rows of the concatenated features and write it as ``.npz``."""
+    import numpy as np
+
+    from advisor.training.head import fit_head
+
+    weights, bias = fit_head(np.concatenate([np.load(part) for part in parts]), labels, classes, regularization)
+    np.savez(path, weights=weights, bias=bias)
+
+
 def join(trunk: Path, head: Path, path: Path) -> None:
     """Write the trunk with the trained head behind it: softmax over the user's classes."""
     import numpy as np

@@ -13,7 +13,7 @@ from advisor.catalog.weights import WeightsFile
 from advisor.compression.recipes import Recipe
 from advisor.core.quantity import Quantity
 from advisor.isolation import ChildPool
-from advisor.search.context import Context, Pictures
+from advisor.search.context import Context, Pictures, Purpose
 from advisor.search.evaluate import metadata_of
 from advisor.search.machine import Machine
 from advisor.search.plan import Stage
@@ -107,9 +107,10 @@ async def _look(context: Context, lookup: Stages, card: Card, recipes: Mapping[s
     if pictures is not None:
         shared += [
             ("cut", lambda: trunks.trunk(card)),
-            ("features", lambda: trunks.features(card, pictures)),
-            ("head", lambda: lookup.heads.head(card, pictures)),
-            ("join", lambda: lookup.float_form(card)),
+            ("features", lambda: trunks.features(card, pictures.learnt)),
+            ("head", lambda: lookup.heads.head(card, pictures, Purpose.COMPARE)),
+            ("refit", lambda: lookup.heads.head(card, pictures, Purpose.SHIP)),
+            ("join", lambda: _both(lookup, card)),
         ]
     else:
         shared.append(("cut", lambda: lookup.float_form(card)))
@@ -124,12 +125,20 @@ async def _look(context: Context, lookup: Stages, card: Card, recipes: Mapping[s
 async def _look_at(context: Context, lookup: Stages, card: Card, recipe: Recipe, known: Known) -> None:
     pictures, name, timer = context.pictures, recipe.name, _LookupTimer(context)
     try:
-        artefact = await lookup.artefact(card, name, recipe.version, metadata_of(card, pictures))
+        metadata = metadata_of(card, pictures)
+        artefact = await lookup.artefact(card, name, recipe.version, metadata, Purpose.SHIP)
+        compared = (
+            await lookup.artefact(card, name, recipe.version, metadata, Purpose.COMPARE) if pictures else artefact
+        )
     except _NotDone:
         return
     known.done.add(("compress", name))
     known.size_bytes[name] = artefact.size_bytes
-    scored = lookup.probabilities(card, artefact) if pictures else lookup.scores.answers(card, artefact)
+    scored = (
+        lookup.scores.probabilities(card, compared, pictures.validation)
+        if pictures
+        else lookup.scores.answers(card, artefact)
+    )
     if await _found(scored):
         known.done.add(("score" if pictures else "answers", name))
     try:
@@ -140,6 +149,11 @@ async def _look_at(context: Context, lookup: Stages, card: Card, recipe: Recipe,
     except _NotDone:
         return
     known.done.add(("timing", name))
+
+
+async def _both(lookup: Stages, card: Card) -> None:
+    for purpose in Purpose:
+        await lookup.float_form(card, purpose)
 
 
 async def _found(result: Awaitable[Any]) -> bool:

@@ -34,10 +34,14 @@ FORMS: Mapping[str, tuple[float, float]] = {
 
 CONVERT_S = 8.0
 HEAD_S = 4.0
+REFIT_S = 1.0
 QUANTIZE_S = 3.0
 REWRITE_S = 0.2
 TIMING_S = 2.5
 """Seconds of one core (of the whole machine for timing) that the stages took on an AMD EPYC with MobileNetV2."""
+
+FITS = 2
+"""Every form is made twice of pictures: of the training part to be compared, and of all but the hold-out to ship."""
 
 PHOTOGRAPHS = 84
 FEATURE_PARTS = 2
@@ -66,8 +70,9 @@ class Plan:
         threads: CPU thread counts.
         training: name of the training recipe.
         runtime: runtime and version.
-        pictures: number of pictures to read, 0 without data.
-        holdout: number of pictures to score on.
+        pictures: number of pictures to learn from, 0 without data.
+        validation: number of pictures to compare candidates on.
+        holdout: number of pictures to judge finalists on.
         pace: what a stage took on this machine over its rough price, by stage; 1 where nothing is known.
         lead: the target that configurations belong to where this machine is not asked about; None for this machine.
     """
@@ -78,6 +83,7 @@ class Plan:
     training: str
     runtime: str
     pictures: int = 0
+    validation: int = 0
     holdout: int = 0
     pace: Mapping[str, float] = field(default_factory=dict)
     lead: Target | None = None
@@ -138,7 +144,10 @@ class Plan:
         """Return how often each stage runs for the card, and its rough core seconds each time."""
         own = [self._own(card, recipe) for recipe in self.recipes]
         means = {stage: sum(prices[stage] for prices in own) / len(own) for stage in own[0]}
-        return self._shared_prices(card) | {stage: (len(own), price) for stage, price in means.items()}
+        times = {"compress": FITS if self.pictures else 1}
+        return self._shared_prices(card) | {
+            stage: (len(own) * times.get(stage, 1), price / times.get(stage, 1)) for stage, price in means.items()
+        }
 
     def prices(self, card: Card, recipes: Sequence[str] | None = None) -> dict[Stage, float]:
         """Return the rough seconds of every stage of the card: of one core, or of the machine (:data:`ALONE`)."""
@@ -179,14 +188,15 @@ class Plan:
             prices |= {
                 "features": (FEATURE_PARTS, reading / FEATURE_PARTS),
                 "head": (1, HEAD_S),
-                "join": (1, REWRITE_S),
+                "refit": (1, REFIT_S),
+                "join": (FITS, REWRITE_S),
             }
         return {stage: (count, price * self.pace.get(stage, 1.0)) for stage, (count, price) in prices.items()}
 
     def _own(self, card: Card, recipe: str) -> dict[str, float]:
-        runs = self.holdout or PHOTOGRAPHS
+        runs = self.validation or PHOTOGRAPHS
         prices = {
-            "compress": QUANTIZE_S if recipe == "int8" else REWRITE_S,
+            "compress": (FITS if self.pictures else 1) * (QUANTIZE_S if recipe == "int8" else REWRITE_S),
             "score" if self.pictures else "answers": runs * rough_latency_ms(card, recipe) / 1e3,
             "timing": TIMING_S,
         }

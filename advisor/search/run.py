@@ -147,6 +147,7 @@ class _Search:
                 self._progress.start(plan, len(done))
                 self.stopped = await drive.evaluate_all(study, evaluator, plan, len(done))
                 await drive.rescue(evaluator, plan)
+                await drive.judge(evaluator)
                 self._book.keep(evaluator.spent)
                 spent = {stage: round(seconds, 1) for stage, seconds in sorted(evaluator.spent.items())}
                 peak = max(heavy.peak_bytes, light.peak_bytes)

@@ -80,6 +80,10 @@ class SitedEvaluator:
             return made
         return next(e for e in elsewhere if e.configuration.target == configuration.target)
 
+    async def hold_out(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist with what its file answers on the hold-out, which is the same wherever it runs."""
+        return await self._evaluator.hold_out(evaluation)
+
     def told(self, evaluation: Evaluation) -> Evaluation:
         """Return what the study is told: the figures on the device where the file does worst."""
         task = self._elsewhere.get(artefact_of(evaluation))

@@ -94,6 +94,37 @@ def train_head(
     )
 
 
+def fit_head(
+    features: NDArray[np.float32],
+    labels: Sequence[int],
+    classes: int,
+    regularization: float,
+    views: Sequence[NDArray[np.float32]] = (),
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Fit a head whose penalty is known, such as one that :func:`train_head` chose on fewer pictures.
+
+    Args:
+        features: float32, shape (N, F).
+        labels: N class indices below ``classes``.
+        classes: number of classes; each must occur.
+        regularization: ``C``, 0 for nearest mean.
+        views: as of :func:`train_head`.
+
+    Returns:
+        weights, float32 (F, C), and bias, float32 (C,).
+
+    Raises:
+        StageError: as :func:`train_head`.
+    """
+    import numpy as np
+    from threadpoolctl import threadpool_limits
+
+    targets = np.asarray(labels, dtype=np.int64)
+    _require_fitting(features, targets, classes, views)
+    with threadpool_limits(limits=1):
+        return _fit(features, targets, classes, views, (regularization,))[regularization]
+
+
 def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
     """Row-wise softmax of logits (N, C), float32."""
     import numpy as np

@@ -12,7 +12,7 @@ import pytest
 from advisor.core.evaluation import Evaluation
 from advisor.report.files import FRONT_COLUMNS, front_csv, recommendation_json, write_all
 from advisor.report.view import RunView
-from tests.report.views import HOSTILE, infeasible_view, run_view
+from tests.report.views import HOSTILE, infeasible_view, judged_view, run_view
 
 
 def recommendation(view: RunView) -> dict[str, Any]:
@@ -74,7 +74,17 @@ def test_front_has_a_row_for_each_member_with_stable_columns() -> None:
         assert int(row["size_bytes"]) == round(evaluation.size.value)
 
 
-@pytest.mark.parametrize("suffix", ['a,b"c', "two\nlines"])
+def test_front_has_both_accuracies_of_finalists() -> None:
+    view = judged_view()
+    rows = list(csv.DictReader(front_csv(view).splitlines()))
+    for row, evaluation in zip(rows, view.decision.front, strict=True):
+        assert evaluation.accuracy is not None
+        assert evaluation.holdout_accuracy is not None
+        assert float(row["top1_percent"]) == evaluation.accuracy.value
+        assert float(row["holdout_top1_percent"]) == evaluation.holdout_accuracy.value
+
+
+@pytest.mark.parametrize("suffix", HOSTILE)
 def test_front_survives_names_with_commas_quotes_and_newlines(suffix: str) -> None:
     view = run_view(card_suffix=suffix)
     rows = list(csv.DictReader(front_csv(view).splitlines(keepends=True)))

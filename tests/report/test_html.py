@@ -14,7 +14,7 @@ import pytest
 from advisor.report.html import render_html
 from advisor.report.sections import SECTIONS, Section
 from advisor.report.view import RunView
-from tests.report.views import HOSTILE, empty_view, infeasible_view, run_view
+from tests.report.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
 
 
 def without_scripts(page: str) -> str:
@@ -48,6 +48,16 @@ def test_every_evaluation_and_every_failure_is_listed() -> None:
 
     assert page.count("<tr data-i=") == len(view.evaluations)
     assert page.count("killed after 120 s") == 2 + 1  # each row, and the funnel's summary
+
+
+def test_both_accuracies_are_named_and_classes_are_those_of_the_hold_out() -> None:
+    view = judged_view()
+    page = render_html(view)
+    assert ">Validation %</th>" in page
+    assert ">Hold-out %</th>" in page
+    assert "Top-1 on the hold-out" in page
+    assert "class of the pictures held out from training" in page
+    assert "(validation)" in page
 
 
 def test_infeasible_run_shows_the_least_bad_and_the_price() -> None:

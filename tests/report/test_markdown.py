@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from advisor.report.escape import markdown
 from advisor.report.markdown import render_markdown
-from tests.report.views import HOSTILE, empty_view, infeasible_view, run_view
+from tests.report.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
 
 
 def test_answer_runner_up_and_table_are_there() -> None:
@@ -22,6 +22,18 @@ def test_answer_runner_up_and_table_are_there() -> None:
     assert markdown(view.decision.reason) in text
     assert "**Runner-up**" in text
     assert "| pick |" in text
+
+
+def test_both_accuracies_are_named_and_told_apart() -> None:
+    view = judged_view()
+    said = render_markdown(view)
+    pick = view.decision.pick
+    assert pick is not None
+    assert pick.holdout_accuracy is not None
+    assert "| validation % (95 %) | hold-out % (95 %) |" in said
+    assert f"| Top-1 on the hold-out | {pick.holdout_accuracy.value:.1f} % |" in said
+    assert "is what to expect" in said
+    assert "300 to train on, 100 to compare candidates on (validation)" in said
 
 
 def test_infeasible_run_names_the_price() -> None:

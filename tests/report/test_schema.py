@@ -12,7 +12,7 @@ import pytest
 from advisor.report.files import SCHEMA_VERSION, recommendation_json
 from advisor.report.view import RunView
 from tests.conftest import PROJECT
-from tests.report.views import empty_view, infeasible_view, run_view
+from tests.report.views import empty_view, infeasible_view, judged_view, run_view
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
 
@@ -26,7 +26,7 @@ def validator() -> Any:
     return jsonschema.Draft202012Validator(schema)
 
 
-@pytest.mark.parametrize("view", [run_view(), run_view(data=False), infeasible_view(), empty_view()])
+@pytest.mark.parametrize("view", [run_view(), judged_view(), run_view(data=False), infeasible_view(), empty_view()])
 def test_every_kind_of_answer_is_valid(validator: Any, view: RunView) -> None:
     document = json.loads(recommendation_json(view))
     assert [error.message for error in validator.iter_errors(document)] == []

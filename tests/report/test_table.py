@@ -11,7 +11,7 @@ from rich.console import Console
 from advisor.core.quantity import Provenance, Quantity
 from advisor.report.table import print_answer
 from advisor.report.view import RunView
-from tests.report.views import HOSTILE, empty_view, infeasible_view, run_view
+from tests.report.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
 
 
 def said(view: RunView, width: int = 140, encoding: str = "utf-8") -> str:
@@ -44,6 +44,21 @@ def test_headers_carry_units() -> None:
     header = said(run_view()).splitlines()[0]
 
     assert all(part in header for part in ("top-1 %", "latency ms, median (p90)", "size MB", "memory MB"))
+
+
+@pytest.mark.parametrize(("width", "names"), [(140, ("validation %", "hold-out %")), (80, ("valid.", "hold-out %"))])
+def test_both_accuracies_stand_side_by_side_by_name(width: int, names: tuple[str, str]) -> None:
+    view = judged_view()
+    output = said(view, width)
+    pick = view.decision.pick
+    assert pick is not None
+    assert pick.accuracy is not None
+    assert pick.holdout_accuracy is not None
+    assert all(name in output.splitlines()[0] for name in names)
+    row = table_of(output.replace("validation chooses", "from (top-1"))[0]
+    assert row.index(f"{pick.accuracy.value:.1f}") < row.index(f"{pick.holdout_accuracy.value:.1f}")
+    assert all(len(line) <= width for line in output.splitlines())
+    assert "is what to expect" in " ".join(output.split())
 
 
 def test_reason_runner_up_counts_and_next_command_follow() -> None:

@@ -21,7 +21,8 @@ def run(tmp_path: Path) -> RunFolder:
     folder = RunFolder.create(tmp_path, "x")
     folder.write_request({})
     rows = [{"path": f"{i}.jpg", "class": name, "sha256": str(i)} for i, name in enumerate(LABELS)]
-    folder.write_json("split.json", {"classes": ["a", "b"], "train": [], "holdout": rows})
+    parts = {"train": [], "validation": rows, "holdout": rows[:3]}
+    folder.write_json("split.json", {"classes": ["a", "b"], **parts})
     return folder
 
 
@@ -48,6 +49,13 @@ def test_other_mistakes_of_about_the_same_number_tie(run: RunFolder) -> None:
     decision = conclude(run, [first, second], QUESTION).decision
     assert decision.pick == second
     assert decision.ties == (first,)
+
+
+def test_a_run_from_before_there_was_a_validation_part_is_compared_on_its_hold_out(run: RunFolder) -> None:
+    split = run.read_json("split.json")
+    run.write_json("split.json", {"classes": ["a", "b"], "train": [], "holdout": split["validation"]})
+    best, worse = answered(run, "best", range(10), 20), answered(run, "worse", range(18), 2)
+    assert conclude(run, [best, worse], BUDGET).pick == best
 
 
 def test_answers_that_were_deleted_leave_the_intervals(run: RunFolder) -> None:

@@ -31,7 +31,8 @@ def test_every_recipe_and_thread_count_is_evaluated_once(with_pictures: Searched
     wanted = {(recipe, count) for recipe in DEFAULT_RECIPES for count in (1, usable_cores())}
     evaluations = with_pictures.run.evaluations()
     assert {(e.configuration.compression, e.configuration.target.threads) for e in evaluations} == wanted
-    assert len(lines) == len(evaluations)
+    judged = sum(e.holdout_accuracy is not None for e in evaluations)
+    assert len(lines) == len(evaluations) + judged
     assert {e.status for e in evaluations} == {Status.OK}
 
 
@@ -43,13 +44,38 @@ def test_every_figure_is_measured_and_has_its_source(with_pictures: Searched) ->
             assert quantity.source
 
 
-def test_an_artefacts_accuracy_is_what_plain_litert_gives_on_the_recorded_holdout(with_pictures: Searched) -> None:
+def test_finalists_and_they_alone_are_judged_on_the_hold_out(with_pictures: Searched) -> None:
+    recommendation = json.loads((with_pictures.run.path / "recommendation.json").read_text())
+    evaluations = with_pictures.run.evaluations()
+    artefact_of = {e.configuration.key: e.artefact for e in evaluations}
+    named = [recommendation["pick"], recommendation["runner_up"], *recommendation["front"]]
+    keys = {row["key"] for row in named if row} | set(recommendation["ties"])
+    assert {e.artefact for e in evaluations if e.holdout_accuracy} == {artefact_of[key] for key in keys}
+
+
+def test_candidates_are_compared_on_the_validation_part_alone(with_pictures: Searched) -> None:
+    split = with_pictures.run.read_json("split.json")
+    for evaluation in with_pictures.run.evaluations():
+        assert evaluation.accuracy is not None
+        assert evaluation.accuracy.n == len(split["validation"])
+        assert "validation" in evaluation.accuracy.source
+        answers = np.load(with_pictures.run.path / evaluation.details["answers"])
+        names = [split["classes"][label] for label in answers]
+        right = sum(name == row["class"] for name, row in zip(names, split["validation"], strict=True))
+        assert evaluation.accuracy.value == pytest.approx(100 * right / len(split["validation"]))
+
+
+def test_an_artefacts_holdout_accuracy_is_what_plain_litert_gives_on_the_recorded_holdout(
+    with_pictures: Searched,
+) -> None:
     from ai_edge_litert.interpreter import Interpreter
 
     run = with_pictures.run
     split = run.read_json("split.json")
     root = Path(run.read_json("dataset.json")["folder"])
-    for evaluation in run.evaluations():
+    judged = [evaluation for evaluation in run.evaluations() if evaluation.holdout_accuracy]
+    assert judged
+    for evaluation in judged:
         artefact = run.path / evaluation.artefact
         labels = read_metadata(artefact.read_bytes())
         assert labels is not None
@@ -66,8 +92,8 @@ def test_an_artefacts_accuracy_is_what_plain_litert_gives_on_the_recorded_holdou
             interpreter.set_tensor(source["index"], image[None])
             interpreter.invoke()
             right += labels.labels[int(interpreter.get_tensor(sink["index"]).argmax())] == row["class"]
-        assert evaluation.accuracy is not None
-        assert evaluation.accuracy.value == pytest.approx(100 * right / len(split["holdout"]), abs=0.1)
+        assert evaluation.holdout_accuracy is not None
+        assert evaluation.holdout_accuracy.value == pytest.approx(100 * right / len(split["holdout"]), abs=0.1)
 
 
 def test_artefacts_carry_labels_and_normalisation(with_pictures: Searched) -> None:
@@ -83,11 +109,13 @@ def test_artefacts_are_recorded_by_hash(with_pictures: Searched) -> None:
         assert sha256_file(with_pictures.run.path / evaluation.artefact) == evaluation.artefact_sha256
 
 
-def test_the_hold_out_was_not_trained_on(with_pictures: Searched) -> None:
+def test_no_picture_is_in_two_parts(with_pictures: Searched) -> None:
     split = with_pictures.run.read_json("split.json")
-    train, holdout = ({row["sha256"] for row in split[part]} for part in ("train", "holdout"))
+    train, validation, holdout = ({row["sha256"] for row in split[part]} for part in ("train", "validation", "holdout"))
+    assert validation
     assert holdout
-    assert not train & holdout
+    assert not (train | validation) & holdout
+    assert not train & validation
 
 
 def test_a_broken_picture_is_listed_and_counted(with_pictures: Searched) -> None:

@@ -13,9 +13,10 @@
   const DARK = ["#56b4e9", "#ff9d5c", "#63d297", "#e08fd6", "#f2cf5b", "#94a3ff", "#ff7fa5", "#a9bcc6"];
   const LABELS = 9;
   const NARROW = 560;
-  const [ACCURACY, LATENCY, P90, SIZE, MEMORY, DROP] = [0, 1, 2, 3, 4, 5];
-  const UNIT = {[ACCURACY]: "%", [LATENCY]: "ms", [P90]: "ms", [SIZE]: "MB", [MEMORY]: "MB", [DROP]: "points"};
-  const TITLE = {[ACCURACY]: "Top-1", [LATENCY]: "Median latency", [P90]: "p90 latency", [SIZE]: "File size",
+  const [ACCURACY, LATENCY, P90, SIZE, MEMORY, DROP, HELD_OUT] = [0, 1, 2, 3, 4, 5, 6];
+  const UNIT = {[ACCURACY]: "%", [LATENCY]: "ms", [P90]: "ms", [SIZE]: "MB", [MEMORY]: "MB", [DROP]: "points",
+    [HELD_OUT]: "%"};
+  const TITLE = {[ACCURACY]: "Top-1", [HELD_OUT]: "Top-1 on the hold-out", [LATENCY]: "Median latency", [P90]: "p90 latency", [SIZE]: "File size",
     [MEMORY]: "Peak memory", [DROP]: "Lost by compression"};
 
   const rows = (data.rows || []).map((row, index) => ({index, ...row}));
@@ -32,9 +33,10 @@
   const number = (value) => (value === null || value === undefined ? "–" :
     (Math.abs(value) >= 99.95 ? value.toFixed(0) : Math.abs(value) >= 9.995 ? value.toFixed(1) : value.toFixed(2))
       .replace("-", "−"));
+  const inPoints = (quantity) => quantity === ACCURACY || quantity === HELD_OUT || quantity === DROP;
   const shownAs = (row, quantity) => {
     const value = at(row, quantity);
-    return value === null ? "–" : quantity === ACCURACY || quantity === DROP ? value.toFixed(1) : number(value);
+    return value === null ? "–" : inPoints(quantity) ? value.toFixed(1) : number(value);
   };
   const latencyOf = (row) => (row.q[latencyShown] ? latencyShown : LATENCY);
   const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
@@ -91,7 +93,7 @@
     return [`<b>${escapeMarkup(row.card)} ${escapeMarkup(row.compression)}</b>`,
       `${escapeMarkup(row.family)} · ${plural(row.threads, "thread")} · ${escapeMarkup(row.device)} · ` +
       escapeMarkup(row.training),
-      ...[ACCURACY, LATENCY, P90, SIZE, MEMORY, DROP].map(line).filter(Boolean), roles.join(", ")].join("<br>");
+      ...[ACCURACY, HELD_OUT, LATENCY, P90, SIZE, MEMORY, DROP].map(line).filter(Boolean), roles.join(", ")].join("<br>");
   }
 
   function errorBars(points, quantityOf, color) {
@@ -306,7 +308,7 @@
     for (const row of pair) cell(head, "th", name(row), "n");
     if (pair.length === 2) cell(head, "th", "Second against first", "n");
     const body = table.createTBody();
-    for (const quantity of [ACCURACY, LATENCY, P90, SIZE, MEMORY, DROP]) compareLine(body, pair, quantity);
+    for (const quantity of [ACCURACY, HELD_OUT, LATENCY, P90, SIZE, MEMORY, DROP]) compareLine(body, pair, quantity);
     extraLine(body, pair, "Load (ms)", 0, 1);
     extraLine(body, pair, "First inference (ms)", 1, 1);
     extraLine(body, pair, "Activation arena (MB)", 2, 1e6);
@@ -334,14 +336,13 @@
   function difference(line, [first, second], quantity) {
     const [a, b] = [at(first, quantity), at(second, quantity)];
     if (a === null || b === null) return cell(line, "td", "–", "n");
-    const inPoints = quantity === ACCURACY || quantity === DROP;
     // A p90 carries no interval of its own: it differs where the medians do.
     const judged = quantity === P90 && first.q[LATENCY] && second.q[LATENCY] ? LATENCY : quantity;
     const low = (row) => end(row, judged, 1) ?? at(row, judged);
     const high = (row) => end(row, judged, 2) ?? at(row, judged);
     const apart = low(first) > high(second) || low(second) > high(first);
-    const text = inPoints ? `${b - a >= 0 ? "+" : "−"}${Math.abs(b - a).toFixed(1)} points` : ratio(a, b);
-    const better = quantity === ACCURACY ? b > a : b < a;
+    const text = inPoints(quantity) ? `${b - a >= 0 ? "+" : "−"}${Math.abs(b - a).toFixed(1)} points` : ratio(a, b);
+    const better = quantity === ACCURACY || quantity === HELD_OUT ? b > a : b < a;
     const verdict = a === b ? "" : apart ? (better ? "better" : "worse") : "";
     const made = cell(line, "td", text, `n ${verdict}`);
     if (a !== b && !apart) {

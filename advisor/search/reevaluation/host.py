@@ -15,6 +15,7 @@ from advisor.catalog.cards import Preprocessing
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Quantity
+from advisor.datasets.split import HOLDOUT
 from advisor.isolation import ChildPool
 from advisor.search import accuracy, jobs
 from advisor.search.context import Context, Pictures, versions
@@ -89,10 +90,27 @@ def measure_again(run: StoredRun, tell: Tell) -> tuple[tuple[Evaluation, ...], d
         answers = {} if pictures is None else _answers(run, pictures, pool, tell)
     scored = [_scored(e, timed, answers, pictures) for e in timed]
     rest = [evaluation for evaluation in run.evaluations if evaluation.status is not Status.OK]
-    named = {
-        str(e.details["answers"]): answers[e.artefact] for e in ok if e.artefact in answers and "answers" in e.details
-    }
+    named = {_answers_of(e): answers[e.artefact] for e in ok if e.artefact in answers and _answers_of(e)}
     return (*scored, *rest), named, (remark,) if remark else ()
+
+
+def _judged(evaluation: Evaluation) -> bool:
+    """True where the artefact was judged on the hold-out, which can be done again.
+
+    The validation figure belongs to the same recipe fitted to fewer pictures: a search makes it, a run does not keep
+    the file. Runs from before there was a validation part have their accuracy from the hold-out.
+    """
+    return evaluation.holdout_accuracy is not None or _before_validation(evaluation)
+
+
+def _before_validation(evaluation: Evaluation) -> bool:
+    return evaluation.accuracy is not None and evaluation.accuracy.source == accuracy.HELD_OUT
+
+
+def _answers_of(evaluation: Evaluation) -> str:
+    """Return where the run keeps the artefact's answers on the hold-out, or nothing."""
+    details = evaluation.details if _before_validation(evaluation) else _mapping(evaluation.details.get(HOLDOUT))
+    return str(details.get("answers") or "")
 
 
 def _same_pictures(run: StoredRun, tell: Tell) -> tuple[Pictures | None, str]:
@@ -147,11 +165,11 @@ def _answers(run: StoredRun, pictures: Pictures, pool: ChildPool, tell: Tell) ->
         place = Path(folder) / "probabilities.npy"
         for evaluation in run.evaluations:
             usable = evaluation.status is Status.OK and artefact_flaw(run.folder, evaluation) is None
-            if usable and evaluation.artefact not in found:
+            if usable and _judged(evaluation) and evaluation.artefact not in found:
                 tell(f"scoring {evaluation.configuration.card} {evaluation.configuration.compression}")
                 view = jobs.View(int(evaluation.details["input_size"]), _preprocessing(evaluation))
                 path = run.folder.path / evaluation.artefact
-                pool.call(f"{jobs.__name__}:score", path, pictures.holdout_paths, view, place, limits=WORK_LIMITS)
+                pool.call(f"{jobs.__name__}:score", path, pictures.holdout.paths, view, place, limits=WORK_LIMITS)
                 found[evaluation.artefact] = list(accuracy.read_answers(place))
     return found
 
@@ -170,11 +188,17 @@ def _scored(
     own = answers.get(evaluation.artefact)
     if own is None or pictures is None:
         return evaluation
+    labels, classes = pictures.holdout.labels, pictures.classes
+    if not _before_validation(evaluation):
+        right = [answer == label for answer, label in zip(own, labels, strict=True)]
+        details = {"answers": _answers_of(evaluation), **accuracy.per_class(own, labels, classes)}
+        again = accuracy.share_of(right, accuracy.HELD_OUT)
+        return replace(evaluation, holdout_accuracy=again, details={**evaluation.details, HOLDOUT: details})
     card = evaluation.configuration.card
     reference = next(
         (e.artefact for e in every if e.configuration.card == card and e.configuration.compression == "float32"), ""
     )
-    verdict = accuracy.measured(own, answers.get(reference, own), pictures.holdout_labels, pictures.dataset.classes)
+    verdict = accuracy.measured(own, answers.get(reference, own), labels, classes, accuracy.HELD_OUT)
     drop: Quantity | None = verdict.drop if reference in answers else evaluation.drop
     return replace(evaluation, accuracy=verdict.accuracy, drop=drop, details={**evaluation.details, **verdict.details})
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from advisor import __version__
 from advisor.core.evaluation import Evaluation
+from advisor.datasets.split import HOLDOUT
 from advisor.search.stored import StoredRun
 from advisor.store import RunFolder
 from advisor.store.run_folder import write_atomically
@@ -128,8 +129,15 @@ def write_child(
 def _share(parent: Path, run: RunFolder, evaluations: Sequence[Evaluation]) -> None:
     names = {"dataset.json", "split.json"}
     names |= {evaluation.artefact for evaluation in evaluations if evaluation.artefact}
-    names |= {str(evaluation.details.get("answers") or "") for evaluation in evaluations} - {""}
+    names |= {name for evaluation in evaluations for name in _answers(evaluation)}
     for name in sorted(names):
         source = parent / name
         if source.is_file() and source.resolve().is_relative_to(parent.resolve()):
             run.share(source, name)
+
+
+def _answers(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return the files of the artefact's answers, on the validation part and on the hold-out."""
+    judged = evaluation.details.get(HOLDOUT)
+    named = (evaluation.details.get("answers"), judged.get("answers") if isinstance(judged, Mapping) else None)
+    return tuple(str(name) for name in named if name)

@@ -7,11 +7,10 @@ pictures, recipe and its version, tool versions. A search costs the sum of its s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from advisor.catalog.cards import Card
 from advisor.catalog.weights.file import WeightsFile
-from advisor.search.context import Pictures
+from advisor.search.context import Purpose
 from advisor.search.stages.compress import Artefact, Compression
 from advisor.search.stages.head import Heads
 from advisor.search.stages.keeper import WORK_LIMITS, Form, Keeper
@@ -42,24 +41,17 @@ class Stages:
         """Seconds of core time by stage, without what came from the cache."""
         return self._keeper.spent
 
-    async def float_form(self, card: Card) -> Form:
+    async def float_form(self, card: Card, purpose: Purpose = Purpose.SHIP) -> Form:
         """The card's float classifier: of ImageNet, or of the user's classes with a head trained on their pictures."""
-        if self._keeper.context.pictures is None:
+        pictures = self._keeper.context.pictures
+        if pictures is None:
             return await self.trunks.classifier(card)
-        return await self.heads.joined(card, self._pictures)
+        return await self.heads.joined(card, pictures, purpose)
 
-    async def artefact(self, card: Card, recipe: str, recipe_version: int | str, metadata: Metadata) -> Artefact:
+    async def artefact(
+        self, card: Card, recipe: str, recipe_version: int | str, metadata: Metadata, purpose: Purpose = Purpose.SHIP
+    ) -> Artefact:
         """Compress the card's float classifier and write labels and normalisation into the file."""
-        form = await self.float_form(card)
+        form = await self.float_form(card, purpose)
         stands_in = self._keeper.context.pictures is None and not self.trunks.weights_of(card)
         return await self.compression.artefact(card, form, recipe, recipe_version, metadata, stands_in)
-
-    async def probabilities(self, card: Card, artefact: Artefact) -> Path:
-        """Run the artefact over the hold-out; returns the ``.npy`` of its probabilities."""
-        return await self.scores.probabilities(card, artefact, self._pictures)
-
-    @property
-    def _pictures(self) -> Pictures:
-        pictures = self._keeper.context.pictures
-        assert pictures is not None, "this stage is asked for with pictures only"
-        return pictures

@@ -90,11 +90,11 @@ class Compression:
             return None
         from advisor.compression.calibration import choose
 
-        chosen = choose(pictures.train_labels, CALIBRATION_PICTURES, self._context.request.seed)
-        return tuple(pictures.paths[pictures.split.train[index]] for index in chosen)
+        chosen = choose(pictures.train.labels, CALIBRATION_PICTURES, self._context.request.seed)
+        return tuple(pictures.train.paths[index] for index in chosen)
 
     def _calibration_key(self) -> Any:
         seed = self._context.request.seed
         if self._context.pictures is None:
             return ["photographs", PHOTOGRAPHS_VERSION, seed]
-        return [self._context.pictures.train_fingerprint, CALIBRATION_PICTURES, seed]
+        return [self._context.pictures.train.fingerprint, CALIBRATION_PICTURES, seed]

@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 
 from advisor.catalog.cards import Card
-from advisor.search.context import Pictures, versions
-from advisor.search.stages.keeper import Form, Keeper, write_result
-from advisor.search.stages.trunk import Trunks
-from advisor.store.hashing import sha256_file, sha256_json
+from advisor.search.context import Pictures, Purpose, versions
+from advisor.search.stages.keeper import Form, Keeper, read_result, write_result
+from advisor.search.stages.trunk import Features, Trunks
+from advisor.store.hashing import sha256_file
 from advisor.training.head import VERSION as HEAD_VERSION
 
 
@@ -24,11 +24,11 @@ class Heads:
     def __init__(self, keeper: Keeper, trunks: Trunks) -> None:
         self._keeper, self._trunks = keeper, trunks
 
-    async def joined(self, card: Card, pictures: Pictures) -> Form:
+    async def joined(self, card: Card, pictures: Pictures, purpose: Purpose) -> Form:
         """The card's float classifier of the user's classes."""
 
         async def make() -> Form:
-            trunk, head = await asyncio.gather(self._trunks.trunk(card), self.head(card, pictures))
+            trunk, head = await asyncio.gather(self._trunks.trunk(card), self.head(card, pictures, purpose))
             inputs = {"trunk": trunk.sha256, "head": sha256_file(head / "head.npz")}
             folder = await self._keeper.kept(
                 "join-1", "joining", card, inputs,
@@ -36,27 +36,40 @@ class Heads:
             )  # fmt: skip
             return Form.within(folder)
 
-        return await self._keeper.once(("join", card.name), make)
+        return await self._keeper.once(("join", card.name, purpose), make)
 
-    async def head(self, card: Card, pictures: Pictures) -> Path:
-        """Train the head on the training part's features; returns the folder with ``head.npz`` and ``result.json``."""
+    async def head(self, card: Card, pictures: Pictures, purpose: Purpose) -> Path:
+        """Train the head; returns the folder with ``head.npz`` and, for ``COMPARE``, ``result.json``.
 
-        async def make() -> Path:
-            seed = self._keeper.context.request.seed
-            features = await self._trunks.features(card, pictures)
-            inputs = {
-                "features": features.key,
-                "pictures": pictures.fingerprint,
-                "train": sha256_json(list(pictures.split.train)),
-                "seed": seed,
-                "head": HEAD_VERSION,
-                **versions("scikit-learn", "numpy"),
-            }
-            classes = len(pictures.dataset.classes)
-            arguments = (features.parts, pictures.split.train, pictures.train_labels, classes, seed)
-            return await self._keeper.kept(
-                "head-1", "training the head of", card, inputs,
-                lambda out: write_result(out, self._keeper.light("train_head", *arguments, out / "head.npz")),
-            )  # fmt: skip
+        The head that ships has the penalty that the training part chose, so that it is the same recipe as the one that
+        validation judges, fitted to more pictures.
+        """
+        make = self._trained if purpose is Purpose.COMPARE else self._refitted
+        return await self._keeper.once(("head", card.name, purpose), lambda: make(card, pictures))
 
-        return await self._keeper.once(("head", card.name), make)
+    async def _trained(self, card: Card, pictures: Pictures) -> Path:
+        features = await self._trunks.features(card, pictures.learnt)
+        place = {index: row for row, index in enumerate(pictures.learnt.indices)}
+        rows = [place[index] for index in pictures.train.indices]
+        seed = self._keeper.context.request.seed
+        inputs = {**self._inputs(features), "train": pictures.train.fingerprint, "seed": seed}
+        arguments = (features.parts, rows, pictures.train.labels, len(pictures.classes), seed)
+        return await self._keeper.kept(
+            "head-2", "training the head of", card, inputs,
+            lambda out: write_result(out, self._keeper.light("train_head", *arguments, out / "head.npz")),
+        )  # fmt: skip
+
+    async def _refitted(self, card: Card, pictures: Pictures) -> Path:
+        trained = await self.head(card, pictures, Purpose.COMPARE)
+        features = await self._trunks.features(card, pictures.learnt)
+        strength = float(read_result(trained)["regularization"])
+        inputs = {**self._inputs(features), "regularization": strength}
+        arguments = (features.parts, pictures.learnt.labels, len(pictures.classes), strength)
+        return await self._keeper.kept(
+            "refit-1", "fitting the head that ships of", card, inputs,
+            lambda out: self._keeper.light("refit_head", *arguments, out / "head.npz"),
+        )  # fmt: skip
+
+    @staticmethod
+    def _inputs(features: Features) -> dict[str, object]:
+        return {"features": features.key, "head": HEAD_VERSION, **versions("scikit-learn", "numpy")}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from advisor.catalog.cards import Card
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION
-from advisor.search.context import Pictures, versions, view_of
+from advisor.search.context import Part, versions, view_of
 from advisor.search.stages.compress import Artefact
 from advisor.search.stages.keeper import Keeper, read_result, write_result
 
@@ -22,25 +22,25 @@ class Scores:
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
 
-    async def probabilities(self, card: Card, artefact: Artefact, pictures: Pictures) -> Path:
-        """Run the artefact over the hold-out; returns the ``.npy`` of its probabilities."""
+    async def probabilities(self, card: Card, artefact: Artefact, pictures: Part) -> Path:
+        """Run the artefact over pictures; returns the ``.npy`` of its probabilities."""
 
         async def make() -> Path:
             inputs = {
                 "artefact": artefact.sha256,
-                "pictures": pictures.holdout_fingerprint,
+                "pictures": pictures.fingerprint,
                 "view": asdict(view_of(card)),
                 **versions("ai-edge-litert", "pillow", "numpy"),
             }
             folder = await self._keeper.kept(
                 "score-1", "scoring", card, inputs,
                 lambda out: self._keeper.light(
-                    "score", artefact.path, pictures.holdout_paths, view_of(card), out / "probabilities.npy"
+                    "score", artefact.path, pictures.paths, view_of(card), out / "probabilities.npy"
                 ),
             )  # fmt: skip
             return folder / "probabilities.npy"
 
-        return await self._keeper.once(("score", artefact.sha256), make)
+        return await self._keeper.once(("score", artefact.sha256, pictures.fingerprint), make)
 
     async def answers(self, card: Card, artefact: Artefact) -> list[tuple[int, float]]:
         """The artefact's answers on the bundled photographs, each with its probability."""

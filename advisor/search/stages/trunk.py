@@ -10,7 +10,7 @@ from pathlib import Path
 from advisor.catalog.cards import Card
 from advisor.catalog.convert import CONVERT_VERSION
 from advisor.catalog.weights.file import WeightsFile
-from advisor.search.context import Pictures, versions, view_of
+from advisor.search.context import Part, versions, view_of
 from advisor.search.plan import FEATURE_PARTS
 from advisor.search.stages.keeper import Form, Keeper, convert_limits, write_result
 from advisor.store.hashing import sha256_json
@@ -18,7 +18,7 @@ from advisor.store.hashing import sha256_json
 
 @dataclass(frozen=True)
 class Features:
-    """The features of all pictures.
+    """The features of pictures.
 
     Attributes:
         parts: ``.npy`` files whose rows follow each other in the order of the pictures.
@@ -85,13 +85,13 @@ class Trunks:
 
         return await self._keeper.once(("screen", card.name), make)
 
-    async def features(self, card: Card, pictures: Pictures) -> Features:
-        """Extract the features of every picture, one part a core."""
+    async def features(self, card: Card, pictures: Part) -> Features:
+        """Extract the features of pictures, one part a core."""
         trunk, paths = await self.trunk(card), pictures.paths
         inputs = {
             "trunk": trunk.sha256,
             "view": asdict(view_of(card)),
-            "pictures": sha256_json([picture.sha256 for picture in pictures.dataset.pictures]),
+            "pictures": pictures.fingerprint,
             **versions("ai-edge-litert", "pillow", "numpy"),
         }
         parts = FEATURE_PARTS if len(paths) > 200 else 1
@@ -100,7 +100,7 @@ class Trunks:
         async def part(index: int) -> Path:
             chunk = paths[bounds[index] : bounds[index + 1]]
             folder = await self._keeper.kept(
-                "features-1", "reading pictures with", card, {**inputs, "part": [index, parts]},
+                "features-2", "reading pictures with", card, {**inputs, "part": [index, parts]},
                 lambda out: self._keeper.light("extract", trunk.path, chunk, view_of(card), out / "features.npy"),
             )  # fmt: skip
             return folder / "features.npy"
