@@ -46,6 +46,7 @@ def test_pictures_in_common_tell_more_than_intervals(apart: bool, counts: bool) 
 def test_more_accuracy_is_better_and_more_of_anything_else_is_worse() -> None:
     before = evaluation(accuracy=80, half_width=0, latency=10, size=1e6, drop=0)
     after = evaluation(accuracy=70, half_width=0, latency=20, size=2e6, drop=5)
+    before, after = (replace(each, holdout_accuracy=each.accuracy) for each in (before, after))
     assert {change.figure for change in moves(before, after) if change.worse} == set(FIGURES) - {"memory"}
     assert not any(change.worse for change in moves(after, before))
 
@@ -53,6 +54,12 @@ def test_more_accuracy_is_better_and_more_of_anything_else_is_worse() -> None:
 def test_a_figure_that_is_lost_is_worse_and_one_that_is_found_is_not() -> None:
     assert moved("memory", Quantity(1e6, "bytes", Provenance.MEASURED), None).worse
     assert not moved("memory", None, Quantity(1e6, "bytes", Provenance.MEASURED)).worse
+
+
+def test_the_hold_out_counts_only_where_both_runs_looked_at_it() -> None:
+    known = replace(evaluation(accuracy=80), holdout_accuracy=Quantity(80, "%", Provenance.MEASURED))
+    for before, after in ((known, evaluation(accuracy=80)), (evaluation(accuracy=80), known)):
+        assert not any(change.counts for change in moves(before, after))
 
 
 def test_a_latency_of_a_busy_machine_never_counts() -> None:

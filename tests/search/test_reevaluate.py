@@ -198,13 +198,14 @@ def test_another_runtime_is_measured_and_scored_anew(searched: RunFolder) -> Non
     assert found.run is not None
     former, latter = read_run(searched.path), read_run(found.run)
     assert len(latter.evaluations) == len(former.evaluations)
-    accuracies = {e.configuration.key: e.accuracy for e in former.evaluations}
+    accuracies = {e.configuration.key: (e.accuracy, e.holdout_accuracy) for e in former.evaluations}
+    assert any(e.holdout_accuracy for e in latter.evaluations)
     for row in latter.evaluations:
         if row.status is Status.OK:
             assert row.configuration.target.runtime == "ai-edge-litert==2.3.0"
             assert row.latency is not None
             assert row.latency.provenance is Provenance.MEASURED
-            assert row.accuracy == accuracies[row.configuration.key]
+            assert (row.accuracy, row.holdout_accuracy) == accuracies[row.configuration.key]
     assert latter.manifest["versions"]["ai-edge-litert"] == "2.3.0"
     assert find_flaws(latter.folder) == ()
     assert contents(searched.path) == before
@@ -224,6 +225,7 @@ def test_pictures_that_are_gone_are_said_and_the_accuracy_kept(searched: RunFold
     assert "is missing" in rows_now[lost.configuration.key].reason
     kept = next(e for e in searched.evaluations() if e.configuration.compression == "float32")
     assert rows_now[kept.configuration.key].accuracy == kept.accuracy
+    assert rows_now[kept.configuration.key].holdout_accuracy == kept.holdout_accuracy
 
 
 def test_a_new_card_that_would_have_to_be_trained_is_named_with_the_command(searched: RunFolder) -> None:
