@@ -55,7 +55,7 @@ def test_a_run_from_before_there_was_a_validation_part_is_compared_on_its_hold_o
     split = run.read_json("split.json")
     run.write_json("split.json", {"classes": ["a", "b"], "train": [], "holdout": split["validation"]})
     best, worse = answered(run, "best", range(10), 20), answered(run, "worse", range(18), 2)
-    assert conclude(run, [best, worse], BUDGET).pick == best
+    assert conclude(run, [best, worse], QUESTION).decision.pick == best
 
 
 def test_answers_that_were_deleted_leave_the_intervals(run: RunFolder) -> None:
