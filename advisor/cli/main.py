@@ -10,7 +10,20 @@ from typing import NoReturn
 import typer
 
 from advisor import __version__
-from advisor.cli import benchmark, catalog, compare, devices, doctor, export, plan, profile, reevaluate, report, search
+from advisor.cli import (
+    benchmark,
+    catalog,
+    compare,
+    compress,
+    devices,
+    doctor,
+    export,
+    plan,
+    profile,
+    reevaluate,
+    report,
+    search,
+)
 from advisor.core.errors import AdvisorError
 
 OK, INTERNAL_ERROR = 0, 1
@@ -40,6 +53,7 @@ search.register(app)
 plan.register(app)
 benchmark.register(app)
 profile.register(app)
+compress.register(app)
 catalog.register(app)
 devices.register(app)
 report.register(app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -45,6 +46,23 @@ def numbers(text: str | None, option: str) -> tuple[int, ...] | None:
     if not all(part.isdecimal() for part in parts):
         raise UsageError(f"{option} '{text}' is no list of numbers", f"write for example {option} 0,1")
     return tuple(map(int, parts))
+
+
+def decimals(text: str | None, option: str) -> tuple[float, ...] | None:
+    """Parse one number, or three joined by commas: ``127.5`` or ``123.7,116.3,103.5``.
+
+    Raises:
+        UsageError: something else.
+    """
+    if text is None:
+        return None
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if len(values) not in (1, 3) or not all(math.isfinite(value) for value in values):
+        raise UsageError(f"{option} '{text}' is not one number or three", f"write for example {option} 127.5")
+    return values
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""Why a quantized file answers worse, or runs slower, than the float file that it was made from."""

@@ -1,0 +1,168 @@
+"""The diagnosis of one quantized file against its float origin."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from advisor.benchmark.delegation import Delegation, delegate
+from advisor.benchmark.xnnpack_rules import xnnpack_rules
+from advisor.compression.diagnosis.kernels import has_scale_a_channel, widest_kernel
+from advisor.compression.diagnosis.pairs import Pair, pairs, short_name, working_operators
+from advisor.compression.diagnosis.running import Run, alone
+from advisor.compression.diagnosis.signals import Sums, decibel
+from advisor.compression.diagnosis.values import Diagnosis, Layer
+from advisor.compression.diagnosis.words import cause, verdict
+from advisor.core.errors import UsageError
+from advisor.tflite.model import Model, Tensor, read
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PICTURES = 16
+"""Enough for a ratio of powers: each picture gives thousands of values a layer."""
+
+SECONDS = 60.0
+"""After so long no further picture is begun."""
+
+_LEVELS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
+
+
+def diagnose(
+    model: Path, against: Path, pictures: NDArray[np.float32], source: str, seconds: float = SECONDS
+) -> Diagnosis:
+    """Hold a quantized file against its float origin, layer by layer.
+
+    Args:
+        model: the quantized ``.tflite``.
+        against: the float file that it was made from.
+        pictures: normalised model inputs, float32 (n, S, S, 3).
+        source: which pictures these are, for the reader.
+        seconds: no further picture is begun after so long; one is always run.
+
+    Raises:
+        UsageError: a file is damaged, or the two do not fit each other.
+        StageError: the runtime cannot run one of them.
+    """
+    quantized, reference = read(model), read(against)
+    _require_likeness(model, quantized, against, reference)
+    found = pairs(quantized, reference)
+    if not found:
+        hint = "give the float file that the quantized one was made from"
+        raise UsageError(f"{model.name} and {against.name} have no operator in common", hint)
+    seen = _Seen(model, against, quantized, reference, found)
+    deadline = time.monotonic() + seconds
+    for picture in pictures:
+        if seen.count and time.monotonic() > deadline:
+            break
+        seen.add(picture)
+    taken, taken_float = (delegate(one, xnnpack_rules()) for one in (quantized, reference))
+    result = Diagnosis(
+        model=str(model),
+        against=str(against),
+        pictures=seen.count,
+        source=source,
+        layers=_layers(quantized, reference, found, seen.sums, taken),
+        unmatched=working_operators(quantized) - len(found),
+        output_snr_db=decibel(seen.answer.signal, seen.answer.noise),
+        agreement=seen.same / seen.count,
+        delegation=taken.sentence,
+        float_delegation=taken_float.sentence,
+        verdict=(),
+    )
+    return replace(result, verdict=verdict(result, taken, taken_float))
+
+
+class _Seen:
+    """Both files loaded, and what was summed up of the pictures that they were run on."""
+
+    def __init__(self, model: Path, against: Path, quantized: Model, reference: Model, found: tuple[Pair, ...]) -> None:
+        data = model.read_bytes()
+        self._ours, self._theirs = Run(data, model.name), Run(against.read_bytes(), against.name)
+        self._found, self._alone = found, alone(data, quantized, reference, found)
+        self.sums = {pair.quantized: _sums(quantized, pair) for pair in found}
+        self.answer, self.same, self.count = Sums(), 0, 0
+
+    def add(self, picture: NDArray[np.float32]) -> None:
+        """Run both files on one picture, and each operator that can be by itself."""
+        ours, theirs = self._ours, self._theirs
+        theirs(picture[None])
+        ours(picture[None])
+        for pair in self._found:
+            single = self._alone.get(pair.quantized)
+            own = single(theirs) if single else None
+            self.sums[pair.quantized].add(theirs.read(pair.reference_output), ours.read(pair.output), own)
+        self.answer.add(theirs.output, ours.output, None)
+        self.same += int(theirs.output.argmax() == ours.output.argmax())
+        self.count += 1
+
+
+def _require_likeness(model: Path, quantized: Model, against: Path, reference: Model) -> None:
+    shapes = [[tensor.shape for tensor in one.inputs] for one in (quantized, reference)]
+    if shapes[0] != shapes[1]:
+        raise UsageError(
+            f"{model.name} takes {_shown(quantized)} and {against.name} takes {_shown(reference)}: "
+            "one was not made from the other",
+            "give the float file that the quantized one was made from",
+        )
+    if len(shapes[0]) != 1 or len(shapes[0][0]) != 4 or min(shapes[0][0], default=0) < 1 or shapes[0][0][-1] != 3:
+        raise UsageError(f"{model.name} takes {_shown(quantized)}, not one RGB picture", "(1, height, width, 3)")
+    stored = [tensor.name for tensor in reference.tensors if tensor.quantization and tensor.dtype in _LEVELS]
+    if stored:
+        raise UsageError(
+            f"{against.name} is quantized itself ({len(stored)} tensors, the first is '{stored[0]}')",
+            "--against wants the float file",
+        )
+
+
+def _shown(model: Model) -> str:
+    return ", ".join(f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" for tensor in model.inputs)
+
+
+def _sums(quantized: Model, pair: Pair) -> Sums:
+    limits = _range(quantized.tensors[pair.output])
+    return Sums(*limits) if limits else Sums()
+
+
+def _range(tensor: Tensor) -> tuple[float, float] | None:
+    """Return the least and greatest value that a tensor can hold; None for floats and scales a channel."""
+    if tensor.dtype not in _LEVELS or tensor.quantization is None or len(tensor.quantization.scales) != 1:
+        return None
+    scale, zero = tensor.quantization.scales[0], (*tensor.quantization.zero_points, 0)[0]
+    least, most = _LEVELS[tensor.dtype]
+    return scale * (least - zero), scale * (most - zero)
+
+
+def _layers(
+    quantized: Model, reference: Model, found: tuple[Pair, ...], sums: Mapping[int, Sums], taken: Delegation
+) -> tuple[Layer, ...]:
+    refused = {row.index: row.reason for row in taken.refused}
+    layers = (_layer(quantized, reference, pair, sums[pair.quantized], refused) for pair in found)
+    return tuple(replace(layer, cause=cause(layer)) for layer in layers)
+
+
+def _layer(quantized: Model, reference: Model, pair: Pair, sums: Sums, refused: Mapping[int, str]) -> Layer:
+    output, limits = quantized.tensors[pair.output], _range(quantized.tensors[pair.output])
+    scale = output.quantization.scales[0] if limits and output.quantization else None
+    operator = quantized.operators[pair.quantized].name
+    return Layer(
+        index=pair.quantized,
+        operator=operator,
+        name=short_name(reference.tensors[pair.reference_output].name) or operator.lower(),
+        shape=output.shape,
+        data=output.dtype,
+        snr_db=decibel(sums.signal, sums.noise),
+        own_snr_db=decibel(sums.signal, sums.own_noise),
+        range=limits,
+        used=sums.used,
+        clipped=sums.outside / sums.count,
+        steps=sums.deviation / scale if scale else None,
+        channels=sums.channels,
+        kernel=widest_kernel(reference, pair.reference),
+        per_channel=has_scale_a_channel(quantized, pair.quantized),
+        refused=refused.get(pair.quantized, ""),
+    )

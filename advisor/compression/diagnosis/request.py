@@ -1,0 +1,83 @@
+"""A diagnosis as a user asks for it: two files and a folder of pictures; run in a child process, as files may crash."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from advisor.compression.diagnosis.diagnose import PICTURES, SECONDS
+from advisor.compression.diagnosis.values import Diagnosis
+from advisor.compression.own.pictures import drawn, find_pictures
+from advisor.compression.own.reading import Reading, reading_of
+from advisor.core.errors import StageError, UsageError
+from advisor.isolation import ChildPool, Limits
+
+BUNDLED = "bundled photographs"
+_MARGIN_S = 300.0
+"""For loading both files and for the one picture that is always run to its end."""
+
+
+def diagnose(
+    model: Path,
+    against: Path,
+    calibration: Path | None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> Diagnosis:
+    """Hold a quantized file against its float origin.
+
+    Args:
+        model: the quantized file.
+        against: the float file.
+        calibration: folder of pictures; None for the bundled photographs.
+        mean: subtracted from RGB 0..255; None for what one of the files says.
+        std: what the difference is divided by.
+
+    Raises:
+        UsageError: as :func:`advisor.compression.diagnosis.diagnose.diagnose` and what reads the pictures say, or the
+            runtime cannot run a file.
+    """
+    reading = _reading(model, against, mean, std)
+    found = find_pictures(calibration) if calibration else ()
+    pictures = drawn(found, PICTURES, 0)
+    source = f"{len(pictures)} of {len(found)} pictures of {calibration}" if found else BUNDLED
+    return run_in_child(model, against, pictures, reading, source)
+
+
+def run_in_child(model: Path, against: Path, pictures: Sequence[Path], reading: Reading, source: str) -> Diagnosis:
+    """Run the diagnosis where a native crash ends nothing else.
+
+    Raises:
+        UsageError: as :func:`diagnose`.
+    """
+    limits = Limits(seconds=SECONDS + _MARGIN_S, memory_bytes=3_000_000_000)
+    job = f"{__name__}:diagnose_pictures"
+    with tempfile.TemporaryDirectory(prefix="advisor-") as folder, ChildPool(Path(folder, "log.txt")) as pool:
+        try:
+            found: Diagnosis = pool.call(job, model, against, tuple(pictures), reading, source, limits=limits)
+        except StageError as error:
+            message = error.message if ".tflite" in error.message else f"{model.name} against {against.name}: {error}"
+            raise UsageError(message, error.hint) from error
+    return found
+
+
+def diagnose_pictures(model: Path, against: Path, pictures: Sequence[Path], reading: Reading, source: str) -> Diagnosis:
+    """Read the pictures, or crops of the bundled photographs, and hold the files against each other."""
+    from advisor.compression.diagnosis.diagnose import diagnose as diagnosed
+    from advisor.compression.own.making import inputs
+
+    arrays = inputs(pictures, reading, 0)
+    return diagnosed(model, against, arrays[:: max(1, len(arrays) // PICTURES)][:PICTURES], source)
+
+
+def _reading(model: Path, against: Path, mean: Sequence[float] | None, std: Sequence[float] | None) -> Reading:
+    """Return how pictures are read: as the float file says, else as the quantized one does."""
+    from advisor.tflite.metadata import read_metadata
+    from advisor.tflite.model import read
+
+    graph = read(against)
+    read(model)
+    said = [read_metadata(path.read_bytes(), path.name) for path in (against, model)]
+    known = next((one for one in said if one is not None and one.mean), None)
+    return reading_of(against.name, graph, known, mean, std)

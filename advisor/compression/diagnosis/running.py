@@ -1,0 +1,120 @@
+"""Both files, run picture by picture with every tensor kept, and each operator of the quantized one by itself."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from advisor.benchmark.accuracy import dequantise, quantise
+from advisor.compression.diagnosis.pairs import CONVERTING, Pair
+from advisor.core.errors import StageError
+from advisor.tflite.model import Model
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+
+_REFUSALS = (ValueError, RuntimeError, StageError)
+
+
+class Run:
+    """A file with its builtin kernels, whose tensors can all be read after a run.
+
+    Raises:
+        StageError: the runtime cannot load it, or it does not take one picture.
+    """
+
+    def __init__(self, data: bytes, name: str) -> None:
+        try:
+            self._interpreter = _interpreter(data)
+        except _REFUSALS as error:
+            raise StageError(f"{name}: LiteRT cannot load the model: {_one_line(error)}") from error
+        self.inputs = self._interpreter.get_input_details()
+        self._details = {detail["index"]: detail for detail in self._interpreter.get_tensor_details()}
+
+    def __call__(self, *values: Floats) -> None:
+        """Run on one value an input, float32; integer inputs take them in their own steps."""
+        for detail, value in zip(self.inputs, values, strict=True):
+            stored = quantise(value, detail) if detail["quantization"][0] else value.astype(detail["dtype"])
+            self._interpreter.set_tensor(detail["index"], stored.reshape(detail["shape"]))
+        self._interpreter.invoke()
+
+    def read(self, tensor: int) -> Floats:
+        """Return a tensor as float32."""
+        return dequantise(self._interpreter.get_tensor(tensor), self._details[tensor])
+
+    @property
+    def output(self) -> Floats:
+        """The first output as float32."""
+        return self.read(self._interpreter.get_output_details()[0]["index"])
+
+
+@dataclass(frozen=True)
+class Alone:
+    """One operator by itself: its file and, for each of its inputs, the tensor of the float file that feeds it."""
+
+    run: Run
+    sources: tuple[int, ...]
+
+    def __call__(self, reference: Run) -> Floats:
+        """Return its output for what the float file has in its place."""
+        self.run(*(reference.read(source) for source in self.sources))
+        return self.run.output
+
+
+def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[Pair]) -> dict[int, Alone]:
+    """Return those operators of the quantized file that can be run by themselves, by their places in it."""
+    from advisor.tflite.alone import operator_alone
+    from advisor.tflite.rewrite import unpack
+
+    tables = unpack(data)
+    feeds = _feeds(quantized, reference, found)
+    runs: dict[int, Alone] = {}
+    for pair in found:
+        file, inputs = operator_alone(tables, pair.quantized)
+        if inputs and all(tensor in feeds for tensor in inputs):
+            made = _loaded(file)
+            if made is not None:
+                runs[pair.quantized] = Alone(made, tuple(feeds[tensor] for tensor in inputs))
+    return runs
+
+
+def _loaded(file: bytes) -> Run | None:
+    try:
+        return Run(file, "the operator")
+    except StageError:
+        return None
+
+
+def _feeds(quantized: Model, reference: Model, found: Sequence[Pair]) -> Mapping[int, int]:
+    """Return for each activation of the quantized file the tensor of the float file that it stands for."""
+    feeds = dict(zip(quantized.subgraphs[0].inputs, reference.subgraphs[0].inputs, strict=True))
+    feeds.update((pair.output, pair.reference_output) for pair in found)
+    for operator in quantized.operators:
+        if operator.name in CONVERTING and operator.inputs[0] in feeds:
+            feeds[operator.outputs[0]] = feeds[operator.inputs[0]]
+    return feeds
+
+
+def _interpreter(data: bytes) -> Any:
+    """Builtin kernels: XNNPACK fuses and rewrites, and the tensors between would not be there."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        made = Interpreter(
+            model_content=data,
+            num_threads=1,
+            experimental_preserve_all_tensors=True,
+            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        )
+        made.allocate_tensors()
+    return made
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

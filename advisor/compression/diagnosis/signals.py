@@ -1,0 +1,105 @@
+"""What is summed up of each layer over the pictures: signal, noise, ranges, values that fall out of the range."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from advisor.compression.diagnosis.values import Outlier
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+
+
+@dataclass
+class Sums:
+    """Sums over the values of one tensor.
+
+    Attributes:
+        low: least value that its quantized form can hold.
+        high: the greatest.
+        count: how many values.
+        total: their sum.
+        signal: sum of their squares.
+        noise: sum of the squared differences to the quantized file's.
+        own_noise: the same of the operator by itself; None where it cannot be run so.
+        outside: how many cannot be held.
+        ends: least and greatest value of each channel.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    count: int = 0
+    total: float = 0.0
+    signal: float = 0.0
+    noise: float = 0.0
+    own_noise: float | None = None
+    outside: int = 0
+    ends: tuple[Floats, Floats] | None = field(default=None, repr=False)
+
+    def add(self, floats: Floats, quantized: Floats, own: Floats | None) -> None:
+        """Take one picture's values in: of the float file, of the quantized one, of its operator by itself."""
+        import numpy as np
+
+        values = floats.astype(np.float64)
+        self.count += values.size
+        self.total += float(values.sum())
+        self.signal += float((values**2).sum())
+        self.noise += float(((quantized - values) ** 2).sum())
+        if own is not None:
+            self.own_noise = (self.own_noise or 0.0) + float(((own.reshape(values.shape) - values) ** 2).sum())
+        margin = (self.high - self.low) / 510 if math.isfinite(self.high - self.low) else 0.0
+        self.outside += int(((values < self.low - margin) | (values > self.high + margin)).sum())
+        self._widen(floats)
+
+    def _widen(self, floats: Floats) -> None:
+        import numpy as np
+
+        rows = floats.reshape(-1, floats.shape[-1]) if floats.ndim else floats.reshape(1, 1)
+        least, most = rows.min(axis=0), rows.max(axis=0)
+        if self.ends is not None:
+            least, most = np.minimum(self.ends[0], least), np.maximum(self.ends[1], most)
+        self.ends = least, most
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the values."""
+        mean = self.total / self.count
+        return math.sqrt(max(0.0, self.signal / self.count - mean * mean))
+
+    @property
+    def used(self) -> tuple[float, float]:
+        """Least and greatest value seen."""
+        assert self.ends is not None, "no picture was taken in"
+        return float(self.ends[0].min()), float(self.ends[1].max())
+
+    @property
+    def channels(self) -> Outlier | None:
+        """The channel with the widest range of values."""
+        assert self.ends is not None, "no picture was taken in"
+        return widest(self.ends[1] - self.ends[0])
+
+
+def decibel(signal: float, noise: float | None) -> float | None:
+    """Return signal to noise in dB; None where nothing differs, or nothing is known."""
+    if not noise:
+        return None
+    return 10 * math.log10(signal / noise) if signal > 0 else -math.inf
+
+
+def widest(ranges: NDArray[np.floating]) -> Outlier | None:
+    """Return the channel with the widest range and what that is over the median of all; None for one channel.
+
+    Channels that are always the same (dead ones) are left out of the median: they would make every other an outlier.
+    """
+    import numpy as np
+
+    alive = ranges[ranges > 0]
+    if ranges.size < 2 or not alive.size:
+        return None
+    channel = int(ranges.argmax())
+    return Outlier(channel, float(ranges[channel] / np.median(alive)))

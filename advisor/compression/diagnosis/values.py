@@ -1,0 +1,110 @@
+"""What a diagnosis found, as values: one a layer, and the whole."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """The channel whose range is widest.
+
+    Attributes:
+        channel: its place along the tensor's last axis (a kernel's output channel).
+        ratio: its range over the median of all channels.
+    """
+
+    channel: int
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One operator of the quantized file beside the same one of its float origin.
+
+    Attributes:
+        index: place in the quantized file's main graph.
+        operator: its name, such as ``CONV_2D``.
+        name: what its output is called, shortened to what tells layers apart.
+        shape: of its output.
+        data: type of its output in the quantized file.
+        snr_db: signal to noise of its output, everything before it quantized too; None where nothing differs.
+        own_snr_db: the same were everything before it float: what this layer alone adds; None where nothing differs, or
+            where it cannot be run alone.
+        range: least and greatest value that its output can take in the quantized file; None for float outputs.
+        used: least and greatest value that its output took in the float file.
+        clipped: part of the float file's values outside of ``range``.
+        steps: how many of the file's steps one standard deviation of the values spans; None for float outputs.
+        channels: the output channel with the widest range of values; None where there is one channel only.
+        kernel: the kernel's output channel with the widest weights; None for layers without a kernel.
+        per_channel: the kernel has one scale a channel; None where it is not stored in integers.
+        refused: why XNNPACK leaves this operator to the builtin kernels, empty where it takes it.
+        cause: what makes it lose so much, empty where it does not.
+    """
+
+    index: int
+    operator: str
+    name: str
+    shape: tuple[int, ...]
+    data: str
+    snr_db: float | None
+    own_snr_db: float | None
+    range: tuple[float, float] | None
+    used: tuple[float, float]
+    clipped: float
+    steps: float | None
+    channels: Outlier | None
+    kernel: Outlier | None
+    per_channel: bool | None
+    refused: str = ""
+    cause: str = ""
+
+    @property
+    def range_used(self) -> float | None:
+        """Part of ``range`` that the values took, 0-1."""
+        if self.range is None or self.range[1] <= self.range[0]:
+            return None
+        low, high = max(self.range[0], self.used[0]), min(self.range[1], self.used[1])
+        return max(0.0, high - low) / (self.range[1] - self.range[0])
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why a quantized file differs from its float origin.
+
+    Attributes:
+        model: the quantized file as given.
+        against: the float file as given.
+        pictures: how many pictures both were run on.
+        source: which pictures these were.
+        layers: operators that both files have, in the order of the quantized file.
+        unmatched: operators of the quantized file for which the float file has none (but QUANTIZE and DEQUANTIZE).
+        output_snr_db: signal to noise of the answer; None where both answer alike.
+        agreement: part of the pictures to which both give the same answer, 0-1.
+        delegation: what XNNPACK takes of the quantized file, as a sentence.
+        float_delegation: the same of the float file.
+        verdict: the answer in sentences, the most telling first.
+    """
+
+    model: str
+    against: str
+    pictures: int
+    source: str
+    layers: tuple[Layer, ...]
+    unmatched: int
+    output_snr_db: float | None
+    agreement: float
+    delegation: str
+    float_delegation: str
+    verdict: tuple[str, ...]
+
+    def worst(self, count: int = 10) -> tuple[Layer, ...]:
+        """Return the layers that lose most by themselves, the worst first."""
+        known = [layer for layer in self.layers if layer.own_snr_db is not None]
+        return tuple(sorted(known, key=lambda layer: layer.own_snr_db or 0.0)[:count])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        layers = [{**asdict(layer), "range_used": layer.range_used} for layer in self.layers]
+        return {"schema_version": 1, **asdict(self), "layers": layers}

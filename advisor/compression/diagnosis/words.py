@@ -1,0 +1,129 @@
+"""What a diagnosis means, in sentences with their evidence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from advisor.benchmark.delegation import Delegation
+from advisor.compression.diagnosis.values import Diagnosis, Layer
+
+WEAK_DB = 25.0
+"""A layer that by itself adds more noise than this is named: 8-bit layers that do well stand at 30 to 50 dB."""
+
+FAINT_DB = 15.0
+"""An answer this faint is wrong now and then: at 15 dB the noise is a sixth of the signal."""
+
+NAMED = 3
+"""How many layers the verdict names."""
+
+_CLIPPED = 0.005
+_WIDE = 8.0
+"""A channel this many times as wide as the median leaves it 5 of 8 bits."""
+
+_NARROW = 0.4
+_FEW_STEPS = 8.0
+
+
+def cause(layer: Layer) -> str:
+    """Return what makes a layer lose so much by itself and what helps, empty where it does well."""
+    if layer.own_snr_db is None or layer.own_snr_db >= WEAK_DB:
+        return ""
+    return _clipped(layer) or _kernel(layer) or _channels(layer) or _range(layer) or _coarse(layer)
+
+
+def _clipped(layer: Layer) -> str:
+    if layer.range is None or layer.clipped < _CLIPPED:
+        return ""
+    return (
+        f"{layer.clipped:.1%} of its values fall out of the range {_span(layer.range)} that calibration gave it (they "
+        f"reach {_span(layer.used)}): calibrate on pictures like these, and on more of them"
+    )
+
+
+def _kernel(layer: Layer) -> str:
+    if layer.per_channel is not False or layer.kernel is None or layer.kernel.ratio < _WIDE:
+        return ""
+    return (
+        f"its kernel has one scale for all channels, and channel {layer.kernel.channel}'s weights are "
+        f"{layer.kernel.ratio:.0f}x the median's: a scale a channel (int8) helps"
+    )
+
+
+def _channels(layer: Layer) -> str:
+    if layer.range is None or layer.channels is None or layer.channels.ratio < _WIDE:
+        return ""
+    return (
+        f"channel {layer.channels.channel}'s range is {layer.channels.ratio:.0f}x the median's, and activations have "
+        "one scale for all channels: a scale a channel of the weights is not enough, leave it in float (mixed_int8)"
+    )
+
+
+def _range(layer: Layer) -> str:
+    used = layer.range_used
+    if layer.range is not None and used is not None and used < _NARROW:
+        return (
+            f"its values take {used:.0%} of the range {_span(layer.range)} that calibration gave it: a picture unlike "
+            "the others stretched it, calibrate without it"
+        )
+    if layer.steps is not None and layer.steps < _FEW_STEPS:
+        return (
+            f"one standard deviation of its values spans {layer.steps:.1f} steps of {_span(layer.used)}: rare extremes "
+            "stretch the range, leave it in float (mixed_int8) or take int16x8"
+        )
+    return ""
+
+
+def _coarse(layer: Layer) -> str:
+    if layer.data == "float32":
+        return "its weights are stored too coarsely: more bits for this layer"
+    return f"{layer.data} is too coarse for it: leave it in float (mixed_int8), or train with it (qat_int8)"
+
+
+def verdict(found: Diagnosis, taken: Delegation, taken_float: Delegation) -> tuple[str, ...]:
+    """Return the answer in sentences: how far the answers differ, which layers are to blame and why, what is slow."""
+    sentences = [_head(found), *_layers(found), *_slow(taken, taken_float)]
+    if len(sentences) == 1:
+        sentences.append("no layer is to blame and none is left to slower kernels: this form is sound")
+    return tuple(sentences)
+
+
+def _head(found: Diagnosis) -> str:
+    noise = "" if found.output_snr_db is None else f", SNR {found.output_snr_db:.0f} dB"
+    return f"it answers as the float file does on {found.agreement:.0%} of {found.pictures} pictures{noise}"
+
+
+def _layers(found: Diagnosis) -> Iterator[str]:
+    weak = [layer for layer in found.worst(len(found.layers)) if layer.cause]
+    for layer in weak[:NAMED]:
+        yield f"{layer.name} ({layer.operator}, operator {layer.index}): SNR {layer.own_snr_db:.0f} dB; {layer.cause}"
+    if len(weak) > NAMED:
+        yield f"{len(weak) - NAMED} more layers add noise above {WEAK_DB:.0f} dB"
+    lowest = min((layer for layer in found.layers if layer.snr_db is not None), key=_arriving, default=None)
+    if not weak and lowest is not None and _arriving(lowest) < FAINT_DB:
+        yield (
+            f"no layer is to blame alone: the noise of {len(found.layers)} layers adds up, down to "
+            f"{_arriving(lowest):.0f} dB at {lowest.name}; training with it (qat_int8) or int16x8 helps, where "
+            "answers are lost"
+        )
+
+
+def _arriving(layer: Layer) -> float:
+    return layer.snr_db if layer.snr_db is not None else float("inf")
+
+
+def _slow(taken: Delegation, taken_float: Delegation) -> Iterator[str]:
+    """Name the kinds of operators that XNNPACK takes of the float file and not of this one."""
+    before = Counter(row.operator for row in taken_float.refused)
+    now = Counter(row.operator for row in taken.refused)
+    reasons = {row.operator: row.reason for row in taken.refused}
+    worse = [name for name in now if now[name] > before[name]]
+    if not worse or (taken.partitions <= taken_float.partitions and taken.macs and taken.share > 0.99):
+        return
+    kinds = ", ".join(f"{now[name]} x {reasons[name].removesuffix(' is not supported')}" for name in worse)
+    pieces = f", the run is cut into {taken.partitions} pieces" if taken.partitions > 1 else ""
+    yield f"slower rather than wrong: XNNPACK leaves {kinds} to the builtin kernels{pieces}; float has them all"
+
+
+def _span(ends: tuple[float, float]) -> str:
+    return f"{ends[0]:.3g} to {ends[1]:.3g}"

@@ -1,0 +1,128 @@
+"""The forms of one float file: made, judged and timed."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from advisor.compression.own import making
+from advisor.compression.own.judging import judge
+from advisor.compression.own.question import FLOAT, Question
+from advisor.compression.own.timing import time_forms
+from advisor.compression.own.values import Compression, Form
+from advisor.compression.recipes import Recipe
+from advisor.core.errors import AdvisorError, StageError, UnsupportedRecipe, UsageError
+from advisor.isolation import ChildPool, Limits
+
+LIMITS = Limits(seconds=3600, memory_bytes=4_000_000_000)
+"""Of one form: recipes that train take minutes, and import TensorFlow."""
+
+Tell = Callable[[str], None]
+
+
+def compress(question: Question, tell: Tell, latency: bool = True) -> Compression:
+    """Make every form asked for; what goes wrong with one is its row, never the end of the others.
+
+    Args:
+        question: what :func:`advisor.compression.own.question.ask` checked.
+        tell: told what is being done.
+        latency: also time the forms, in turn.
+
+    Raises:
+        UsageError: the float file itself cannot be run.
+    """
+    with _children() as pool:
+        forms = [_made(pool, question, one, tell) for one in question.recipes]
+        forms = _judged(pool, question, forms, tell)
+    notes: tuple[str, ...] = ()
+    if latency:
+        forms, notes = time_forms(forms, tell)
+    pictures = question.pictures
+    calibrated = any(one.needs_calibration for one in question.recipes)
+    return Compression(
+        model=str(question.model),
+        folder=str(question.folder),
+        calibration=pictures.calibration_source if calibrated else "no recipe asked for needs it",
+        scored=pictures.judged_source,
+        max_drop_points=question.max_drop_points,
+        forms=tuple(forms),
+        notes=(*_notes(question), *notes),
+    )
+
+
+@contextlib.contextmanager
+def _children() -> Iterator[ChildPool]:
+    """Give children whose output is shown to nobody but, where one dies, by its last line."""
+    with tempfile.TemporaryDirectory(prefix="advisor-compress-") as folder, ChildPool(Path(folder, "log.txt")) as pool:
+        yield pool
+
+
+def _call(pool: ChildPool, function: str, *arguments: Any) -> Any:
+    return pool.call(f"{making.__name__}:{function}", *arguments, limits=LIMITS)
+
+
+def _made(pool: ChildPool, question: Question, one: Recipe, tell: Tell) -> Form:
+    path, start = question.path_of(one.name), time.monotonic()
+    notes: Mapping[str, Any] = {}
+    try:
+        if one.name != FLOAT:
+            tell(f"making {one.name}")
+            notes = _form(pool, question, one.name, path)
+        sizes, taken = _call(pool, "look", path)
+    except UnsupportedRecipe as error:
+        return Form(one.name, "skipped", error.message)
+    except AdvisorError as error:
+        return Form(one.name, "failed", error.message)
+    seconds = time.monotonic() - start
+    return Form(one.name, "ok", path=str(path), seconds=seconds, sizes=sizes, taken=taken, notes=notes)
+
+
+def _form(pool: ChildPool, question: Question, name: str, path: Path) -> Mapping[str, Any]:
+    """Write a form beside its place and move it there once it is whole."""
+    pictures, unfinished = question.pictures, path.with_suffix(".part")
+    try:
+        notes: Mapping[str, Any] = _call(
+            pool, "make", question.model, name, pictures.calibration, pictures.training, question.reading,
+            question.max_drop_points, question.seed, question.metadata, unfinished,
+        )  # fmt: skip
+        unfinished.replace(path)
+    except OSError as error:
+        raise StageError(f"{path} cannot be written: {error.strerror or error}") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return notes
+
+
+def _judged(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) -> list[Form]:
+    pictures, reference = question.pictures, forms[0]
+    if reference.status != "ok":
+        raise UsageError(f"{question.model.name} cannot be compressed: {reference.reason}", "see advisor profile")
+    tell("scoring float32")
+    try:
+        floats = _call(pool, "answer", question.model, pictures.judged, question.reading, question.seed)
+    except StageError as error:
+        raise UsageError(error.message, error.hint) from error
+    judged = [replace(reference, likeness=judge(floats, floats, pictures.labels))]
+    for form in forms[1:]:
+        if form.status != "ok":
+            judged.append(form)
+            continue
+        tell(f"scoring {form.recipe}")
+        try:
+            own = _call(pool, "answer", Path(form.path), pictures.judged, question.reading, question.seed)
+            judged.append(replace(form, likeness=judge(own, floats, pictures.labels)))
+        except StageError as error:
+            judged.append(replace(form, status="failed", reason=f"this runtime cannot run it: {error.message}"))
+    return judged
+
+
+def _notes(question: Question) -> Iterator[str]:
+    if question.metadata is None:
+        yield f"{question.model.name} has no labels, so its forms carry no description either"
+    if not question.pictures.labels:
+        yield "agreement with float is no accuracy: give labelled pictures with --data to see what is lost"

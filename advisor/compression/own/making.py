@@ -1,0 +1,92 @@
+"""One form made and looked at, as functions that child processes run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.compression.material import Material, TrainingPictures
+from advisor.compression.own.reading import Reading
+from advisor.compression.own.values import Sizes, Taken
+from advisor.core.errors import StageError
+from advisor.tflite.metadata import Metadata
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+JUDGING_SEED = 1
+"""Crops of the bundled photographs other than those that are calibrated on."""
+
+
+def make(
+    model: Path,
+    recipe: str,
+    calibration: Sequence[Path],
+    training: TrainingPictures | None,
+    reading: Reading,
+    max_drop_points: float | None,
+    seed: int,
+    metadata: Metadata | None,
+    path: Path,
+) -> dict[str, Any]:
+    """Make one form and return the recipe's notes.
+
+    Raises:
+        UnsupportedRecipe: it does not apply.
+        StageError: it failed.
+    """
+    from advisor.compression.recipes import recipe as find_recipe
+    from advisor.tflite.metadata import write_metadata
+
+    chosen = find_recipe(recipe)
+    arrays = inputs(calibration, reading, seed) if chosen.needs_calibration else None
+    made = chosen.make(model.read_bytes(), Material(arrays, training, max_drop_points))
+    path.write_bytes(write_metadata(made.data, metadata) if metadata else made.data)
+    return dict(made.notes)
+
+
+def inputs(pictures: Sequence[Path], reading: Reading, seed: int) -> NDArray[np.float32]:
+    """Return pictures as model inputs, float32 (n, S, S, 3); the bundled photographs where there are none."""
+    from advisor.compression.calibration import from_photographs, from_pictures
+
+    if pictures:
+        return from_pictures(pictures, reading.size, reading.mean, reading.std)
+    return from_photographs(reading.size, reading.mean, reading.std, seed=seed)
+
+
+def look(path: Path) -> tuple[Sizes, Taken]:
+    """Return what a file takes in bytes and what XNNPACK takes of it."""
+    from advisor.benchmark.delegation import delegate
+    from advisor.benchmark.xnnpack_rules import xnnpack_rules
+    from advisor.compression.download import download_figures
+    from advisor.tflite.arena import activation_arena_bytes
+    from advisor.tflite.model import read
+
+    data = path.read_bytes()
+    model = read(data, path.name)
+    found = delegate(model, xnnpack_rules())
+    left = Counter(row.reason.removesuffix(" is not supported") for row in found.refused)
+    sizes = Sizes(len(data), **download_figures(data), arena_bytes=activation_arena_bytes(model))
+    return sizes, Taken(found.taken, found.operators, found.partitions, dict(left))
+
+
+def answer(path: Path, pictures: Sequence[Path], reading: Reading, seed: int) -> NDArray[np.float32]:
+    """Return the answers to pictures, or to the bundled photographs, float32 (n, classes).
+
+    Raises:
+        StageError: the runtime cannot run the file.
+    """
+    import numpy as np
+
+    from advisor.benchmark.accuracy import predict, predict_arrays
+
+    if pictures:
+        rows = predict(path, pictures, reading.size, reading.mean, reading.std)
+    else:
+        rows = predict_arrays(path, inputs((), reading, seed + JUDGING_SEED))
+    if not np.isfinite(rows).all():
+        raise StageError(f"{path.name} answers with values that are not finite")
+    return rows

@@ -1,0 +1,176 @@
+"""The pictures that the forms of a user's own file are calibrated, trained and judged on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.compression.calibration import choose
+from advisor.compression.material import TrainingPictures
+from advisor.compression.own.reading import Reading
+from advisor.core.errors import UsageError
+from advisor.datasets import decode
+from advisor.datasets.folder import Dataset, read_folder
+from advisor.datasets.split import split
+
+CALIBRATION = 100
+FEWEST = 10
+"""With fewer calibration pictures, one odd picture decides the range of every activation."""
+
+JUDGED = 200
+"""Unlabelled pictures that agreement with float is counted on, at most."""
+
+PHOTOGRAPHS = "everyday photographs that come with the installation: give your own with --calibration"
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """What is read of the user's folders.
+
+    Attributes:
+        calibration: pictures to calibrate on; empty for the bundled photographs.
+        calibration_source: which these are, for the reader.
+        judged: pictures to judge the forms on; empty for the bundled photographs.
+        labels: their classes in the order of the model's output; empty where they are not labelled.
+        judged_source: which these are, for the reader.
+        training: for recipes that score or train; None without labelled pictures.
+    """
+
+    calibration: tuple[Path, ...]
+    calibration_source: str
+    judged: tuple[Path, ...]
+    labels: tuple[int, ...]
+    judged_source: str
+    training: TrainingPictures | None = None
+
+
+def read_pictures(
+    calibration: Path | None,
+    data: Path | None,
+    reading: Reading,
+    names: Sequence[str],
+    classes: int,
+    seed: int,
+    learning: bool,
+) -> Pictures:
+    """Read the user's folders, or none.
+
+    With both folders, and no recipe that learns, all of ``--data`` is judged on; else its hold-out, split off as
+    ``advisor search`` does it, and the rest serves to calibrate and to learn.
+
+    Args:
+        calibration: folder of pictures, labelled or not.
+        data: folder of labelled pictures.
+        reading: how the model reads pictures.
+        names: the model's labels, empty where it has none.
+        classes: how many the model tells apart.
+        seed: of every draw.
+        learning: a recipe asked for scores or trains.
+
+    Raises:
+        UsageError: a folder is missing or unfit, holds too few pictures, or its classes are not the model's.
+    """
+    own = find_pictures(calibration) if calibration else ()
+    if data is None:
+        return _unlabelled(own, calibration, seed)
+    dataset = read_folder(data)
+    order = class_order(dataset.classes, names, classes)
+    if own and not learning:
+        labels = tuple(order[picture.label] for picture in dataset.pictures)
+        paths = tuple(picture.path for picture in dataset.pictures)
+        chosen = drawn(own, CALIBRATION, seed)
+        return Pictures(chosen, _said(chosen, calibration), paths, labels, f"all {len(paths)} pictures of {data}")
+    return _split(dataset, data, order, drawn(own, CALIBRATION, seed), calibration, reading, classes, seed)
+
+
+def find_pictures(folder: Path) -> tuple[Path, ...]:
+    """Return the readable pictures of a folder and its sub-folders, sorted.
+
+    Raises:
+        UsageError: no such folder, or fewer than ``FEWEST`` readable pictures in it.
+    """
+    if not folder.is_dir():
+        what = "is a file, not a folder" if folder.exists() else "does not exist"
+        raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of pictures")
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and decode.is_candidate(file))
+    with decode.quiet():
+        verdicts = [(file, decode.inspect(file)[1]) for file in files]
+    good = tuple(file for file, reason in verdicts if not reason)
+    if len(good) < FEWEST:
+        bad = next((f"; '{file.name}': {reason}" for file, reason in verdicts if reason), "")
+        raise UsageError(
+            f"--calibration: {len(good)} readable pictures of {len(files)} in '{folder}', and {FEWEST} are needed{bad}",
+            f"{CALIBRATION} everyday pictures like those that the app will see are best",
+        )
+    return good
+
+
+def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
+    """Return for each class folder its place among the model's outputs: by name, or in order where it has no labels.
+
+    Raises:
+        UsageError: they are not the same classes.
+    """
+    if not names:
+        if len(folders) != classes:
+            raise UsageError(
+                f"--data: {len(folders)} class folders, and the model tells {classes} classes apart (it has no labels)",
+                "one folder a class, which sort in the order of the model's outputs",
+            )
+        return tuple(range(classes))
+    known = {" ".join(name.split()).casefold(): place for place, name in enumerate(names)}
+    plain = [" ".join(folder.split()).casefold() for folder in folders]
+    unknown = [folder for folder, name in zip(folders, plain, strict=True) if name not in known]
+    if unknown:
+        raise UsageError(
+            f"--data: the model has no class {', '.join(map(repr, unknown[:5]))}",
+            f"its classes: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}",
+        )
+    return tuple(known[name] for name in plain)
+
+
+def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> Pictures:
+    if not own:
+        return Pictures((), PHOTOGRAPHS, (), (), PHOTOGRAPHS)
+    chosen = drawn(own, CALIBRATION, seed)
+    others = tuple(path for path in own if path not in set(chosen))
+    judged = drawn(others, JUDGED, seed) if len(others) >= 2 * FEWEST else chosen
+    new = "that were not calibrated on" if judged is not chosen else "that were calibrated on, too"
+    return Pictures(chosen, _said(chosen, folder), judged, (), f"{len(judged)} pictures of {folder} {new}")
+
+
+def _split(
+    dataset: Dataset,
+    data: Path,
+    order: Sequence[int],
+    own: tuple[Path, ...],
+    folder: Path | None,
+    reading: Reading,
+    classes: int,
+    seed: int,
+) -> Pictures:
+    parts = split(dataset, seed)
+    pictures = dataset.pictures
+    chosen = own or tuple(
+        pictures[parts.train[place]].path
+        for place in choose([pictures[index].label for index in parts.train], CALIBRATION, seed)
+    )
+    source = _said(chosen, folder) if own else f"{len(chosen)} training pictures of {data}"
+
+    def part(indices: Sequence[int]) -> tuple[tuple[Path, ...], tuple[int, ...]]:
+        return tuple(pictures[i].path for i in indices), tuple(order[pictures[i].label] for i in indices)
+
+    train, validation, judged = part(parts.train), part(parts.validation), part(parts.holdout)
+    training = TrainingPictures(*train, classes, reading.size, reading.mean, reading.std, seed, *validation)
+    return Pictures(chosen, source, *judged, f"the {len(judged[0])} pictures held out of {data}", training)
+
+
+def drawn(paths: tuple[Path, ...], count: int, seed: int) -> tuple[Path, ...]:
+    """Return ``count`` of the paths, drawn by ``seed`` and sorted; all where there are no more."""
+    return paths if len(paths) <= count else tuple(sorted(random.Random(seed).sample(paths, count)))
+
+
+def _said(chosen: Sequence[Path], folder: Path | None) -> str:
+    return f"{len(chosen)} pictures of {folder}"

@@ -1,0 +1,64 @@
+"""How a file of the user's own reads pictures, as the file itself says or as the user does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from advisor.core.errors import UsageError
+from advisor.tflite.metadata import Metadata
+from advisor.tflite.model import Model
+
+Triple = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a picture becomes a model's input.
+
+    Attributes:
+        size: side of the square that it is resized to, in pixels.
+        mean: subtracted from RGB 0..255.
+        std: what the difference is divided by.
+    """
+
+    size: int
+    mean: Triple
+    std: Triple
+
+
+def reading_of(
+    name: str, model: Model, metadata: Metadata | None, mean: Sequence[float] | None, std: Sequence[float] | None
+) -> Reading:
+    """Return how ``model`` reads pictures; ``mean`` and ``std`` go over what its metadata says.
+
+    Raises:
+        UsageError: it takes no square RGB picture, or nobody says how pictures are normalised.
+    """
+    shape = model.inputs[0].shape if len(model.inputs) == 1 else ()
+    if len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2] or shape[1] < 1:
+        shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in model.inputs)
+        raise UsageError(f"{name} takes {shapes}, not one square RGB picture", "the input must be 1 x size x size x 3")
+    if (mean is None) != (std is None):
+        raise UsageError("--mean and --std belong together, and only one was given", _example())
+    if mean is not None and std is not None:
+        return Reading(shape[1], _three("--mean", mean), _three("--std", std, positive=True))
+    if metadata is None or not metadata.mean:
+        raise UsageError(
+            f"{name} does not say how its pictures are normalised",
+            f"say it, on the scale 0 to 255: {_example()}",
+        )
+    return Reading(shape[1], _three(name, metadata.mean), _three(name, metadata.std, positive=True))
+
+
+def _three(what: str, values: Sequence[float], positive: bool = False) -> Triple:
+    if len(values) not in (1, 3):
+        raise UsageError(f"{what}: {len(values)} numbers, and one or three are needed", _example())
+    if positive and min(values) <= 0:
+        raise UsageError(f"{what}: {min(values):g} is not above 0", _example())
+    first, second, third = (values[0],) * 3 if len(values) == 1 else values
+    return float(first), float(second), float(third)
+
+
+def _example() -> str:
+    return "--mean 127.5 --std 127.5 for -1 to 1, --mean 0 --std 255 for 0 to 1, three numbers for RGB"
