@@ -356,6 +356,7 @@ def compress(
     std: Sequence[float] | None = None,
     seed: int = 0,
     latency: bool = True,
+    accelerator: str = "xnnpack",
     force: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Compression:
@@ -378,6 +379,7 @@ def compress(
         std: what the difference is divided by.
         seed: of every draw.
         latency: also time the forms.
+        accelerator: whose operators are counted, such as ``edgetpu``.
         force: replace forms that are there.
         tell: told what is being done.
 
@@ -397,6 +399,7 @@ def compress(
         mean=mean,
         std=std,
         seed=seed,
+        target=accelerator,
         force=force,
     )
     return made(question, tell or (lambda _text: None), latency)

@@ -35,6 +35,9 @@ def compress(
     std: Annotated[str | None, typer.Option(help="What the difference is divided by: 127.5")] = None,
     seed: Annotated[int, typer.Option(help="Draws pictures and splits.")] = 0,
     latency: Annotated[bool, typer.Option("--latency/--no-latency", help="Time the forms.")] = True,
+    accelerator: Annotated[
+        str, typer.Option(help="Whose operators are counted: xnnpack (the CPU), edgetpu, nnapi, coreml, ...")
+    ] = "xnnpack",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace forms that are there.")] = False,
 ) -> None:
@@ -60,6 +63,7 @@ def compress(
             std=decimals(std, "--std"),
             seed=seed,
             latency=latency,
+            accelerator=accelerator,
             force=force,
             tell=tell,
         )

@@ -31,14 +31,31 @@ def quantize(model: bytes, make_rules: Callable[[], Any], pictures: NDArray[np.f
 
     with _quiet():
         tool = quantizer.Quantizer(model)
-        tool.load_quantization_recipe(make_rules())
+        rules = make_rules()
+        tool.load_quantization_recipe(rules)
         samples = _samples(model, pictures) if tool.need_calibration else None
         try:
-            ranges = tool.calibrate(samples, num_threads=1) if samples else None
+            ranges = _ranges(model, rules, samples) if samples else None
             result = tool.quantize(ranges, enable_progress_bar=False, enable_progress_report=False)
         except _REFUSALS as error:
             raise UnsupportedRecipe(f"the quantizer refuses the model: {_first_line(error)}") from error
     return bytes(result.quantized_model)
+
+
+def _ranges(model: bytes, rules: Any, samples: dict[str, list[dict[str, Any]]]) -> Any:
+    """Return each activation's least and greatest value over the pictures.
+
+    The quantizer's own habit is a moving average of each picture's, which cuts off what few pictures reach: a fifth of
+    the logits of a MobileNetV2 trained on TrashNet.
+    """
+    from ai_edge_quantizer import calibrator, recipe_manager
+    from ai_edge_quantizer.utils import qsv_utils
+
+    manager = recipe_manager.RecipeManager()
+    manager.load_quantization_recipe(rules)
+    tool = calibrator.Calibrator(model, num_threads=1, qsv_update_func=qsv_utils.min_max_update)
+    tool.calibrate(samples, manager)
+    return tool.get_model_qsvs()
 
 
 def fitting_pictures(model: bytes, pictures: NDArray[np.float32] | None) -> NDArray[np.float32]:

@@ -33,7 +33,7 @@ class Corrected(Recipe):
 
     needs_calibration = True
     rung = Rung.CALIBRATED
-    version = 2
+    version = 3
 
     def __init__(
         self, name: str, grids: Grids, finish: Callable[[bytes, Calibration], bytes], description: str

@@ -13,12 +13,14 @@ from advisor.report import text
 from advisor.report.profile.console import WIDE, Column, figure, line, span, table, write
 from advisor.report.table import default_console
 
+ALL = 0.999
+"""Part of the arithmetic from which on what is left is not worth a line."""
+
 _SIZES = (Column("MB"), Column("deflated"), Column("zstd", width=96))
 _SPEED = (
     Column("ms"),
     Column("95 %", width=WIDE),
     Column("memory MB", width=WIDE, short="memory"),
-    Column("XNNPACK takes", width=WIDE),
 )
 _LABELLED = (Column("top-1 %"), Column("95 %", width=WIDE), Column("drop"), Column("95 %", width=76))
 _UNLABELLED = (Column("as float %"), Column("95 %", width=WIDE), Column("SNR dB"))
@@ -34,7 +36,7 @@ def parts(found: Compression, console: Console) -> list[RenderableType]:
     """Return everything that is shown, made for the console's width."""
     labelled = any(form.likeness and form.likeness.top1 for form in found.forms)
     answers = _LABELLED if labelled else _UNLABELLED
-    columns = (Column("form", left=True), *_SIZES, *answers, *_SPEED)
+    columns = (Column("form", left=True), *_SIZES, *answers, *_SPEED, Column(f"{found.accelerator} takes", width=WIDE))
     good = [form for form in found.forms if form.status == "ok"]
     return [
         Text.assemble((text.plain(found.model), "bold")),
@@ -85,8 +87,8 @@ def _sentences(found: Compression) -> Iterator[Text]:
             yield line(f"{form.recipe} {form.status}", form.reason, "red" if form.status == "failed" else "yellow")
         elif form.reason:
             yield line(form.recipe, f"not timed: {form.reason}", "yellow")
-        if form.taken and form.taken.left:
-            yield line(form.recipe, _left(form.taken))
+        if form.taken and form.taken.left and (form.taken.share < ALL or form.taken.pieces > 1):
+            yield line(form.recipe, _left(form.taken, found.accelerator))
         if told := form.notes.get("told"):
             yield line(form.recipe, str(told))
     yield from _limit(found)
@@ -97,10 +99,10 @@ def _sentences(found: Compression) -> Iterator[Text]:
         yield _next(found)
 
 
-def _left(taken: Taken) -> str:
-    kinds = ", ".join(f"{count} x {kind}" for kind, count in taken.left.items())
-    pieces = f"; the run is cut into {text.plural(taken.pieces, 'piece')}" if taken.pieces > 1 else ""
-    return f"XNNPACK leaves {kinds} to slower kernels{pieces}"
+def _left(taken: Taken, accelerator: str) -> str:
+    reasons = "; ".join(f"{reason} ({count}x)" for reason, count in taken.left.items())
+    pieces = f", in {text.plural(taken.pieces, 'piece')}" if taken.taken else ""
+    return f"{accelerator} takes {taken.share:.0%} of the arithmetic{pieces}; the rest falls back: {reasons}"
 
 
 def _limit(found: Compression) -> Iterator[Text]:

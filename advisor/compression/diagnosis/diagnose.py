@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from advisor.benchmark.accelerators import accelerator
 from advisor.benchmark.delegation import Delegation, delegate
-from advisor.benchmark.xnnpack_rules import xnnpack_rules
-from advisor.compression.diagnosis.kernels import has_scale_a_channel, widest_kernel
+from advisor.compression.diagnosis.kernels import has_scale_a_channel, lost_biases, widest_kernel
 from advisor.compression.diagnosis.pairs import Pair, pairs, short_name, working_operators
 from advisor.compression.diagnosis.running import Run, alone
 from advisor.compression.diagnosis.signals import Sums, decibel
@@ -28,6 +28,8 @@ PICTURES = 16
 
 SECONDS = 60.0
 """After so long no further picture is begun."""
+
+ON_CPU = "xnnpack"
 
 _LEVELS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
 
@@ -60,7 +62,8 @@ def diagnose(
         if seen.count and time.monotonic() > deadline:
             break
         seen.add(picture)
-    taken, taken_float = (delegate(one, xnnpack_rules()) for one in (quantized, reference))
+    rules = accelerator(ON_CPU).rules
+    taken, taken_float = delegate(quantized, rules), delegate(reference, rules)
     result = Diagnosis(
         model=str(model),
         against=str(against),
@@ -164,5 +167,6 @@ def _layer(quantized: Model, reference: Model, pair: Pair, sums: Sums, refused: 
         channels=sums.channels,
         kernel=widest_kernel(reference, pair.reference),
         per_channel=has_scale_a_channel(quantized, pair.quantized),
+        lost=lost_biases(quantized, reference, pair),
         refused=refused.get(pair.quantized, ""),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from advisor.compression.diagnosis.pairs import Pair
 from advisor.compression.diagnosis.signals import widest
 from advisor.compression.diagnosis.values import Outlier
 from advisor.tflite.model import Model, Tensor
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 _AXES = {"CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 0, "DEPTHWISE_CONV_2D": 3}
 """Axis of a kernel's output channels."""
+
+_BIAS_STEPS = 2.0**31
 
 _INTEGERS = frozenset({"int8", "uint8", "int4", "int2", "int16"})
 
@@ -32,6 +35,30 @@ def has_scale_a_channel(quantized: Model, index: int) -> bool | None:
     if found is None or found.dtype not in _INTEGERS or found.quantization is None:
         return None
     return len(found.quantization.scales) > 1
+
+
+def lost_biases(quantized: Model, reference: Model, pair: Pair) -> tuple[int, ...]:
+    """Return the output channels whose float bias is more than 2^31 steps of the quantized file's bias.
+
+    A bias's step is (input step x weight step): where a channel's weights are next to nothing, so is its bias's step.
+    """
+    import numpy as np
+
+    ours, theirs = _bias(quantized, pair.quantized), _bias(reference, pair.reference)
+    if ours is None or theirs is None or theirs.dtype != "float32" or ours.quantization is None:
+        return ()
+    steps, values = np.asarray(ours.quantization.scales), np.frombuffer(theirs.buffer, dtype="<f4")
+    if len(steps) not in (1, len(values)):
+        return ()
+    return tuple(int(channel) for channel in np.flatnonzero(np.abs(values) > _BIAS_STEPS * np.abs(steps)))
+
+
+def _bias(model: Model, index: int) -> Tensor | None:
+    operator = model.operators[index]
+    if operator.name not in _AXES or len(operator.inputs) < 3 or operator.inputs[2] < 0:
+        return None
+    tensor = model.tensors[operator.inputs[2]]
+    return tensor if tensor.is_constant else None
 
 
 def _kernel(model: Model, index: int) -> Tensor | None:

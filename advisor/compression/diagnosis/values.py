@@ -38,6 +38,7 @@ class Layer:
         steps: how many of the file's steps one standard deviation of the values spans; None for float outputs.
         channels: the output channel with the widest range of values; None where there is one channel only.
         kernel: the kernel's output channel with the widest weights; None for layers without a kernel.
+        lost: output channels whose bias does not fit into its 32 bits, as their weights are next to nothing.
         per_channel: the kernel has one scale a channel; None where it is not stored in integers.
         refused: why XNNPACK leaves this operator to the builtin kernels, empty where it takes it.
         cause: what makes it lose so much, empty where it does not.
@@ -57,6 +58,7 @@ class Layer:
     channels: Outlier | None
     kernel: Outlier | None
     per_channel: bool | None
+    lost: tuple[int, ...] = ()
     refused: str = ""
     cause: str = ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from advisor.benchmark.delegation import Delegation
@@ -17,9 +16,15 @@ FAINT_DB = 15.0
 NAMED = 3
 """How many layers the verdict names."""
 
+_FOLLOWING = frozenset({"SOFTMAX", "LOGISTIC"})
+"""Operators that lose what their inputs lost: these are named instead."""
+
 _CLIPPED = 0.005
 _WIDE = 8.0
 """A channel this many times as wide as the median leaves it 5 of 8 bits."""
+
+_LEFT = 0.001
+"""Part of the arithmetic that is not worth a sentence."""
 
 _NARROW = 0.4
 _FEW_STEPS = 8.0
@@ -27,9 +32,19 @@ _FEW_STEPS = 8.0
 
 def cause(layer: Layer) -> str:
     """Return what makes a layer lose so much by itself and what helps, empty where it does well."""
-    if layer.own_snr_db is None or layer.own_snr_db >= WEAK_DB:
+    if layer.operator in _FOLLOWING or layer.own_snr_db is None or layer.own_snr_db >= WEAK_DB:
         return ""
-    return _clipped(layer) or _kernel(layer) or _channels(layer) or _range(layer) or _coarse(layer)
+    return _lost(layer) or _clipped(layer) or _kernel(layer) or _channels(layer) or _range(layer) or _coarse(layer)
+
+
+def _lost(layer: Layer) -> str:
+    if not layer.lost:
+        return ""
+    channels = ", ".join(map(str, layer.lost[:5]))
+    return (
+        f"the bias of channel {channels} is lost: its weights are next to nothing, and 32 bits of steps as small as "
+        "theirs do not reach it; int8 of advisor compress keeps it"
+    )
 
 
 def _clipped(layer: Layer) -> str:
@@ -77,6 +92,8 @@ def _range(layer: Layer) -> str:
 def _coarse(layer: Layer) -> str:
     if layer.data == "float32":
         return "its weights are stored too coarsely: more bits for this layer"
+    if layer.kernel is None:
+        return f"the steps of {layer.data} over {_span(layer.range or layer.used)} are too coarse for it"
     return f"{layer.data} is too coarse for it: leave it in float (mixed_int8), or train with it (qat_int8)"
 
 
@@ -113,16 +130,15 @@ def _arriving(layer: Layer) -> float:
 
 
 def _slow(taken: Delegation, taken_float: Delegation) -> Iterator[str]:
-    """Name the kinds of operators that XNNPACK takes of the float file and not of this one."""
-    before = Counter(row.operator for row in taken_float.refused)
-    now = Counter(row.operator for row in taken.refused)
-    reasons = {row.operator: row.reason for row in taken.refused}
-    worse = [name for name in now if now[name] > before[name]]
-    if not worse or (taken.partitions <= taken_float.partitions and taken.macs and taken.share > 0.99):
+    """Say what the CPU's fast kernels take less of than of the float file."""
+    if taken.share >= taken_float.share - _LEFT and taken.kept <= taken_float.kept:
         return
-    kinds = ", ".join(f"{now[name]} x {reasons[name].removesuffix(' is not supported')}" for name in worse)
-    pieces = f", the run is cut into {taken.partitions} pieces" if taken.partitions > 1 else ""
-    yield f"slower rather than wrong: XNNPACK leaves {kinds} to the builtin kernels{pieces}; float has them all"
+    reasons = [f"{reason} ({count}x)" for reason, count in taken.reasons.items()]
+    more = f" and {len(reasons) - NAMED} other reasons" if len(reasons) > NAMED else ""
+    yield (
+        f"slower: {taken.rules.title} takes {taken.share:.0%} of its arithmetic in {taken.kept} pieces, of float "
+        f"{taken_float.share:.0%} in {taken_float.kept}: {'; '.join(reasons[:NAMED])}{more}"
+    )
 
 
 def _span(ends: tuple[float, float]) -> str:

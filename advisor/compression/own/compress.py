@@ -49,6 +49,7 @@ def compress(question: Question, tell: Tell, latency: bool = True) -> Compressio
         folder=str(question.folder),
         calibration=pictures.calibration_source if calibrated else "no recipe asked for needs it",
         scored=pictures.judged_source,
+        accelerator=question.accelerator,
         max_drop_points=question.max_drop_points,
         forms=tuple(forms),
         notes=(*_notes(question), *notes),
@@ -73,7 +74,7 @@ def _made(pool: ChildPool, question: Question, one: Recipe, tell: Tell) -> Form:
         if one.name != FLOAT:
             tell(f"making {one.name}")
             notes = _form(pool, question, one.name, path)
-        sizes, taken = _call(pool, "look", path)
+        sizes, taken = _call(pool, "look", path, question.accelerator)
     except UnsupportedRecipe as error:
         return Form(one.name, "skipped", error.message)
     except AdvisorError as error:

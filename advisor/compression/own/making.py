@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,20 +56,19 @@ def inputs(pictures: Sequence[Path], reading: Reading, seed: int) -> NDArray[np.
     return from_photographs(reading.size, reading.mean, reading.std, seed=seed)
 
 
-def look(path: Path) -> tuple[Sizes, Taken]:
-    """Return what a file takes in bytes and what XNNPACK takes of it."""
+def look(path: Path, target: str) -> tuple[Sizes, Taken]:
+    """Return what a file takes in bytes and what an accelerator takes of it."""
+    from advisor.benchmark.accelerators import accelerator
     from advisor.benchmark.delegation import delegate
-    from advisor.benchmark.xnnpack_rules import xnnpack_rules
     from advisor.compression.download import download_figures
     from advisor.tflite.arena import activation_arena_bytes
     from advisor.tflite.model import read
 
     data = path.read_bytes()
     model = read(data, path.name)
-    found = delegate(model, xnnpack_rules())
-    left = Counter(row.reason.removesuffix(" is not supported") for row in found.refused)
+    found = delegate(model, accelerator(target).rules)
     sizes = Sizes(len(data), **download_figures(data), arena_bytes=activation_arena_bytes(model))
-    return sizes, Taken(found.taken, found.operators, found.partitions, dict(left))
+    return sizes, Taken(found.taken, found.operators, found.share, found.kept, found.reasons)
 
 
 def answer(path: Path, pictures: Sequence[Path], reading: Reading, seed: int) -> NDArray[np.float32]:

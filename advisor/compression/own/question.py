@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from advisor.benchmark.accelerators import accelerator
 from advisor.compression.own.pictures import Pictures, read_pictures
 from advisor.compression.own.reading import Reading, reading_of
 from advisor.compression.recipes import Recipe, recipe
@@ -15,6 +16,7 @@ from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.model import Model, read
 
 FLOAT = "float32"
+ON_CPU = "xnnpack"
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Question:
         folder: where the forms go.
         max_drop_points: what a form may lose against float; None for no limit.
         seed: of every draw.
+        accelerator: whose operators are counted.
     """
 
     model: Path
@@ -40,6 +43,7 @@ class Question:
     folder: Path
     max_drop_points: float | None
     seed: int
+    accelerator: str = ON_CPU
 
     def path_of(self, name: str) -> Path:
         """Return where a recipe's form goes; the float file stays where it is."""
@@ -57,6 +61,7 @@ def ask(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     seed: int = 0,
+    target: str = ON_CPU,
     force: bool = False,
 ) -> Question:
     """Check the question; folders are read, nothing is written but the folder for the forms.
@@ -66,6 +71,7 @@ def ask(
             says how pictures are normalised, a limit cannot be judged, or files are in the way.
     """
     chosen = _recipes(recipes)
+    accelerator(target)
     graph = read(model)
     _require_float(model)
     if max_drop_points is not None and data is None:
@@ -78,7 +84,15 @@ def ask(
     pictures = read_pictures(calibration, data, reading, names, graph.outputs[0].shape[-1], seed, learning)
     folder = to or Path(f"{model.stem}-forms")
     question = Question(
-        model, (recipe(FLOAT), *chosen), reading, _kept(metadata, reading), pictures, folder, max_drop_points, seed
+        model,
+        (recipe(FLOAT), *chosen),
+        reading,
+        _kept(metadata, reading),
+        pictures,
+        folder,
+        max_drop_points,
+        seed,
+        target,
     )
     _require_place(question, force)
     return question

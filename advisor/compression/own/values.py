@@ -66,17 +66,19 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Taken:
-    """What XNNPACK takes of a form.
+    """What the target's accelerator takes of a form.
 
     Attributes:
         taken: how many operators.
         operators: of how many.
+        share: part of the arithmetic, 0-1.
         pieces: in how many pieces.
-        left: how many of each kind fall back to the builtin kernels, such as ``HARD_SWISH in int8``.
+        left: why operators fall back to the builtin kernels, and how many for each reason.
     """
 
     taken: int
     operators: int
+    share: float
     pieces: int
     left: Mapping[str, int]
 
@@ -128,6 +130,7 @@ class Compression:
         folder: where the forms are.
         calibration: what activations were calibrated on.
         scored: what the forms were scored on.
+        accelerator: whose operators ``taken`` counts.
         max_drop_points: what a form may lose against float; None where no limit was given.
         forms: float32 first, then the recipes in the order asked.
         notes: what the reader must know.
@@ -137,6 +140,7 @@ class Compression:
     folder: str
     calibration: str
     scored: str
+    accelerator: str
     max_drop_points: float | None
     forms: tuple[Form, ...]
     notes: tuple[str, ...] = ()

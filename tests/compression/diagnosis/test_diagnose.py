@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.compression.diagnosis.diagnose import diagnose
+from advisor.compression.diagnosis.values import Diagnosis
+from advisor.compression.recipes import recipe
+from advisor.core.errors import UsageError
+from advisor.tflite.rewrite import pack, unpack
+from tests.benchmark import small_models
+
+SOURCE = "photographs"
+
+
+def _against(folder: Path, data: bytes, quantized: bytes, pictures: np.ndarray) -> Diagnosis:
+    (folder / "float.tflite").write_bytes(data)
+    (folder / "quantized.tflite").write_bytes(quantized)
+    return diagnose(folder / "quantized.tflite", folder / "float.tflite", pictures, SOURCE)
+
+
+def _constants(data: bytes, operator: int, place: int, change: Any) -> bytes:
+    """The model with the constant at an operator's input changed."""
+    model = unpack(data)
+    graph = model.subgraphs[0]
+    tensor = graph.tensors[graph.operators[operator].inputs[place]]
+    buffer = model.buffers[tensor.buffer]
+    values = np.frombuffer(bytes(bytearray(buffer.data)), "<f4").reshape(tensor.shape).copy()
+    change(values)
+    buffer.data = np.frombuffer(values.tobytes(), np.uint8)
+    return pack(model)
+
+
+def test_a_file_against_itself_has_no_noise(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
+    found = _against(tmp_path, float_model, float_model, photographs[:3])
+    assert found.agreement == 1
+    assert found.output_snr_db is None
+    assert all(layer.snr_db is None and layer.own_snr_db is None for layer in found.layers)
+    assert "sound" in found.verdict[-1]
+
+
+def test_int8_layers_stand_well_by_themselves(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
+    found = _against(tmp_path, float_model, recipe("int8").apply(float_model, photographs), photographs[:6])
+    working = [layer for layer in found.layers if layer.operator in ("CONV_2D", "DEPTHWISE_CONV_2D")]
+    assert len(working) == 5
+    assert all(layer.own_snr_db is not None and layer.own_snr_db > 25 for layer in working)
+    assert all(layer.per_channel and layer.range is not None and layer.steps is not None for layer in working)
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_one_scale_for_unlike_channels_is_named_with_channel_and_ratio(
+    tmp_path: Path, float_model: bytes, photographs: np.ndarray
+) -> None:
+    def widen(kernel: np.ndarray) -> None:
+        kernel[..., 17] *= 500
+
+    data = _constants(float_model, 1, 1, widen)
+    found = _against(tmp_path, data, recipe("int8_per_tensor").apply(data, photographs), photographs[:6])
+    layer = next(layer for layer in found.layers if layer.index == 1)
+    assert layer.kernel is not None
+    assert layer.kernel.channel == 17
+    assert layer.kernel.ratio > 20
+    assert layer.per_channel is False
+    assert layer.own_snr_db is not None
+    assert layer.own_snr_db < 25
+    assert "channel 17's weights" in layer.cause
+    assert any("one scale for all channels" in sentence for sentence in found.verdict)
+
+
+def test_values_out_of_the_calibrated_range_are_counted(
+    tmp_path: Path, float_model: bytes, photographs: np.ndarray
+) -> None:
+    narrow = recipe("int8").apply(float_model, photographs * 0.05)
+    found = _against(tmp_path, float_model, narrow, photographs[:4])
+    assert max(layer.clipped for layer in found.layers) > 0.05
+    assert any("fall out of the range" in sentence for sentence in found.verdict)
+
+
+def test_a_lost_bias_is_named(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
+    def nothing(kernel: np.ndarray) -> None:
+        kernel[5] = 1e-12
+
+    def two(bias: np.ndarray) -> None:
+        bias[5] = 2.0
+
+    dead = _constants(_constants(float_model, 0, 1, nothing), 0, 2, two)
+    plain = small_models.quantized(dead, tmp_path, 32)
+    layer = _against(tmp_path, dead, plain, photographs[:4]).layers[0]
+    assert layer.lost == (5,)
+    assert "bias of channel 5 is lost" in layer.cause
+
+
+def test_operators_that_fall_back_are_named(tmp_path: Path) -> None:
+    data = small_models.swish_net()
+    pictures = np.random.default_rng(0).uniform(-1, 1, (3, 64, 64, 3)).astype(np.float32)
+    found = _against(tmp_path, data, small_models.quantized(data, tmp_path, 64), pictures)
+    refused = [layer for layer in found.layers if layer.refused]
+    assert {"HARD_SWISH"} <= {layer.operator for layer in refused}
+    assert any("HARD_SWISH" in sentence for sentence in found.verdict)
+
+
+def test_time_ends_it_after_one_picture_at_least(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
+    for name, data in (("a", float_model), ("b", recipe("int8").apply(float_model, photographs))):
+        (tmp_path / name).write_bytes(data)
+    assert diagnose(tmp_path / "b", tmp_path / "a", photographs, SOURCE, seconds=0).pictures == 1
+
+
+def test_files_of_other_shapes_are_refused(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
+    with pytest.raises(UsageError, match="was not made from the other"):
+        _against(tmp_path, small_models.classifier(64), recipe("int8").apply(float_model, photographs), photographs)
+
+
+def test_a_quantized_origin_is_refused(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
+    quantized = recipe("int8").apply(float_model, photographs)
+    with pytest.raises(UsageError, match="is quantized itself"):
+        _against(tmp_path, quantized, quantized, photographs)

@@ -1,0 +1,42 @@
+"""Files and folders of a user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from advisor.tflite.metadata import Metadata, write_metadata
+
+CLASSES = ("ant", "bee", "cat", "dog")
+
+
+@pytest.fixture
+def described(float_model: bytes, tmp_path: Path) -> Path:
+    """The small classifier with labels and normalisation."""
+    path = tmp_path / "net.tflite"
+    said = Metadata("net", CLASSES, (127.5,), (127.5,), description="a net", licence="MIT")
+    path.write_bytes(write_metadata(float_model, said))
+    return path
+
+
+@pytest.fixture
+def plain(float_model: bytes, tmp_path: Path) -> Path:
+    """The same without a word."""
+    path = tmp_path / "plain.tflite"
+    path.write_bytes(float_model)
+    return path
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Twelve small pictures of each class."""
+    random = np.random.default_rng(0)
+    for name in CLASSES:
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for count in range(12):
+            pixels = random.integers(0, 255, (40, 40, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{count}.png")
+    return tmp_path / "photos"
