@@ -10,10 +10,15 @@ from pathlib import Path
 from advisor.compression.calibration import choose
 from advisor.compression.material import TrainingPictures
 from advisor.compression.own.reading import Reading
-from advisor.core.errors import UsageError
+from advisor.core.errors import StageError, UsageError
 from advisor.datasets import decode
-from advisor.datasets.folder import Dataset, read_folder
-from advisor.datasets.split import split
+from advisor.datasets.dataset import Dataset
+from advisor.datasets.duplicates import near_duplicates
+from advisor.datasets.pictures import load
+from advisor.datasets.repeated import kept_together
+from advisor.datasets.requirements import require_usable
+from advisor.datasets.split import Split, split
+from advisor.datasets.survey import survey
 
 CALIBRATION = 100
 FEWEST = 10
@@ -75,14 +80,18 @@ def read_pictures(
     own = find_pictures(calibration) if calibration else ()
     if data is None:
         return _unlabelled(own, calibration, seed)
-    dataset = read_folder(data)
+    read = survey(data)
+    dataset = read.dataset
+    require_usable(dataset)
     order = class_order(dataset.classes, names, classes)
     if own and not learning:
         labels = tuple(order[picture.label] for picture in dataset.pictures)
         paths = tuple(picture.path for picture in dataset.pictures)
         chosen = drawn(own, CALIBRATION, seed)
         return Pictures(chosen, _said(chosen, calibration), paths, labels, f"all {len(paths)} pictures of {data}")
-    return _split(dataset, data, order, drawn(own, CALIBRATION, seed), calibration, reading, classes, seed)
+    together = kept_together(dataset, near_duplicates(read.thumbnails))
+    parts = split(dataset, seed, together=together, given=dataset.own_parts)
+    return _split(dataset, parts, data, order, drawn(own, CALIBRATION, seed), calibration, reading, classes, seed)
 
 
 def find_pictures(folder: Path) -> tuple[Path, ...]:
@@ -96,7 +105,7 @@ def find_pictures(folder: Path) -> tuple[Path, ...]:
         raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of pictures")
     files = sorted(file for file in folder.rglob("*") if file.is_file() and decode.is_candidate(file))
     with decode.quiet():
-        verdicts = [(file, decode.inspect(file)[1]) for file in files]
+        verdicts = [(file, _reason(file)) for file in files]
     good = tuple(file for file, reason in verdicts if not reason)
     if len(good) < FEWEST:
         bad = next((f"; '{file.name}': {reason}" for file, reason in verdicts if reason), "")
@@ -105,6 +114,15 @@ def find_pictures(folder: Path) -> tuple[Path, ...]:
             f"{CALIBRATION} everyday pictures like those that the app will see are best",
         )
     return good
+
+
+def _reason(file: Path) -> str:
+    """Return why a picture cannot be used, empty where it can."""
+    try:
+        load(file, decode.MIN_SIDE)
+    except StageError as error:
+        return error.message
+    return ""
 
 
 def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
@@ -143,6 +161,7 @@ def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> Pictur
 
 def _split(
     dataset: Dataset,
+    parts: Split,
     data: Path,
     order: Sequence[int],
     own: tuple[Path, ...],
@@ -151,7 +170,6 @@ def _split(
     classes: int,
     seed: int,
 ) -> Pictures:
-    parts = split(dataset, seed)
     pictures = dataset.pictures
     chosen = own or tuple(
         pictures[parts.train[place]].path
