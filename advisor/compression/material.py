@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from advisor.compression.observe import Observer
 from advisor.core.errors import StageError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Material:
         calibration: normalised pictures, float32 (n, S, S, 3); None where there are none.
         pictures: the team's labelled pictures; None without ``--data``.
         max_drop_points: points of top-1 that a form may lose against float32; None where no limit was given.
+        observer: keeps what the calibration pictures showed; hand the same one to all forms of a model.
         seconds: how long a recipe that scores or trains may take; it gives the best that it has by then.
     """
 
@@ -62,6 +64,7 @@ class Material:
     pictures: TrainingPictures | None = None
     max_drop_points: float | None = None
     seconds: float = 600.0
+    observer: Observer = field(default_factory=Observer)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError, UnsupportedRecipe
@@ -13,16 +13,18 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from advisor.compression.ranges import Range
+
 _REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError, IndexError, AttributeError)
 
 
-def quantize(model: bytes, make_rules: Callable[[], Any], pictures: NDArray[np.float32]) -> bytes:
+def quantize(model: bytes, make_rules: Callable[[], Any], spans: Mapping[int, Range] | None = None) -> bytes:
     """Return ``model`` quantized by ai-edge-quantizer.
 
     Args:
-        model: a float ``.tflite`` with one signature.
+        model: a float ``.tflite``.
         make_rules: gives the quantizer's recipe; called only once the library is wanted.
-        pictures: model inputs, float32 (n, S, S, 3), for rules that quantize activations.
+        spans: least and greatest value of each tensor by its index, for rules that quantize activations.
 
     Raises:
         UnsupportedRecipe: the quantizer refuses the model.
@@ -31,31 +33,27 @@ def quantize(model: bytes, make_rules: Callable[[], Any], pictures: NDArray[np.f
 
     with _quiet():
         tool = quantizer.Quantizer(model)
-        rules = make_rules()
-        tool.load_quantization_recipe(rules)
-        samples = _samples(model, pictures) if tool.need_calibration else None
+        tool.load_quantization_recipe(make_rules())
         try:
-            ranges = _ranges(model, rules, samples) if samples else None
-            result = tool.quantize(ranges, enable_progress_bar=False, enable_progress_report=False)
+            statistics = _statistics(model, spans) if spans and tool.need_calibration else None
+            result = tool.quantize(statistics, enable_progress_bar=False, enable_progress_report=False)
         except _REFUSALS as error:
             raise UnsupportedRecipe(f"the quantizer refuses the model: {_first_line(error)}") from error
     return bytes(result.quantized_model)
 
 
-def _ranges(model: bytes, rules: Any, samples: dict[str, list[dict[str, Any]]]) -> Any:
-    """Return each activation's least and greatest value over the pictures.
+def _statistics(model: bytes, spans: Mapping[int, Range]) -> dict[str, dict[str, Any]]:
+    """Return spans as the quantizer's own calibration would give them: by name, arrays of the tensor's rank."""
+    import numpy as np
 
-    The quantizer's own habit is a moving average of each picture's, which cuts off what few pictures reach: a fifth of
-    the logits of a MobileNetV2 trained on TrashNet.
-    """
-    from ai_edge_quantizer import calibrator, recipe_manager
-    from ai_edge_quantizer.utils import qsv_utils
+    from advisor.tflite.model import read
 
-    manager = recipe_manager.RecipeManager()
-    manager.load_quantization_recipe(rules)
-    tool = calibrator.Calibrator(model, num_threads=1, qsv_update_func=qsv_utils.min_max_update)
-    tool.calibrate(samples, manager)
-    return tool.get_model_qsvs()
+    tensors = read(model).tensors
+    found = {}
+    for index, (low, high) in spans.items():
+        shape = (1,) * len(tensors[index].shape)
+        found[tensors[index].name] = {"min": np.full(shape, low, np.float32), "max": np.full(shape, high, np.float32)}
+    return found
 
 
 def fitting_pictures(model: bytes, pictures: NDArray[np.float32] | None) -> NDArray[np.float32]:
@@ -76,17 +74,6 @@ def fitting_pictures(model: bytes, pictures: NDArray[np.float32] | None) -> NDAr
     if not np.isfinite(pictures).all():
         raise StageError("calibration pictures hold values that are not finite")
     return pictures
-
-
-def _samples(model: bytes, pictures: NDArray[np.float32]) -> dict[str, list[dict[str, Any]]]:
-    """Return the pictures one by one, under the names that the file's signature gives to itself and to its input."""
-    from advisor.tflite.model import read
-
-    signatures = read(model).signatures
-    if not signatures:
-        raise UnsupportedRecipe("the model has no signature, by whose names the quantizer calls it")
-    name = signatures[0].inputs[0][0]
-    return {signatures[0].key: [{name: picture[None]} for picture in pictures]}
 
 
 @contextlib.contextmanager

@@ -3,102 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from advisor.compression.correction import Grid, Grids, correct
-from advisor.compression.material import Material
-from advisor.compression.quantizer import fitting_pictures, quantize
-from advisor.compression.recipe import Edit, Recipe, Rung
+from advisor.compression import rules
+from advisor.compression.correction import Grid, Grids
+from advisor.compression.post_training import Corrected, Integer
+from advisor.compression.quantizer import quantize
+from advisor.compression.recipe import Edit, Recipe
 from advisor.core.errors import UsageError, nearest
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Calibration = NDArray[np.float32]
-
-
 __all__ = ["RECIPES", "Recipe", "recipe"]
-
-
-class Corrected(Recipe):
-    """A recipe that puts weights on a grid, corrects the biases for it, and goes on from there.
-
-    Args:
-        name: the recipe's name.
-        grids: the values that weights are stored as.
-        finish: from the corrected float file and the pictures to the artefact.
-        description: one line.
-    """
-
-    needs_calibration = True
-    rung = Rung.CALIBRATED
-    version = 3
-
-    def __init__(
-        self, name: str, grids: Grids, finish: Callable[[bytes, Calibration], bytes], description: str
-    ) -> None:
-        self.name, self.description = name, description
-        self._grids, self._finish = grids, finish
-
-    def convert(self, model: bytes, material: Material, /) -> bytes:
-        """Return the artefact."""
-        pictures = fitting_pictures(model, material.calibration)
-        return self._finish(correct(model, self._grids, pictures), pictures)
-
-
-def _quantized(make_rules: Callable[[], Any]) -> Callable[[bytes, Calibration], bytes]:
-    """Return what quantizes by the quantizer's own recipe that ``make_rules`` gives."""
-    return lambda model, pictures: quantize(model, make_rules, pictures)
-
-
-def _shipped_rules(name: str) -> Callable[[], Any]:
-    """Return what gives one of ai-edge-quantizer's own recipes, which its naming grammar describes."""
-
-    def make() -> Any:
-        from ai_edge_quantizer import recipe as recipes
-
-        return getattr(recipes, name)()
-
-    return make
-
-
-def _per_tensor_rules() -> Any:
-    from ai_edge_quantizer import qtyping, recipe_manager
-
-    manager = recipe_manager.RecipeManager()
-    manager.add_static_config(
-        regex=".*",
-        operation_name=qtyping.TFLOperationName.ALL_SUPPORTED,
-        activation_num_bits=8,
-        weight_num_bits=8,
-        weight_granularity=qtyping.QuantGranularity.TENSORWISE,
-    )
-    return manager.get_quantization_recipe()
-
-
-def _dynamic_rules() -> Any:
-    """Dense kernels dynamic; depthwise ones float, as no runtime has a fast kernel for the mix (4x slower on x86)."""
-    from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
-
-    manager = recipe_manager.RecipeManager()
-    manager.add_dynamic_config(regex=".*", operation_name=qtyping.TFLOperationName.ALL_SUPPORTED, num_bits=8)
-    manager.add_quantization_config(
-        regex=".*",
-        operation_name=qtyping.TFLOperationName.DEPTHWISE_CONV_2D,
-        algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE,
-    )
-    return manager.get_quantization_recipe()
-
-
-def _int4_rules() -> Any:
-    """4-bit kernels; depthwise ones, few and easily harmed, take 8 bits."""
-    from ai_edge_quantizer import qtyping, recipe_manager
-
-    manager = recipe_manager.RecipeManager()
-    manager.add_weight_only_config(".*", qtyping.TFLOperationName.ALL_SUPPORTED, num_bits=4)
-    manager.add_weight_only_config(".*", qtyping.TFLOperationName.DEPTHWISE_CONV_2D, num_bits=8)
-    return manager.get_quantization_recipe()
 
 
 def _unchanged(model: bytes) -> bytes:
@@ -111,15 +25,19 @@ def _float16(model: bytes) -> bytes:
     return to_float16(model)
 
 
-def _int8_float_io(model: bytes, pictures: Calibration) -> bytes:
+def _float_io(model: bytes) -> bytes:
     from advisor.tflite.interface import to_float_io
 
-    return to_float_io(quantize(model, _STATIC8, pictures))
+    return to_float_io(model)
 
 
-_STATIC8 = _shipped_rules("static_wi8_ai8")
-_STATIC16 = _shipped_rules("static_wi8_ai16")
-_WEIGHT8 = _shipped_rules("weight_only_wi8_afp32")
+def _quantized(make_rules: Callable[[], Any]) -> Callable[[bytes], bytes]:
+    """Return what quantizes weights by the rules that ``make_rules`` gives."""
+    return lambda model: quantize(model, make_rules)
+
+
+_EIGHT, _SIXTEEN = rules.eight_bits(), rules.shipped("static_wi8_ai16")
+_WEIGHTS = rules.shipped("weight_only_wi8_afp32")
 
 _BYTE = Grid(8)
 _BYTES = Grids(_BYTE, _BYTE)
@@ -129,16 +47,16 @@ _PER_TENSOR = Grids(Grid(8, per_channel=False), Grid(8, per_channel=False))
 RECIPES: tuple[Recipe, ...] = (
     Edit("float32", _unchanged, "32-bit float weights and arithmetic, as trained"),
     Edit("float16", _float16, "weights stored in 16-bit float: half the size, float arithmetic"),
-    Corrected(
-        "dynamic_int8", Grids(_BYTE, None), _quantized(_dynamic_rules), "8-bit weights, activations as they come"
+    Corrected("dynamic_int8", Grids(_BYTE, None), _quantized(rules.dynamic), "8-bit weights, activations as they come"),
+    Corrected("weight_int8", _BYTES, _quantized(_WEIGHTS), "8-bit weights, float arithmetic"),
+    Integer("int8", _BYTES, _EIGHT, "8-bit weights and activations, calibrated on pictures"),
+    Corrected("weight_int4", Grids(Grid(4), _BYTE), _quantized(rules.four_bits), "4-bit weights, float arithmetic"),
+    Integer("int8_per_tensor", _PER_TENSOR, rules.per_tensor, "int8 with one scale a tensor", equalized=False),
+    Integer("int16x8", _BYTES, _SIXTEEN, "8-bit weights, 16-bit activations, calibrated on pictures", bits=16),
+    Integer(
+        "int8_float_io", _BYTES, _EIGHT, "int8 inside, float32 picture in and float32 answer out", finish=_float_io
     ),
-    Corrected("weight_int8", _BYTES, _quantized(_WEIGHT8), "8-bit weights, float arithmetic"),
-    Corrected("int8", _BYTES, _quantized(_STATIC8), "8-bit weights and activations, calibrated on pictures"),
-    Corrected("weight_int4", Grids(Grid(4), _BYTE), _quantized(_int4_rules), "4-bit weights, float arithmetic"),
-    Corrected("int8_per_tensor", _PER_TENSOR, _quantized(_per_tensor_rules), "int8 with one scale a tensor"),
-    Corrected("int16x8", _BYTES, _quantized(_STATIC16), "8-bit weights, 16-bit activations, calibrated on pictures"),
-    Corrected("int8_float_io", _BYTES, _int8_float_io, "int8 inside, float32 picture in and float32 answer out"),
-    Corrected("rounded", _ROUNDED, lambda model, _: model, "float weights in 256 steps: a quarter to download"),
+    Corrected("rounded", _ROUNDED, _unchanged, "float weights in 256 steps: a quarter to download"),
 )
 
 

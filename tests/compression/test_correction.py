@@ -8,6 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from advisor.compression.correction import Grid, Grids, correct
 from advisor.compression.download import deflated_bytes
+from advisor.compression.observe import observe
 from advisor.compression.recipes import recipe
 from advisor.tflite.model import read
 
@@ -57,7 +58,7 @@ def test_corrected_biases_bring_features_nearer_to_the_float_ones(
 ) -> None:
     from advisor.tflite.rewrite import pack, unpack
 
-    corrected = correct(float_model, Grids(grid, grid), photographs[::2])
+    corrected = correct(float_model, Grids(grid, grid), observe(float_model, photographs[::2]))
     biases_of_old = unpack(corrected)
     for tensor, old in zip(biases_of_old.subgraphs[0].tensors, read(float_model).tensors, strict=True):
         if old.is_constant and len(old.shape) == 1 and old.dtype == "float32":
@@ -70,14 +71,17 @@ def test_corrected_biases_bring_features_nearer_to_the_float_ones(
 
 
 def test_a_grid_finer_than_float_changes_nothing(float_model: bytes, photographs: np.ndarray) -> None:
-    changed = correct(float_model, Grids(Grid(30), Grid(30)), photographs)
+    changed = correct(float_model, Grids(Grid(30), Grid(30)), observe(float_model, photographs))
     np.testing.assert_allclose(
         _activations(changed, photographs), _activations(float_model, photographs), rtol=1e-4, atol=1e-5
     )
 
 
 def test_depthwise_kernels_can_be_left_alone(float_model: bytes, photographs: np.ndarray) -> None:
-    before, after = read(float_model), read(correct(float_model, Grids(Grid(4), None), photographs))
+    before, after = (
+        read(float_model),
+        read(correct(float_model, Grids(Grid(4), None), observe(float_model, photographs))),
+    )
     for operator in before.operators:
         if operator.name in {"DEPTHWISE_CONV_2D", "CONV_2D"}:
             same = before.tensors[operator.inputs[1]].buffer == after.tensors[operator.inputs[1]].buffer

@@ -1,0 +1,99 @@
+"""A float graph's layers with weights, as editable tables see them: which tensors they take, and their values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+CONVOLUTION, DEPTHWISE, DENSE = "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution or dense layer by its tensors' indices.
+
+    Attributes:
+        kind: ``CONV_2D`` (kernel: outputs, height, width, inputs), ``DEPTHWISE_CONV_2D`` (1, height, width, outputs) or
+            ``FULLY_CONNECTED`` (outputs, inputs).
+        source: its input.
+        kernel: float32 constant.
+        bias: float32 constant.
+        output: what it gives.
+    """
+
+    kind: str
+    source: int
+    kernel: int
+    bias: int
+    output: int
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether each output channel sees one input channel."""
+        return self.kind == DEPTHWISE
+
+    @property
+    def output_axis(self) -> int:
+        """The kernel's axis of output channels."""
+        return 3 if self.depthwise else 0
+
+
+def name_of(model: Any, operator: Any) -> str:
+    """Return the builtin operator's name."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    code = model.operatorCodes[operator.opcodeIndex]
+    return _names(schema).get(max(code.builtinCode, code.deprecatedBuiltinCode), "CUSTOM")
+
+
+def _names(schema: Any) -> dict[int, str]:
+    return {value: name for name, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
+
+
+def layers(model: Any) -> list[Layer]:
+    """Return the layers of the first graph whose kernel and bias are float constants that no other layer shares."""
+    graph = model.subgraphs[0]
+    found = [layer for operator in graph.operators if (layer := _layer(model, graph, operator))]
+    used = [index for layer in found for index in (layer.kernel, layer.bias)]
+    return [layer for layer in found if used.count(layer.kernel) == used.count(layer.bias) == 1]
+
+
+def _layer(model: Any, graph: Any, operator: Any) -> Layer | None:
+    kind = name_of(model, operator)
+    if kind not in (CONVOLUTION, DEPTHWISE, DENSE) or len(operator.inputs) < 3 or operator.inputs[2] < 0:
+        return None
+    source, kernel, bias = operator.inputs[:3]
+    constant = all(is_float_constant(model, graph, index) for index in (kernel, bias))
+    return Layer(kind, source, kernel, bias, operator.outputs[0]) if constant else None
+
+
+def is_float_constant(model: Any, graph: Any, index: int) -> bool:
+    """Whether the file holds the tensor's float32 content."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    tensor = graph.tensors[index]
+    content = model.buffers[tensor.buffer].data
+    return tensor.type == schema.TensorType.FLOAT32 and content is not None and len(content) > 0
+
+
+def values(model: Any, index: int) -> NDArray[np.float64]:
+    """Return a constant's content."""
+    import numpy as np
+
+    tensor = model.subgraphs[0].tensors[index]
+    stored = np.frombuffer(bytes(bytearray(model.buffers[tensor.buffer].data)), dtype="<f4")
+    return stored.reshape([int(side) for side in tensor.shape]).astype(np.float64)
+
+
+def set_values(model: Any, index: int, content: NDArray[np.floating[Any]]) -> None:
+    """Give a constant its own new content: a buffer may be shared."""
+    import numpy as np
+
+    from advisor.tflite.rewrite import add_buffer
+
+    tensor = model.subgraphs[0].tensors[index]
+    tensor.buffer = add_buffer(model, np.ascontiguousarray(content, dtype="<f4").tobytes())

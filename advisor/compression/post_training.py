@@ -1,0 +1,121 @@
+"""Forms made from the float file and a few pictures: weights on a grid, biases corrected, activations in integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from advisor.compression.correction import Grids, correct
+from advisor.compression.equalize import equalize
+from advisor.compression.material import Material
+from advisor.compression.quantizer import fitting_pictures, quantize
+from advisor.compression.ranges import Range, ranges, spans
+from advisor.compression.recipe import Recipe, Rung
+from advisor.tflite.model import read
+
+if TYPE_CHECKING:
+    from advisor.compression.observe import Observation
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A float file whose weights are on their grid, and its activations.
+
+    Attributes:
+        model: the float ``.tflite``.
+        observation: its activations on the calibration pictures.
+    """
+
+    model: bytes
+    observation: Observation
+
+    def spans(self, bits: int = 8) -> Mapping[int, Range]:
+        """Return the span of each activation: at 8 bits the one that loses least, else the whole.
+
+        What softmax reads and what the model gives is not clipped: the best classes could not be told apart.
+        """
+        if bits > 8:
+            return spans(self.observation)
+        model = read(self.model)
+        scores = {index for one in model.operators if one.name in ("SOFTMAX", "LOGISTIC") for index in one.inputs}
+        graph = model.subgraphs[0]
+        return ranges(self.observation, graph.inputs[0], scores | set(graph.outputs))
+
+
+def prepare(model: bytes, material: Material, grids: Grids, equalized: bool) -> Prepared:
+    """Equalize channels where asked, put the weights on their grid and correct the biases.
+
+    Raises:
+        StageError: calibration pictures are missing or do not fit.
+    """
+    observation = material.observer(model, fitting_pictures(model, material.calibration))
+    if equalized:
+        model, scales = equalize(model, observation)
+        observation = observation.times(scales)
+    return Prepared(correct(model, grids, observation), observation)
+
+
+def to_integers(prepared: Prepared, make_rules: Callable[[], Any], bits: int = 8) -> bytes:
+    """Quantize weights and activations."""
+    return quantize(prepared.model, make_rules, prepared.spans(bits))
+
+
+class Corrected(Recipe):
+    """A recipe that puts weights on a grid, corrects the biases for it, and goes on from there.
+
+    Args:
+        name: the recipe's name.
+        grids: the values that weights are stored as.
+        finish: from the corrected float file to the artefact.
+        description: one line.
+    """
+
+    needs_calibration = True
+    rung = Rung.CALIBRATED
+    version = 3
+
+    def __init__(self, name: str, grids: Grids, finish: Callable[[bytes], bytes], description: str) -> None:
+        self.name, self.description = name, description
+        self._grids, self._finish = grids, finish
+
+    def convert(self, model: bytes, material: Material, /) -> bytes:
+        """Return the artefact."""
+        return self._finish(prepare(model, material, self._grids, equalized=False).model)
+
+
+class Integer(Recipe):
+    """A recipe whose weights and activations are integers.
+
+    Args:
+        name: the recipe's name.
+        grids: the values that weights are stored as.
+        make_rules: gives the quantizer's rules.
+        description: one line.
+        bits: of an activation.
+        equalized: channels are brought to one span first; it pays where each kernel channel has a step of its own.
+        finish: what is done to the integer file last.
+    """
+
+    needs_calibration = True
+    rung = Rung.CALIBRATED
+    version = 3
+
+    def __init__(
+        self,
+        name: str,
+        grids: Grids,
+        make_rules: Callable[[], Any],
+        description: str,
+        *,
+        bits: int = 8,
+        equalized: bool = True,
+        finish: Callable[[bytes], bytes] = bytes,
+    ) -> None:
+        self.name, self.description = name, description
+        self._grids, self._rules, self._bits, self._equalized, self._finish = grids, make_rules, bits, equalized, finish
+
+    def convert(self, model: bytes, material: Material, /) -> bytes:
+        """Return the artefact."""
+        prepared = prepare(model, material, self._grids, self._equalized)
+        return self._finish(to_integers(prepared, self._rules, self._bits))

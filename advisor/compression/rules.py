@@ -1,0 +1,80 @@
+"""What ai-edge-quantizer is told to do: rules by operator, as data; the library is imported when they are wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from typing import Any
+
+
+def shipped(name: str) -> Callable[[], Any]:
+    """Return what gives one of ai-edge-quantizer's own recipes, which its naming grammar describes."""
+
+    def make() -> Any:
+        from ai_edge_quantizer import recipe as recipes
+
+        return getattr(recipes, name)()
+
+    return make
+
+
+def per_tensor() -> Any:
+    """8 bits everywhere, one step a kernel."""
+    from ai_edge_quantizer import qtyping, recipe_manager
+
+    manager = recipe_manager.RecipeManager()
+    manager.add_static_config(
+        regex=".*",
+        operation_name=qtyping.TFLOperationName.ALL_SUPPORTED,
+        activation_num_bits=8,
+        weight_num_bits=8,
+        weight_granularity=qtyping.QuantGranularity.TENSORWISE,
+    )
+    return manager.get_quantization_recipe()
+
+
+def dynamic() -> Any:
+    """Dense kernels dynamic; depthwise ones float, as no runtime has a fast kernel for the mix (4x slower on x86)."""
+    from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
+
+    manager = recipe_manager.RecipeManager()
+    manager.add_dynamic_config(regex=".*", operation_name=qtyping.TFLOperationName.ALL_SUPPORTED, num_bits=8)
+    manager.add_quantization_config(
+        regex=".*",
+        operation_name=qtyping.TFLOperationName.DEPTHWISE_CONV_2D,
+        algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE,
+    )
+    return manager.get_quantization_recipe()
+
+
+def four_bits() -> Any:
+    """4-bit kernels; depthwise ones, few and easily harmed, take 8 bits."""
+    from ai_edge_quantizer import qtyping, recipe_manager
+
+    manager = recipe_manager.RecipeManager()
+    manager.add_weight_only_config(".*", qtyping.TFLOperationName.ALL_SUPPORTED, num_bits=4)
+    manager.add_weight_only_config(".*", qtyping.TFLOperationName.DEPTHWISE_CONV_2D, num_bits=8)
+    return manager.get_quantization_recipe()
+
+
+def eight_bits(but: Collection[str] = ()) -> Callable[[], Any]:
+    """Return what gives the rules for 8-bit weights and activations.
+
+    Args:
+        but: output tensors' names of operators that stay float.
+    """
+
+    def make() -> Any:
+        from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
+
+        every = qtyping.TFLOperationName.ALL_SUPPORTED
+        manager = recipe_manager.RecipeManager()
+        manager.add_static_config(".*", every, activation_num_bits=8, weight_num_bits=8)
+        for name in but:
+            # The quantizer knows an operator by the names of its outputs, each with a semicolon behind it.
+            manager.add_quantization_config(
+                f"^{re.escape(name)};$", every, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
+            )
+        return manager.get_quantization_recipe()
+
+    return make
