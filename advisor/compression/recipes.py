@@ -7,6 +7,7 @@ from typing import Any
 
 from advisor.compression import rules
 from advisor.compression.correction import Grid, Grids
+from advisor.compression.mixed import Mixed
 from advisor.compression.post_training import Corrected, Integer
 from advisor.compression.quantizer import quantize
 from advisor.compression.recipe import Edit, Recipe
@@ -56,6 +57,7 @@ RECIPES: tuple[Recipe, ...] = (
     Integer(
         "int8_float_io", _BYTES, _EIGHT, "int8 inside, float32 picture in and float32 answer out", finish=_float_io
     ),
+    Mixed(_BYTES),
     Corrected("rounded", _ROUNDED, _unchanged, "float weights in 256 steps: a quarter to download"),
 )
 
