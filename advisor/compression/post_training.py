@@ -73,7 +73,7 @@ class Corrected(Recipe):
 
     needs_calibration = True
     rung = Rung.CALIBRATED
-    version = 3
+    version = 4
 
     def __init__(self, name: str, grids: Grids, finish: Callable[[bytes], bytes], description: str) -> None:
         self.name, self.description = name, description
@@ -99,7 +99,7 @@ class Integer(Recipe):
 
     needs_calibration = True
     rung = Rung.CALIBRATED
-    version = 3
+    version = 4
 
     def __init__(
         self,

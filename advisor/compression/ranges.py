@@ -40,7 +40,8 @@ def off_the_pixels(whole: Range) -> Range:
     """Return a span of pixels a little wider.
 
     Pixels normalised to -1..1 and stored in the 255 steps of just that span each lie half way between two steps, and
-    rounding to even leaves seven of their eight bits: int8 MobileNetV1 0.25 lost 3.7 points of TrashNet with it and 2.7 without.
+    rounding to even leaves seven of their eight bits: int8 MobileNetV1 0.25 lost 3.7 points of TrashNet's training part
+    so, and 2.7 otherwise.
     """
     low, high = whole
     return low, high + (high - low) / LEVELS
