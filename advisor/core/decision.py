@@ -18,6 +18,11 @@ from advisor.core.units import show_bytes, show_ms
 TIE_POINTS = 0.5
 """Published figures closer than this, in points, count as equal: sources round and re-measure by about as much."""
 
+LATENCY_BUDGET = "latency budget"
+
+PREDICTED_APART = 0.05
+"""Share by which a predicted latency must be below another one's to be an answer to a tighter budget."""
+
 UNRANKED = (
     "What ran has no accuracy to be chosen by: no figure is published for it, and none was measured; "
     "give labelled pictures with --data."
@@ -167,12 +172,19 @@ def _one_per_answer(flips: Sequence[Flip]) -> tuple[Flip, ...]:
 
 def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, preference: Preference) -> list[Flip]:
     rows = []
-    for limit, figure, show in (("latency budget", p90_of, show_ms), ("size budget", size_of, show_bytes)):
-        below = [e for e in feasible if figure(e) < figure(pick) and artefact_of(e) != artefact_of(pick)]
+    for limit, figure, show in ((LATENCY_BUDGET, p90_of, show_ms), ("size budget", size_of, show_bytes)):
+        bound = figure(pick) * (1 - _margin(pick, limit))
+        below = [e for e in feasible if figure(e) < bound and artefact_of(e) != artefact_of(pick)]
         if below:
             other = _choose(below, tie, preference)[0]
-            rows.append(_flip(f"{limit} below {show(figure(pick))}", other))
+            rows.append(_flip(f"{limit} below {show(bound)}", other))
     return rows
+
+
+def _margin(pick: Evaluation, limit: str) -> float:
+    """Two predictions that differ by less say nothing of which is faster."""
+    predicted = pick.latency is not None and pick.latency.provenance is Provenance.PREDICTED
+    return PREDICTED_APART if predicted and limit == LATENCY_BUDGET else 0.0
 
 
 def _preferences(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, preference: Preference) -> list[Flip]:

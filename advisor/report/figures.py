@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from advisor.core.chance import percent, sure
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import show_bytes, show_ms
@@ -52,8 +53,11 @@ def _latency(view: RunView, evaluation: Evaluation) -> Figure | None:
         return None
     target = evaluation.configuration.target
     median = f"median {show_ms(evaluation.latency.value)}" if evaluation.latency and evaluation.latency_p90 else ""
-    remarks = [median, _limit(view.budget.latency_ms, show_ms), text.provenance(quantity, target.device)]
-    label = "Latency, 90th percentile" if evaluation.latency_p90 else "Latency, median"
+    limit = view.budget.latency_ms
+    certain = sure(evaluation, limit) if limit is not None else ""
+    remarks = [median, certain or _limit(limit, show_ms), text.provenance(quantity, target.device)]
+    percentile = f"not above with {percent(view.budget.confidence)}" if certain else "90th percentile"
+    label = f"Latency, {percentile}" if evaluation.latency_p90 else "Latency, median"
     return Figure(label, show_ms(quantity.value), _join(remarks), _share(quantity, view.budget.latency_ms))
 
 

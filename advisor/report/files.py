@@ -9,10 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Quantity
 from advisor.report.escape import finite, spreadsheet
 from advisor.report.markdown import render_markdown
+from advisor.report.risks import risks
 from advisor.report.view import RunView
 from advisor.store.run_folder import write_atomically
 
@@ -105,6 +107,20 @@ def recommendation(view: RunView) -> dict[str, Any]:
         "flips": [asdict(flip) for flip in decision.flips],
         "relaxations": [asdict(relaxation) for relaxation in decision.relaxations],
         "front": [_brief(evaluation) for evaluation in decision.front],
+        "risks": [asdict(risk) for risk in risks(view, decision.pick)] if decision.pick else [],
+        "devices": {device: _device(own) for device, own in view.by_device.items()},
+    }
+
+
+def _device(decision: Decision) -> dict[str, Any]:
+    """Return one device's own answer."""
+    return {
+        "feasible": decision.feasible,
+        "reason": decision.reason,
+        "pick": _brief(decision.pick) if decision.pick else None,
+        "runner_up": decision.runner_up.configuration.key if decision.runner_up else None,
+        "relaxations": [asdict(relaxation) for relaxation in decision.relaxations],
+        "front": [evaluation.configuration.key for evaluation in decision.front],
     }
 
 
@@ -119,9 +135,16 @@ def front_csv(view: RunView) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(FRONT_COLUMNS)
-    for evaluation in view.decision.front:
+    for evaluation in _fronts(view):
         writer.writerow([spreadsheet(value) for value in _front_row(view, evaluation)])
     return buffer.getvalue()
+
+
+def _fronts(view: RunView) -> tuple[Evaluation, ...]:
+    """Return the front of the answer, then what else is on a device's own front."""
+    decisions = (view.decision, *view.by_device.values())
+    found = {evaluation.configuration.key: evaluation for own in decisions for evaluation in own.front}
+    return tuple(found.values())
 
 
 def _front_row(view: RunView, evaluation: Evaluation) -> list[object]:
@@ -158,6 +181,8 @@ def _front_row(view: RunView, evaluation: Evaluation) -> list[object]:
 def _role(view: RunView, key: str) -> str:
     if key == view.pick_key:
         return "pick" if view.decision.feasible else "least_bad"
+    if any(own.pick and key == own.pick.configuration.key for own in view.by_device.values()):
+        return "device_pick"
     return "tie" if key in view.tie_keys else "front"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
@@ -29,15 +30,16 @@ def render_html(view: RunView, sections: Sequence[Section] = SECTIONS) -> str:
     environment = _environment()
     shown = [section for section in sections if _is_wanted(section, view)]
     bodies = [(section, _section(environment, section, view)) for section in shown]
-    scripts = (plotly_script(), _asset("report.js"))
+    scripts = (_asset("unpack.js"), _asset("report.js"))
     return environment.get_template("page.html.j2").render(
         view=view,
         limits=limits(view),
         sections=bodies,
-        data=_trusted(_data(view)),
+        data=_trusted(packed(_data(view))),
+        library=_trusted(packed_plotly()),
         style=_trusted(_asset("report.css")),
         scripts=[_trusted(script) for script in scripts],
-        policy=content_policy(scripts),
+        policy=content_policy((*scripts, plotly_script())),
     )
 
 
@@ -106,6 +108,17 @@ def plotly_script() -> str:
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("plotly is not installed: reinstall advisor with its dependencies")
     return (Path(spec.origin).parent / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+
+
+@cache
+def packed_plotly() -> str:
+    """plotly.js as :func:`packed` text: a third of its size."""
+    return packed(plotly_script())
+
+
+def packed(content: str) -> str:
+    """Return text compressed as base64 of gzip, the same for the same text; the page's script unpacks it."""
+    return base64.b64encode(gzip.compress(content.encode(), mtime=0)).decode()
 
 
 def content_policy(scripts: Sequence[str]) -> str:

@@ -10,8 +10,10 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Quantity
 from advisor.report import text
 from advisor.report.escape import markdown as escaped
+from advisor.report.everywhere import own_answers, sentence, spots
 from advisor.report.figures import foundations, key_figures
 from advisor.report.order import funnel, shortlist
+from advisor.report.risks import risks
 from advisor.report.sections import command_line, limits, parts, shown, verdict
 from advisor.report.table import counts
 from advisor.report.view import RunView
@@ -71,10 +73,16 @@ def _figures(view: RunView) -> Iterable[str]:
 
 def _alternatives(view: RunView) -> Iterable[str]:
     decision = view.decision
+    if decision.pick is not None:
+        yield from (f"- **On each device**: {escaped(sentence(spot))}" for spot in spots(view, decision.pick))
+    yield from (f"- **{escaped(own.device)}**: {escaped(own.decision.reason)}" for own in own_answers(view))
     if decision.runner_up is not None:
         yield f"- **Runner-up**: {escaped(decision.runner_up_reason or text.name(decision.runner_up))}"
     yield from (f"- **Would flip it**: {escaped(flip.text)}" for flip in decision.flips)
     yield from (f"- **Price**: {escaped(relaxation.text)}" for relaxation in decision.relaxations)
+    if decision.pick is not None:
+        for risk in risks(view, decision.pick):
+            yield f"- **Risk, {risk.level}**: {escaped(risk.name)}: {escaped(risk.text)}"
 
 
 def _table(view: RunView) -> Iterable[str]:
@@ -83,8 +91,8 @@ def _table(view: RunView) -> Iterable[str]:
         return
     judged = any(row.holdout_accuracy for row in rows)
     top1 = ("validation % (95 %)", "hold-out % (95 %)") if judged else ("top-1 % (95 %)",)
-    headers = ("", "model", "compression", "threads", *top1, "median ms", "p90 ms", "size MB", "memory MB")
-    alignment = f"lll{'r' * (len(headers) - 1)}l"
+    headers = ("", "model", "compression", "device", "threads", *top1, "median ms", "p90 ms", "size MB", "memory MB")
+    alignment = f"llll{'r' * (len(headers) - 2)}l"
     yield from _rows((*headers, "deflated MB", "zstd MB", "from (top-1, latency)"), alignment)
     for row in rows:
         yield _row(_cells(view, row, judged))
@@ -98,6 +106,7 @@ def _cells(view: RunView, row: Evaluation, judged: bool) -> Sequence[str]:
         verdict(view, row),
         row.configuration.card,
         row.configuration.compression,
+        row.configuration.target.device,
         str(row.configuration.target.threads),
         _share(row.accuracy),
         *([_share(row.holdout_accuracy)] if judged else []),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from advisor.core.chance import chance_of
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Quantity
 from advisor.report.order import ranked
@@ -39,6 +40,8 @@ _FACETS: tuple[tuple[str, str, Callable[[Evaluation], Any]], ...] = (
     ("accelerator", "Accelerator", lambda e: e.configuration.target.accelerator),
 )
 
+UNSTATED = "not stated"
+
 
 def facets(view: RunView) -> tuple[Facet, ...]:
     """Return the filters that have something to choose: at least two values."""
@@ -48,7 +51,19 @@ def facets(view: RunView) -> tuple[Facet, ...]:
         if len(values) > 1:
             options = tuple((str(v), threads(v) if field == "threads" else str(v) or "unnamed") for v in values)
             groups.append(Facet(field, title, options))
+    licences = _distinct(list(_licences(view).values()))
+    if len(licences) > 1:
+        groups.append(Facet("licence", "Licence", tuple((each, each) for each in licences)))
     return tuple(groups)
+
+
+def _licences(view: RunView) -> dict[str, str]:
+    """Return each card's licence, as any of its evaluations states it."""
+    found = {e.configuration.card: UNSTATED for e in view.evaluations}
+    found.update(
+        {e.configuration.card: str(e.details["licence"]) for e in view.evaluations if e.details.get("licence")}
+    )
+    return found
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
@@ -61,8 +76,9 @@ def payload(view: RunView) -> dict[str, Any]:
     """Return the data of the page's script, plain JSON values."""
     rows = ranked(view)
     sources: dict[str, int] = {}
+    licences = _licences(view)
     return {
-        "rows": [_row(view, row, sources) for row in rows],
+        "rows": [{**_row(view, row, sources), "licence": licences[row.configuration.card]} for row in rows],
         "quantities": QUANTITIES,
         "sources": list(sources),
         "families": _distinct([row.family for row in view.evaluations]),
@@ -80,7 +96,7 @@ def payload(view: RunView) -> dict[str, Any]:
 def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict[str, Any]:
     configuration = evaluation.configuration
     target = configuration.target
-    key = configuration.key
+    key, chance = configuration.key, chance_of(evaluation)
     flags = {
         "pick": key == view.pick_key,
         "front": key in view.front_keys,
@@ -98,6 +114,7 @@ def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict
         "accelerator": target.accelerator,
         "status": evaluation.status.value,
         **{name: True for name, value in flags.items() if value},
+        **({} if chance is None else {"sure": _short(chance)}),
         "q": [_numbers(getattr(evaluation, name), sources) for name in QUANTITIES],
         "x": [evaluation.details.get(name) for name in EXTRAS],
     }

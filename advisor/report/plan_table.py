@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
@@ -10,13 +11,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from advisor.core.figures import HOST
 from advisor.core.quantity import Provenance
 from advisor.core.units import show_bytes, show_ms, show_seconds
 from advisor.report.table import default_console
 from advisor.search.forecast import CardForecast, Forecast, PlanView
 
-MARKS = {Provenance.MEASURED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
+MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
 LEGEND = "latency: timed here before, ~ predicted from what was timed here, ? rough (from MACs alone)"
+LEGEND_THERE = "latency: measured or published for that device, ~ predicted, ? rough (from MACs alone)"
 NAMES_SHOWN = 8
 
 
@@ -31,11 +34,11 @@ def print_plan(view: PlanView, console: Console | None = None) -> None:
 def sentences(view: PlanView) -> list[str]:
     """Return what is said below the table, a sentence a line."""
     filtered = {forecast.configuration: forecast.filtered for forecast in view.forecasts if forecast.filtered}
-    lines = [LEGEND]
+    lines = [LEGEND if view.request.devices == (HOST,) else LEGEND_THERE]
     if filtered:
-        lines.append(
-            f"Filtered: {len(filtered)} of {len(view.forecasts)} configurations, marked x: over the size budget."
-        )
+        lines.append(f"Filtered: {len(filtered)} of {len(view.forecasts)} configurations, marked x:")
+        reasons = Counter(filtered.values()).most_common(NAMES_SHOWN)
+        lines += [f"  {times} x {reason}" for reason, times in reasons]
     lines += _left_out(view.left_out)
     lines.append(_price(view))
     lines.append(_weights(view))
@@ -45,12 +48,12 @@ def sentences(view: PlanView) -> list[str]:
 
 def _table(view: PlanView) -> Table:
     budget = view.request.limits.latency_ms
-    threads = " / ".join(str(count) for count in view.request.thread_counts)
+    where = _place_of(view)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("candidate", no_wrap=True)
     table.add_column("form", no_wrap=True)
     table.add_column("published\ntop-1 %", justify="right")
-    table.add_column(f"latency ms\n{threads} threads", justify="right", no_wrap=True)
+    table.add_column(f"latency ms\n{where}", justify="right", no_wrap=True)
     if budget is not None:
         table.add_column(f"meets\n{show_ms(budget)}", justify="right", no_wrap=True)
     table.add_column("size MB", justify="right")
@@ -62,6 +65,14 @@ def _table(view: PlanView) -> Table:
         for place, (form, each) in enumerate(forms):
             table.add_row(*_cells(cards[name], form, list(each), first=place == 0, budgeted=budget is not None))
     return table
+
+
+def _place_of(view: PlanView) -> str:
+    """Say where the latencies are: this machine's threads, the device, or the device where a form does worst."""
+    devices = view.request.devices
+    if devices == (HOST,):
+        return " / ".join(str(count) for count in view.request.thread_counts) + " threads"
+    return devices[0] if len(devices) == 1 else f"worst of {len(devices)} devices"
 
 
 def _cells(card: CardForecast, form: str, rows: Sequence[Forecast], *, first: bool, budgeted: bool) -> list[str]:

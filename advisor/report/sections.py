@@ -8,18 +8,29 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from advisor.core.budget import ON
+from advisor.core.chance import CONFIDENCE, percent
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.quantity import Quantity
 from advisor.core.relaxation import show_limit
 from advisor.core.units import show_seconds
 from advisor.report import text
 from advisor.report.classes import confused_pairs, heatmap, recalls
+from advisor.report.everywhere import own_answers, spots
 from advisor.report.figures import foundations, key_figures
+from advisor.report.graphs import graph_summary
 from advisor.report.order import fastest_per_artefact, funnel, ranked
 from advisor.report.payload import facets
+from advisor.report.risks import captured, risks
 from advisor.report.table import counts
 from advisor.report.view import DatasetSummary, RunView
 
 REJECTED_SHOWN = 100
+
+ROWS_SHOWN = 1000
+"""Evaluations in the page's table, the best first; the plots hold all of them."""
+
+FAILURES_SHOWN = 500
 
 Context = Callable[[RunView], Mapping[str, Any]]
 
@@ -56,9 +67,16 @@ def limits(view: RunView) -> tuple[tuple[str, str], ...]:
         ("memory", "memory", budget.memory_bytes),
     )
     sign = {"accuracy": "≥"}
-    return tuple(
+    numbers = [
         (label, f"{sign.get(name, '≤')} {show_limit(name, value)}") for name, label, value in rows if value is not None
+    ]
+    words = (
+        ("confidence", "" if budget.confidence == CONFIDENCE else percent(budget.confidence)),
+        ("licence", ", ".join(budget.licence)),
+        ("must run on", ", ".join(budget.must_run_on)),
+        ("prefer", str(view.request.get("prefer") or "")),
     )
+    return (*numbers, *((label, value) for label, value in words if value))
 
 
 def _answer(view: RunView) -> dict[str, Any]:
@@ -68,8 +86,40 @@ def _answer(view: RunView) -> dict[str, Any]:
         "figures": key_figures(view, pick) if pick else (),
         "foundations": foundations(view, pick) if pick else (),
         "ties": fastest_per_artefact(view.decision.ties),
+        "risks": risks(view, pick) if pick else (),
+        "spots": spots(view, pick) if pick else (),
         "counts": counts(view),
     }
+
+
+def _devices(view: RunView) -> dict[str, Any]:
+    pick = view.decision.pick
+    return {"pick": pick, "spots": spots(view, pick) if pick else (), "own": own_answers(view)}
+
+
+def _has_devices(view: RunView) -> bool:
+    return bool(view.by_device or view.budget.must_run_on)
+
+
+def _robustness(view: RunView) -> dict[str, Any]:
+    pick = view.decision.pick
+    assert pick is not None, "the section is wanted only with a pick"
+    robust = pick.details.get("robust_accuracy")
+    return {
+        "pick": pick,
+        "robust": Quantity.from_json(robust) if isinstance(robust, dict) else None,
+        "rows": sorted(captured(pick.details), key=lambda row: row.accuracy),
+    }
+
+
+def _has_detail(name: str) -> Callable[[RunView], bool]:
+    return lambda view: view.decision.pick is not None and bool(view.decision.pick.details.get(name))
+
+
+def _operators(view: RunView) -> dict[str, Any]:
+    pick = view.decision.pick
+    assert pick is not None, "the section is wanted only with a pick"
+    return {"pick": pick, "graph": graph_summary(pick.details)}
 
 
 def _explore(view: RunView) -> dict[str, Any]:
@@ -81,8 +131,14 @@ def _by_latency(evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
 
 
 def _evaluations(view: RunView) -> dict[str, Any]:
-    rows = tuple((row, verdict(view, row)) for row in ranked(view))
-    return {"rows": rows, "judged": any(row.holdout_accuracy for row, _ in rows)}
+    devices = {row.configuration.target.device for row in view.evaluations}
+    rows = ranked(view)
+    return {
+        "rows": tuple((row, verdict(view, row)) for row in rows[:ROWS_SHOWN]),
+        "several": len(devices) > 1,
+        "judged": any(row.holdout_accuracy for row in rows),
+        "hidden": max(0, len(rows) - ROWS_SHOWN),
+    }
 
 
 def verdict(view: RunView, evaluation: Evaluation) -> str:
@@ -96,7 +152,12 @@ def verdict(view: RunView, evaluation: Evaluation) -> str:
         return "tie"
     if key in view.front_keys:
         return "front"
-    return "dominated" if view.budget.met_by(evaluation) else "over " + ", ".join(view.budget.violations(evaluation))
+    broken = view.budget.violations(evaluation)
+    return "over " + ", ".join(_broken(name) for name in broken) if broken else "dominated"
+
+
+def _broken(limit: str) -> str:
+    return "budget " + limit if limit.startswith(ON) else limit
 
 
 def _funnel(view: RunView) -> dict[str, Any]:
@@ -105,8 +166,10 @@ def _funnel(view: RunView) -> dict[str, Any]:
 
 
 def _failures(view: RunView) -> dict[str, Any]:
+    ended = (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))
     return {
-        "rows": (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED)),
+        "rows": ended[:FAILURES_SHOWN],
+        "hidden": max(0, len(ended) - FAILURES_SHOWN),
         "without_weights": view.manifest.get("without_weights") or {},
     }
 
@@ -206,7 +269,10 @@ def shown(value: Any) -> str:
 SECTIONS = (
     Section("answer", "Answer", _answer),
     Section("explore", "Trade-offs", _explore, lambda view: bool(view.ok)),
+    Section("devices", "Devices", _devices, _has_devices),
     Section("classes", "Classes", _classes, _has_classes),
+    Section("robustness", "Capture", _robustness, _has_detail("robustness")),
+    Section("operators", "Operators", _operators, _has_detail("graph")),
     Section("evaluations", "All evaluations", _evaluations, lambda view: bool(view.evaluations)),
     Section("funnel", "Funnel", _funnel, lambda view: bool(view.evaluations)),
     Section("failures", "Failures", _failures, _has_failures),

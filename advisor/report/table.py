@@ -11,8 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import HOST
 from advisor.core.quantity import Quantity
 from advisor.report import text
+from advisor.report.everywhere import own_answers, sentence, spots
 from advisor.report.order import shortlist
 from advisor.report.view import RunView
 
@@ -75,7 +77,8 @@ def _table(view: RunView, console: Console) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if wide else 0), header_style="bold", show_edge=False
     )
-    for header in ("", "model", "compression"):
+    elsewhere = any(row.configuration.target.device != HOST for row in rows)
+    for header in ("", "model", "compression", *(["device"] if elsewhere else [])):
         table.add_column(header, overflow="fold")
     judged = any(row.holdout_accuracy for row in rows)
     headers = (WIDE_JUDGED, NARROW_JUDGED) if judged else (WIDE_HEADERS, NARROW_HEADERS)
@@ -84,7 +87,7 @@ def _table(view: RunView, console: Console) -> Table:
     if per_row:
         table.add_column("from (top-1, latency)")
     for row, note in zip(rows, notes, strict=True):
-        cells = [*_cells(view, row, wide, judged), *([note] if per_row else [])]
+        cells = [*_cells(view, row, wide, judged, elsewhere), *([note] if per_row else [])]
         table.add_row(*(Text(cell) for cell in cells), style=_style(view, row))
     table.caption = Text("\n".join(_legend(view, rows, () if per_row else notes)), style="dim")
     table.caption_justify = "left"
@@ -110,7 +113,7 @@ def _style(view: RunView, row: Evaluation) -> str:
     return "" if key in view.tie_keys or key in view.front_keys else "dim"
 
 
-def _cells(view: RunView, row: Evaluation, wide: bool, judged: bool) -> list[str]:
+def _cells(view: RunView, row: Evaluation, wide: bool, judged: bool, elsewhere: bool) -> list[str]:
     configuration = row.configuration
     key = configuration.key
     mark = "▶" if key == view.pick_key else "≈" if key in view.tie_keys else ""
@@ -122,6 +125,7 @@ def _cells(view: RunView, row: Evaluation, wide: bool, judged: bool) -> list[str
         mark,
         text.plain(configuration.card),
         text.plain(configuration.compression),
+        *([text.plain(configuration.target.device)] if elsewhere else []),
         str(configuration.target.threads),
         *top1,
         text.milliseconds(row.latency) + p90 + ("*" if row.contended else ""),
@@ -140,7 +144,12 @@ def _share(quantity: Quantity | None, wide: bool) -> str:
 
 def _sentences(view: RunView) -> list[Text]:
     decision = view.decision
-    lines = [_labelled("Pick" if decision.feasible else "Nothing meets the budget", decision.reason, view)]
+    pick = "Pick for all devices" if view.by_device else "Pick"
+    lines = [_labelled(pick if decision.feasible else "Nothing meets the budget", decision.reason, view)]
+    if decision.pick is not None:
+        lines += [_line("  ", sentence(spot)) for spot in spots(view, decision.pick)]
+    for own in own_answers(view):
+        lines.append(_line(f"On {text.plain(own.device)}: ", "the same" if own.same else own.decision.reason))
     if decision.runner_up is not None:
         lines.append(_line("Runner-up: ", decision.runner_up_reason or text.name(decision.runner_up)))
     lines += [_line("Would flip it: ", flip.text) for flip in decision.flips[:MAX_FLIPS]]

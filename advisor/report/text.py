@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from advisor.core.escape import plain as plain
 from advisor.core.evaluation import Evaluation
+from advisor.core.figures import HOST
 from advisor.core.quantity import Quantity
 
 DASH = "\u2013"
@@ -71,7 +72,9 @@ def provenance_note(evaluation: Evaluation) -> str:
 def name(evaluation: Evaluation) -> str:
     """Name a configuration for people without its figures."""
     configuration = evaluation.configuration
-    return f"{configuration.card} {configuration.compression}, {threads(configuration.target.threads)}"
+    target = configuration.target
+    place = "" if target.device == HOST else f"{target.device}, "
+    return f"{configuration.card} {configuration.compression}, {place}{threads(target.threads)}"
 
 
 def threads(count: int) -> str:

@@ -42,6 +42,9 @@ ACCEPTS: Mapping[str, tuple[str, ...]] = {
 }
 """Precisions of which a target must take one for a form; other forms need ``float32``."""
 
+INTEGER_OR_FLOAT = ("npu", "tpu")
+"""Accelerators that compute in one arithmetic: the mixed one of ``dynamic_int8`` falls back to the CPU."""
+
 LEAVES_BELOW = 0.05
 """Chance to meet the latency budget below which a candidate leaves before it is trained."""
 
@@ -199,6 +202,8 @@ def one_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...
 
 def unfit(form: str, place: Place) -> str:
     """Say why a target does not take a form, empty where it does."""
+    if form == "dynamic_int8" and place.target.accelerator in INTEGER_OR_FLOAT:
+        return f"{place.label}:{place.target.name} does not compute floats with 8-bit weights"
     if set(ACCEPTS.get(form, ("float32",))) & set(place.target.precisions):
         return ""
     return f"{place.label}:{place.target.name} takes {', '.join(place.target.precisions)}, not {form}"

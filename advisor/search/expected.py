@@ -60,6 +60,23 @@ def expected_latencies(plan: Plan, known: Mapping[str, Known], budget_ms: float 
     return found
 
 
+def joined(here: Expected | None, there: tuple[Quantity, float | None] | None, rough: Expected) -> Expected:
+    """Return what to expect of several devices: the latency of the slowest, and the least chance.
+
+    Args:
+        here: on this machine, None where it is not asked about.
+        there: on the other devices; None where nothing is known of any.
+        rough: what to say where nothing is known.
+    """
+    if there is None:
+        return here or Expected(rough.latency, None)
+    latency, chance = there
+    if here is None:
+        return Expected(latency, chance)
+    chances = [each for each in (chance, here.chance) if each is not None]
+    return Expected(max(latency, here.latency, key=lambda each: each.value), min(chances, default=None))
+
+
 def _keys(plan: Plan) -> list[Key]:
     return [(card.name, recipe, count) for card in plan.cards for recipe in plan.recipes for count in plan.threads]
 

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from advisor.catalog.cards import Card
 from advisor.catalog.weights import WeightsFile
 from advisor.compression.recipes import Recipe
+from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import show_seconds
 from advisor.search.context import Pictures
-from advisor.search.expected import Expected, expected_latencies
+from advisor.search.expected import Expected, Key, expected_latencies, joined
 from advisor.search.forecast import CardForecast, Forecast, PlanView, cheapest
 from advisor.search.known import Known, what_is_known
 from advisor.search.left_out import ruled_out
+from advisor.search.outlook import Outlook
 from advisor.search.pace import PaceBook
 from advisor.search.plan import FEATURE_PARTS, Plan, Stage, prior_accuracy, rough_size
 from advisor.search.prepare import (
@@ -28,6 +30,7 @@ from advisor.search.prepare import (
     read_pictures,
 )
 from advisor.search.request import Request, usable_cores
+from advisor.search.targets import chosen_targets
 
 
 def preview(request: Request) -> PlanView:
@@ -79,6 +82,7 @@ class _Ahead:
     found: _Found
     known: Mapping[str, Known]
     filtered: Mapping[Configuration, str]
+    outlook: Outlook | None = None
 
     @property
     def cards(self) -> tuple[CardForecast, ...]:
@@ -88,13 +92,22 @@ class _Ahead:
 
     def view(self, request: Request) -> PlanView:
         """Return everything that the plan says."""
-        plan, expected = self.plan, expected_latencies(self.plan, self.known, request.limits.latency_ms)
+        plan, expected = self.plan, self._expected(request.limits.latency_ms)
         cards = {card.name: card for card in plan.cards}
         forecasts = tuple(
             _forecast(plan, cards[each.card], each, expected, self.known[each.card], self.filtered)
             for each in plan.configurations()
         )
         return PlanView(request, forecasts, self.cards, self.found.missing, plan.pictures)
+
+    def _expected(self, budget_ms: float | None) -> dict[Key, Expected]:
+        """Return what to expect here, or where other devices are asked about, on the one that does worst."""
+        here = expected_latencies(self.plan, self.known, budget_ms)
+        if self.outlook is None:
+            return here
+        cards = {card.name: card for card in self.plan.cards}
+        there = {key: self.outlook.expected(cards[key[0]], key[1]) for key in here}
+        return {key: joined(here[key] if self.outlook.targets.host else None, there[key], here[key]) for key in here}
 
 
 def _look_ahead(
@@ -108,7 +121,18 @@ def _look_ahead(
     candidates = Candidates(tuple(tried.values()), found.files, found.missing)
     plan = make_plan(request, candidates, recipes, pictures, PaceBook().pace)
     known = what_is_known(request, tried, found.files, recipes, pictures)
-    return _Ahead(plan, found, known, ruled_out(plan, request.limits))
+    outlook = Outlook.of(chosen_targets(request), request.limits)
+    return _Ahead(plan, found, known, _filtered(plan, request.limits, outlook), outlook)
+
+
+def _filtered(plan: Plan, limits: Budget, outlook: Outlook | None) -> dict[Configuration, str]:
+    """Return what would not be evaluated, with the reason."""
+    left_out = ruled_out(plan, limits)
+    if outlook is None:
+        return left_out
+    cards = {card.name: card for card in plan.cards}
+    reasons = {each: outlook.hopeless(cards[each.card], each.compression) for each in plan.configurations()}
+    return {each: left_out.get(each) or reason for each, reason in reasons.items() if each in left_out or reason}
 
 
 @dataclass(frozen=True)

@@ -5,23 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
-from advisor.core.chance import percent
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.figures import artefact_of, show_latency
+from advisor.core.figures import artefact_of
 from advisor.core.joint import joint, on_device, with_elsewhere
-from advisor.core.units import show_ms
-from advisor.search.elsewhere import FORMS, GRAPH, LEAVES_BELOW, Forecaster, Place
+from advisor.search.elsewhere import GRAPH, Place
 from advisor.search.evaluate import Evaluator
+from advisor.search.outlook import Outlook
 from advisor.search.reach import measured_over_connection
 from advisor.search.request import Request
 from advisor.search.targets import Targets
 from advisor.store import RunFolder
-
-if TYPE_CHECKING:
-    from advisor.devices.prediction import Prediction
 
 Artefact = tuple[str, str, str]
 
@@ -42,7 +37,7 @@ class SitedEvaluator:
     ) -> None:
         self._evaluator, self._targets, self._request = evaluator, targets, request
         self._cards, self._run = cards, run
-        self._forecaster = Forecaster.load() if targets.places else None
+        self._outlook = Outlook.of(targets, request.limits)
         self._elsewhere: dict[Artefact, asyncio.Task[tuple[Evaluation, ...]]] = {}
         self._graphs: dict[str, object] = {}
         evaluator.timing = targets.host
@@ -65,10 +60,11 @@ class SitedEvaluator:
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation on the leading device; those on the others are kept in the run."""
-        reason = self._hopeless(configuration)
-        if reason:
-            family = self._cards[configuration.card].family
-            return Evaluation(configuration, Status.SKIPPED, family, reason, "predict")
+        card = self._cards[configuration.card]
+        if self._outlook is not None and self.screening:
+            reason = self._outlook.hopeless(card, configuration.compression)
+            if reason:
+                return Evaluation(configuration, Status.SKIPPED, card.family, reason, "predict")
         made = await self._evaluator.evaluate(configuration)
         if made.status is not Status.OK:
             return made
@@ -111,9 +107,9 @@ class SitedEvaluator:
         return tuple(found)
 
     async def _on_place(self, made: Evaluation, place: Place) -> Evaluation:
-        assert self._forecaster is not None, "there are places"
+        assert self._outlook is not None, "there are places"
         limits = self._request.limits
-        (predicted,) = self._forecaster.evaluate([made], place, limits.latency_ms, limits.confidence)
+        (predicted,) = self._outlook.forecaster.evaluate([made], place, limits.latency_ms, limits.confidence)
         if predicted.status is not Status.OK or place.profile.connection is None:
             return predicted
         return await asyncio.to_thread(measured_over_connection, predicted, place, self._run.path / made.artefact)
@@ -126,41 +122,3 @@ class SitedEvaluator:
             found = await asyncio.to_thread(read_features, self._run.path / made.artefact)
             self._graphs[made.artefact_sha256] = found.to_json()
         return replace(made, details={**made.details, GRAPH: self._graphs[made.artefact_sha256]})
-
-    def _hopeless(self, configuration: Configuration) -> str:
-        """Say why nothing is spent on a configuration: no device of those that count could take it in time."""
-        limits = self._request.limits
-        if self._forecaster is None or not self.screening:
-            return ""
-        card, recipe = self._cards[configuration.card], configuration.compression
-        required = [place for place in self._targets.places if place.label in limits.must_run_on]
-        others = [place for place in self._targets.places if place not in required]
-        reasons = {place: self._too_slow(card, recipe, place) for place in (*required, *others)}
-        lost = next((reasons[place] for place in required if reasons[place]), "")
-        if lost or self._targets.host or not all(reasons[place] for place in others):
-            return lost
-        return "; ".join(reasons[place] for place in others)
-
-    def _too_slow(self, card: Card, recipe: str, place: Place) -> str:
-        """Say why a card in a recipe's form is not worth training for a device; empty where it may be."""
-        assert self._forecaster is not None, "there are places"
-        (found,) = self._forecaster.of_cards([card], recipe, place)
-        if isinstance(found, str):
-            return found if found and FORMS.get(recipe, recipe) in _KNOWN_FORMS else ""
-        return _below(found, self._request.limits.latency_ms, place)
-
-
-_KNOWN_FORMS = frozenset({"float32", "float16", "int8", "int16x8"})
-"""Forms of which a target says whether it takes them; of others the file itself tells."""
-
-
-def _below(prediction: Prediction, limit_ms: float | None, place: Place) -> str:
-    if limit_ms is None:
-        return ""
-    chance = prediction.probability(limit_ms)
-    if chance >= LEAVES_BELOW:
-        return ""
-    return (
-        f"{show_latency(prediction.latency)} on {place.label}, {percent(chance)} sure to meet {show_ms(limit_ms)}: "
-        "not trained"
-    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 from collections.abc import Mapping
@@ -22,9 +24,9 @@ def without_scripts(page: str) -> str:
 
 
 def embedded(page: str) -> dict[str, Any]:
-    found = re.search(r'<script type="application/json" id="run-data">(.*?)</script>', page, re.DOTALL)
+    found = re.search(r'<script type="application/gzip" id="run-data">(.*?)</script>', page, re.DOTALL)
     assert found is not None
-    data: dict[str, Any] = json.loads(found.group(1))
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found.group(1))))
     return data
 
 

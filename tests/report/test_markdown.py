@@ -52,7 +52,7 @@ def test_table_keeps_its_columns_whatever_the_names_hold() -> None:
     rows = [line for line in render_markdown(run_view(card_suffix="a|b\nc")).splitlines() if line.startswith("| tie")]
 
     assert rows
-    assert {row.replace("\\|", "").count("|") for row in rows} == {13}
+    assert {row.replace("\\|", "").count("|") for row in rows} == {14}
 
 
 @pytest.mark.parametrize("name", HOSTILE)

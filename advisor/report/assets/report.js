@@ -1,9 +1,9 @@
 "use strict";
 // Draws the plots and runs filters, sorting and comparison. Names come from users: text goes into the page through
 // textContent alone, and into plotly (which reads a little HTML) through escapeMarkup.
-(() => {
+(async () => {
   document.documentElement.classList.remove("no-script");
-  const data = JSON.parse(document.getElementById("run-data").textContent);
+  const data = await window.unpacked.catch((error) => ({error: `${error.message}: this browser is too old to unpack it`}));
   const $ = (selector, root = document) => root.querySelector(selector);
   const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 
@@ -40,7 +40,7 @@
   };
   const latencyOf = (row) => (row.q[latencyShown] ? latencyShown : LATENCY);
   const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
-  const name = (row) => `${row.card} ${row.compression}, ${plural(row.threads, "thread")}`;
+  const name = (row) => `${row.card} ${row.compression}, ${row.device === "host" ? "" : `${row.device}, `}${plural(row.threads, "thread")}`;
 
   // Filters
 
@@ -92,7 +92,8 @@
       !row.meets && "beyond the budget", row.contended && "machine was busy"].filter(Boolean);
     return [`<b>${escapeMarkup(row.card)} ${escapeMarkup(row.compression)}</b>`,
       `${escapeMarkup(row.family)} · ${plural(row.threads, "thread")} · ${escapeMarkup(row.device)} · ` +
-      escapeMarkup(row.training),
+      `${escapeMarkup(row.training)} · ${escapeMarkup(row.licence)}`,
+      ...(row.sure === undefined ? [] : [`${(100 * row.sure).toFixed(0)} % sure to meet the budget`]),
       ...[ACCURACY, HELD_OUT, LATENCY, P90, SIZE, MEMORY, DROP].map(line).filter(Boolean), roles.join(", ")].join("<br>");
   }
 
