@@ -13,6 +13,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
+    from advisor.benchmark.device_findings import DeviceBenchmark
     from advisor.benchmark.findings import Benchmark
     from advisor.benchmark.profile_values import Profile
     from advisor.compression.diagnosis.values import Diagnosis
@@ -297,7 +298,7 @@ def reevaluate(
 
 
 def benchmark(*models: str | Path, **options: Any) -> Benchmark:
-    """Measure one ``.tflite`` file on this machine, or several interleaved in one run.
+    """Measure one ``.tflite`` file on this machine's CPU, or several interleaved in one run.
 
     ::
 
@@ -318,6 +319,27 @@ def benchmark(*models: str | Path, **options: Any) -> Benchmark:
     return measured(*models, **options)
 
 
+def benchmark_device(*models: str | Path, **options: Any) -> DeviceBenchmark:
+    """Measure ``.tflite`` files on a device over its connection, or on this machine's GPU; predict where there is none.
+
+    ::
+
+        from advisor.api import benchmark_device
+        print(benchmark_device("a.tflite", device="raspberry-pi-4").rows)
+
+    Args:
+        models: one or more files.
+        options: ``device`` (a name or ``name:target``), ``accelerator``, ``reach``, ``profiles``, ``threads``,
+            ``effort``, as :func:`advisor.search.benchmarking.elsewhere` explains them.
+
+    Raises:
+        UsageError: an option is not valid, or not one file can be measured.
+    """
+    from advisor.search.benchmarking import elsewhere
+
+    return elsewhere(models, **options)
+
+
 def profile(model: str | Path, **options: Any) -> Profile:
     """Find where the time of one ``.tflite`` file goes, operator by operator.
 
@@ -329,8 +351,8 @@ def profile(model: str | Path, **options: Any) -> Profile:
 
     Args:
         model: the file.
-        options: ``threads``, ``runs``, ``kernels``, ``shape``, as :func:`advisor.benchmark.operators.profile` explains
-            them.
+        options: ``threads``, ``runs``, ``kernels``, ``shape``, ``accelerators``, as
+            :func:`advisor.benchmark.operators.profile` explains them.
 
     Raises:
         UsageError: the file is missing or damaged, or the runtime cannot run or profile it.

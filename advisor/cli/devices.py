@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from advisor.cli import reaching
+
 if TYPE_CHECKING:
-    from advisor.devices.connections.protocol import Connection
     from advisor.devices.profiles import Profiles
 
 SCHEMA_VERSION = 1
@@ -108,15 +109,13 @@ def remove(
 @commands.command("calibrate")
 def calibrate(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a device, or name:target.")],
-    ssh: Annotated[str, typer.Option(help="Reach it over ssh: host, user@host or a name of your ssh config.")] = "",
-    adb: Annotated[str, typer.Option(help="Reach it over adb: its serial.")] = "",
+    ssh: reaching.Ssh = "",
+    adb: reaching.Adb = "",
     here: Annotated[bool, typer.Option("--here", help="It is this machine.")] = False,
     models: Annotated[int, typer.Option(min=1, max=50, help="How many models are measured.")] = 5,
-    python: Annotated[str, typer.Option(help="The device's Python, with a TFLite runtime (--ssh).")] = "python3",
-    benchmark_model: Annotated[
-        str, typer.Option(help="TensorFlow Lite's benchmark_model for the phone's processor (--adb).")
-    ] = "",
-    cores: Annotated[str, typer.Option(help="Mask of the cores to pin to, hexadecimal, such as f0 (--adb).")] = "",
+    python: reaching.Python = "python3",
+    benchmark_model: reaching.BenchmarkModel = "",
+    cores: reaching.Cores = "",
     profiles: Folders = None,
 ) -> None:
     """Measure the few models that tell most about all others, and keep them in the device's profile.
@@ -125,16 +124,19 @@ def calibrate(
 
     Example: advisor devices calibrate our-board --ssh pi@board.local
     """
+    from advisor.benchmark import agent
     from advisor.cli.devices_table import print_calibrated
     from advisor.cli.options import progress
     from advisor.core.errors import StageError
     from advisor.devices import calibrating
+    from advisor.devices.connections.reach import Reach
     from advisor.devices.own import folder_of
     from advisor.search.expected import device_predictor
 
     profile, target = _known(profiles).select(name)
     calibrating.check_target(profile, target)
-    connection = _connection(ssh, adb, here, python, benchmark_model, cores)
+    asked = reaching.reach(ssh, adb, here, python, benchmark_model, cores) or profile.connection or Reach()
+    connection = asked.connect(Path(agent.__file__))
     try:
         with progress() as tell:
             predictor = device_predictor()
@@ -143,27 +145,6 @@ def calibrate(
         typer.secho(f"error: {error.message}", err=True)
         raise typer.Exit(NOT_MEASURED) from error
     print_calibrated(found)
-
-
-def _connection(ssh: str, adb: str, here: bool, python: str, benchmark_model: str, cores: str) -> Connection:
-    from advisor.benchmark import agent
-    from advisor.core.errors import UsageError
-    from advisor.devices.connections.adb import AdbConnection
-    from advisor.devices.connections.host import HostConnection
-    from advisor.devices.connections.ssh import SshConnection
-
-    if sum(map(bool, (ssh, adb, here))) != 1:
-        raise UsageError("say how the device is reached: one of --ssh, --adb and --here")
-    if ssh:
-        return SshConnection(ssh, Path(agent.__file__), python)
-    if here:
-        return HostConnection(Path(agent.__file__))
-    if not Path(benchmark_model).is_file():
-        raise UsageError(
-            f"--benchmark-model: '{benchmark_model}' is not a file",
-            "download TensorFlow Lite's benchmark_model for the phone's processor",
-        )
-    return AdbConnection(adb, Path(benchmark_model), cores)
 
 
 def _known(folders: list[str] | None) -> Profiles:

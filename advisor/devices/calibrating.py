@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.protocol import Connection, Job
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
 
@@ -115,10 +115,14 @@ def measured(connection: Connection, files: Mapping[str, Path], threads: int) ->
     """Return the median latency (ms) of each model by name, and the runtime that ran them.
 
     Raises:
-        UsageError, StageError: see :class:`advisor.devices.connections.protocol.Connection`.
+        UsageError, StageError: see :class:`advisor.devices.connections.protocol.Connection`; also a device that
+            slowed down while it was measured.
     """
     names = {path: name for name, path in files.items()}
     timings = connection.measure(Job(tuple(names), (threads,), timeout_s=120.0 * len(files) + 120))
+    hot = next((timing for timing in timings if timing.throttled), None)
+    if hot is not None:
+        raise StageError(f"{connection.label}: {hot.throttled} ({names[hot.model]}): let it cool down, then again")
     return {names[timing.model]: timing.median_ms for timing in timings}, timings[0].runtime
 
 

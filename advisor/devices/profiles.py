@@ -9,7 +9,7 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Target
-from advisor.devices.connecting import Reached
+from advisor.devices.connections.reach import Reach
 from advisor.devices.measurements import Measurement, read_measurements
 
 HOST = "host"
@@ -94,8 +94,8 @@ class DeviceProfile:
         limits: hard limits.
         sources: where the facts come from.
         measurements: known latencies.
+        connection: how it is reached where the profile says so; no part of what predictions rest on.
         origin: the file it was read from, None for the host.
-        connection: how it is reached where it is at hand, or None; it changes nothing that is known of the device.
     """
 
     name: str
@@ -112,8 +112,8 @@ class DeviceProfile:
     limits: Limits = field(default_factory=Limits)
     sources: tuple[str, ...] = ()
     measurements: tuple[Measurement, ...] = field(default=(), repr=False)
+    connection: Reach | None = field(default=None, repr=False, compare=False)
     origin: Path | None = field(default=None, compare=False)
-    connection: Reached | None = field(default=None, repr=False, compare=False)
 
     def target(self, name: str = "") -> DeviceTarget:
         """Return the target called ``name``, the default one where it is empty.

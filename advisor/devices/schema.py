@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from advisor.core.errors import UsageError, nearest
 from advisor.core.units import size_bytes
-from advisor.devices.connecting import Reached
+from advisor.devices.connections.reach import Reach
 from advisor.devices.located_yaml import LocatedYaml
 from advisor.devices.measurements import PRECISIONS
 from advisor.devices.profiles import NAME_PATTERN, Cluster, DeviceProfile, DeviceTarget, Limits
@@ -62,17 +63,6 @@ class LimitsSchema(_Strict):
     package: Size | None = None
 
 
-class ConnectionSchema(_Strict):
-    """How the device is reached where it is at hand."""
-
-    ssh: Text = ""
-    adb: Text = ""
-    python: Text = "python3"
-    benchmark_model: Text = ""
-    cores: Text = ""
-    config: Text = ""
-
-
 class TargetSchema(_Strict):
     """One way to run a model."""
 
@@ -83,6 +73,18 @@ class TargetSchema(_Strict):
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
     precisions: Annotated[list[Annotated[str, _listed(PRECISIONS)]], Field(min_length=1)]
     operators: list[Text] = []
+
+
+class ConnectionSchema(_Strict):
+    """How the device is reached; there is no key for a password: ssh's own keys are used."""
+
+    ssh: Text = ""
+    adb: Text = ""
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    python: Text = "python3"
+    benchmark_model: Text = ""
+    cores: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{0,8}$")] = ""
+    config: Text = ""
 
 
 class ProfileSchema(_Strict):
@@ -100,8 +102,8 @@ class ProfileSchema(_Strict):
     limits: LimitsSchema = LimitsSchema()
     targets: Annotated[list[TargetSchema], Field(min_length=1)]
     default_target: Name
-    sources: list[Text] = []
     connection: ConnectionSchema | None = None
+    sources: list[Text] = []
 
 
 def profile_from(document: LocatedYaml) -> DeviceProfile:
@@ -117,6 +119,8 @@ def profile_from(document: LocatedYaml) -> DeviceProfile:
     except ValidationError as error:
         raise _refusal(error, document) from error
     _check_names(data, document)
+    if data.connection and bool(data.connection.ssh) == bool(data.connection.adb):
+        raise UsageError(f"{document.at(('connection',))}: a connection is either ssh or adb", "write one of the two")
     return _profile(data, document)
 
 
@@ -138,8 +142,12 @@ def _refusal(error: ValidationError, document: LocatedYaml) -> UsageError:
 
 
 def _keys_at(location: tuple[Any, ...]) -> tuple[str, ...]:
-    parts: dict[str, type[BaseModel]] = {"targets": TargetSchema, "cores": ClusterSchema, "limits": LimitsSchema}
-    parts["connection"] = ConnectionSchema
+    parts: dict[str, type[BaseModel]] = {
+        "targets": TargetSchema,
+        "cores": ClusterSchema,
+        "limits": LimitsSchema,
+        "connection": ConnectionSchema,
+    }
     model = parts.get(str(location[0]), ProfileSchema) if len(location) > 1 else ProfileSchema
     return tuple(model.model_fields)
 
@@ -180,7 +188,21 @@ def _profile(data: ProfileSchema, document: LocatedYaml) -> DeviceProfile:
             for t in data.targets
         ),
         default_target=data.default_target,
+        connection=_reach(data.connection, document.path.parent) if data.connection else None,
         sources=tuple(data.sources),
         origin=document.path,
-        connection=Reached(**data.connection.model_dump()) if data.connection else None,
+    )
+
+
+def _reach(data: ConnectionSchema, folder: Path) -> Reach:
+    """Return how the device is reached; a relative path of the binary is meant from the profile's folder."""
+    binary = folder / Path(data.benchmark_model).expanduser() if data.benchmark_model else None
+    return Reach(
+        ssh=data.ssh,
+        adb=data.adb,
+        port=data.port,
+        python=data.python,
+        benchmark_model=binary,
+        cores=data.cores,
+        config=Path(data.config).expanduser() if data.config else None,
     )

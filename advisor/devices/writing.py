@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import UsageError
+from advisor.devices.connections.reach import Reach
 from advisor.devices.measurements import write_measurements
 from advisor.devices.profiles import HOST, NAME_PATTERN, DeviceProfile, DeviceTarget, read_profile
 
@@ -71,9 +72,24 @@ def _document(profile: DeviceProfile) -> dict[str, Any]:
         ),
         "targets": [_target(target) for target in profile.targets],
         "default_target": profile.default_target,
+        "connection": _connection(profile.connection) if profile.connection else None,
         "sources": list(profile.sources),
     }
     return _known(document)
+
+
+def _connection(reach: Reach) -> dict[str, Any]:
+    return _known(
+        {
+            "ssh": reach.ssh,
+            "adb": reach.adb,
+            "port": reach.port,
+            "python": reach.python if reach.ssh else "",
+            "benchmark_model": str(reach.benchmark_model.absolute()) if reach.benchmark_model else "",
+            "cores": reach.cores,
+            "config": str(reach.config.absolute()) if reach.config else "",
+        }
+    )
 
 
 def _target(target: DeviceTarget) -> dict[str, Any]:

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.chance import KEY
-from advisor.core.errors import AdvisorError, UsageError
+from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
-from advisor.devices.connecting import Reached
 from advisor.search.elsewhere import Place
 
 if TYPE_CHECKING:
-    from advisor.devices.connections.protocol import Connection, Timing
+    from advisor.devices.connections.protocol import Timing
 
 _ONE_AT_A_TIME: dict[str, threading.Lock] = {}
 _GUARD = threading.Lock()
@@ -31,12 +30,13 @@ def measured_over_connection(predicted: Evaluation, place: Place, model: Path) -
         place: the device, whose profile says how it is reached.
         model: the ``.tflite`` file.
     """
+    from advisor.benchmark import agent
     from advisor.devices.connections.protocol import Job
 
     assert place.profile.connection is not None, "it can be reached"
     with _lock(place.label):
         try:
-            connection: Connection = connection_of(place.profile.connection)
+            connection = place.profile.connection.connect(Path(agent.__file__), place.target.accelerator)
             (timing,) = connection.measure(Job((model,), (place.target.threads,)))
         except AdvisorError as error:
             return _with(predicted, {"connection_failed": error.message})
@@ -69,27 +69,3 @@ def _walls_ms(details: Mapping[str, Any]) -> list[float]:
 def _lock(label: str) -> threading.Lock:
     with _GUARD:
         return _ONE_AT_A_TIME.setdefault(label, threading.Lock())
-
-
-def connection_of(reached: Reached) -> Connection:
-    """Return the connection; nothing is opened yet.
-
-    Raises:
-        UsageError: not exactly one of ssh and adb, or ``benchmark_model`` is no file.
-    """
-    from advisor.benchmark import agent
-    from advisor.devices.connections.adb import AdbConnection
-    from advisor.devices.connections.ssh import SshConnection
-
-    if bool(reached.ssh) == bool(reached.adb):
-        raise UsageError("connection: say how the device is reached: ssh or adb", "see docs/devices.md")
-    if reached.ssh:
-        config = Path(reached.config).expanduser() if reached.config else None
-        return SshConnection(reached.ssh, Path(agent.__file__), reached.python, config=config)
-    program = Path(reached.benchmark_model).expanduser()
-    if not reached.benchmark_model or not program.is_file():
-        raise UsageError(
-            f"connection: benchmark_model '{reached.benchmark_model}' is not a file",
-            "download TensorFlow Lite's benchmark_model for the phone's processor",
-        )
-    return AdbConnection(reached.adb, program, reached.cores)

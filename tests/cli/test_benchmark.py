@@ -114,3 +114,42 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(
     assert lines[0].startswith(message)
     assert len(lines) <= 2
     assert "Traceback" not in said.err
+
+
+def test_a_device_that_is_not_at_hand_gets_a_prediction_that_says_so(advisor: Advisor, model: str) -> None:
+    said = advisor("benchmark", model, "--device", "raspberry-pi-4:ncnn-cpu-x4", COLUMNS="80")
+    assert said.code == 0, said.err
+    assert "predicted, not measured" in said.out
+    assert max(map(len, said.out.splitlines())) <= 80
+    row = json.loads(advisor("benchmark", model, "--device", "raspberry-pi-4", "--json").out)["rows"][0]
+    assert (row["status"], row["latency"]["provenance"]) == ("predicted", "predicted")
+
+
+def test_a_form_that_the_device_does_not_take_is_exit_code_2(advisor: Advisor, model: str) -> None:
+    said = advisor("benchmark", model, "--device", "coral-usb")
+    assert said.code == 2
+    assert "tflite-tpu takes int8, not float32" in said.out
+    assert "Coral Edge TPU takes" in said.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--device", "raspberry-pi-44"), "error: unknown device 'raspberry-pi-44' (did you mean"),
+        (("--device", "galaxy-s24", "--accelerator", "gpu"), "error: galaxy-s24 has no gpu target"),
+        (("--device", "raspberry-pi-4", "--runtime", "tflite-runtime==2.14.0"), "error: --runtime is for this machine"),
+        (("--device", "raspberry-pi-4", "--sustained", "5min"), "error: --sustained is for this machine's CPU"),
+        (("--device", "raspberry-pi-4", "--ssh", "-oX"), "error: '-oX' is not a host"),
+        (("--ssh", "board"), "error: --ssh and --adb reach a device"),
+        (("--accelerator", "edgetpu"), "error: unknown accelerator 'edgetpu' (did you mean 'tpu'?)"),
+        (("--accelerator", "tpu"), "error: no tpu of this machine can be measured"),
+        (("--accelerator", "gpu", "--no-xnnpack"), "error: --no-xnnpack is for this machine's CPU"),
+    ],
+)
+def test_what_is_wrong_about_a_device_is_one_line(
+    advisor: Advisor, model: str, arguments: tuple[str, ...], message: str
+) -> None:
+    said = advisor("benchmark", model, *arguments)
+    assert said.code == 2
+    assert said.err.startswith(message)
+    assert "Traceback" not in said.err

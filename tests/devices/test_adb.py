@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from advisor.benchmark.on_device import benchmark_on_device
 from advisor.core.errors import StageError, UsageError
+from advisor.core.quantity import Provenance
 from advisor.devices.connections.adb import AdbConnection, attached_devices
 from advisor.devices.connections.benchmark_model import parse_output
 from advisor.devices.connections.protocol import Job
+from advisor.devices.connections.reach import Reach
+from advisor.devices.prediction import Predictor
+from advisor.devices.profiles import DeviceTarget, Profiles
 from tests.devices.conftest import Phone
 
 PRINTED = """\
@@ -188,3 +193,26 @@ def test_a_phone_that_vanishes_is_a_failed_measurement(connection: AdbConnection
     phone.daemon.vanish_on = "--graph="
     with pytest.raises(StageError):
         connection.measure(Job((model,), timeout_s=20))
+
+
+def test_benchmark_reads_a_phones_figures_as_measured(
+    connection: AdbConnection, model: Path, profiles: Profiles, predictor: Predictor
+) -> None:
+    target = DeviceTarget("tflite-gpu", "tflite", "gpu")
+    board = replace(profiles["pixel-4"], targets=(target,), default_target=target.name)
+    found = benchmark_on_device([model], board, target, connection, lambda: predictor)
+    (row,) = found.rows
+    assert row.latency is not None
+    assert (row.latency.value, row.latency.provenance, row.result) == (11.85, Provenance.MEASURED, None)
+    assert row.memory_bytes == round(46.25 * 2**20)
+    assert [told.rules.name for _, told in found.delegations] == ["gpu"]
+
+
+def test_a_phones_accelerator_is_asked_of_the_tool_by_its_option(connection: AdbConnection, model: Path) -> None:
+    reach = Reach(adb=connection.serial, benchmark_model=connection.binary)
+    for kind, option in (("gpu", "--use_gpu=true"), ("npu", "--use_nnapi=true")):
+        made = reach.connect(Path("agent.py"), kind)
+        assert isinstance(made, AdbConnection)
+        assert made.arguments == (option,)
+    with pytest.raises(UsageError, match="no option for 'tpu'"):
+        reach.connect(Path("agent.py"), "tpu")

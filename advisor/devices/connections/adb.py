@@ -139,6 +139,7 @@ class AdbConnection:
             runtime="tflite benchmark_model",
             memory_bytes=output.memory_bytes,
             details=asdict(output),
+            throttled=output.throttled,
         )
 
     def _check_attached(self) -> None:

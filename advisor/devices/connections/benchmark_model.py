@@ -18,6 +18,7 @@ _FOOTPRINT = re.compile(
 )
 _PEAK = re.compile(r"Overall peak memory footprint \(MB\) via periodic monitoring: ([\d.e+]+)")
 _DELEGATED = re.compile(r"Replacing (\d+) out of (\d+) node\(s\) with delegate")
+STEADY = 1.1
 _COLUMN = re.compile(r"\[([^\]]+)\]")
 
 
@@ -50,6 +51,8 @@ class BenchmarkOutput:
         min_ms: fastest inference.
         max_ms: slowest inference.
         std_ms: standard deviation.
+        last_ms: the last timed inference, None where not printed.
+        started_ms: the first timed inference, None where not printed.
         runs: number of timed inferences.
         memory_bytes: memory that the tool added in all, None where not printed.
         peak_bytes: peak of the whole process, None where not asked for.
@@ -69,6 +72,21 @@ class BenchmarkOutput:
     peak_bytes: int | None
     delegated: tuple[int, int] | None
     operators: tuple[OperatorTime, ...]
+    started_ms: float | None = None
+    last_ms: float | None = None
+
+    @property
+    def throttled(self) -> str:
+        """Say by how much the device slowed down, empty where it did not: the tool tells first, mean and last run only.
+
+        A steady rise puts the mean well above the first run and the last run well above the mean; one odd run does
+        not.
+        """
+        if self.started_ms is None or self.last_ms is None:
+            return ""
+        if self.mean_ms < STEADY * self.started_ms or self.last_ms < STEADY * self.mean_ms:
+            return ""
+        return f"throttled: the last run took {self.last_ms / self.started_ms:.2f} times as long as the first"
 
 
 def parse_output(text: str) -> BenchmarkOutput:
@@ -99,6 +117,8 @@ def parse_output(text: str) -> BenchmarkOutput:
         peak_bytes=_megabytes(_PEAK.search(text)),
         delegated=_delegated(text),
         operators=_operators(text),
+        started_ms=figures.get("first"),
+        last_ms=figures.get("curr"),
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from advisor.core.errors import StageError, UsageError
+from advisor.devices.connections.drift import throttling
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Timing:
         runtime: runtime and version, such as ``ai-edge-litert==2.3.0``.
         memory_bytes: private memory that the model added, as the device's tool measures it, or None.
         details: what the device's tool printed, as read.
+        throttled: by how much the device slowed down meanwhile, empty where it did not.
     """
 
     model: Path
@@ -69,6 +71,7 @@ class Timing:
     runtime: str
     memory_bytes: int | None = None
     details: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    throttled: str = ""
 
 
 class Connection(Protocol):
@@ -106,14 +109,14 @@ def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names:
     runtime = f"{document.get('runtime')}=={document.get('runtime_version')}"
     try:
         return tuple(
-            _timing(by_name[lane["model"]], lane, runtime, _memory(document) if index == 0 else None)
+            _timing(by_name[lane["model"]], lane, runtime, _memory(document) if index == 0 else None, document["load"])
             for index, lane in enumerate(document["lanes"])
         )
-    except (KeyError, TypeError, ValueError, statistics.StatisticsError) as problem:
+    except (KeyError, TypeError, ValueError, AttributeError, statistics.StatisticsError) as problem:
         raise StageError(f"the device answered rubbish: {type(problem).__name__} {problem}") from problem
 
 
-def _timing(model: Path, lane: Mapping[str, Any], runtime: str, memory: int | None) -> Timing:
+def _timing(model: Path, lane: Mapping[str, Any], runtime: str, memory: int | None, load: Mapping[str, Any]) -> Timing:
     walls = [float(wall) for block in lane["blocks"] for wall in block["wall_ns"]]
     if min(walls) <= 0:
         raise ValueError("a run took no time")
@@ -127,8 +130,15 @@ def _timing(model: Path, lane: Mapping[str, Any], runtime: str, memory: int | No
         load_ms=float(lane["load_ns"]) / 1e6,
         runtime=runtime,
         memory_bytes=memory,
-        details=lane,
+        details={**lane, "load": load},
+        throttled=throttling(_block_medians(lane)),
     )
+
+
+def _block_medians(lane: Mapping[str, Any]) -> list[float]:
+    """Return each block's median: of the CPU time where known: other programs hardly touch it."""
+    clock = "cpu_ns" if all(block.get("cpu_ns") for block in lane["blocks"]) else "wall_ns"
+    return [statistics.median(map(float, block[clock])) for block in lane["blocks"]]
 
 
 def _memory(document: Mapping[str, Any]) -> int | None:

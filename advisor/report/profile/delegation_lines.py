@@ -13,16 +13,24 @@ from advisor.report.profile.console import line
 SHOWN_REASONS = 6
 
 
-def lines(delegations: Sequence[Delegation]) -> Iterator[Text]:
-    """Return a heading, and for each accelerator its sentence and why operators stay behind; nothing for none."""
+def lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[Text]:
+    """Return a heading, and for each file and accelerator its sentence and why operators stay behind; nothing for none.
+
+    Args:
+        delegations: each with the file's name, which is shown where there are several.
+    """
     if not delegations:
         return
     yield Text()
     yield Text("Accelerators, computed from the file and not measured", style="bold")
-    for told in delegations:
-        yield line(told.rules.name, told.sentence, "yellow" if told.objections else "green")
-        if told.rules.about:
+    said: set[str] = set()
+    several = len({name for name, _ in delegations}) > 1
+    for name, told in delegations:
+        label = f"{name}, {told.rules.name}" if several else told.rules.name
+        yield line(text.plain(label), told.sentence, "yellow" if told.objections else "green")
+        if told.rules.about and told.rules.name not in said:
             yield Text(f"  {text.plain(told.rules.about)}", style="dim")
+        said.add(told.rules.name)
         yield from (Text(f"  stays behind: {text.plain(reason)}") for reason in reasons(told))
 
 

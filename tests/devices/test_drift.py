@@ -1,0 +1,69 @@
+"""Throttling: a steady slow-down is told, noise is not."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.devices.connections.benchmark_model import parse_output
+from advisor.devices.connections.drift import rising, slowdown, throttling
+from advisor.devices.connections.protocol import timings_of_agent
+from tests.devices.test_adb import PRINTED
+
+
+def test_blocks_that_keep_rising_are_throttling() -> None:
+    assert throttling([10, 10.5, 11, 12, 13, 14, 15, 15]).startswith("throttled: the last runs took 1.4")
+
+
+@pytest.mark.parametrize("blocks", [[], [5], [1, 2, 3], [10, 10.1, 9.9, 10, 10.05, 10], [10, 30, 9, 31, 10, 12]])
+def test_noise_and_too_few_blocks_are_not(blocks: list[float]) -> None:
+    assert throttling(blocks) == ""
+
+
+def test_a_device_that_speeds_up_is_not() -> None:
+    assert throttling([15, 14, 13, 12, 11, 10]) == ""
+
+
+@given(st.lists(st.floats(1, 1.05), min_size=4, max_size=30))
+def test_five_percent_of_noise_never_are(blocks: list[float]) -> None:
+    assert throttling(blocks) == ""
+
+
+@given(st.lists(st.floats(1, 1e3), min_size=2, max_size=20, unique=True))
+def test_tau_is_one_for_a_rise_and_minus_one_for_a_fall(values: list[float]) -> None:
+    assert rising(sorted(values)) == 1.0
+    assert rising(sorted(values, reverse=True)) == -1.0
+
+
+def test_slowdown_takes_the_medians_of_the_ends() -> None:
+    assert slowdown([10, 10, 999, 15, 20, 20]) == 2.0
+
+
+def lane(clock: str) -> dict[str, object]:
+    noise = random.Random(0)
+    rows = []
+    for block in range(8):
+        rising_ns, flat_ns = 1000.0 * (1 + 0.1 * block), 1000.0 + noise.random()
+        walls = [rising_ns] * 4
+        rows.append({"wall_ns": walls, "cpu_ns": [rising_ns if clock == "rising" else flat_ns] * 4})
+    return {"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": rows}
+
+
+@pytest.mark.parametrize(("clock", "expected"), [("rising", "throttled"), ("flat", "")])
+def test_the_agents_blocks_are_judged_by_cpu_time(clock: str, expected: str) -> None:
+    from pathlib import Path
+
+    (timing,) = timings_of_agent({"lanes": [lane(clock)], "load": {}}, [Path("a.tflite")], ["a"])
+    assert timing.throttled.startswith(expected)
+    assert bool(timing.throttled) is bool(expected)
+
+
+def test_the_phones_tool_tells_it_by_first_mean_and_last() -> None:
+    assert parse_output(PRINTED).throttled == ""
+    hot = PRINTED.replace("count=50 first=12000 curr=11800", "count=50 first=9000 curr=14900")
+    assert parse_output(hot).throttled == "throttled: the last run took 1.66 times as long as the first"
+    odd = PRINTED.replace("count=50 first=12000 curr=11800", "count=50 first=12000 curr=14900")
+    assert parse_output(odd).throttled == ""

@@ -1,0 +1,144 @@
+"""``advisor benchmark --device``: over a real SSH server and a real adb, and predicted where nothing is at hand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from advisor.benchmark.on_device import benchmark_on_device
+from advisor.core.errors import StageError, UsageError
+from advisor.core.quantity import Provenance
+from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.protocol import Connection, Job, Timing
+from advisor.devices.connections.ssh import SshConnection
+from advisor.devices.prediction import Predictor
+from advisor.devices.profiles import DeviceTarget, Profiles
+from tests.benchmark import small_models
+from tests.devices.conftest import SshServer
+
+TARGET = DeviceTarget("litert-cpu-x1", "ai-edge-litert", "cpu")
+
+
+def none() -> Predictor:
+    raise AssertionError("a measurement asks for no prediction")
+
+
+def measured(profiles: Profiles, connection: Connection, *models: Path, **options: object) -> object:
+    board = replace(profiles["raspberry-pi-4"], targets=(TARGET,), default_target=TARGET.name)
+    return benchmark_on_device(models, board, TARGET, connection, none, effort="search", **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    path = tmp_path / "larger.tflite"
+    path.write_bytes(small_models.swish_net())
+    return path
+
+
+def test_files_are_interleaved_over_ssh(
+    ssh_server: SshServer, agent: Path, model: Path, other: Path, profiles: Profiles
+) -> None:
+    connection = SshConnection("device", agent, python=sys.executable, config=ssh_server.config)
+    found = measured(profiles, connection, model, other)
+    assert [row.model for row in found.rows] == [str(model), str(other)]  # type: ignore[attr-defined]
+    assert {row.latency.provenance for row in found.rows} == {Provenance.MEASURED}  # type: ignore[attr-defined]
+    (ratio,) = found.ratios  # type: ignore[attr-defined]
+    assert ratio.low <= ratio.ratio <= ratio.high
+    assert found.connection == "device"  # type: ignore[attr-defined]
+
+
+def test_a_file_that_cannot_run_is_a_failed_row_and_the_others_are_measured(
+    agent: Path, model: Path, tmp_path: Path, profiles: Profiles
+) -> None:
+    wrong = tmp_path / "custom.tflite"
+    wrong.write_bytes(small_models.unknown_operator())
+    found = measured(profiles, HostConnection(agent), model, wrong)
+    good, bad = found.rows  # type: ignore[attr-defined]
+    assert good.latency.value > 0
+    assert (bad.latency, bad.status) == (None, "failed")
+    assert "unresolved custom op: Nobody" in bad.failure
+    assert found.failed == (bad,)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A device whose agent's document is as a test wants it."""
+
+    change: Callable[[Timing], Timing]
+    agent: Path
+    label: str = "told"
+
+    def measure(self, job: Job) -> tuple[Timing, ...]:
+        return tuple(map(self.change, HostConnection(self.agent).measure(job)))
+
+
+def test_a_throttled_device_says_so_in_the_row(agent: Path, model: Path, profiles: Profiles) -> None:
+    hot = Told(lambda timing: replace(timing, throttled="throttled: 1.4 times as long"), agent)
+    (row,) = measured(profiles, hot, model).rows  # type: ignore[attr-defined]
+    assert (row.status, row.reason) == ("throttled", "throttled: 1.4 times as long")
+
+
+def test_a_device_that_fills_up_or_vanishes_is_a_failed_row(agent: Path, model: Path, profiles: Profiles) -> None:
+    def lost(timing: Timing) -> Timing:
+        raise StageError(f"board does not take {timing.model.name}: No space left on device")
+
+    (row,) = measured(profiles, Told(lost, agent), model).rows  # type: ignore[attr-defined]
+    assert row.failure.endswith("No space left on device")
+
+
+def test_a_lane_without_sense_is_a_failed_row(agent: Path, model: Path, profiles: Profiles) -> None:
+    rubbish = Told(lambda timing: replace(timing, details={**timing.details, "load": {"cores": "many"}}), agent)
+    (row,) = measured(profiles, rubbish, model).rows  # type: ignore[attr-defined]
+    assert "rubbish" in row.failure
+
+
+def test_without_a_connection_the_latency_is_predicted_and_says_so(
+    model: Path, profiles: Profiles, predictor: Predictor
+) -> None:
+    profile, target = profiles.select("raspberry-pi-4")
+    found = benchmark_on_device([model], profile, target, None, lambda: predictor)
+    (row,) = found.rows
+    assert row.latency is not None
+    assert row.latency.provenance is Provenance.PREDICTED
+    assert row.status == "predicted"
+    assert row.latency.low is not None
+    assert row.latency.high is not None
+    assert row.latency.low < row.latency.value < row.latency.high
+    assert (found.connection, row.form) == ("", "float32")
+
+
+def test_a_form_that_the_target_does_not_take_is_a_failed_row(
+    model: Path, profiles: Profiles, predictor: Predictor
+) -> None:
+    profile, target = profiles.select("coral-usb")
+    found = benchmark_on_device([model], profile, target, None, lambda: predictor)
+    assert found.rows[0].failure == "classifier.tflite: tflite-tpu takes int8, not float32"
+    assert [told.rules.name for _, told in found.delegations] == ["edgetpu"]
+
+
+def test_other_thread_counts_than_the_targets_are_not_predicted(
+    model: Path, profiles: Profiles, predictor: Predictor
+) -> None:
+    profile, target = profiles.select("raspberry-pi-4")
+    with pytest.raises(UsageError, match="other counts cannot be predicted"):
+        benchmark_on_device([model], profile, target, None, lambda: predictor, threads=(3,))
+
+
+def test_what_breaks_a_hard_limit_is_noted(profiles: Profiles, predictor: Predictor, tmp_path: Path) -> None:
+    path = tmp_path / "large.tflite"
+    path.write_bytes(small_models.swish_net(side=128))
+    profile, target = profiles.select("stm32h743")
+    (note,) = benchmark_on_device([path], profile, target, None, lambda: predictor).notes
+    assert note.startswith("large.tflite: its activations need")
+
+
+def test_a_target_of_another_runtime_is_not_measured_as_if_it_were_this_one(
+    agent: Path, model: Path, profiles: Profiles
+) -> None:
+    profile, target = profiles.select("raspberry-pi-4:ncnn-cpu-x4")
+    with pytest.raises(UsageError, match="runs ncnn, which no connection measures"):
+        benchmark_on_device([model], profile, target, HostConnection(agent), none)
