@@ -14,8 +14,8 @@ from advisor.catalog import architectures, shipped
 from advisor.catalog.cards import Card, WeightSource
 from advisor.catalog.own import own_catalogue
 from advisor.catalog.remembered import recall, remember
-from advisor.catalog.yamlfile import Document, read_text, read_yaml
 from advisor.core.errors import UsageError, nearest
+from advisor.store.yamlfile import Document, read_text, read_yaml
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError

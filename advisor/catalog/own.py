@@ -49,7 +49,7 @@ def _column(file: Path) -> int:
     """The column of the dashes of ``cards``, which must be the file's last key."""
     import yaml
 
-    from advisor.catalog.yamlfile import read_yaml
+    from advisor.store.yamlfile import read_yaml
 
     root = read_yaml(file).root
     pairs = root.value if isinstance(root, yaml.MappingNode) else []

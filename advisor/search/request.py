@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from advisor.core import units
 from advisor.core.budget import Budget
 from advisor.core.chance import CONFIDENCE
@@ -18,6 +16,7 @@ from advisor.core.figures import HOST
 from advisor.core.licences import parse_licences
 from advisor.core.preference import BALANCED, Preference, parse_preference
 from advisor.search.storage import checked, without_password
+from advisor.store.yamlfile import read_yaml
 
 TASKS = ("image-classification",)
 SAMPLERS = ("advisor", "tpe", "nsga2", "random")
@@ -224,15 +223,9 @@ def _refuse_other(key: str, own: Any, wanted: Any) -> None:
 
 def _read_file(file: Path) -> Mapping[str, Any]:
     try:
-        values = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(
-            f"--request: '{file}' cannot be read ({error.strerror})", "give the path of a YAML file"
-        ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"--request: '{file}' is not YAML: {str(error).splitlines()[0]}", "see docs/search.md"
-        ) from None
+        values = read_yaml(file).values
+    except UsageError as error:
+        raise UsageError(f"--request: {error.message}", "give the path of a YAML file; see docs/search.md") from None
     if not isinstance(values, dict):
         raise UsageError(f"--request: '{file}' holds no keys", "write for example: budget: 50ms")
     return {str(key).replace("-", "_"): value for key, value in values.items() if key != "schema_version"}

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from advisor.core.errors import UsageError
+from advisor.core.units import show_bytes
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 64
@@ -53,34 +54,41 @@ class Document:
         return line
 
 
-def read_yaml(path: Path) -> Document:
+def read_yaml(path: Path, max_bytes: int = MAX_BYTES) -> Document:
     """Parse ``path`` without running anything in it.
 
     Raises:
         UsageError: missing, too large, not YAML, a tag that is not plain data, a repeated key, aliases that explode.
     """
-    text = read_text(path)
-    loader = _Loader(text)
+    text = read_text(path, max_bytes)
+    try:
+        loader = _Loader(text)
+    except yaml.YAMLError as error:  # the pure loader looks for characters that may not be there before anything else
+        raise _not_yaml(path, error) from error
     try:
         return Document(path, _Reading(path, loader).document(), text)
     except (yaml.YAMLError, ValueError) as error:
-        raise UsageError(f"{_where(path, error)}: {_problem(error)}", "only plain YAML data is read") from error
+        raise _not_yaml(path, error) from error
     finally:
         loader.dispose()
 
 
-def read_text(path: Path) -> str:
-    """The text of a catalogue file.
+def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
+    """The text of a file.
 
     Raises:
         UsageError: missing, not readable, or too large.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UsageError(f"{path}: larger than {MAX_BYTES // 2**20} MB, not a catalogue")
+        if path.stat().st_size > max_bytes:
+            raise UsageError(f"{path}: larger than {show_bytes(max_bytes)}, which no such file is")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read ({error})") from error
+
+
+def _not_yaml(path: Path, error: Exception) -> UsageError:
+    return UsageError(f"{_where(path, error)}: {_problem(error)}", "only plain YAML data is read")
 
 
 class _Reading:
@@ -101,9 +109,7 @@ class _Reading:
         """The value of the file's only document."""
         self._next()  # the stream begins
         if isinstance(self._next(), yaml.StreamEndEvent):
-            raise UsageError(
-                f"{self._path}: the file is empty", "a catalogue file has a 'family' and a list of 'cards'"
-            )
+            raise UsageError(f"{self._path}: the file is empty", "see the documentation of such files")
         value, _ = self._value(self._next(), 0)
         self._next()  # the document ends
         event = self._next()
@@ -150,8 +156,10 @@ class _Reading:
             if not isinstance(event, yaml.ScalarEvent):
                 raise self._refused(event, "a key that is not a plain word")
             key, _ = self._value(event, depth)
+            if not isinstance(key, str):
+                raise self._refused(event, f"the key {key!r} is not text: quote it")
             if key in values:
-                raise self._refused(event, f"the key '{key}' a second time in the same place")
+                raise self._refused(event, f"the key '{key}' is written twice in the same place")
             values[key], size = self._value(self._next(), depth + 1)
             total += size + 1
         return values, total
