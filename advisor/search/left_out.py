@@ -8,6 +8,7 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.licences import allows
 from advisor.search.plan import Plan
+from advisor.search.stopping import Stop
 from advisor.store import RunFolder
 
 RESCUED = 2
@@ -18,6 +19,9 @@ FILTER = "plan"
 
 SCREENS = ("screen", "predict")
 """Stages that leave out what would be too slow."""
+
+STOPPED = "stop"
+"""Stage of evaluations that the search ended before; a run that goes on begins them."""
 
 Rescued = dict[str, list[Configuration]]
 """Card name to what of it is evaluated all the same."""
@@ -31,7 +35,8 @@ def leave_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluation]:
     A failure may have been the machine's: a run that goes on tries it again.
     """
     own = set(plan.configurations())
-    done = {e.configuration: e for e in run.evaluations() if e.status is not Status.FAILED and e.configuration in own}
+    ended = [e for e in run.evaluations() if e.status is not Status.FAILED and e.stage != STOPPED]
+    done = {e.configuration: e for e in ended if e.configuration in own}
     families = {card.name: card.family for card in plan.cards}
     for configuration, reason in ruled_out(plan, limits).items():
         if configuration not in done:
@@ -60,6 +65,19 @@ def _not_licensed(plan: Plan, limits: Budget) -> dict[Configuration, str]:
         for each in plan.configurations()
         if each.card in refused
     }
+
+
+def name_the_rest(run: RunFolder, plan: Plan, stop: Stop) -> None:
+    """Record each card of which nothing was evaluated before the search ended, with what ended it.
+
+    So every card of the question is in the answer: evaluated, failed or skipped with its reason.
+    """
+    named = {evaluation.configuration.card for evaluation in run.evaluations()}
+    families = {card.name: card.family for card in plan.cards if card.name not in named}
+    for configuration in plan.configurations():
+        if configuration.card in families:
+            family = families[configuration.card]
+            run.append(Evaluation(configuration, Status.SKIPPED, family, f"not begun: {stop.reason}", STOPPED))
 
 
 def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:

@@ -17,7 +17,7 @@ from advisor.isolation import ChildPool
 from advisor.search.context import Context, Notify
 from advisor.search.drive import Drive
 from advisor.search.evaluate import Evaluator
-from advisor.search.left_out import leave_out
+from advisor.search.left_out import leave_out, name_the_rest
 from advisor.search.machine import Machine, one_blas_thread
 from advisor.search.pace import PaceBook
 from advisor.search.plan import Plan
@@ -147,6 +147,8 @@ class _Search:
                 self._progress.start(plan, len(done))
                 self.stopped = await drive.evaluate_all(study, evaluator, plan, len(done))
                 await drive.rescue(evaluator, plan)
+                if not drive.stopping.is_set():
+                    name_the_rest(self.run, plan, self.stopped)
                 await drive.judge(evaluator)
                 self._book.keep(evaluator.spent)
                 spent = {stage: round(seconds, 1) for stage, seconds in sorted(evaluator.spent.items())}

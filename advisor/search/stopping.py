@@ -30,6 +30,11 @@ class Stop:
         """True where something was left to evaluate."""
         return self.why != "complete"
 
+    @property
+    def reason(self) -> str:
+        """The text without what was left."""
+        return self.text.partition(": ")[0]
+
     def to_json(self) -> dict[str, str]:
         """Return a JSON object."""
         return asdict(self)
