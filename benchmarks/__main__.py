@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME ...]``: run all benchmarks, or those named."""
+"""``python -m benchmarks [NAME ...]`` runs all benchmarks or those named; ``NAME --option`` one with its options."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ NAMES = ("search", "search_overhead", "sampler_timm_pool", "latency_prediction",
 
 def main() -> int:
     """Run the benchmarks one after the other and return 0, or 2 for an unknown name."""
-    chosen = sys.argv[1:] or NAMES
+    first = next((place for place, word in enumerate(sys.argv) if place and word.startswith("-")), len(sys.argv))
+    chosen, options = sys.argv[1:first] or NAMES, sys.argv[first:]
     unknown = [name for name in chosen if name not in NAMES]
     if unknown:
         print(f"error: unknown benchmark {', '.join(unknown)}; there are: {', '.join(NAMES)}", file=sys.stderr)
         return 2
-    sys.argv[1:] = []
+    if options and len(chosen) != 1:
+        print(f"error: {options[0]} is for one benchmark: name it first", file=sys.stderr)
+        return 2
+    sys.argv[1:] = options
     for name in chosen:
         print(f"== {name}", flush=True)
         importlib.import_module(f"benchmarks.{name}").main()

@@ -1,8 +1,8 @@
 """How far the measurements can be trusted: repeated, against the runtime's own tool, beside busy processes.
 
-    python -m benchmarks measurement                       # about half an hour, on an idle machine
-    python -m benchmarks.measurement --quick               # minutes: the same steps, too short to quote
-    python -m benchmarks.measurement --models a.tflite ... # other files than the twelve that are made
+    python -m benchmarks measurement                       # about ten minutes, on an idle machine
+    python -m benchmarks measurement --quick               # two minutes: the same steps, too short to quote
+    python -m benchmarks measurement --models a.tflite ... # other files than the twelve that are made
 
 The twelve artefacts are four catalogue networks with random weights (latency does not depend on them) as float32,
 dynamic_int8 and int8; they are made once and kept in the cache folder.
@@ -46,6 +46,7 @@ class Scale:
         pause_s: rest before each repeat.
         effort: effort of the repeats.
         ranking_effort: effort of the rankings.
+        ranking_rounds: how often the artefacts are timed for one ranking.
         rounds: how often this and the runtime's tool take turns.
         tool_runs: runs of the runtime's tool in a round.
         profiles: how often a profile is timed.
@@ -55,13 +56,14 @@ class Scale:
     pause_s: float
     effort: str
     ranking_effort: str
+    ranking_rounds: int
     rounds: int
     tool_runs: int
     profiles: int
 
 
-FULL = Scale(5, 60.0, "normal", "quick", 10, 1000, 5)
-QUICK = Scale(2, 0.5, "search", "search", 2, 50, 1)
+FULL = Scale(5, 60.0, "normal", "search", 3, 8, 500, 3)
+QUICK = Scale(2, 0.5, "search", "search", 1, 2, 50, 1)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -73,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     scale, name = (QUICK, "measurement-quick") if options.quick else (FULL, "measurement")
     models = options.models or list(artefacts().values())
     repeated = [path for path in models if path.stem in REPEATED] or models[:2]
-    start = observe(1.0)
+    began, start = time.monotonic(), observe(1.0)
     steps: tuple[Callable[[], list[Row]], ...] = (
         lambda: repeatability(repeated, scale),
         lambda: agreement(repeated, scale),
@@ -82,23 +84,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     rows = [row for step in steps for row in step()]
     busy = "unknown" if start.others_cores is None else f"{start.others_cores:.1f} of {start.cores}"
-    remarks = [f"processors that other processes kept busy at the start: {busy}", f"{scale}"]
+    remarks = [
+        f"processors that other processes kept busy at the start: {busy}",
+        "rankings are by wall time where the verdict is not contended, else by CPU time, both at one thread",
+        f"{scale}, {(time.monotonic() - began) / 60:.0f} minutes in all",
+    ]
     print(keep(name, "How far the measurements can be trusted", HEADER, rows, remarks))
 
 
 def repeatability(models: Sequence[Path], scale: Scale) -> list[Row]:
-    """Repeat a measurement after a pause each time: largest distance of a repeat from their median."""
-    rows: list[Row] = []
-    for path in models:
-        found = []
-        for _ in range(scale.repeats):
-            time.sleep(scale.pause_s)
-            found.append(measure(path, [1], scale.effort).results[0])
-            _tell(f"{path.stem}: {found[-1].rank_ms:.4g} ms, {found[-1].verdict}")
-        apart = spread([row.rank_ms for row in found])
-        title = f"{path.stem}, {scale.repeats} runs {scale.pause_s:g} s apart: largest distance from their median"
-        rows.append((title, "<= 5 %", f"{apart:.1%} ({_verdicts(found)})", _judged(apart <= 0.05, found)))
-    return rows
+    """Measure all files anew after each pause: for each the largest distance of a repeat from their median."""
+    found: dict[Path, list[LatencyResult]] = {path: [] for path in models}
+    start = time.monotonic()
+    for turn in range(scale.repeats):
+        time.sleep(max(0.0, start + turn * scale.pause_s - time.monotonic()))
+        for path in models:
+            found[path].append(measure(path, [1], scale.effort).results[0])
+            _tell(f"{path.stem}: {found[path][-1].rank_ms:.4g} ms, {found[path][-1].verdict}")
+    return [_repeated(path, rows, scale) for path, rows in found.items()]
+
+
+def _repeated(path: Path, found: Sequence[LatencyResult], scale: Scale) -> Row:
+    apart = spread([row.rank_ms for row in found])
+    title = f"{path.stem}, {scale.repeats} runs {scale.pause_s:g} s apart: largest distance from their median"
+    return (title, "<= 5 %", f"{apart:.1%} ({_verdicts(found)})", _judged(apart <= 0.05, found))
 
 
 def agreement(models: Sequence[Path], scale: Scale) -> list[Row]:
@@ -202,7 +211,9 @@ def _make(name: str, folder: Path) -> None:
 
 
 def _ranked(models: Sequence[Path], scale: Scale) -> list[LatencyResult]:
-    return [rows[0] for rows in interleave(models, [1], scale.ranking_effort)]
+    """Time the artefacts in turn several times over, each time in a fresh process; of each the middle one."""
+    rounds = [[rows[0] for rows in interleave(models, [1], scale.ranking_effort)] for _ in range(scale.ranking_rounds)]
+    return [sorted(each, key=lambda row: row.rank_ms)[len(each) // 2] for each in zip(*rounds, strict=True)]
 
 
 def _profile_seconds(model: Path) -> float:

@@ -12,6 +12,7 @@ from advisor.benchmark import agent, host
 from advisor.benchmark.agent import EFFORTS, Effort
 from advisor.benchmark.child import existing_model, run_json
 from advisor.benchmark.judging import disturbance, judge
+from advisor.benchmark.memory import CHILD_MEMORY_LIMIT
 from advisor.benchmark.results import Comparison, LatencyResult, ModelTiming, Ratio
 from advisor.benchmark.summary import paired_ratio
 from advisor.core.errors import UsageError, nearest
@@ -28,8 +29,6 @@ __all__ = [
     "interleave",
     "measure",
 ]
-
-CHILD_MEMORY_LIMIT = 3 * 10**9
 
 
 @dataclass(frozen=True)

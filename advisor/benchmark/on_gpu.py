@@ -14,6 +14,7 @@ from advisor.benchmark.delegation import delegate
 from advisor.benchmark.device_findings import Agreement, DeviceBenchmark, DeviceRow
 from advisor.benchmark.judging import judge
 from advisor.benchmark.latency import effort_named
+from advisor.benchmark.memory import refuse_too_large
 from advisor.benchmark.summary import LEVEL
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
@@ -47,6 +48,7 @@ def benchmark_on_gpu(
         graph = read(path)
         told.append((model, delegate(graph, accelerator("gpu").rules)))
         row = DeviceRow(model, 0, graph.size_bytes, activation_arena_bytes(graph))
+        refuse_too_large(path.name, row.size_bytes + row.arena_bytes)
         tell(f"{path.name} on the GPU")
         try:
             document = _document(path, effort)

@@ -12,6 +12,7 @@ from advisor.benchmark.accelerators import accelerator
 from advisor.benchmark.attribution import Node, Seen, match
 from advisor.benchmark.child import existing_model
 from advisor.benchmark.delegation import Delegation, delegate
+from advisor.benchmark.memory import refuse_too_large
 from advisor.benchmark.operator_collect import Collected, Question, collect
 from advisor.benchmark.operator_runs import (
     BUILTIN_EVENT,
@@ -62,6 +63,7 @@ def profile(
             below 1.
         StageError: the runtime cannot load, run or profile it.
     """
+    from advisor.tflite.arena import activation_arena_bytes
     from advisor.tflite.model import read
 
     path = existing_model(model)
@@ -69,6 +71,7 @@ def profile(
         raise UsageError(f"{threads} threads and {runs} runs cannot be profiled", "both must be at least 1")
     asked = [accelerator(name).rules for name in dict.fromkeys(accelerators)]
     graph = read(path)
+    refuse_too_large(path.name, graph.size_bytes + activation_arena_bytes(graph))
     collected = collect(Question(path, threads, runs, kernels, shape, timeout_s), by_cuts)
     graph = with_shapes(graph, collected.document["shapes"])
     found = _profile(str(model), graph, collected, threads)

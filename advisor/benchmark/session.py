@@ -13,12 +13,12 @@ from advisor.benchmark.child import existing_model
 from advisor.benchmark.conditions import Conditions, require_quiet
 from advisor.benchmark.findings import Benchmark, FileBenchmark
 from advisor.benchmark.latency import Setup
+from advisor.benchmark.memory import refuse_too_large
 from advisor.benchmark.pipeline import time_pipeline
 from advisor.benchmark.results import LatencyResult, ModelTiming, Ratio
 from advisor.benchmark.runtimes import interpreter, parse
 from advisor.benchmark.sustained import sustain
 from advisor.core.errors import StageError, UsageError, nearest
-from advisor.core.units import show_bytes
 
 Tell = Callable[[str], None]
 EFFORTS = ("quick", "normal", "full", "search")
@@ -143,23 +143,6 @@ def _described(model: str) -> FileBenchmark:
     arena = activation_arena_bytes(graph)
     refuse_too_large(path.name, graph.size_bytes + arena)
     return FileBenchmark(model, graph.size_bytes, arena)
-
-
-def refuse_too_large(name: str, needed: int) -> None:
-    """Refuse a file whose constants and activations do not fit the memory that a measuring process may take.
-
-    Raises:
-        UsageError: they do not fit.
-    """
-    import psutil
-
-    free = int(psutil.virtual_memory().available)
-    if needed > min(free, latency.CHILD_MEMORY_LIMIT):
-        limit = show_bytes(latency.CHILD_MEMORY_LIMIT)
-        raise UsageError(
-            f"{name} needs {show_bytes(needed)} for its constants and activations",
-            f"{show_bytes(free)} are free here, and a measuring process may take {limit}",
-        )
 
 
 def _environment(runtime: str | None, say: Tell) -> Path | None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import advisor
 from advisor.benchmark.findings import Benchmark
-from advisor.benchmark.session import benchmark, refuse_too_large
+from advisor.benchmark.memory import refuse_too_large
+from advisor.benchmark.on_gpu import benchmark_on_gpu
+from advisor.benchmark.operators import profile
+from advisor.benchmark.session import benchmark
 from advisor.core.errors import UsageError
 from tests.benchmark import small_models
 
@@ -165,6 +169,30 @@ def test_an_unknown_effort_is_refused(float_model: Path, effort: str) -> None:
 def test_a_model_larger_than_the_memory_is_refused() -> None:
     with pytest.raises(UsageError, match=r"big\.tflite needs 1000000\.0 GB"):
         refuse_too_large("big.tflite", 10**15)
+
+
+@pytest.mark.parametrize("command", [benchmark, profile, benchmark_on_gpu])
+def test_a_file_whose_activations_fit_no_memory_is_refused_before_anything_is_spent(
+    tmp_path: Path, command: Callable[..., object]
+) -> None:
+    path = tmp_path / "huge.tflite"
+    path.write_bytes(small_models.swish_net(side=100_000, channels=1))
+    with pytest.raises(UsageError, match=r"huge\.tflite needs \d+\.\d GB for its constants and activations"):
+        command([path] if command is benchmark_on_gpu else path)
+
+
+@pytest.mark.parametrize("version", [0, 2, 4])
+def test_another_version_of_the_format_is_refused(tmp_path: Path, version: int) -> None:
+    from ai_edge_litert import schema_py_generated as schema
+
+    from advisor.tflite.rewrite import pack
+
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(small_models.classifier(), 0))
+    model.version = version
+    path = tmp_path / "other.tflite"
+    path.write_bytes(pack(model))
+    with pytest.raises(UsageError, match=rf"other\.tflite is not a usable .* version is {version}, not 3"):
+        benchmark(path)
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/data/models is not here")
