@@ -212,16 +212,20 @@ def _reason(
     if not preference.among_ties and preference.name != "accuracy":
         return f"{describe(pick)} is {_praise(preference)}{_price_of(pick, best)}{met}."
     if not preference.among_ties:
-        doubt = f", though the figures cannot tell it from {len(ties)} others" if ties else ""
+        doubt = f", though the figures cannot tell it from {_others(ties)}" if ties else ""
         return f"{describe(pick)} has the best accuracy of what fits{doubt}{met}."
     if pick is best or accuracy_of(pick) == accuracy_of(best):
-        tied = f", tied with {len(ties)} others that are slower or larger" if ties else ""
+        tied = f", tied with {_others(ties)} slower or larger" if ties else ""
         return f"{describe(pick)} has the best accuracy of what fits{tied}{met}."
     return (
         f"{describe(pick)} ties in accuracy with the best that fits ({name(best)}, {accuracy_of(best):.1f} %), "
         f"is {_times(latency_of(best), latency_of(pick), 'faster', 'slower')} and "
         f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{met}."
     )
+
+
+def _others(ties: Sequence[Evaluation]) -> str:
+    return f"{len(ties)} other{'s'[: len(ties) != 1]}"
 
 
 def _met(pick: Evaluation, budget: Budget) -> str:

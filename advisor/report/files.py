@@ -181,7 +181,7 @@ def _front_row(view: RunView, evaluation: Evaluation) -> list[object]:
 def _role(view: RunView, key: str) -> str:
     if key == view.pick_key:
         return "pick" if view.decision.feasible else "least_bad"
-    if any(own.pick and key == own.pick.configuration.key for own in view.by_device.values()):
+    if key in view.device_picks:
         return "device_pick"
     return "tie" if key in view.tie_keys else "front"
 

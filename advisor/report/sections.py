@@ -148,6 +148,8 @@ def verdict(view: RunView, evaluation: Evaluation) -> str:
         return "pick" if view.decision.feasible else "least bad"
     if evaluation.status is not Status.OK:
         return evaluation.status.value
+    if key in view.device_picks:
+        return f"pick on {evaluation.configuration.target.device}"
     if key in view.tie_keys:
         return "tie"
     if key in view.front_keys:

@@ -95,8 +95,15 @@ class RunView:
 
     @property
     def front_keys(self) -> frozenset[str]:
-        """Keys of the evaluations on the front."""
-        return frozenset(evaluation.configuration.key for evaluation in self.decision.front)
+        """Keys of the evaluations on the front, and of several devices on that of each."""
+        decisions = (self.decision, *self.by_device.values())
+        return frozenset(evaluation.configuration.key for own in decisions for evaluation in own.front)
+
+    @property
+    def device_picks(self) -> frozenset[str]:
+        """Keys of the picks of single devices, where there are several."""
+        picks = [decision.pick for decision in self.by_device.values() if decision.feasible]
+        return frozenset(pick.configuration.key for pick in picks if pick is not None)
 
     @property
     def tie_keys(self) -> frozenset[str]:
