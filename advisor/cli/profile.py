@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli.options import progress, shape_of
+from advisor.cli.options import decimals, progress, shape_of
+from advisor.core.errors import UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -26,6 +27,17 @@ def profile(
         list[str] | None,
         typer.Option(help="Also say what this accelerator would take: edgetpu, nnapi, coreml, ...; repeat for more."),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="FLOAT", help="The float file it was made from: why does it answer worse than that?"),
+    ] = None,
+    calibration: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Pictures to run both on; a few that are at hand without it.")
+    ] = None,
+    mean: Annotated[
+        str | None, typer.Option(help="Subtracted from RGB 0 to 255, where neither file says it: 127.5")
+    ] = None,
+    std: Annotated[str | None, typer.Option(help="What the difference is divided by: 127.5")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     tsv: Annotated[str | None, typer.Option(help="Write the tables for a spreadsheet to this file.")] = None,
     trace: Annotated[str | None, typer.Option(help="Write a trace for Chrome or Perfetto to this file.")] = None,
@@ -44,7 +56,17 @@ def profile(
     single = Wanted(html=_path(html), tsv=_path(tsv), trace=_path(trace), graph=_path(graph))
     wanted = Wanted.into(_path(out), single)
     wanted.check()
+    diagnosis = None
     with progress() as tell:
+        if against is not None:
+            tell(f"holding {Path(model).name} against {Path(against).name}")
+            diagnosis = api.diagnose(
+                model, against, calibration=calibration, mean=decimals(mean, "--mean"), std=decimals(std, "--std")
+            )
+        elif calibration or mean or std:
+            raise UsageError(
+                "--calibration, --mean and --std belong to --against", "name the float file with --against"
+            )
         tell(f"profiling {Path(model).name}")
         found = api.profile(
             model,
@@ -53,15 +75,16 @@ def profile(
             shape=shape_of(shape),
             accelerators=_names(accelerator),
         )
-    written = write_files(found, wanted)
+    written = write_files(found, wanted, diagnosis)
     if as_json:
         import json
 
-        typer.echo(json.dumps(found.to_json(), indent=1, allow_nan=False))
+        more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
+        typer.echo(json.dumps({**found.to_json(), **more}, indent=1, allow_nan=False))
         return
     from advisor.report.profile.profile_table import print_profile
 
-    print_profile(found, everything=everything, written=written)
+    print_profile(found, everything=everything, written=written, diagnosis=diagnosis)
 
 
 def _names(values: list[str] | None) -> tuple[str, ...]:

@@ -119,3 +119,46 @@ def test_an_unknown_accelerator_is_one_line(advisor: Advisor, model: str) -> Non
     said = advisor("profile", model, "--accelerator", "edgtpu")
     assert said.code == 2
     assert said.err.startswith("error: unknown accelerator 'edgtpu' (did you mean 'edgetpu'?)")
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[str, str]:
+    data = small_models.classifier(32)
+    (tmp_path / "float.tflite").write_bytes(data)
+    (tmp_path / "int8.tflite").write_bytes(small_models.quantized(data, tmp_path, 32))
+    (tmp_path / "float.tflite").write_bytes(data)
+    return "int8.tflite", "float.tflite"
+
+
+@pytest.mark.parametrize("columns", ["80", "130"])
+def test_against_its_float_origin_it_says_why(advisor: Advisor, pair: tuple[str, str], columns: str) -> None:
+    model, origin = pair
+    said = advisor("profile", model, "--against", origin, "--mean", "127.5", "--std", "127.5", COLUMNS=columns)
+    assert said.code == 0, said.err
+    assert "Against float.tflite, layer by layer" in said.out
+    assert "Verdict: it answers as the float file does on" in said.out
+    assert max(map(len, said.out.splitlines())) <= int(columns)
+
+
+def test_the_diagnosis_is_in_json_and_on_the_page(advisor: Advisor, pair: tuple[str, str], tmp_path: Path) -> None:
+    model, origin = pair
+    normalised = ("--mean", "127.5", "--std", "127.5")
+    said = advisor("profile", model, "--against", origin, *normalised, "--out", "found", "--json")
+    assert said.code == 0, said.err
+    for document in (said.out, (tmp_path / "found" / "profile.json").read_text()):
+        assert json.loads(document)["diagnosis"]["layers"]
+    page = (tmp_path / "found" / "profile.html").read_text()
+    assert 'id="diagnosis"' in page
+    assert page.count('<svg class="drawing"') >= 4
+
+
+def test_against_without_a_normalisation_asks_for_it(advisor: Advisor, pair: tuple[str, str]) -> None:
+    said = advisor("profile", pair[0], "--against", pair[1])
+    assert said.code == 2
+    assert said.err.startswith("error: float.tflite does not say how its pictures are normalised")
+
+
+def test_calibration_pictures_belong_to_against(advisor: Advisor, model: str) -> None:
+    said = advisor("profile", model, "--calibration", "photos")
+    assert said.code == 2
+    assert "--against" in said.err

@@ -14,7 +14,7 @@ from advisor.compression.diagnosis.kernels import has_scale_a_channel, lost_bias
 from advisor.compression.diagnosis.pairs import Pair, pairs, short_name, working_operators
 from advisor.compression.diagnosis.running import Run, alone
 from advisor.compression.diagnosis.signals import Sums, decibel
-from advisor.compression.diagnosis.values import Diagnosis, Layer
+from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer
 from advisor.compression.diagnosis.words import cause, verdict
 from advisor.core.errors import UsageError
 from advisor.tflite.model import Model, Tensor, read
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 PICTURES = 16
 """Enough for a ratio of powers: each picture gives thousands of values a layer."""
+
+DRAWN = 8
+"""How many layers, the worst first, keep the range of each channel for a plot."""
 
 SECONDS = 60.0
 """After so long no further picture is begun."""
@@ -77,7 +80,8 @@ def diagnose(
         float_delegation=taken_float.sentence,
         verdict=(),
     )
-    return replace(result, verdict=verdict(result, taken, taken_float))
+    channels = tuple(_channels(layer.index, seen.sums[layer.index]) for layer in result.worst(DRAWN))
+    return replace(result, verdict=verdict(result, taken, taken_float), channels=channels)
 
 
 class _Seen:
@@ -129,6 +133,11 @@ def _shown(model: Model) -> str:
 def _sums(quantized: Model, pair: Pair) -> Sums:
     limits = _range(quantized.tensors[pair.output])
     return Sums(*limits) if limits else Sums()
+
+
+def _channels(index: int, sums: Sums) -> Channels:
+    assert sums.ends is not None, "no picture was taken in"
+    return Channels(index, *(tuple(float(f"{end:.5g}") for end in ends.tolist()) for ends in sums.ends))
 
 
 def _range(tensor: Tensor) -> tuple[float, float] | None:

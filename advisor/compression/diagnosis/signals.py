@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 
+SILENT_DB = -99.0
+"""Of noise where the float file has zeros only."""
+
+
 @dataclass
 class Sums:
     """Sums over the values of one tensor.
@@ -85,10 +89,10 @@ class Sums:
 
 
 def decibel(signal: float, noise: float | None) -> float | None:
-    """Return signal to noise in dB; None where nothing differs, or nothing is known."""
+    """Return signal to noise in dB, ``SILENT_DB`` at least; None where nothing differs, or nothing is known."""
     if not noise:
         return None
-    return 10 * math.log10(signal / noise) if signal > 0 else -math.inf
+    return max(SILENT_DB, 10 * math.log10(signal / noise)) if signal > 0 else SILENT_DB
 
 
 def widest(ranges: NDArray[np.floating]) -> Outlier | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -72,6 +73,21 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class Channels:
+    """The range of each channel of one layer's output in the float file.
+
+    Attributes:
+        index: the layer's.
+        least: least value of each channel.
+        most: greatest value of each channel.
+    """
+
+    index: int
+    least: tuple[float, ...]
+    most: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """Why a quantized file differs from its float origin.
 
@@ -87,6 +103,7 @@ class Diagnosis:
         delegation: what XNNPACK takes of the quantized file, as a sentence.
         float_delegation: the same of the float file.
         verdict: the answer in sentences, the most telling first.
+        channels: the ranges of the worst layers' channels, the worst layer first.
     """
 
     model: str
@@ -100,6 +117,7 @@ class Diagnosis:
     delegation: str
     float_delegation: str
     verdict: tuple[str, ...]
+    channels: tuple[Channels, ...] = ()
 
     def worst(self, count: int = 10) -> tuple[Layer, ...]:
         """Return the layers that lose most by themselves, the worst first."""
@@ -110,3 +128,22 @@ class Diagnosis:
         """Return a JSON object."""
         layers = [{**asdict(layer), "range_used": layer.range_used} for layer in self.layers]
         return {"schema_version": 1, **asdict(self), "layers": layers}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Diagnosis:
+        """Return the diagnosis that :meth:`to_json` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is none.
+        """
+        rows = {name: value for name, value in data.items() if name != "schema_version"}
+        rows["layers"] = tuple(_layer(row) for row in data["layers"])
+        channels = (Channels(row["index"], tuple(row["least"]), tuple(row["most"])) for row in data["channels"])
+        return cls(**{**rows, "channels": tuple(channels), "verdict": tuple(data["verdict"])})
+
+
+def _layer(data: Mapping[str, Any]) -> Layer:
+    row = {name: value for name, value in data.items() if name != "range_used"}
+    outliers = {name: Outlier(**row[name]) if row[name] else None for name in ("channels", "kernel")}
+    ranges = {"range": tuple(row["range"]) if row["range"] else None, "used": tuple(row["used"])}
+    return Layer(**{**row, **outliers, **ranges, "shape": tuple(row["shape"]), "lost": tuple(row["lost"])})

@@ -92,6 +92,8 @@ def _range(layer: Layer) -> str:
 def _coarse(layer: Layer) -> str:
     if layer.data == "float32":
         return "its weights are stored too coarsely: more bits for this layer"
+    if layer.per_channel is False:
+        return "its kernel has one scale for all channels: a scale a channel (int8) helps"
     if layer.kernel is None:
         return f"the steps of {layer.data} over {_span(layer.range or layer.used)} are too coarse for it"
     return f"{layer.data} is too coarse for it: leave it in float (mixed_int8), or train with it (qat_int8)"
@@ -115,7 +117,7 @@ def _layers(found: Diagnosis) -> Iterator[str]:
     for layer in weak[:NAMED]:
         yield f"{layer.name} ({layer.operator}, operator {layer.index}): SNR {layer.own_snr_db:.0f} dB; {layer.cause}"
     if len(weak) > NAMED:
-        yield f"{len(weak) - NAMED} more layers add noise above {WEAK_DB:.0f} dB"
+        yield f"{len(weak) - NAMED} more layers stand below {WEAK_DB:.0f} dB by themselves"
     lowest = min((layer for layer in found.layers if layer.snr_db is not None), key=_arriving, default=None)
     if not weak and lowest is not None and _arriving(lowest) < FAINT_DB:
         yield (

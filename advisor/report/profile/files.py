@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.benchmark.profile_values import Profile
+from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.errors import UsageError
 
 
@@ -51,10 +52,11 @@ class Wanted:
                 raise UsageError(f"cannot write '{path}': {reason}", "choose another place")
 
 
-def write_files(profile: Profile, wanted: Wanted) -> tuple[Path, ...]:
-    """Write what is asked for and return the files."""
+def write_files(profile: Profile, wanted: Wanted, diagnosis: Diagnosis | None = None) -> tuple[Path, ...]:
+    """Write what is asked for and return the files; the diagnosis goes into the JSON and the page."""
     if wanted.json:
-        _write(wanted.json, json.dumps(profile.to_json(), indent=1, allow_nan=False))
+        more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
+        _write(wanted.json, json.dumps({**profile.to_json(), **more}, indent=1, allow_nan=False))
     if wanted.tsv:
         _write(wanted.tsv, profile.to_tsv())
     if wanted.trace:
@@ -66,7 +68,7 @@ def write_files(profile: Profile, wanted: Wanted) -> tuple[Path, ...]:
     if wanted.html:
         from advisor.report.profile.page import render
 
-        _write(wanted.html, render(profile))
+        _write(wanted.html, render(profile, diagnosis))
     return wanted.paths
 
 

@@ -11,19 +11,26 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from advisor.benchmark.profile_values import OperatorTime, Profile
+from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.units import show_bytes
 from advisor.report import text
 from advisor.report.escape import json_for_script
 from advisor.report.html import content_policy, plotly_script
 from advisor.report.profile.console import figure
 from advisor.report.profile.delegation_lines import reasons
+from advisor.report.profile.diagnosis_html import diagnosis_html
 from advisor.report.profile.profile_table import quality
 
 BARS = 20
 
 
-def render(profile: Profile) -> str:
-    """Return the whole page; names out of the file are escaped wherever they stand."""
+def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
+    """Return the whole page; names out of the file are escaped wherever they stand.
+
+    Args:
+        profile: what was found.
+        diagnosis: how the file differs from its float origin, None where it was not asked for.
+    """
     scripts = (plotly_script(), _asset("advisor.report.profile", "profile.js"))
     return (
         _environment()
@@ -33,6 +40,7 @@ def render(profile: Profile) -> str:
             name=Path(profile.model).name,
             facts=facts(profile),
             quality=quality(profile),
+            diagnosis=diagnosis_html(diagnosis) if diagnosis else None,
             data=_trusted(json_for_script(payload(profile))),
             style=_trusted(_asset("advisor.report", "report.css") + _asset("advisor.report.profile", "profile.css")),
             scripts=[_trusted(script) for script in scripts],

@@ -9,9 +9,10 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from advisor.benchmark.profile_values import OperatorTime, Profile, TypeTime
+from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.units import show_bytes
 from advisor.report import text
-from advisor.report.profile import delegation_lines
+from advisor.report.profile import delegation_lines, diagnosis_lines
 from advisor.report.profile.console import WIDE, Column, figure, line, table, write
 from advisor.report.table import default_console
 
@@ -44,7 +45,12 @@ OPERATORS = (
 
 
 def print_profile(
-    profile: Profile, console: Console | None = None, *, everything: bool = False, written: Sequence[Path] = ()
+    profile: Profile,
+    console: Console | None = None,
+    *,
+    everything: bool = False,
+    written: Sequence[Path] = (),
+    diagnosis: Diagnosis | None = None,
 ) -> None:
     """Write the tables and the advice to ``console``, or to standard output.
 
@@ -53,9 +59,11 @@ def print_profile(
         console: where to.
         everything: every operator in the order of execution, not only the slowest.
         written: files to name at the end.
+        diagnosis: how it differs from its float origin.
     """
     console = console or default_console()
-    write([*parts(profile, console, everything), *_files(profile, written)], console)
+    more = diagnosis_lines.lines(diagnosis, console, everything) if diagnosis else ()
+    write([*parts(profile, console, everything), *more, *_files(profile, written)], console)
 
 
 def parts(profile: Profile, console: Console, everything: bool = False) -> list[RenderableType]:

@@ -1,0 +1,44 @@
+"""The part of a page that says why a quantized file answers worse than its float origin."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from advisor.compression.diagnosis.values import Diagnosis
+from advisor.report.profile.diagnosis_lines import decibel, outlier, scale, span
+from advisor.report.profile.diagnosis_plots import channel_plot, snr_plot
+
+
+def diagnosis_html(found: Diagnosis) -> Markup:
+    """Return verdict, plots and every layer; names out of the files are escaped wherever they stand."""
+    layers = {layer.index: layer for layer in found.layers}
+    plots = [(layers[one.index], channel_plot(layers[one.index], one)) for one in found.channels]
+    return Markup(  # noqa: S704 - a rendered template
+        _environment()
+        .get_template("diagnosis.html.j2")
+        .render(
+            found=found,
+            against=Path(found.against).name,
+            snr=snr_plot(found),
+            plots=plots,
+            decibel=decibel,
+            outlier=outlier,
+            scale=scale,
+            span=span,
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("advisor.report.profile", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
