@@ -5,7 +5,15 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("search", "search_overhead", "sampler_timm_pool", "latency_prediction", "measurement", "catalogue")
+NAMES = (
+    "search",
+    "search_overhead",
+    "sampler_timm_pool",
+    "latency_prediction",
+    "measurement",
+    "catalogue",
+    "whole_catalogue",
+)
 
 
 def main() -> int:

@@ -40,7 +40,7 @@ class Effort:
     """How long one lane is measured.
 
     Attributes:
-        name: ``load``, ``search``, ``quick``, ``normal`` or ``full``.
+        name: ``load``, ``survey``, ``search``, ``quick``, ``normal`` or ``full``.
         runs: at least so many timed runs in all, unless ``max_seconds`` passes first.
         min_seconds: at least so long.
         max_seconds: no new run of a block starts after its part of this time.
@@ -60,11 +60,13 @@ class Effort:
 
 # quick, normal and full have the run counts and durations of the MLPerf Mobile application's rapid, quick and normal
 # profiles (mobile_app_open, flutter/assets/tasks.pbtxt). `search` is what a search of dozens of artefacts can afford;
+# `survey` is what one of hundreds can, before those that matter are timed again.
 # `load` is for what a fresh process shows before any timing: that the file runs, its memory and its loading.
 EFFORTS = {
     effort.name: effort
     for effort in (
         Effort("load", 1, 0.0, 0.1, 1, 0.0),
+        Effort("survey", 32, 0.15, 0.5, 8, 0.005, load_content=False),
         Effort("search", 64, 0.4, 1.2, 8, 0.01, load_content=False),
         Effort("quick", 64, 6.0, 30.0, 8, 0.1),
         Effort("normal", 128, 10.0, 60.0, 10, 0.25),

@@ -117,6 +117,7 @@ class Context:
         heavy: children that import TensorFlow.
         light: children that do not.
         notify: told of each stage.
+        effort: how long each artefact is timed.
     """
 
     request: Request
@@ -126,6 +127,7 @@ class Context:
     heavy: ChildPool
     light: ChildPool
     notify: Notify
+    effort: str = "search"
 
     @property
     def training(self) -> str:

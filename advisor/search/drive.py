@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import Any
 
+from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation
 from advisor.search.conclude import conclude
 from advisor.search.finalists import finalists, judge
@@ -16,6 +18,7 @@ from advisor.search.request import Request
 from advisor.search.sited import SitedEvaluator
 from advisor.search.stopping import COMPLETE, Stop, Worth, max_trials_reached, time_limit_reached
 from advisor.search.study import Study
+from advisor.search.timing import SURVEY
 from advisor.store import RunFolder
 
 CARDS_IN_FLIGHT = 3
@@ -78,6 +81,28 @@ class Drive:
         for card in again:
             for evaluation in await asyncio.gather(*(evaluator.evaluate(c) for c in again[card])):
                 self._run.append(evaluation)
+
+    async def time_again(self, evaluator: SitedEvaluator) -> None:
+        """Time finalists of a large space, which was timed briefly, as long as the answer needs.
+
+        What takes their place on the front by that is timed again too, until the front stands.
+        """
+        seen: set[Configuration] = set()
+        while not self.stopping.is_set() and self._time_left() != 0:
+            evaluations = self._run.evaluations()
+            brief = [e for e in evaluations if e.details.get("effort") == SURVEY and e.configuration not in seen]
+            if not brief:
+                return
+            answer = conclude(self._run, evaluations, self._request)
+            named = {e.configuration for e in finalists((answer.decision, *answer.by_device.values()), evaluations)}
+            chosen = [e for e in brief if e.configuration in named]
+            if not chosen:
+                return
+            seen |= {e.configuration for e in chosen}
+            self._progress.say(f"timing {len(chosen)} finalists again, for longer")
+            for evaluation in chosen:
+                with contextlib.suppress(AdvisorError):  # the brief timing stays, and says that it was brief
+                    self._run.append(await evaluator.time_again(evaluation))
 
     async def judge(self, evaluator: SitedEvaluator) -> None:
         """Look at the hold-out, once for each finalist; an interrupt leaves it for the run that goes on."""

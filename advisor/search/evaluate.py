@@ -59,7 +59,8 @@ class Evaluator:
         run: RunFolder,
         order: Mapping[str, int],
     ) -> None:
-        self._context, self._stages, self._timer = context, stages, Timer(context)
+        self._context, self._stages, self._timer = context, stages, Timer(context, context.effort)
+        self._thorough = Timer(context)
         self._cards, self._recipes, self._run, self._order = cards, recipes, run, order
         self.screening = True
         self.timing = True
@@ -67,7 +68,8 @@ class Evaluator:
     @property
     def spent(self) -> dict[str, float]:
         """Seconds of core or machine time by stage, without what came from the cache."""
-        return {**self._stages.spent, **self._timer.spent}
+        timing = sum(timer.spent.get("timing", 0.0) for timer in (self._timer, self._thorough))
+        return {**self._stages.spent, **({"timing": timing} if timing else {})}
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation; whatever goes wrong with this candidate is in it, never raised."""
@@ -153,6 +155,25 @@ class Evaluator:
         """Return what the recipe answers on pictures that it has not learnt from."""
         artefact = await self._artefact(card, recipe, Purpose.COMPARE)
         return accuracy.read_answers(await self._stages.scores.probabilities(card, artefact, part))
+
+    async def time_again(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist that was timed briefly with a timing as long as the answer needs.
+
+        Raises:
+            AdvisorError: it cannot be timed now.
+        """
+        configuration, path = evaluation.configuration, self._run.path / evaluation.artefact
+        artefact = Artefact(path, evaluation.artefact_sha256, path.stat().st_size, {})
+        threads, recipe = configuration.target.threads, configuration.compression
+        timing = await self._thorough.measure(artefact, threads, 0.0, configuration.card, recipe)
+        return replace(
+            evaluation,
+            latency=timing.latency,
+            latency_p90=timing.latency_p90,
+            memory=timing.memory,
+            contended=timing.contended,
+            details={**evaluation.details, **timing.details},
+        )
 
     async def hold_out(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its artefact, as kept in the run, answers on the hold-out."""

@@ -19,7 +19,7 @@ from advisor.search.machine import Machine
 from advisor.search.plan import Stage
 from advisor.search.request import Request
 from advisor.search.stages import Artefact, Keeper, Stages
-from advisor.search.timing import Timer
+from advisor.search.timing import Timer, effort_for
 from advisor.store import ArtifactCache
 
 
@@ -58,7 +58,8 @@ def what_is_known(
     """
     # Timing again is part of the question's price, and asking with `remeasure` would throw the old timings away.
     asked = replace(request, remeasure=False)
-    context = Context(asked, pictures, ArtifactCache(), Machine(1), ChildPool(), ChildPool(), lambda *_: None)
+    effort = effort_for(len(cards) * len(recipes) * len(request.thread_counts))
+    context = Context(asked, pictures, ArtifactCache(), Machine(1), ChildPool(), ChildPool(), lambda *_: None, effort)
     found = {name: Known() for name in cards}
 
     async def look() -> None:
@@ -123,7 +124,7 @@ async def _look(context: Context, lookup: Stages, card: Card, recipes: Mapping[s
 
 
 async def _look_at(context: Context, lookup: Stages, card: Card, recipe: Recipe, known: Known) -> None:
-    pictures, name, timer = context.pictures, recipe.name, _LookupTimer(context)
+    pictures, name, timer = context.pictures, recipe.name, _LookupTimer(context, context.effort)
     try:
         metadata = metadata_of(card, pictures)
         artefact = await lookup.artefact(card, name, recipe.version, metadata, Purpose.SHIP)

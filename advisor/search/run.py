@@ -14,6 +14,7 @@ from typing import Any
 
 from advisor.compression.recipes import Recipe
 from advisor.isolation import ChildPool
+from advisor.search.card_times import CardTimes
 from advisor.search.context import Context, Notify
 from advisor.search.drive import Drive
 from advisor.search.evaluate import Evaluator
@@ -33,6 +34,7 @@ from advisor.search.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.search.storage import lost_connection, opened, reach
 from advisor.search.study import Study
 from advisor.search.targets import chosen_targets
+from advisor.search.timing import effort_for
 from advisor.store import ArtifactCache, RunFolder
 
 
@@ -105,7 +107,7 @@ class _Search:
         self._log = None if verbose else self.run.log_file
         self._loop: asyncio.AbstractEventLoop | None = None
         self._drive: Drive | None = None
-        self._book = PaceBook()
+        self._book, self._times = PaceBook(), CardTimes()
         self.stopped = COMPLETE
         self.error: BaseException | None = None
 
@@ -149,6 +151,7 @@ class _Search:
                 await drive.rescue(evaluator, plan)
                 if not drive.stopping.is_set():
                     name_the_rest(self.run, plan, self.stopped)
+                await drive.time_again(evaluator)
                 await drive.judge(evaluator)
                 self._book.keep(evaluator.spent)
                 spent = {stage: round(seconds, 1) for stage, seconds in sorted(evaluator.spent.items())}
@@ -166,6 +169,7 @@ class _Search:
             heavy=heavy,
             light=light,
             notify=self._notify(plan),
+            effort=effort_for(plan.size),
         )
         # Of what is in flight the cheapest goes first: answers come early, and the cores stay busy to the end.
         by_price = sorted(plan.cards, key=lambda card: plan.price_s(card, "float32"))
@@ -182,6 +186,7 @@ class _Search:
 
         def notify(stage: str, card: str, doing: str, event: str) -> None:
             self._progress.stage(stage, card, doing, event)
+            self._times.note(stage, card, doing, event)
             if event == "done":
                 name = stage.rsplit("-", 1)[0]
                 self._book.note(name, prices[card].get(name, (0, 0.0))[1])
@@ -199,7 +204,7 @@ class _Search:
         spent = {"search": round(time.monotonic() - self._started, 1), **(spent or {})}
         data = self.pictures.dataset.fingerprint if self.pictures else ""
         manifest = describe_run(self.request, candidates, plan, self._cards, self.recipes, data)
-        write_manifest(self.run, {**manifest, "durations": spent, **more})
+        write_manifest(self.run, {**manifest, "durations": spent, "durations_by_card": self._times.to_json(), **more})
 
 
 def _slug(request: Request) -> str:

@@ -76,6 +76,10 @@ class SitedEvaluator:
             return made
         return next(e for e in elsewhere if e.configuration.target == configuration.target)
 
+    async def time_again(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist on this machine with a timing as long as the answer needs."""
+        return await self._evaluator.time_again(evaluation)
+
     async def hold_out(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its file answers on the hold-out, which is the same wherever it runs."""
         return await self._evaluator.hold_out(evaluation)

@@ -1,0 +1,64 @@
+"""How long artefacts are timed, and which earlier timing is as good."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from advisor.search.machine import Machine
+from advisor.search.stages import Artefact
+from advisor.search.timing import LARGE_SPACE, SURVEY, THOROUGH, Timer, effort_for
+from advisor.store import ArtifactCache
+from advisor.store.hashing import sha256_file
+
+
+@pytest.fixture(scope="module")
+def artefact(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
+    from advisor.catalog.catalogue import load_catalogue
+    from advisor.search import jobs
+
+    folder = tmp_path_factory.mktemp("timing")
+    jobs.convert(load_catalogue()["mobilenet_v1_0.25_128"], None, folder / "master.tflite")
+    path = folder / "model.tflite"
+    jobs.cut(folder / "master.tflite", "probabilities", path)
+    return Artefact(path, sha256_file(path), path.stat().st_size, {})
+
+
+def timed(artefact: Artefact, cache: Path, effort: str, events: list[str]) -> Any:
+    context: Any = SimpleNamespace(
+        cache=ArtifactCache(cache),
+        machine=Machine(1),
+        notify=lambda *event: events.append(event[-1]),
+        request=SimpleNamespace(thread_counts=(1,), remeasure=False),
+    )
+    return asyncio.run(Timer(context, effort).measure(artefact, 1, 0.0, "card", "float32"))
+
+
+def test_hundreds_of_configurations_are_timed_briefly() -> None:
+    assert (effort_for(LARGE_SPACE - 1), effort_for(LARGE_SPACE)) == (THOROUGH, SURVEY)
+
+
+def test_a_timing_says_how_long_it_took_its_time(artefact: Artefact, tmp_path: Path) -> None:
+    for effort in (SURVEY, THOROUGH):
+        timing = timed(artefact, tmp_path, effort, [])
+        assert timing.details["effort"] == effort
+        assert timing.latency.value > 0
+
+
+def test_a_thorough_timing_is_taken_for_a_brief_one_and_not_the_other_way_round(
+    artefact: Artefact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from advisor.search import timing
+
+    real = timing._row
+    monkeypatch.setattr(timing, "_row", lambda *arguments: {**real(*arguments), "contended": False})
+    events: list[str] = []
+    timed(artefact, tmp_path, SURVEY, events)
+    thorough = timed(artefact, tmp_path, THOROUGH, events)
+    again = timed(artefact, tmp_path, SURVEY, events)
+    assert events == ["started", "done", "started", "done", "cached"]
+    assert again == thorough
