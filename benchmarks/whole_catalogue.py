@@ -55,10 +55,7 @@ def main() -> None:
         cold, warm = _search(place, cache), _search(place, cache)
     rows: list[Row] = [_row("cold", "900 s", cold), _row("the same again, warm", "120 s", warm)]
     rows.append(("fetching all weights that can be had here, from nothing", "", f"{fetched:.0f} s", "", "", "", ""))
-    slowest = list(cold.manifest["durations_by_card"].items())[:SLOWEST]
-    rows += [
-        (f"slowest, cold: {card}", "", f"{sum(stages.values()):.0f} s", *_stages(stages)) for card, stages in slowest
-    ]
+    rows += [_slow(card, stages) for card, stages in list(cold.manifest["durations_by_card"].items())[:SLOWEST]]
     header = ("case", "to reach", "wall", "cards", "configurations", "without a reason", "seconds of a core by stage")
     print(keep("whole_catalogue", "A search over the whole catalogue, without pictures", header, rows, _remarks(cold)))
 
