@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from advisor.core.errors import UsageError
 from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.model import read
 from tests.benchmark import small_models
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @cache
@@ -64,13 +68,13 @@ FUZZ = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @given(damaged())
-@settings(FUZZ, max_examples=300)
+@settings(FUZZ, max_examples=1500)
 def test_damaged_files_are_read_or_refused(data: bytes) -> None:
     survey(data)
 
 
 @given(st.binary(max_size=4096))
-@settings(FUZZ, max_examples=200)
+@settings(FUZZ, max_examples=1000)
 def test_any_bytes_are_refused(data: bytes) -> None:
     assert survey(b"\x18\x00\x00\x00TFL3" + data) == "refused" or len(data) > 100
 
@@ -81,6 +85,19 @@ def test_any_bytes_are_refused(data: bytes) -> None:
 @settings(FUZZ, max_examples=100_000)
 def test_a_hundred_thousand_damaged_files(data: bytes) -> None:
     survey(data)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_hundred_thousand_files_that_a_fuzzer_makes_of_what_the_reader_does(tmp_path: Path) -> None:
+    pytest.importorskip("atheris", reason="atheris is not installed: pip install atheris")
+    for name, content in (("classifier", whole()), ("swish", small_models.swish_net(side=8, channels=2))):
+        (tmp_path / name).write_bytes(content)
+    options = ["-runs=100000", "-max_len=6000", "-timeout=20", "-rss_limit_mb=1500"]
+    command = [sys.executable, "-m", "tests.benchmark.fuzz_reader", str(tmp_path), *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Done 100000 runs" in done.stderr
 
 
 @given(st.tuples(st.integers(0, len(whole()) - 1), st.integers(0, 255)))
