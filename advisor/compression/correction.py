@@ -64,13 +64,14 @@ class Grids:
     depthwise: Grid | None
 
 
-def correct(data: bytes, grids: Grids, observation: Observation) -> bytes:
+def correct(data: bytes, grids: Grids, observation: Observation, shifted: bool = True) -> bytes:
     """Return the float model with its kernels on their grids and its biases corrected; quantizing it loses no more.
 
     Args:
         data: a float ``.tflite``.
         grids: what the kernels will be stored as.
         observation: the model's activations.
+        shifted: correct the biases; weights that learnt as integers have theirs already.
 
     Raises:
         UsageError: the file is damaged.
@@ -81,7 +82,8 @@ def correct(data: bytes, grids: Grids, observation: Observation) -> bytes:
     for layer in layers(model):
         grid = grids.depthwise if layer.depthwise else grids.dense
         if grid is not None:
-            _put_on(grid, model, layer, observation.activations[layer.source].means)
+            mean = observation.activations[layer.source].means
+            _put_on(grid, model, layer, mean if shifted else 0.0 * mean)
     drop_unused_buffers(model)
     return pack(model)
 

@@ -84,7 +84,7 @@ class Mixed(Recipe):
         limit = DEFAULT_DROP_POINTS if material.max_drop_points is None else material.max_drop_points
         inputs = fitting_pictures(model, material.calibration)
         search = _Search(
-            prepare(model, material, self._grids, equalized=True),
+            prepare(model, material, self._grids),
             judge_of(model, material),
             Judge(model, inputs[:: max(1, len(inputs) // RANKING_PICTURES)], None),
             limit,

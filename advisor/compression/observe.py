@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError
@@ -32,22 +32,12 @@ class Activation:
     means: NDArray[np.float64]
     samples: NDArray[np.float32]
 
-    def times(self, scale: NDArray[np.float64]) -> Activation:
-        """Return what it would be with each channel multiplied by ``scale``, positive (C,)."""
-        factor = scale.astype("float32")
-        return Activation(self.lows * factor, self.highs * factor, self.means * scale, self.samples * factor)
-
 
 @dataclass(frozen=True, eq=False)
 class Observation:
     """A model's activations by tensor index: its input and every operator's float output."""
 
     activations: Mapping[int, Activation]
-
-    def times(self, scales: Mapping[int, NDArray[np.float64]]) -> Observation:
-        """Return what it would be with the tensors of ``scales`` multiplied by them."""
-        changed = {index: self.activations[index].times(scale) for index, scale in scales.items()}
-        return replace(self, activations={**self.activations, **changed})
 
 
 class Observer:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from advisor.compression.correction import Grids, correct
-from advisor.compression.equalize import equalize
 from advisor.compression.material import Material
 from advisor.compression.quantizer import fitting_pictures, quantize
 from advisor.compression.ranges import Range, ranges, spans
@@ -43,16 +42,13 @@ class Prepared:
         return ranges(self.observation, graph.inputs[0], scores | set(graph.outputs))
 
 
-def prepare(model: bytes, material: Material, grids: Grids, equalized: bool) -> Prepared:
-    """Equalize channels where asked, put the weights on their grid and correct the biases.
+def prepare(model: bytes, material: Material, grids: Grids) -> Prepared:
+    """Put the weights on their grid and correct the biases.
 
     Raises:
         StageError: calibration pictures are missing or do not fit.
     """
     observation = material.observer(model, fitting_pictures(model, material.calibration))
-    if equalized:
-        model, scales = equalize(model, observation)
-        observation = observation.times(scales)
     return Prepared(correct(model, grids, observation), observation)
 
 
@@ -81,7 +77,7 @@ class Corrected(Recipe):
 
     def convert(self, model: bytes, material: Material, /) -> bytes:
         """Return the artefact."""
-        return self._finish(prepare(model, material, self._grids, equalized=False).model)
+        return self._finish(prepare(model, material, self._grids).model)
 
 
 class Integer(Recipe):
@@ -93,7 +89,6 @@ class Integer(Recipe):
         make_rules: gives the quantizer's rules.
         description: one line.
         bits: of an activation.
-        equalized: channels are brought to one span first; it pays where each kernel channel has a step of its own.
         finish: what is done to the integer file last.
     """
 
@@ -109,13 +104,12 @@ class Integer(Recipe):
         description: str,
         *,
         bits: int = 8,
-        equalized: bool = True,
         finish: Callable[[bytes], bytes] = bytes,
     ) -> None:
         self.name, self.description = name, description
-        self._grids, self._rules, self._bits, self._equalized, self._finish = grids, make_rules, bits, equalized, finish
+        self._grids, self._rules, self._bits, self._finish = grids, make_rules, bits, finish
 
     def convert(self, model: bytes, material: Material, /) -> bytes:
         """Return the artefact."""
-        prepared = prepare(model, material, self._grids, self._equalized)
+        prepared = prepare(model, material, self._grids)
         return self._finish(to_integers(prepared, self._rules, self._bits))

@@ -11,6 +11,7 @@ from advisor.compression.mixed import Mixed
 from advisor.compression.post_training import Corrected, Integer
 from advisor.compression.quantizer import quantize
 from advisor.compression.recipe import Edit, Recipe
+from advisor.compression.retrained import Aware, Clustered, Pruned
 from advisor.core.errors import UsageError, nearest
 
 __all__ = ["RECIPES", "Recipe", "recipe"]
@@ -52,12 +53,16 @@ RECIPES: tuple[Recipe, ...] = (
     Corrected("weight_int8", _BYTES, _quantized(_WEIGHTS), "8-bit weights, float arithmetic"),
     Integer("int8", _BYTES, _EIGHT, "8-bit weights and activations, calibrated on pictures"),
     Corrected("weight_int4", Grids(Grid(4), _BYTE), _quantized(rules.four_bits), "4-bit weights, float arithmetic"),
-    Integer("int8_per_tensor", _PER_TENSOR, rules.per_tensor, "int8 with one scale a tensor", equalized=False),
+    Integer("int8_per_tensor", _PER_TENSOR, rules.per_tensor, "int8 with one scale a tensor"),
     Integer("int16x8", _BYTES, _SIXTEEN, "8-bit weights, 16-bit activations, calibrated on pictures", bits=16),
     Integer(
         "int8_float_io", _BYTES, _EIGHT, "int8 inside, float32 picture in and float32 answer out", finish=_float_io
     ),
     Mixed(_BYTES),
+    Aware(_BYTES),
+    Pruned(50),
+    Pruned(75),
+    Clustered(16),
     Corrected("rounded", _ROUNDED, _unchanged, "float weights in 256 steps: a quarter to download"),
 )
 

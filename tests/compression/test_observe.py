@@ -43,14 +43,6 @@ def test_samples_lie_between_the_extremes(observation: Observation) -> None:
         assert (one.samples <= one.highs.max(axis=0)).all()
 
 
-def test_a_scale_multiplies_its_tensors_alone(observation: Observation) -> None:
-    first, *others = observation.activations
-    scale = np.full(observation.activations[first].means.shape, 2.0)
-    scaled = observation.times({first: scale})
-    np.testing.assert_allclose(scaled.activations[first].highs, 2 * observation.activations[first].highs)
-    assert all(scaled.activations[index] is observation.activations[index] for index in others)
-
-
 def test_the_same_question_is_asked_once(float_model: bytes, photographs: np.ndarray) -> None:
     observer = Observer()
     first = observer(float_model, photographs[:3])

@@ -6,16 +6,17 @@ from ai_edge_litert.interpreter import Interpreter
 
 from advisor.benchmark.accuracy import predict_arrays
 from advisor.compression.recipes import RECIPES, recipe
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.tflite.model import read
 
-NAMES = [one.name for one in RECIPES]
-CALIBRATED = [one.name for one in RECIPES if one.needs_calibration]
+MADE = [one for one in RECIPES if not one.needs_pictures]
+NAMES = [one.name for one in MADE]
+CALIBRATED = [one.name for one in MADE if one.needs_calibration]
 
 
 @pytest.fixture(scope="module")
 def forms(float_model: bytes, photographs: np.ndarray) -> dict[str, bytes]:
-    return {one.name: one.apply(float_model, photographs) for one in RECIPES}
+    return {one.name: one.apply(float_model, photographs) for one in MADE}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -100,6 +101,14 @@ def test_calibration_pictures_must_fit(float_model: bytes, shape: tuple[int, ...
 def test_calibration_pictures_must_be_finite(float_model: bytes) -> None:
     with pytest.raises(StageError, match="finite"):
         recipe("int8").apply(float_model, np.full((4, 32, 32, 3), np.nan, np.float32))
+
+
+@pytest.mark.parametrize("name", [one.name for one in RECIPES if one.needs_pictures])
+def test_a_recipe_that_learns_is_skipped_without_pictures(
+    float_model: bytes, photographs: np.ndarray, name: str
+) -> None:
+    with pytest.raises(UnsupportedRecipe, match=f"{name} needs labelled pictures"):
+        recipe(name).apply(float_model, photographs)
 
 
 def test_an_unknown_recipe_names_the_nearest() -> None:

@@ -1,0 +1,200 @@
+"""A changed model learns to answer as the one that it was made from: the float model teaches, on the team's pictures.
+
+The teacher's features and answers are the targets, not the labels: they say more of each picture, and a model that fits
+its training pictures without fault has nothing left to learn from their labels (Hinton et al., "Distilling the
+Knowledge in a Neural Network", 2015). Both see the same pictures, changed at random, so that no two steps are alike.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.errors import StageError
+from advisor.training.augment import Augmentation, augmented
+from advisor.training.batches import Batches
+from advisor.training.flatgraph.graph import Change, Graph
+from advisor.training.flatgraph.weights import Weight
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+WARM_UP = 4
+"""Steps that are run before the time of one is known: the first compiles the graph."""
+
+AUGMENTATION = Augmentation(crop=0.7, colour=0.1, mixup=0.0)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """The knobs.
+
+    Attributes:
+        learning_rate: of Adam at its highest; falls to nothing along a cosine.
+        epochs: passes over the pictures at most.
+        batch: pictures a step.
+        seconds: how long it may take; fewer steps are planned where they would take longer.
+        seed: of order and changes.
+    """
+
+    learning_rate: float = 1e-4
+    epochs: float = 4.0
+    batch: int = 16
+    seconds: float = 300.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Course:
+    """What came of it.
+
+    Attributes:
+        steps: how many were taken.
+        seconds: how long they took.
+        first_loss: mean loss of the first tenth of the steps.
+        last_loss: mean loss of the last tenth.
+    """
+
+    steps: int
+    seconds: float
+    first_loss: float
+    last_loss: float
+
+
+def learn(
+    graph: Graph,
+    weights: Mapping[int, Weight],
+    pictures: Sequence[Path],
+    mean: Sequence[float],
+    std: Sequence[float],
+    lesson: Lesson,
+    change: Change | None = None,
+) -> Course:
+    """Move ``weights`` (in place) until the graph that sees them answers as the graph itself does.
+
+    Args:
+        graph: the float model, which teaches.
+        weights: what stands for its constants in the learner.
+        pictures: files.
+        mean: per channel, on RGB 0..255.
+        std: per channel, on RGB 0..255.
+        lesson: the knobs.
+        change: what happens to the learner's activations.
+
+    Raises:
+        StageError: the loss is no number any more, or a picture cannot be read.
+    """
+    size = int(graph.tables.subgraphs[0].tensors[graph.source].shape[1])
+    with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
+        batches = Batches(pictures, [0] * len(pictures), size, Path(folder) / "pictures.npy")
+        return _Lessons(graph, weights, mean, std, lesson, change).take(batches)
+
+
+class _Lessons:
+    """The optimizer, and one step of it as a compiled graph."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        weights: Mapping[int, Weight],
+        mean: Sequence[float],
+        std: Sequence[float],
+        lesson: Lesson,
+        change: Change | None,
+    ) -> None:
+        import numpy as np
+        import tensorflow as tf
+
+        self._graph, self._weights, self._lesson, self._change = graph, weights, lesson, change
+        self._mean, self._std = np.asarray(mean, np.float32), np.asarray(std, np.float32)
+        self._variables = [weight.variable for weight in weights.values()]
+        self._moments = [(tf.Variable(tf.zeros_like(one)), tf.Variable(tf.zeros_like(one))) for one in self._variables]
+        self._compiled = tf.function(self._step)
+
+    def take(self, batches: Batches) -> Course:
+        """Take all steps."""
+        import numpy as np
+
+        began, losses, times = time.monotonic(), list[float](), list[float]()
+        planned = max(WARM_UP, round(self._lesson.epochs * len(batches) / self._lesson.batch))
+        for number, pictures in enumerate(self._stream(batches)):
+            if number == WARM_UP:
+                planned = min(planned, self._affordable(began, times))
+            if number >= planned:
+                break
+            at = time.monotonic()
+            losses.append(self._one(pictures, number, planned))
+            times.append(time.monotonic() - at)
+        part = max(1, len(losses) // 10)
+        seconds = round(time.monotonic() - began, 1)
+        return Course(len(losses), seconds, float(np.mean(losses[:part])), float(np.mean(losses[-part:])))
+
+    def _affordable(self, began: float, times: Sequence[float]) -> int:
+        left = self._lesson.seconds - (time.monotonic() - began)
+        return WARM_UP + max(0, int(left / max(min(times[1:]), 1e-3)))
+
+    def _one(self, pictures: NDArray[np.uint8], number: int, planned: int) -> float:
+        import numpy as np
+        import tensorflow as tf
+
+        share = number / max(1, planned)
+        warm = min(1.0, (number + 1) / (0.05 * planned + 1))
+        rate = self._lesson.learning_rate * warm * 0.5 * (1.0 + np.cos(np.pi * share))
+        seed = tf.constant((self._lesson.seed, number), tf.int32)
+        loss = float(
+            self._compiled(tf.constant(pictures), tf.constant(rate, tf.float32), tf.constant(number + 1.0), seed)
+        )
+        if not np.isfinite(loss):
+            raise StageError(f"training diverged in step {number + 1}")
+        return loss
+
+    def _stream(self, batches: Batches) -> Iterator[NDArray[np.uint8]]:
+        """Yield whole batches for ever, in a new order each pass."""
+        import numpy as np
+
+        size = min(self._lesson.batch, len(batches))
+        passes = 0
+        while True:
+            order = np.random.default_rng([self._lesson.seed, passes]).permutation(len(batches))
+            for pictures, _ in batches.epoch(order[: len(order) // size * size], size):
+                yield pictures
+            passes += 1
+
+    def _step(self, pictures: Any, rate: Any, number: Any, seed: Any) -> Any:
+        import tensorflow as tf
+
+        seen, _ = augmented(tf.cast(pictures, tf.float32), tf.zeros((len(pictures), 1)), AUGMENTATION, seed)
+        inputs = (tf.round(seen) - self._mean) / self._std
+        taught = self._graph.run(inputs, {})
+        with tf.GradientTape() as tape:
+            own = self._graph.run(inputs, {at: one.value() for at, one in self._weights.items()}, self._change)
+            loss = self._loss(taught, own)
+        self._move(tape.gradient(loss, self._variables), rate, number)
+        return loss
+
+    def _loss(self, taught: Mapping[int, Any], own: Mapping[int, Any]) -> Any:
+        """Return the features' error over their variance, and the divergence of the answers."""
+        import tensorflow as tf
+
+        wanted = taught[self._graph.features]
+        spread = tf.math.reduce_variance(wanted) + 1e-9
+        features = tf.reduce_mean(tf.square(own[self._graph.features] - wanted)) / spread
+        answers = tf.nn.log_softmax(taught[self._graph.logits])
+        ours = tf.nn.log_softmax(own[self._graph.logits])
+        return features + tf.reduce_mean(tf.reduce_sum(tf.exp(answers) * (answers - ours), axis=-1))
+
+    def _move(self, gradients: Sequence[Any], rate: Any, number: Any) -> None:
+        """One step of Adam (Kingma and Ba, 2015), gradients clipped to a common norm of 1."""
+        import tensorflow as tf
+
+        clipped, _ = tf.clip_by_global_norm([tf.convert_to_tensor(one) for one in gradients], 1.0)
+        for variable, gradient, (first, second) in zip(self._variables, clipped, self._moments, strict=True):
+            first.assign(0.9 * first + 0.1 * gradient)
+            second.assign(0.999 * second + 0.001 * tf.square(gradient))
+            mean, size = first / (1.0 - 0.9**number), second / (1.0 - 0.999**number)
+            variable.assign_sub(rate * mean / (tf.sqrt(size) + 1e-8))
