@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -15,6 +15,7 @@ from advisor.catalog.cards import Card, WeightSource
 from advisor.catalog.own import own_catalogue
 from advisor.catalog.remembered import recall, remember
 from advisor.core.errors import UsageError, nearest
+from advisor.core.units import show_bytes
 from advisor.store.yamlfile import Document, read_text, read_yaml
 
 if TYPE_CHECKING:
@@ -69,17 +70,24 @@ class Catalogue(Mapping[str, Card]):
         return tuple(card for card in self._cards.values() if card.name in wanted)
 
 
+LARGE = 500_000
+"""Characters from which reading a file for the first time takes a noticeable part of a second."""
+
 _LIST_HINT = "`advisor catalog list` shows every card"
 
 
-def load_catalogue(extra: Sequence[Path] = ()) -> Catalogue:
+def load_catalogue(extra: Sequence[Path] = (), tell: Callable[[str], None] | None = None) -> Catalogue:
     """Read the shipped cards, those of the user's own catalogue, and those of ``extra`` files.
+
+    Args:
+        extra: catalogue files.
+        tell: told of a large file that is read for the first time, which takes seconds.
 
     Raises:
         UsageError: a file that does not hold to the schema (file, line, nearest valid key), or a name used twice.
     """
     with _without_collection():
-        files = [read_catalogue_file(path) for path in catalogue_paths(extra)]
+        files = [read_catalogue_file(path, tell=tell) for path in catalogue_paths(extra)]
     for error in repeated_names(files):
         raise error
     return Catalogue([card for file in files for card in file.cards])
@@ -134,12 +142,15 @@ def _means(pattern: str, card: Card) -> bool:
     return pattern in (card.name, card.family) or fnmatchcase(card.name, pattern)
 
 
-def read_catalogue_file(path: Path, wrong: list[UsageError] | None = None) -> CardFile:
+def read_catalogue_file(
+    path: Path, wrong: list[UsageError] | None = None, tell: Callable[[str], None] | None = None
+) -> CardFile:
     """The cards of one file; names may repeat, also those of other files.
 
     Args:
         path: the file.
         wrong: takes what is wrong with single cards, which are left out then; without it the first mistake is raised.
+        tell: told before a large file is read for the first time.
 
     Raises:
         UsageError: the file does not hold to the schema.
@@ -150,6 +161,8 @@ def read_catalogue_file(path: Path, wrong: list[UsageError] | None = None) -> Ca
     known = recall(path, text)
     if known is not None:
         return CardFile(Document(path, None, text), *known)
+    if tell is not None and len(text) > LARGE:
+        tell(f"reading {path.name} for the first time ({show_bytes(len(text))})")
     file = _read_file(path, None)
     remember(path, file.document.text, file.cards, file.indices)
     return file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,6 @@ import typer
 
 if TYPE_CHECKING:
     from advisor.catalog.bring import Given, Inspected
-    from advisor.catalog.cards import Card
 
 NOT_ALL_HAD = 3
 SCHEMA_VERSION = 1
@@ -54,18 +53,20 @@ def list_(
 
     Example: advisor catalog list --family mobilenet_v2 --max-macs 300M
     """
-    from advisor.catalog import listing
-    from advisor.catalog.catalogue import load_catalogue
-    from advisor.catalog.weights.options import FetchOptions
+    from advisor.api import catalog as cards
+    from advisor.cli.options import progress
 
-    wanted = listing.Wanted(
-        families=_split(family),
-        max_params=listing.count(max_params, "--max-params") if max_params else None,
-        max_macs=listing.count(max_macs, "--max-macs") if max_macs else None,
-        licence=licence,
-        available=available,
-    )
-    rows = listing.rows(load_catalogue(_paths(catalog)), wanted, FetchOptions(mirror=mirror))
+    with progress() as tell:
+        rows = cards.list_cards(
+            family=_split(family),
+            max_params=max_params,
+            max_macs=max_macs,
+            licence=licence,
+            available=available,
+            mirror=mirror,
+            catalog=catalog or (),
+            tell=tell,
+        )
     if as_json:
         _print_json({"cards": [row.to_json() for row in rows]})
         return
@@ -84,10 +85,10 @@ def show(
 
     Example: advisor catalog show mobilenet_v2_1.0_224
     """
+    from advisor.api import catalog as cards
     from advisor.catalog import listing
-    from advisor.catalog.catalogue import load_catalogue
 
-    card = load_catalogue(_paths(catalog)).card(name)
+    card = cards.show(name, catalog=catalog or ())
     here = listing.is_here(card)
     if as_json:
         _print_json({"card": {**listing.card_json(card), "weights_here": here}})
@@ -113,12 +114,13 @@ def fetch(
 
     Example: advisor catalog fetch mobilenet_v2 'efficientnet_lite*'
     """
-    from advisor.catalog.fetch_all import fetch_all
-    from advisor.catalog.weights import FetchOptions
+    from advisor.api import catalog as cards
 
-    cards = _asked(names or [], everything, _paths(catalog))
+    wanted = _split(names)
     with _bars() as advance:
-        fetched = fetch_all(cards, FetchOptions(offline=offline, mirror=mirror, progress=advance))
+        fetched = cards.fetch(
+            *wanted, everything=everything, mirror=mirror, offline=offline, catalog=catalog or (), progress=advance
+        )
     if as_json:
         from dataclasses import asdict
 
@@ -143,12 +145,12 @@ def check(
 
     Example: advisor catalog check --catalog team.yaml
     """
-    from advisor.catalog.checking import check_catalogue
+    from advisor.api import catalog as cards
     from advisor.cli.options import progress
     from advisor.core.errors import UsageError
 
     with progress() as tell:
-        checked = check_catalogue(_paths(catalog), build, lambda name: tell(f"built {name}"))
+        checked = cards.check(catalog=catalog or (), build=build, tell=lambda name: tell(f"built {name}"))
     if as_json:
         from dataclasses import asdict
 
@@ -226,16 +228,6 @@ _QUESTIONS = {
 }
 
 
-def _asked(names: Sequence[str], everything: bool, paths: Sequence[Path]) -> tuple[Card, ...]:
-    from advisor.catalog.catalogue import load_catalogue
-    from advisor.core.errors import UsageError
-
-    if bool(names) == everything:
-        raise UsageError("name the cards to fetch, or say --all", "for example: advisor catalog fetch mobilenet_v2")
-    catalogue = load_catalogue(paths)
-    return tuple(catalogue.values()) if everything else catalogue.select(_split(list(names)))
-
-
 @contextmanager
 def _bars() -> Iterator[Callable[[str, int, int | None], None]]:
     """One progress bar a file on standard error; none where that is no terminal."""
@@ -274,10 +266,6 @@ def _print_json(content: dict[str, Any]) -> None:
     import json
 
     typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, **content}, indent=1, allow_nan=False))
-
-
-def _paths(catalog: Sequence[str] | None) -> list[Path]:
-    return [Path(path) for path in catalog or ()]
 
 
 def _split(values: list[str] | None) -> tuple[str, ...]:

@@ -1,0 +1,74 @@
+"""The catalogue from a script: the functions behind the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor.api import catalog
+from advisor.core.errors import UsageError
+from benchmarks.catalogue import catalogue_text
+from tests.catalog.own_models import labels_file, network, tflite
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings and a cache of the test's own."""
+    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("ADVISOR_MIRROR", raising=False)
+
+
+def test_cards_are_listed_by_what_is_wanted_of_them() -> None:
+    rows = catalog.list_cards(family=["mobilenet_v2"], max_macs="100M", max_params=2e6)
+    assert {row.card.family for row in rows} == {"mobilenet_v2"}
+    assert all(row.card.macs <= 100e6 and row.card.params <= 2e6 for row in rows)
+    assert 0 < len(rows) < len(catalog.list_cards())
+
+
+def test_a_limit_that_is_no_figure_is_refused() -> None:
+    with pytest.raises(UsageError, match="--max-macs"):
+        catalog.list_cards(max_macs="many")
+
+
+def test_one_card_is_shown() -> None:
+    assert catalog.show("mobilenet_v2_1.0_224").input_size == 224
+    with pytest.raises(UsageError, match="did you mean 'mobilenet_v2_1.0_224'"):
+        catalog.show("mobilenet_v2_1.0_225")
+
+
+def test_what_cannot_be_fetched_comes_with_the_reason() -> None:
+    (found,) = catalog.fetch("squeezenet_1.0_227", offline=True)
+    assert (found.card, found.cached) == ("squeezenet_1.0_227", False)
+    assert "squeezenet_1.0_227" in found.reason
+
+
+@pytest.mark.parametrize(("names", "everything"), [((), False), (("mobilenet_v2",), True)])
+def test_to_fetch_names_or_everything_must_be_said(names: tuple[str, ...], everything: bool) -> None:
+    with pytest.raises(UsageError, match="name the cards to fetch"):
+        catalog.fetch(*names, everything=everything)
+
+
+def test_a_broken_file_is_found_by_the_check(tmp_path: Path) -> None:
+    broken = tmp_path / "team.yaml"
+    broken.write_text("family: team\ncards:\n  - name: net\n    input: 3\n", encoding="utf-8")
+    checked = catalog.check(catalog=[broken])
+    assert [finding.place for finding in checked.errors] == [f"{broken}:4"]
+
+
+def test_a_model_is_added_and_found(tmp_path: Path) -> None:
+    file = tmp_path / "net.tflite"
+    file.write_bytes(tflite(network()))
+    added = catalog.add(file, labels=labels_file(tmp_path), mean=[127.5], std=[127.5], top1=61.5)
+    assert catalog.show("net") == added.card
+    assert [row.card.name for row in catalog.list_cards(available=True)] == ["net"]
+
+
+def test_a_large_file_is_announced_when_it_is_read_for_the_first_time(tmp_path: Path) -> None:
+    team, told = tmp_path / "team.yaml", list[str]()
+    team.write_text(catalogue_text(2000), encoding="utf-8")
+    for _ in range(2):
+        catalog.list_cards(catalog=[team], tell=told.append)
+    assert len(told) == 1
+    assert told[0].startswith("reading team.yaml for the first time")
