@@ -57,6 +57,11 @@ class Effort:
     pause_seconds: float
     load_content: bool = True
 
+    def enough(self, runs: int, elapsed: float) -> bool:
+        """Tell whether a block of so many runs in so many seconds is long enough: its part of the whole."""
+        wanted, shortest, longest = (x / self.blocks for x in (self.runs, self.min_seconds, self.max_seconds))
+        return elapsed >= longest or (runs >= wanted and elapsed >= shortest) or runs >= MAX_RUNS / self.blocks
+
 
 # quick, normal and full have the run counts and durations of the MLPerf Mobile application's rapid, quick and normal
 # profiles (mobile_app_open, flutter/assets/tasks.pbtxt). `search` is what a search of dozens of artefacts can afford;
@@ -116,45 +121,43 @@ class Lane:
 
     def run_block(self, effort: Effort) -> None:
         """Time one block and keep every run; the first run after the rest is not counted where runs are many."""
-        wanted, shortest, longest = (x / effort.blocks for x in (effort.runs, effort.min_seconds, effort.max_seconds))
         time.sleep(effort.pause_seconds)
-        if self.first_ns < longest * 1e9 / 4:
+        if self.first_ns < effort.max_seconds / effort.blocks * 1e9 / 4:
             self._timed_run()
-        walls: list[int] = []
-        cpus: list[int] = []
-        waited, process, start = waited_ns(), time.process_time_ns(), time.perf_counter()
-        elapsed = 0.0
-        while not walls or (
-            elapsed < longest and (len(walls) < wanted or elapsed < shortest) and len(walls) < MAX_RUNS / effort.blocks
-        ):
-            wall, cpu = self._timed_run()
-            walls.append(wall)
-            cpus.append(cpu)
-            elapsed = time.perf_counter() - start
-        after = waited_ns()
+        waited, process = waited_ns(), time.process_time_ns()
+        walls, cpus, elapsed = self._runs_until(effort.enough)
+        waited_after = waited_ns()
         self.blocks.append(
             {
                 "wall_ns": walls,
                 "cpu_ns": cpus if self.threads == 1 else None,
                 "median_ns": statistics.median(walls),
                 "process_cpu_ns": time.process_time_ns() - process,
-                "waited_ns": None if waited is None or after is None else after - waited,
+                "waited_ns": None if waited is None or waited_after is None else waited_after - waited,
                 "elapsed_ns": round(elapsed * 1e9),
             }
         )
+
+    def _runs_until(self, enough: Callable[[int, float], bool]) -> tuple[list[int], list[int], float]:
+        """Run until ``enough(runs, seconds)``; return each run's wall and CPU time, and the seconds."""
+        walls: list[int] = []
+        cpus: list[int] = []
+        start = time.perf_counter()
+        while True:
+            wall, cpu = self._timed_run()
+            walls.append(wall)
+            cpus.append(cpu)
+            elapsed = time.perf_counter() - start
+            if enough(len(walls), elapsed):
+                return walls, cpus, elapsed
 
     def run_windows(self, seconds: float, windows: int) -> list[dict[str, Any]]:
         """Run without a rest for ``seconds`` and return what each of ``windows`` equal parts of that time showed."""
         start, rows = time.perf_counter(), list[dict[str, Any]]()
         for index in range(windows):
-            end = start + seconds * (index + 1) / windows
-            walls: list[int] = []
-            cpus: list[int] = []
             begin = time.perf_counter()
-            while not walls or time.perf_counter() < end:
-                wall, cpu = self._timed_run()
-                walls.append(wall)
-                cpus.append(cpu)
+            length = start + seconds * (index + 1) / windows - begin  # no drift: each part ends where it should
+            walls, cpus, _elapsed = self._runs_until(after(length))
             rows.append(
                 {
                     "start_s": begin - start,
@@ -175,6 +178,11 @@ class Lane:
             "warm_up_runs": self.warm_up_runs,
             "blocks": self.blocks,
         }
+
+
+def after(seconds: float) -> Callable[[int, float], bool]:
+    """Return the condition for :meth:`Lane._runs_until` that so much time has passed."""
+    return lambda _runs, elapsed: elapsed >= seconds
 
 
 def runtime() -> tuple[Any, str, str]:
@@ -335,14 +343,7 @@ def measure(
 ) -> dict[str, Any]:
     """Load every lane, run the blocks interleaved and return the document."""
     _module, package, version = runtime()
-    import numpy
-
-    numpy.random.default_rng(INPUT_SEED).uniform(size=8)  # its import and first call belong to no model's memory
-    before = private_bytes()
-    lanes = [Lane(models[0], threads[0], kernels, shape)]
-    added = memory(before, private_bytes())
-    others = [(model, count) for model in models for count in threads][1:]
-    lanes += [Lane(model, count, kernels, shape) for model, count in others]
+    lanes, added = load_lanes(models, threads, kernels, shape)
     for lane in lanes:
         lane.warm_up(effort)
     load = Load()
@@ -362,6 +363,20 @@ def measure(
         "load_content_ns": content_load_ns(models[0], threads[0], kernels, shape) if effort.load_content else None,
         "lanes": [lane.result() for lane in lanes],
     }
+
+
+def load_lanes(
+    models: list[str], threads: list[int], kernels: str, shape: list[int] | None
+) -> tuple[list[Lane], dict[str, int] | None]:
+    """Load every file at every thread count; also return the memory that the first added to the fresh process."""
+    import numpy
+
+    numpy.random.default_rng(INPUT_SEED).uniform(size=8)  # its import and first call belong to no model's memory
+    before = private_bytes()
+    lanes = [Lane(models[0], threads[0], kernels, shape)]
+    added = memory(before, private_bytes())
+    others = [(model, count) for model in models for count in threads][1:]
+    return lanes + [Lane(model, count, kernels, shape) for model, count in others], added
 
 
 def sustain(

@@ -99,9 +99,8 @@ def blocks(gpu: OnGpu, effort: Effort) -> list[dict[str, Any]]:
     rows = []
     for _ in range(effort.blocks):
         time.sleep(effort.pause_seconds)
-        wanted, shortest, longest = (x / effort.blocks for x in (effort.runs, effort.min_seconds, effort.max_seconds))
         walls, start, elapsed = list[int](), time.perf_counter(), 0.0
-        while not walls or (elapsed < longest and (len(walls) < wanted or elapsed < shortest)):
+        while not walls or not effort.enough(len(walls), elapsed):
             walls.append(gpu.run())
             elapsed = time.perf_counter() - start
         median = statistics.median(walls)

@@ -111,6 +111,7 @@ def _facts(profile: DeviceProfile) -> list[tuple[str, str]]:
         ("max arena", _size(limits.arena_bytes)),
         ("max flash", _size(limits.flash_bytes)),
         ("max app", _size(limits.package_bytes)),
+        ("reached", _reached(profile)),
         ("profile", str(profile.origin or listing.THIS_MACHINE)),
     ]
 
@@ -130,6 +131,13 @@ def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
         takes = f"takes {plural(len(each.rules.accepted), 'kind')} of operators, {each.rules.about}"
         typer.echo(f"    {plain(each.rules.title)}: {plain(takes)}")
         typer.echo(f"      what it takes of a file: advisor profile FILE --accelerator {each.rules.name}")
+
+
+def _reached(profile: DeviceProfile) -> str:
+    reach = profile.connection
+    if reach is None:
+        return ""
+    return f"ssh {reach.ssh}" if reach.ssh else f"adb {reach.adb}"
 
 
 def _cluster(cluster: Cluster) -> str:

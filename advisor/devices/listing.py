@@ -84,9 +84,18 @@ def device_json(profile: DeviceProfile) -> dict[str, Any]:
         "memory_bytes": profile.memory_bytes,
         "storage_bytes": profile.storage_bytes,
         "limits": asdict(profile.limits),
+        "connection": _reached(profile),
         "targets": targets,
         "measurements_not_used": flagged(profile),
         "measurement_sources": measurement_sources(profile),
         "sources": list(profile.sources),
         "file": str(profile.origin or ""),
     }
+
+
+def _reached(profile: DeviceProfile) -> dict[str, str] | None:
+    """Return whether ssh or adb reaches the device, and by which name; None where its profile does not say."""
+    reach = profile.connection
+    if reach is None:
+        return None
+    return {"by": "ssh", "name": reach.ssh} if reach.ssh else {"by": "adb", "name": reach.adb}

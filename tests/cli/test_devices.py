@@ -384,3 +384,11 @@ def test_a_target_names_what_its_accelerator_takes(alone: Advisor) -> None:
     said = alone("show", "coral-usb")
     assert "Coral Edge TPU: takes" in said.out
     assert "advisor profile FILE --accelerator edgetpu" in said.out
+
+
+def test_how_a_device_is_reached_is_kept_and_shown(alone: Advisor, tmp_path: Path) -> None:
+    (tmp_path / "our-board.yaml").write_text(BOARD + "connection: {ssh: pi@board.local}\n")
+    assert alone("add", "our-board.yaml").code == 0
+    assert "ssh pi@board.local" in alone("show", "our-board").out
+    told = json.loads(alone("show", "our-board", "--json").out)["device"]
+    assert told["connection"] == {"by": "ssh", "name": "pi@board.local"}
