@@ -13,6 +13,7 @@ NAMES = (
     "measurement",
     "catalogue",
     "whole_catalogue",
+    "data_check",
 )
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from advisor.export.bundle import Bundle
     from advisor.report.view import RunView
     from advisor.search.compare import Comparison
+    from advisor.search.data_check import Checked
     from advisor.search.forecast import PlanView
     from advisor.search.reevaluation.again import Reevaluation
 
@@ -455,3 +456,41 @@ def diagnose(
     from advisor.compression.diagnosis.request import diagnose as diagnosed
 
     return diagnosed(Path(model), Path(against), Path(calibration) if calibration else None, mean, std)
+
+
+def check_data(
+    data: str | Path,
+    *,
+    labels: bool = True,
+    card: str = "",
+    catalog: Sequence[str] = (),
+    offline: bool = False,
+    mirror: str = "",
+    say: Callable[[str], None] = lambda _text: None,
+) -> Checked:
+    """Say what is wrong with a set of pictures; none of them is changed.
+
+    ::
+
+        from advisor.api import check_data
+        checked = check_data("photos")
+        print([finding.message for finding in checked.findings])
+        checked.write_manifest(Path("cleaned.csv"))
+
+    Args:
+        data: a folder, or a CSV or Parquet manifest.
+        labels: look for wrong labels and for crops, with a network's features.
+        card: the model card whose features are taken; empty for the best one that is here.
+        catalog: your own catalogue files.
+        offline: never open a connection.
+        mirror: folder or address that holds weights, asked first.
+        say: told what is being done.
+
+    Raises:
+        UsageError: nothing there, nothing that can be read as a data set, or an unknown card.
+    """
+    from advisor.search.data_check import check_data as checked
+    from advisor.search.data_check.judge import Judge
+
+    judge = Judge(card, tuple(Path(path) for path in catalog), offline, mirror) if labels else None
+    return checked(Path(data), judge, say)

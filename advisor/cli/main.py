@@ -15,6 +15,7 @@ from advisor.cli import (
     catalog,
     compare,
     compress,
+    data,
     devices,
     doctor,
     export,
@@ -56,6 +57,7 @@ profile.register(app)
 compress.register(app)
 catalog.register(app)
 devices.register(app)
+data.register(app)
 report.register(app)
 export.register(app)
 compare.register(app)

@@ -1,0 +1,72 @@
+"""A manifest of a data set without some of its pictures; the pictures themselves are never touched."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from advisor.core.errors import UsageError
+from advisor.datasets.dataset import Dataset
+from advisor.datasets.layouts.tables import CSV
+
+_WRITTEN_AS = {"holdout": "test", "": ""}
+
+
+def writable(path: Path) -> Path:
+    """Return ``path`` where a manifest may be written there.
+
+    Raises:
+        UsageError: another kind of file, one that exists, or a folder that does not.
+    """
+    if path.suffix.lower() not in CSV:
+        raise UsageError(f"--fix: '{path}' is not named as a CSV file", "write for example --fix manifest.csv")
+    if path.exists():
+        raise UsageError(f"--fix: '{path}' exists and is not written over", "give another name")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"--fix: the folder '{path.parent}' does not exist", "make it, or give another")
+    return path
+
+
+def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) -> int:
+    """Write path and label of every picture but those left out, with split and group where the set has them.
+
+    Paths count from the manifest, so that it can be read where it lies.
+
+    Returns:
+        how many pictures it names.
+
+    Raises:
+        UsageError: it cannot be written; nothing is left behind then.
+    """
+    split = any(picture.part for picture in dataset.pictures)
+    group = any(picture.group for picture in dataset.pictures)
+    header = ["path", "label", *(["split"] if split else []), *(["group"] if group else [])]
+    rows = list(_rows(dataset, leave_out, path.absolute().parent))
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with unfinished.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, header, extrasaction="ignore", delimiter=_delimiter(path))
+            writer.writeheader()
+            writer.writerows(rows)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise UsageError(f"--fix: '{path}' cannot be written: {error.strerror}", "give another place") from None
+    return len(rows)
+
+
+def _rows(dataset: Dataset, leave_out: Collection[Path], base: Path) -> Iterator[dict[str, str]]:
+    for picture in dataset.pictures:
+        if picture.path not in leave_out:
+            yield {
+                "path": Path(os.path.relpath(picture.path.absolute(), base)).as_posix(),
+                "label": dataset.classes[picture.label],
+                "split": _WRITTEN_AS.get(picture.part, picture.part),
+                "group": picture.group,
+            }
+
+
+def _delimiter(path: Path) -> str:
+    return "\t" if path.suffix.lower() == ".tsv" else ","

@@ -1,0 +1,116 @@
+"""The contact sheet: every finding with its suspects' pictures, in one file that asks nothing of any network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from advisor.datasets.findings import Finding
+from advisor.report.contact_sheet.thumbnails import data_uri
+from advisor.report.html import content_policy
+from advisor.search.data_check import Checked
+
+GROUPS, MEMBERS = 60, 6
+"""Shown of each finding, and of each group of alike pictures; the rest is counted."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One picture on the page: its name, its class, whether a fixed manifest leaves it out, and its pixels."""
+
+    name: str
+    label: str
+    out: bool
+    image: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Pictures that belong together on the page.
+
+    Attributes:
+        pictures: those that are shown.
+        more: how many are not.
+        note: what is said of them.
+    """
+
+    pictures: tuple[Shown, ...]
+    more: int
+    note: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """One finding with its pictures."""
+
+    finding: Finding
+    groups: tuple[Group, ...]
+    more: int
+
+
+def render(checked: Checked) -> str:
+    """Return the whole page; names and labels are escaped wherever they stand."""
+    return (
+        _environment()
+        .get_template("sheet.html.j2")
+        .render(
+            checked=checked,
+            dataset=checked.survey.dataset,
+            counts=tuple(zip(checked.survey.dataset.classes, checked.survey.dataset.counts, strict=True)),
+            sections=sections(checked),
+            style=_trusted(
+                _asset("advisor.report", "report.css") + _asset("advisor.report.contact_sheet", "sheet.css")
+            ),
+            policy=content_policy(()).replace("script-src ;", "script-src 'none';"),
+        )
+    )
+
+
+def sections(checked: Checked) -> tuple[Section, ...]:
+    """Return the findings with their pictures, each picture read once."""
+    labels = {
+        picture.path: checked.survey.dataset.classes[picture.label] for picture in checked.survey.dataset.pictures
+    }
+    image = cache(data_uri)
+    out = checked.left_out
+
+    def show(path: Path) -> Shown:
+        known = path in labels
+        return Shown(
+            checked.survey.dataset.shown(path), labels.get(path, ""), path in out, image(path) if known else ""
+        )
+
+    def group(paths: tuple[Path, ...], note: str) -> Group:
+        return Group(tuple(map(show, paths[:MEMBERS])), max(0, len(paths) - MEMBERS), note)
+
+    def section(finding: Finding) -> Section:
+        notes = (*finding.notes, *[""] * len(finding.groups))
+        groups = tuple(group(paths, note) for paths, note in zip(finding.groups[:GROUPS], notes, strict=False))
+        return Section(finding, groups, max(0, len(finding.groups) - GROUPS))
+
+    return tuple(map(section, checked.findings))
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("advisor.report.contact_sheet", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _asset(package: str, name: str) -> str:
+    return (files(package) / "assets" / name).read_text(encoding="utf-8")
+
+
+def _trusted(content: str) -> Markup:
+    """Mark what needs no escaping: our own style sheets."""
+    return Markup(content)  # noqa: S704

@@ -1,0 +1,32 @@
+"""Pictures small enough to lie inside a page."""
+
+from __future__ import annotations
+
+import base64
+from io import BytesIO
+from pathlib import Path
+
+from advisor.core.errors import StageError
+from advisor.datasets.decode import READ_ERRORS, open_picture, quiet
+
+SIDE = 132
+QUALITY = 72
+
+
+def data_uri(path: Path) -> str:
+    """Return a picture as a JPEG inside a ``data:`` address, its longer side ``SIDE`` pixels; empty where it cannot be.
+
+    The file is decoded and encoded anew: nothing of what it carries besides its pixels reaches the page.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with quiet(), open_picture(path) as image:
+            image.draft("RGB", (2 * SIDE, 2 * SIDE))
+            small = ImageOps.exif_transpose(image.convert("RGBA" if image.mode in {"P", "LA", "PA"} else "RGB"))
+            small.thumbnail((SIDE, SIDE), Image.Resampling.BILINEAR)
+            stored = BytesIO()
+            small.convert("RGB").save(stored, "JPEG", quality=QUALITY)
+    except (*READ_ERRORS, StageError):
+        return ""
+    return f"data:image/jpeg;base64,{base64.b64encode(stored.getvalue()).decode()}"

@@ -1,0 +1,95 @@
+"""A large set for the data check: made, read and compared, judged on made features, each in its own process."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+CLASSES = 10
+WIDTH = 1280
+SHAPE = (320, 240)
+
+
+def measure(folder: str, count: int) -> None:
+    """Print as JSON what reading and judging ``count`` pictures take: seconds, and the peak of each process."""
+    root = Path(folder)
+    _alone(make, root / "pictures", count)
+    read_s, read_peak = _alone(read, root / "pictures")
+    _alone(features, root, count)
+    judge_s, judge_peak = _alone(judge, root, count)
+    print(
+        json.dumps({"read_s": read_s, "read_peak_bytes": read_peak, "judge_s": judge_s, "judge_peak_bytes": judge_peak})
+    )
+
+
+def make(root: Path, count: int) -> None:
+    """Write smooth random pictures, all different."""
+    draw = np.random.default_rng(0)
+    for label in range(CLASSES):
+        (root / f"class {label}").mkdir(parents=True)
+    for number in range(count):
+        coarse = Image.fromarray(draw.integers(0, 256, (6, 8, 3), dtype=np.uint8))
+        place = root / f"class {number % CLASSES}" / f"{number:06d}.jpg"
+        coarse.resize(SHAPE, Image.Resampling.BICUBIC).save(place, quality=85)
+
+
+def read(root: Path) -> None:
+    """Do what the check does before features come in: read, look, compare, split."""
+    from advisor.datasets.check import check
+    from advisor.datasets.split import split
+    from advisor.datasets.survey import survey
+
+    found = survey(root)
+    check(found)
+    split(found.dataset, 0)
+
+
+def features(root: Path, count: int) -> None:
+    """Write features in which the classes differ, in two parts as a search keeps them."""
+    draw = np.random.default_rng(1)
+    centres = draw.normal(0, 0.3, (CLASSES, WIDTH)).astype(np.float32)
+    for part in range(2):
+        rows = np.arange(part * count // 2, (part + 1) * count // 2)
+        values = draw.standard_normal((len(rows), WIDTH), np.float32)
+        values += centres[labels(count)[rows]]
+        np.save(root / f"{part}.npy", values)
+
+
+def labels(count: int) -> Any:
+    """The labels of the made pictures in the order in which they are read: class by class."""
+    return np.sort(np.arange(count) % CLASSES)
+
+
+def judge(root: Path, count: int) -> None:
+    """Judge the made features."""
+    from advisor.search.data_check.work import RESULT, judge
+
+    paths = sorted((root / "pictures").rglob("*.jpg"))
+    parts = [root / "0.npy", root / "1.npy"]
+    judge(parts, labels(count).tolist(), list(range(count)), (), paths, 0, root / RESULT)
+
+
+def _alone(function: Callable[..., None], *arguments: Any) -> tuple[float, int]:
+    """Run a function in a process of its own; return its seconds and its peak of resident memory in bytes."""
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_measured, args=(sender, function, arguments))
+    process.start()
+    sender.close()
+    seconds, peak = receiver.recv()
+    process.join()
+    return seconds, peak
+
+
+def _measured(sender: Any, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    start = time.perf_counter()
+    function(*arguments)
+    sender.send((time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))

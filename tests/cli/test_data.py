@@ -1,0 +1,112 @@
+"""``advisor data check`` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.cli.conftest import Advisor
+from tests.datasets.folders import fill, make
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """A set with a copy, a near copy, a picture in two classes, an unreadable file, and a class of two spellings."""
+    root = make(tmp_path / "photos", cat=12, dog=12)
+    fill(root / "Dog ", 9, first=500)
+    shutil.copy(root / "cat" / "000.jpg", root / "cat" / "copy.jpg")
+    shutil.copy(root / "cat" / "001.jpg", root / "dog" / "<b>stray.jpg")
+    (root / "cat" / "broken.jpg").write_bytes(b"\xff\xd8\xff")
+    with Image.open(root / "cat" / "003.jpg") as image:
+        image.resize((90, 70)).save(root / "cat" / "large.jpg", quality=60)
+    return root
+
+
+def _kinds(out: str) -> set[str]:
+    return {finding["kind"] for finding in json.loads(out)["findings"]}
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_a_table_names_what_was_found_and_a_sheet_is_written(
+    advisor: Advisor, photos: Path, tmp_path: Path, columns: str
+) -> None:
+    said = advisor("data", "check", "photos", "--no-labels", COLUMNS=columns)
+    assert said.code == 0, said.err
+    for word in ("unreadable", "several spellings", "exact duplicates", "near duplicates", "two classes"):
+        assert word in " ".join(said.out.split())
+    assert "Written: data-check.html" in said.out
+    assert max(map(len, said.out.splitlines())) <= int(columns)
+    page = (tmp_path / "data-check.html").read_text(encoding="utf-8")
+    assert "data:image/jpeg;base64," in page
+    assert "<b>stray" not in page
+    assert "&lt;b&gt;stray" in page
+
+
+def test_json_has_a_version_and_every_suspect(advisor: Advisor, photos: Path) -> None:
+    said = advisor("data", "check", "photos", "--no-labels", "--json")
+    content = json.loads(said.out)
+    assert content["schema_version"] == 1
+    assert content["pictures_per_class"] == {"cat": 14, "dog": 22}
+    assert {"unreadable", "exact duplicates", "same picture in two classes"} <= _kinds(said.out)
+    twice = next(finding for finding in content["findings"] if finding["kind"] == "exact duplicates")
+    assert [set(group) for group in twice["groups"]] == [{"cat/000.jpg", "cat/copy.jpg"}]
+    assert content["not_judged"] == "not asked for"
+
+
+def test_a_fixed_manifest_is_clean_and_no_picture_is_touched(advisor: Advisor, photos: Path, tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in photos.rglob("*") if path.is_file()}
+    said = advisor("data", "check", "photos", "--no-labels", "--fix", "cleaned.csv")
+    assert said.code == 0, said.err
+    assert "advisor search --data cleaned.csv" in said.out
+    again = advisor("data", "check", "cleaned.csv", "--no-labels", "--json")
+    assert _kinds(again.out) <= {"small class", "size", "capture conditions"}
+    assert {path: path.read_bytes() for path in photos.rglob("*") if path.is_file()} == before
+
+
+def test_a_manifest_that_exists_is_not_written_over(advisor: Advisor, photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("mine")
+    said = advisor("data", "check", "photos", "--no-labels", "--fix", "mine.csv")
+    assert said.code == 2
+    assert "exists" in said.err
+    assert (tmp_path / "mine.csv").read_text() == "mine"
+
+
+def test_leaks_and_classes_that_a_part_lacks_are_named(advisor: Advisor, tmp_path: Path) -> None:
+    make(tmp_path / "data" / "train", cat=10, dog=10)
+    fill(tmp_path / "data" / "test" / "cat", 4, first=700)
+    fill(tmp_path / "data" / "test" / "owl", 4, first=800)
+    shutil.copy(tmp_path / "data" / "train" / "cat" / "000.jpg", tmp_path / "data" / "test" / "cat")
+    said = advisor("data", "check", "data", "--no-labels", "--json")
+    messages = [finding["message"] for finding in json.loads(said.out)["findings"]]
+    assert any("1 picture lies in more than one part" in message for message in messages)
+    assert "the train part has no picture of 'owl'" in messages
+    assert "the holdout part has no picture of 'dog'" in messages
+
+
+def test_labels_are_not_judged_without_weights_and_the_rest_is_found(advisor: Advisor, photos: Path) -> None:
+    said = advisor("data", "check", "photos", "--offline", "--json", ADVISOR_CACHE_DIR="empty")
+    assert said.code == 0, said.err
+    assert "weights" in json.loads(said.out)["not_judged"]
+    assert "exact duplicates" in _kinds(said.out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere",), "'nowhere' does not exist"),
+        (("photos", "--fix", "a.parquet"), "not named as a CSV file"),
+        (("photos", "--card", "mobilnet"), "mobilnet"),
+        (("photos", "--no-labels", "--html", "gone/a.html"), "'gone/a.html' cannot be written"),
+    ],
+)
+def test_what_cannot_be_is_said_plainly(
+    advisor: Advisor, photos: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    said = advisor("data", "check", *arguments)
+    assert said.code == 2
+    assert message in said.err
+    assert "hint:" in said.err
