@@ -18,8 +18,11 @@ FOLDS = 5
 PENALTY = 0.002
 """Inverse strength of the L2 penalty: stronger than that of a head that ships and trusts what is doubted here."""
 
-KERNEL_PICTURES = 10_000
-"""Up to so many a kernel classifier judges too: its cost grows with the cube."""
+KERNEL_PICTURES = 5_000
+"""Up to so many a kernel classifier judges too: its cost grows with the cube, its memory with the square."""
+
+DOUBTED = 0.1
+"""Only labels less likely than this are named: small sets make unsure classifiers, and doubt is no evidence."""
 
 _COMPONENTS = 128
 _SHARPNESS = 6.0
@@ -61,7 +64,7 @@ def suspects(labels: Sequence[int], probabilities: NDArray[np.float32]) -> tuple
     return tuple(
         Suspect(index, int(row.argmax()), float(row[given[index]]), float(row.max()))
         for index, row in rows
-        if row.argmax() != given[index]
+        if row.argmax() != given[index] and row[given[index]] < DOUBTED
     )
 
 

@@ -37,7 +37,7 @@ FEWEST = 5
 """Classes with fewer pictures than folds cannot be judged."""
 
 SEED = 0
-_VERSION = "judge-2"
+_VERSION = "judge-3"
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ async def _judge(
         with ChildPool(log) as heavy, ChildPool(log) as light:
             context = Context(Request(), pictures, ArtifactCache(), Machine(usable_cores()), heavy, light, notify)
             keeper = Keeper(context, {card.name: 0})
-            features = await Trunks(keeper, {card.name: weights}).features(card, pictures)
+            features = await Trunks(keeper, {card.name: weights}).features(card, pictures.train)
             labels = [picture.label for picture in dataset.pictures]
             together = kept_together(dataset, pairs)
             inputs = {
@@ -130,7 +130,7 @@ async def _judge(
                 "labels": sha256_json([labels, [list(group) for group in together]]),
                 **versions("cleanlab", "scikit-learn", "numpy", "pillow"),
             }
-            arguments = (features.parts, labels, judged, together, pictures.paths, SEED)
+            arguments = (features.parts, labels, judged, together, pictures.train.paths, SEED)
             kept = await keeper.kept(
                 _VERSION, "judging labels with", card, inputs,
                 lambda out: _written(light, arguments, out / work.RESULT),
