@@ -103,6 +103,7 @@ def search(
     """
     from advisor.core.errors import UsageError
     from advisor.report.files import write_all
+    from advisor.search.diagnoses import diagnose_run
     from advisor.search.progress import Progress
     from advisor.search.request import resolve, resolve_resumed
     from advisor.search.run import run_search
@@ -117,6 +118,8 @@ def search(
     else:
         request = resolve(options, file)
     outcome = run_search(request, Progress(False if quiet else None), folder, verbose)
+    if outcome.stop.why != "interrupt":
+        diagnose_run(outcome.run)
     run = Run(outcome.run.path, outcome.stop.why == "interrupt", outcome.stop.text if outcome.stop.early else "")
     write_all(run.view, run.path)
     return run

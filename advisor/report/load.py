@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.decision import Decision
 from advisor.report.view import DatasetSummary, RejectedPicture, RunView
+from advisor.search.diagnoses import FILE as DIAGNOSES
 from advisor.search.stored import StoredRun, read_run
 from advisor.store import RunFolder
 
@@ -38,6 +40,7 @@ def view_of(stored: StoredRun) -> RunView:
         dataset=_dataset(stored.dataset),
         folder=folder,
         next_command=_next(folder, stored),
+        diagnoses=_diagnoses(stored.folder),
     )
 
 
@@ -55,6 +58,15 @@ def _dataset(stored: Mapping[str, Any]) -> DatasetSummary | None:
         )
     except (KeyError, TypeError):
         return None
+
+
+def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
+    """Return what was found out about forms that lose; nothing where it is missing or of another version."""
+    try:
+        rows = folder.read_json(DIAGNOSES).get("forms") or []
+        return {str(row["key"]): Diagnosis.from_json(row["diagnosis"]) for row in rows}
+    except (KeyError, TypeError, ValueError):
+        return {}
 
 
 def _typed(path: Path) -> str:

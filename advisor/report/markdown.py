@@ -32,6 +32,7 @@ def render_markdown(view: RunView) -> str:
         _figures,
         _alternatives,
         _table,
+        _losses,
         _funnel,
         _failures,
         _data,
@@ -128,6 +129,13 @@ def _download(row: Evaluation, figure: str) -> str:
 def _share(quantity: Quantity | None) -> str:
     ends = text.interval(quantity)
     return text.percent(quantity) + (f" ({ends})" if ends else "")
+
+
+def _losses(view: RunView) -> Iterable[str]:
+    rows = [(row, view.diagnoses[row.configuration.key]) for row in view.ok if row.configuration.key in view.diagnoses]
+    for row, found in rows:
+        why = found.verdict[1] if len(found.verdict) > 1 else found.verdict[0]
+        yield f"- **Why {escaped(text.name(row))} loses {text.points(row.drop)} points**: {escaped(why)}"
 
 
 def _funnel(view: RunView) -> Iterable[str]:

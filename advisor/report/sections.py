@@ -230,6 +230,14 @@ def _has_classes(view: RunView) -> bool:
     return pick is not None and bool(pick.details.get("confusion") or pick.details.get("per_class_recall"))
 
 
+def _losses(view: RunView) -> dict[str, Any]:
+    from advisor.report.profile.diagnosis_html import diagnosis_html
+
+    rows = [row for row in view.ok if row.configuration.key in view.diagnoses]
+    told = ((row, view.diagnoses[row.configuration.key]) for row in rows)
+    return {"losses": tuple((row, found, diagnosis_html(found)) for row, found in told)}
+
+
 def _method(view: RunView) -> dict[str, Any]:
     manifest = view.manifest
     known = ("command_line", "versions", "durations", "weights", "without_weights")
@@ -275,6 +283,7 @@ SECTIONS = (
     Section("classes", "Classes", _classes, _has_classes),
     Section("robustness", "Capture", _robustness, _has_detail("robustness")),
     Section("operators", "Operators", _operators, _has_detail("graph")),
+    Section("losses", "Losses", _losses, lambda view: bool(view.diagnoses)),
     Section("evaluations", "All evaluations", _evaluations, lambda view: bool(view.evaluations)),
     Section("funnel", "Funnel", _funnel, lambda view: bool(view.evaluations)),
     Section("failures", "Failures", _failures, _has_failures),

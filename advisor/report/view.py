@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.budget import Budget
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
@@ -71,6 +72,7 @@ class RunView:
         decision: the answer; of several devices, the one model for all of them.
         by_device: the answer for each device by its name, where there are several.
         next_command: what the user should type next; empty for none.
+        diagnoses: why a form loses, by its configuration's key.
     """
 
     name: str
@@ -83,6 +85,7 @@ class RunView:
     dataset: DatasetSummary | None = None
     folder: str = ""
     next_command: str = ""
+    diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
 
     @property
     def ok(self) -> tuple[Evaluation, ...]:

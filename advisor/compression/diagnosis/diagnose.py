@@ -13,6 +13,7 @@ from advisor.benchmark.delegation import Delegation, delegate
 from advisor.compression.diagnosis.kernels import has_scale_a_channel, lost_biases, widest_kernel
 from advisor.compression.diagnosis.pairs import Pair, pairs, short_name, working_operators
 from advisor.compression.diagnosis.running import Run, alone
+from advisor.compression.diagnosis.scales import Scaled, factors
 from advisor.compression.diagnosis.signals import Sums, decibel
 from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer
 from advisor.compression.diagnosis.words import cause, verdict
@@ -91,6 +92,7 @@ class _Seen:
         data = model.read_bytes()
         self._ours, self._theirs = Run(data, model.name), Run(against.read_bytes(), against.name)
         self._found, self._alone = found, alone(data, quantized, reference, found)
+        self._floats = Scaled(self._theirs, factors(quantized, reference, found))
         self.sums = {pair.quantized: _sums(quantized, pair) for pair in found}
         self.answer, self.same, self.count = Sums(), 0, 0
 
@@ -101,8 +103,8 @@ class _Seen:
         ours(picture[None])
         for pair in self._found:
             single = self._alone.get(pair.quantized)
-            own = single(theirs) if single else None
-            self.sums[pair.quantized].add(theirs.read(pair.reference_output), ours.read(pair.output), own)
+            own = single(self._floats) if single else None
+            self.sums[pair.quantized].add(self._floats.read(pair.reference_output), ours.read(pair.output), own)
         self.answer.add(theirs.output, ours.output, None)
         self.same += int(theirs.output.argmax() == ours.output.argmax())
         self.count += 1

@@ -29,6 +29,34 @@ def widest_kernel(reference: Model, index: int) -> Outlier | None:
     return widest(_channel_sizes(found, _AXES[reference.operators[index].name]))
 
 
+def kernel_values(model: Model, index: int) -> NDArray[np.float64] | None:
+    """Return the values that an operator's kernel stands for; None where it has none, or one in half bytes."""
+    found = _kernel(model, index)
+    return None if found is None else _values(found)
+
+
+def bias_values(model: Model, index: int) -> NDArray[np.float64] | None:
+    """Return the values that an operator's bias stands for; None where it has none."""
+    found = _bias(model, index)
+    return None if found is None else _values(found)
+
+
+def _values(found: Tensor) -> NDArray[np.float64] | None:
+    import numpy as np
+
+    if found.dtype not in ("float32", "float16", "int8", "uint8", "int16", "int32", "int64"):
+        return None
+    stored = np.frombuffer(found.buffer, dtype=np.dtype(found.dtype).newbyteorder("<")).reshape(found.shape)
+    values: NDArray[np.float64] = stored.astype(np.float64)
+    said = found.quantization
+    if said is None or stored.dtype.kind == "f":
+        return values
+    shape = [1] * values.ndim
+    shape[said.axis if len(said.scales) > 1 else 0] = -1
+    zeros = np.asarray(said.zero_points or (0,), np.float64)
+    return (values - zeros.reshape(shape)) * np.asarray(said.scales, np.float64).reshape(shape)
+
+
 def has_scale_a_channel(quantized: Model, index: int) -> bool | None:
     """Tell whether an operator's kernel has one scale a channel; None where it is not stored in integers."""
     found = _kernel(quantized, index)

@@ -45,30 +45,34 @@ def diagnose(
     return run_in_child(model, against, pictures, reading, source)
 
 
-def run_in_child(model: Path, against: Path, pictures: Sequence[Path], reading: Reading, source: str) -> Diagnosis:
+def run_in_child(
+    model: Path, against: Path, pictures: Sequence[Path], reading: Reading, source: str, seconds: float = SECONDS
+) -> Diagnosis:
     """Run the diagnosis where a native crash ends nothing else.
 
     Raises:
         UsageError: as :func:`diagnose`.
     """
-    limits = Limits(seconds=SECONDS + _MARGIN_S, memory_bytes=3_000_000_000)
+    limits = Limits(seconds=seconds + _MARGIN_S, memory_bytes=3_000_000_000)
     job = f"{__name__}:diagnose_pictures"
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder, ChildPool(Path(folder, "log.txt")) as pool:
         try:
-            found: Diagnosis = pool.call(job, model, against, tuple(pictures), reading, source, limits=limits)
+            found: Diagnosis = pool.call(job, model, against, tuple(pictures), reading, source, seconds, limits=limits)
         except StageError as error:
             message = error.message if ".tflite" in error.message else f"{model.name} against {against.name}: {error}"
             raise UsageError(message, error.hint) from error
     return found
 
 
-def diagnose_pictures(model: Path, against: Path, pictures: Sequence[Path], reading: Reading, source: str) -> Diagnosis:
+def diagnose_pictures(
+    model: Path, against: Path, pictures: Sequence[Path], reading: Reading, source: str, seconds: float
+) -> Diagnosis:
     """Read the pictures, or crops of the bundled photographs, and hold the files against each other."""
     from advisor.compression.diagnosis.diagnose import diagnose as diagnosed
     from advisor.compression.own.making import inputs
 
     arrays = inputs(pictures, reading, 0)
-    return diagnosed(model, against, arrays[:: max(1, len(arrays) // PICTURES)][:PICTURES], source)
+    return diagnosed(model, against, arrays[:: max(1, len(arrays) // PICTURES)][:PICTURES], source, seconds)
 
 
 def _reading(model: Path, against: Path, mean: Sequence[float] | None, std: Sequence[float] | None) -> Reading:

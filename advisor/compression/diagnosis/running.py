@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from advisor.benchmark.accuracy import dequantise, quantise
 from advisor.compression.diagnosis.pairs import CONVERTING, Pair
@@ -53,6 +53,13 @@ class Run:
         return self.read(self._interpreter.get_output_details()[0]["index"])
 
 
+class Readable(Protocol):
+    """Something whose tensors can be read."""
+
+    def read(self, tensor: int) -> Floats:
+        """Return a tensor as float32."""
+
+
 @dataclass(frozen=True)
 class Alone:
     """One operator by itself: its file and, for each of its inputs, the tensor of the float file that feeds it."""
@@ -60,7 +67,7 @@ class Alone:
     run: Run
     sources: tuple[int, ...]
 
-    def __call__(self, reference: Run) -> Floats:
+    def __call__(self, reference: Readable) -> Floats:
         """Return its output for what the float file has in its place."""
         self.run(*(reference.read(source) for source in self.sources))
         return self.run.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from advisor.tflite.metadata import Metadata
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from advisor.compression.observe import Observer
 
 JUDGING_SEED = 1
 """Crops of the bundled photographs other than those that are calibrated on."""
@@ -42,9 +45,17 @@ def make(
 
     chosen = find_recipe(recipe)
     arrays = inputs(calibration, reading, seed) if chosen.needs_calibration else None
-    made = chosen.make(model.read_bytes(), Material(arrays, training, max_drop_points))
+    made = chosen.make(model.read_bytes(), Material(arrays, training, max_drop_points, observer=_observer()))
     path.write_bytes(write_metadata(made.data, metadata) if metadata else made.data)
     return dict(made.notes)
+
+
+@cache
+def _observer() -> Observer:
+    """Return what this process saw of the model that it made a form of before."""
+    from advisor.compression.observe import Observer
+
+    return Observer()
 
 
 def inputs(pictures: Sequence[Path], reading: Reading, seed: int) -> NDArray[np.float32]:

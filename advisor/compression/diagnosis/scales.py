@@ -1,0 +1,114 @@
+"""Channels that were multiplied on the way to the quantized file: equalization changes tensors and no answer.
+
+An output channel is multiplied by s, and what reads it is divided by s, so that weak channels fill the range. Held
+against the float file as it is, such a layer would look like noise. By what each channel was multiplied is told by the
+kernels: a kernel of the quantized file is that of the float file, times s of its outputs, over s of its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from advisor.compression.diagnosis.kernels import bias_values, kernel_values
+from advisor.compression.diagnosis.pairs import Pair
+from advisor.compression.diagnosis.running import Run
+from advisor.tflite.model import Model
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+    Factors = NDArray[np.float64]
+
+RESIDUE = 0.05
+"""Power that a multiple may leave unexplained."""
+
+CHANGED, CHANGED_SHARE = 0.1, 0.2
+"""A tensor counts as equalized where so many of its channels changed by more: rounding changes single ones."""
+
+NOTHING = 1e-6
+"""Power of a channel's weights over the median channel's, below which its bias is all that it has."""
+
+_PASSING = frozenset({"ADD", "MEAN", "AVERAGE_POOL_2D", "MAX_POOL_2D", "PAD", "RELU", "RELU6", "RESHAPE"})
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The float file's tensors as the quantized one has them: equalized channels multiplied.
+
+    Attributes:
+        run: the float file.
+        factors: by what the channels of its tensors were multiplied.
+    """
+
+    run: Run
+    factors: Mapping[int, Factors]
+
+    def read(self, tensor: int) -> Floats:
+        """Return a tensor of the float file."""
+        values = self.run.read(tensor)
+        factor = self.factors.get(tensor)
+        if factor is None or factor.shape[0] != values.shape[-1]:
+            return values
+        scaled: Floats = (values * factor).astype(values.dtype)
+        return scaled
+
+
+def factors(quantized: Model, reference: Model, found: Sequence[Pair]) -> dict[int, Factors]:
+    """Return by what the channels of the float file's tensors were multiplied, for tensors where they were."""
+    known: dict[int, Factors] = {}
+    for pair in found:
+        operator = reference.operators[pair.reference]
+        if operator.name in _PASSING:
+            factor = next((known[index] for index in operator.inputs if index in known), None)
+        else:
+            source = known.get(operator.inputs[0]) if operator.inputs else None
+            factor = _made(quantized, reference, pair, source)
+        if factor is not None:
+            known[pair.reference_output] = factor
+    return known
+
+
+def _made(quantized: Model, reference: Model, pair: Pair, source: Factors | None) -> Factors | None:
+    """Return the factors of a layer's output, None where it has no kernel or was not equalized."""
+    ours, theirs = kernel_values(quantized, pair.quantized), kernel_values(reference, pair.reference)
+    if ours is None or theirs is None or ours.shape != theirs.shape:
+        return None
+    depthwise = reference.operators[pair.reference].name == "DEPTHWISE_CONV_2D"
+    if source is not None and source.shape[0] == theirs.shape[-1]:
+        theirs = theirs / source
+    biases = bias_values(quantized, pair.quantized), bias_values(reference, pair.reference)
+    return fitted(theirs, ours, theirs.ndim - 1 if depthwise else 0, *biases)
+
+
+def fitted(
+    floats: Factors, stored: Factors, axis: int, bias: Factors | None = None, float_bias: Factors | None = None
+) -> Factors | None:
+    """Return by what each output channel of a kernel was multiplied; None where the kernel was not equalized.
+
+    Channels whose weights are next to nothing are told by their biases. Those that are no multiple have the factor 1.
+
+    Args:
+        floats: the float kernel, its inputs as they were scaled.
+        stored: the quantized file's kernel.
+        axis: of the output channels.
+        bias: the quantized file's.
+        float_bias: the float file's.
+    """
+    import numpy as np
+
+    first, second = (np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1) for values in (floats, stored))
+    power = np.maximum((first**2).sum(axis=1), 1e-30)
+    factor = (first * second).sum(axis=1) / power
+    residue = ((second - factor[:, None] * first) ** 2).sum(axis=1)
+    good = (factor > 0) & (residue <= RESIDUE * factor**2 * power)
+    factor = np.where(good, factor, 1.0)
+    if bias is not None and float_bias is not None and bias.shape == float_bias.shape == factor.shape:
+        told = (power < NOTHING * np.median(power)) & (float_bias * bias > 0)
+        factor = np.where(told, bias / np.where(told, float_bias, 1.0), factor)
+        good |= told
+    changed = np.abs(factor - 1) > CHANGED
+    return factor if changed.sum() >= CHANGED_SHARE * max(1, good.sum()) else None
