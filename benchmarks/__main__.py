@@ -14,6 +14,7 @@ NAMES = (
     "catalogue",
     "whole_catalogue",
     "data_check",
+    "compression",
 )
 
 

@@ -1,0 +1,239 @@
+"""What every form of a network costs and loses, and the same forms by TensorFlow's converter beside them.
+
+Float files of the product's own (a head trained on TrashNet) go through ``advisor compress``: calibrated on training
+pictures, scored on the hold-out, timed in turn. Needs ../shared/data/images/trashnet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from advisor.api import benchmark, compress, diagnose, search
+from advisor.catalog.cards import Card
+from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.weights import FetchOptions, fetch
+from advisor.compression.calibration import choose
+from advisor.compression.own import making
+from advisor.compression.own.judging import judge
+from advisor.compression.own.pictures import CALIBRATION
+from advisor.compression.own.reading import Reading
+from advisor.compression.own.timing import time_forms
+from advisor.compression.own.values import Compression, Form, Likeness
+from advisor.compression.recipes import RECIPES
+from advisor.core.errors import AdvisorError
+from advisor.core.statistics import Interval
+from advisor.isolation import ChildPool, Limits
+from advisor.search.prepare import read_pictures
+from advisor.search.request import resolve
+from benchmarks import converter
+from benchmarks.tables import Row, keep
+
+TRASHNET = Path(__file__).resolve().parents[2] / "shared" / "data" / "images" / "trashnet"
+FIRST = "mobilenet_v2_1.0_224"
+TRAINED = (FIRST, "efficientnet_lite0_224", "squeezenet_1.1_227")
+HARD_SWISH = "mobilenet_v3_large_1.0_224"
+"""Its weights are in no package index, so it has settled random ones: bytes and latency are those of the trained
+network; accuracy is not measured."""
+
+LIMITS = Limits(seconds=1800, memory_bytes=4_000_000_000)
+DASH = "\u2013"
+
+
+def main() -> None:
+    """Measure everything and keep both tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--no-learning", action="store_true", help="leave out forms that learn: most of the time")
+    learning = not parser.parse_args().no_learning
+    if not TRASHNET.is_dir():
+        print("../shared/data/images/trashnet is not here: nothing measured")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        floats = _float_files(place)
+        found = _compressed(floats, place, learning)
+        rows = [row for name, one in found.items() for row in _rows(name, one)]
+        print(keep("compression", "Forms of a network: what they cost and lose", _HEADER, rows, _remarks(found)))
+        side = _side_by_side(floats[FIRST], place)
+        print(keep("compression_converter", "The same forms by TensorFlow's converter", *side))
+
+
+_HEADER = (
+    *("card", "form", "top-1 % (95 %)", "drop, points (95 %, paired)", "MB", "deflated MB", "zstd MB", "latency ms"),
+    *("XNNPACK takes", "made in s", "reason"),
+)
+
+
+def _float_files(place: Path) -> dict[str, Path]:
+    """Return the float file of each card, by the search's own stages: most of them are in its cache."""
+    common = {"compressions": ["float32"], "threads": ["1"], "budget": "1000ms", "quiet": True}
+    trained = search(data=str(TRASHNET), candidates=list(TRAINED), out=str(place / "trained"), **common)
+    random = search(candidates=[HARD_SWISH], out=str(place / "random"), **common)
+    return {
+        row.configuration.card: run.path / row.artefact
+        for run in (trained, random)
+        for row in run.evaluations
+        if row.artefact
+    }
+
+
+def _compressed(floats: dict[str, Path], place: Path, learning: bool) -> dict[str, Compression]:
+    """Make and score the forms of two cards at a time; time them when nothing else runs."""
+
+    def one(card: str) -> Compression:
+        names = _names(card, learning)
+        pictures = {"data": TRASHNET} if card in TRAINED else {"calibration": TRASHNET}
+        limit = {"max_drop_points": 0.5} if card in TRAINED else {}
+        return compress(floats[card], names, to=place / card, latency=False, **pictures, **limit)
+
+    with ThreadPoolExecutor(2) as pool:
+        made = dict(zip(floats, pool.map(one, floats), strict=True))
+    return {card: _timed(found) for card, found in made.items()}
+
+
+def _names(card: str, learning: bool) -> list[str]:
+    """Return the forms of a card: those that learn, and int16x8 with its slow kernels, of the first one only."""
+    first = card == FIRST
+    return [
+        recipe.name
+        for recipe in RECIPES
+        if recipe.name != "float32"
+        and (first or recipe.name != "int16x8")
+        and (not recipe.needs_pictures or (first and learning))
+    ]
+
+
+def _timed(found: Compression) -> Compression:
+    forms, notes = time_forms(list(found.forms), print)
+    return replace(found, forms=tuple(forms), notes=(*found.notes, *notes))
+
+
+def _rows(card: str, found: Compression) -> list[Row]:
+    return [_row(card, form, found) for form in found.forms]
+
+
+def _row(card: str, form: Form, found: Compression) -> Row:
+    reason = _reason(form, found)
+    if form.sizes is None or form.taken is None:
+        return (card, form.recipe, *[DASH] * 8, f"{form.status}: {reason}")
+    sizes = (form.sizes.size_bytes, form.sizes.download_bytes, form.sizes.download_zstd_bytes)
+    speed = f"{form.speed.latency_ms:.2f} ({form.speed.low:.2f}{DASH}{form.speed.high:.2f})" if form.speed else DASH
+    taken = f"{form.taken.taken} of {form.taken.operators}"
+    megabytes = (f"{size / 1e6:.2f}" for size in sizes)
+    return (card, form.recipe, *_accuracy(form), *megabytes, speed, taken, f"{form.seconds:.1f}", reason)
+
+
+def _accuracy(form: Form) -> tuple[str, str]:
+    likeness = form.likeness
+    if likeness is None:
+        return DASH, DASH
+    if likeness.top1 is None or likeness.drop is None:
+        noise = "alike" if likeness.snr_db is None else f"SNR {likeness.snr_db:.0f} dB"
+        return f"random weights; as float {100 * likeness.agreement.value:.1f}, {noise}", DASH
+    return _percent(likeness.top1), DASH if form.recipe == "float32" else _percent(likeness.drop)
+
+
+def _percent(interval: Interval) -> str:
+    low, high = 100 * interval.low, 100 * interval.high
+    return f"{100 * interval.value:.1f} ({low:.1f} to {high:.1f})"
+
+
+def _reason(form: Form, found: Compression) -> str:
+    """Say why a form is not there, what it left in float, why it loses, or why it is slow."""
+    said = [form.reason, str(form.notes.get("told", ""))]
+    if form.likeness and form.likeness.drop and form.likeness.drop.low > 0:
+        said.append(_blame(form, found))
+    if form.taken and form.taken.share < 1 and form.taken.left:
+        reason, count = next(iter(form.taken.left.items()))
+        said.append(f"falls back: {reason} ({count}x)")
+    return "; ".join(part for part in said if part)
+
+
+def _blame(form: Form, found: Compression) -> str:
+    try:
+        verdict = diagnose(form.path, found.model, calibration=TRASHNET).verdict
+    except AdvisorError as error:
+        return error.message
+    return verdict[1] if len(verdict) > 1 else ""
+
+
+def _remarks(found: dict[str, Compression]) -> list[str]:
+    notes = dict.fromkeys(note for one in found.values() for note in one.notes)
+    return [
+        f"scored on {found[FIRST].scored}, calibrated on {found[FIRST].calibration}; one thread, timed in turn",
+        f"recipes that learn work towards --max-drop 0.5pt; {HARD_SWISH} has settled random weights",
+        *_rounded(found[FIRST]),
+        *notes,
+    ]
+
+
+def _rounded(found: Compression) -> list[str]:
+    by_name = {form.recipe: form for form in found.forms}
+    rounded, int8 = by_name["rounded"].sizes, by_name["int8"].sizes
+    if rounded is None or int8 is None:
+        return []
+    deflated = rounded.download_bytes / int8.download_bytes - 1
+    zstd = rounded.download_zstd_bytes / int8.download_zstd_bytes - 1
+    return [f"`rounded` of {FIRST} against int8, to reach 10 %: deflated {deflated:+.1%}, zstd {zstd:+.1%}"]
+
+
+def _side_by_side(model: Path, place: Path) -> tuple[Sequence[str], list[Row], list[str]]:
+    """Make the forms by the recipes and by the converter, each in a process of one thread; compare both int8 files."""
+    card = load_catalogue(())[FIRST]
+    pictures = read_pictures(resolve({"data": str(TRASHNET), "budget": "1s"}, None), print)
+    assert pictures is not None, "data was given"
+    parts, everything = pictures.split, pictures.dataset.pictures
+    labels = [everything[index].label for index in parts.train]
+    calibration = [everything[parts.train[index]].path for index in choose(labels, CALIBRATION, 0)]
+    weights = fetch(card, FetchOptions())
+    with ChildPool(place / "converter.log", {"PYTHONPATH": str(Path(__file__).parents[1])}) as pool:
+        job = converter.__name__
+        ours = pool.call(f"{job}:ours", model, calibration, card, place, limits=LIMITS)
+        theirs = pool.call(f"{job}:theirs", model, weights, calibration, card, place, limits=LIMITS)
+    rows: list[Row] = [
+        (name, f"{ours[name]:.2f}", f"{theirs[name]:.1f}" if name in theirs else DASH) for name in converter.OURS
+    ]
+    total, shared = sum(ours.values()), sum(ours[name] for name in ("pictures", *converter.THEIRS))
+    rows.append(("reading 100 pictures", f"{ours['pictures']:.2f}", "in each form"))
+    rows.append(("all eight", f"{total:.1f}", DASH))
+    rows.append(("the six that both make", f"{shared:.1f}", f"{sum(theirs.values()):.1f}"))
+    holdout = [everything[index] for index in parts.holdout]
+    truth = [picture.label for picture in holdout]
+    likeness = _likeness(place, [picture.path for picture in holdout], truth, card)
+    remarks = [
+        f"to reach: all eight under 20 s of one core ({total:.1f} s), at least 4 times faster than the converter "
+        f"({sum(theirs.values()) / shared:.1f} times on the six that both make)",
+        f"int8 on the hold-out ({len(truth)} pictures): {_accuracy_of(likeness)}; to reach within 0.3 points",
+        f"int8, timed in turn: {_ratio(place)}; to reach within 5 %",
+    ]
+    return ("form", "recipe, s of one core", "converter, s of one core"), rows, remarks
+
+
+def _likeness(place: Path, pictures: list[Path], labels: list[int], card: Card) -> Likeness:
+    """Hold our int8 file's answers against the converter's, as a form against its origin."""
+    reading = Reading(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    ours, theirs = (making.answer(place / f"{who}-int8.tflite", pictures, reading, 0) for who in ("ours", "theirs"))
+    return judge(ours, theirs, labels)
+
+
+def _accuracy_of(likeness: Likeness) -> str:
+    assert likeness.top1 is not None and likeness.drop is not None, "labels were given"  # noqa: PT018
+    theirs = 100 * (likeness.top1.value + likeness.drop.value)
+    return (
+        f"ours {100 * likeness.top1.value:.2f} %, the converter's {theirs:.2f} % (ours loses "
+        f"{_percent(likeness.drop)} points), the same answer on {100 * likeness.agreement.value:.1f} %"
+    )
+
+
+def _ratio(place: Path) -> str:
+    files = [place / f"{who}-int8.tflite" for who in ("theirs", "ours")]
+    ratio = benchmark(*files, effort="quick", pipeline=False, force=True).ratios[0]
+    return f"ours takes {ratio.ratio:.3f} times the converter's ({ratio.low:.3f}{DASH}{ratio.high:.3f})"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""TensorFlow's own converter beside the recipes: the same network, the same pictures, one form a run; in a child."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.catalog.cards import Card
+from advisor.catalog.weights.file import WeightsFile
+from advisor.compression.calibration import from_pictures
+
+OURS = (
+    *("float16", "dynamic_int8", "weight_int8", "weight_int4", "int8", "int8_per_tensor", "int16x8", "int8_float_io"),
+)
+"""The eight forms that need no training and no labels."""
+
+THEIRS = ("float16", "dynamic_int8", "int8", "int8_per_tensor", "int16x8", "int8_float_io")
+"""Those of them that the converter makes, too."""
+
+
+def ours(model: Path, pictures: Sequence[Path], card: Card, folder: Path) -> dict[str, float]:
+    """Make every form from the float file; return the seconds of processor time that each took.
+
+    Reading and resizing the pictures counts as ``pictures``.
+    """
+    from advisor.compression.material import Material
+    from advisor.compression.recipes import recipe
+
+    data, spent = model.read_bytes(), {}
+    start = time.process_time()
+    inputs = _inputs(pictures, card)
+    spent["pictures"], material = time.process_time() - start, Material(inputs)
+    for name in OURS:
+        start = time.process_time()
+        (folder / f"ours-{name}.tflite").write_bytes(recipe(name).make(data, material).data)
+        spent[name] = time.process_time() - start
+    return spent
+
+
+def theirs(model: Path, weights: WeightsFile, pictures: Sequence[Path], card: Card, folder: Path) -> dict[str, float]:
+    """Make every form that the converter knows from the Keras network with the float file's head, one run a form.
+
+    Building the network and importing TensorFlow are not counted.
+    """
+    import tensorflow as tf
+
+    inputs, network, spent = _inputs(pictures, card), _network(model, weights, card), {}
+    for name in THEIRS:
+        start = time.process_time()
+        with contextlib.redirect_stdout(io.StringIO()):
+            converter = tf.lite.TFLiteConverter.from_keras_model(network)
+            _SETTINGS[name](tf, converter, lambda: ([picture[None]] for picture in inputs))
+            (folder / f"theirs-{name}.tflite").write_bytes(converter.convert())
+        spent[name] = time.process_time() - start
+    return spent
+
+
+def _inputs(pictures: Sequence[Path], card: Card) -> Any:
+    return from_pictures(pictures, card.input_size, card.preprocessing.mean, card.preprocessing.std)
+
+
+def _network(model: Path, weights: WeightsFile, card: Card) -> Any:
+    """Return the card's Keras network with the head that the float file carries."""
+    import keras
+
+    from advisor.catalog.build import build_model
+    from advisor.tflite.model import read
+
+    tensors = {tensor.name: tensor for tensor in read(model).tensors}
+    kernel, bias = (_values(tensors[name]) for name in ("head/weights", "head/bias"))
+    trunk = build_model(card, weights)
+    head = keras.layers.Dense(len(bias), activation="softmax", name="head")
+    network = keras.Model(trunk.inputs, head(trunk.output["features"]))
+    head.set_weights([kernel.T, bias])
+    return network
+
+
+def _values(tensor: Any) -> Any:
+    return np.frombuffer(tensor.buffer, "<f4").reshape(tensor.shape)
+
+
+def _optimized(_tf: Any, converter: Any, _pictures: Any) -> None:
+    converter.optimizations = ["DEFAULT"]
+
+
+def _float16(tf: Any, converter: Any, pictures: Any) -> None:
+    _optimized(tf, converter, pictures)
+    converter.target_spec.supported_types = [tf.float16]
+
+
+def _int8_float_io(tf: Any, converter: Any, pictures: Any) -> None:
+    _optimized(tf, converter, pictures)
+    converter.representative_dataset = pictures
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+
+
+def _int8(tf: Any, converter: Any, pictures: Any) -> None:
+    _int8_float_io(tf, converter, pictures)
+    converter.inference_input_type = converter.inference_output_type = tf.int8
+
+
+def _int8_per_tensor(tf: Any, converter: Any, pictures: Any) -> None:
+    _int8(tf, converter, pictures)
+    converter._experimental_disable_per_channel = True
+
+
+def _int16x8(tf: Any, converter: Any, pictures: Any) -> None:
+    _optimized(tf, converter, pictures)
+    converter.representative_dataset = pictures
+    kind = tf.lite.OpsSet.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8
+    converter.target_spec.supported_ops = [kind]
+
+
+_SETTINGS: Mapping[str, Callable[[Any, Any, Any], None]] = {
+    "float16": _float16,
+    "dynamic_int8": _optimized,
+    "int8": _int8,
+    "int8_per_tensor": _int8_per_tensor,
+    "int16x8": _int16x8,
+    "int8_float_io": _int8_float_io,
+}
