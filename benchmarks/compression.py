@@ -23,7 +23,9 @@ from advisor.compression.own.judging import judge
 from advisor.compression.own.pictures import CALIBRATION
 from advisor.compression.own.reading import Reading
 from advisor.compression.own.timing import time_forms
+from advisor.compression.own.told import told
 from advisor.compression.own.values import Compression, Form, Likeness
+from advisor.compression.recipe import Rung
 from advisor.compression.recipes import RECIPES
 from advisor.core.errors import AdvisorError
 from advisor.core.statistics import Interval
@@ -103,7 +105,7 @@ def _names(card: str, learning: bool) -> list[str]:
         for recipe in RECIPES
         if recipe.name != "float32"
         and (first or recipe.name != "int16x8")
-        and (not recipe.needs_pictures or (first and learning))
+        and (not recipe.rung >= Rung.SCORED or (first and learning))
     ]
 
 
@@ -144,7 +146,7 @@ def _percent(interval: Interval) -> str:
 
 def _reason(form: Form, found: Compression) -> str:
     """Say why a form is not there, what it left in float, why it loses, or why it is slow."""
-    said = [form.reason, str(form.notes.get("told", ""))]
+    said = [form.reason, told(form.notes)]
     if form.likeness and form.likeness.drop and form.likeness.drop.low > 0:
         said.append(_blame(form, found))
     if form.taken and form.taken.share < 1 and form.taken.left:

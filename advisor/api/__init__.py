@@ -383,6 +383,7 @@ def compress(
     seed: int = 0,
     latency: bool = True,
     accelerator: str = "xnnpack",
+    learn_s: float = 600.0,
     force: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Compression:
@@ -406,6 +407,7 @@ def compress(
         seed: of every draw.
         latency: also time the forms.
         accelerator: whose operators are counted, such as ``edgetpu``.
+        learn_s: how long a recipe that learns may take; it gives the best that it has by then.
         force: replace forms that are there.
         tell: told what is being done.
 
@@ -426,6 +428,7 @@ def compress(
         std=std,
         seed=seed,
         target=accelerator,
+        learn_s=learn_s,
         force=force,
     )
     return made(question, tell or (lambda _text: None), latency)

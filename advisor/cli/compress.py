@@ -38,6 +38,9 @@ def compress(
     accelerator: Annotated[
         str, typer.Option(help="Whose operators are counted: xnnpack (the CPU), edgetpu, nnapi, coreml, ...")
     ] = "xnnpack",
+    time_limit: Annotated[
+        str, typer.Option(help="How long a recipe that learns may take: it gives the best that it has by then.")
+    ] = "10min",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace forms that are there.")] = False,
 ) -> None:
@@ -48,7 +51,7 @@ def compress(
     Example: advisor compress model.tflite --recipe int8,float16 --data photos/ --max-drop 0.5pt
     """
     from advisor import api
-    from advisor.core.units import points
+    from advisor.core.units import points, seconds
 
     names = [name.strip() for value in recipe for name in value.split(",") if name.strip()]
     with progress() as tell:
@@ -64,6 +67,7 @@ def compress(
             seed=seed,
             latency=latency,
             accelerator=accelerator,
+            learn_s=seconds(time_limit, "--time-limit"),
             force=force,
             tell=tell,
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from advisor.compression.own.told import told
 from advisor.compression.own.values import Compression, Form, Taken
 from advisor.core.statistics import Interval
 from advisor.report import text
@@ -89,8 +90,8 @@ def _sentences(found: Compression) -> Iterator[Text]:
             yield line(form.recipe, f"not timed: {form.reason}", "yellow")
         if form.taken and form.taken.left and (form.taken.share < ALL or form.taken.pieces > 1):
             yield line(form.recipe, _left(form.taken, found.accelerator))
-        if told := form.notes.get("told"):
-            yield line(form.recipe, str(told))
+        if said := told(form.notes):
+            yield line(form.recipe, said)
     yield from _limit(found)
     for note in found.notes:
         yield line("Note", note, "yellow")

@@ -89,7 +89,7 @@ def _form(pool: ChildPool, question: Question, name: str, path: Path) -> Mapping
     try:
         notes: Mapping[str, Any] = _call(
             pool, "make", question.model, name, pictures.calibration, pictures.training, question.reading,
-            question.max_drop_points, question.seed, question.metadata, unfinished,
+            question.max_drop_points, question.learn_s, question.seed, question.metadata, unfinished,
         )  # fmt: skip
         unfinished.replace(path)
     except OSError as error:

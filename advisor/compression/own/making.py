@@ -30,6 +30,7 @@ def make(
     training: TrainingPictures | None,
     reading: Reading,
     max_drop_points: float | None,
+    learn_s: float,
     seed: int,
     metadata: Metadata | None,
     path: Path,
@@ -45,7 +46,7 @@ def make(
 
     chosen = find_recipe(recipe)
     arrays = inputs(calibration, reading, seed) if chosen.needs_calibration else None
-    made = chosen.make(model.read_bytes(), Material(arrays, training, max_drop_points, observer=_observer()))
+    made = chosen.make(model.read_bytes(), Material(arrays, training, max_drop_points, learn_s, _observer()))
     path.write_bytes(write_metadata(made.data, metadata) if metadata else made.data)
     return dict(made.notes)
 

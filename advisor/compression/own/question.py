@@ -9,6 +9,7 @@ from pathlib import Path
 from advisor.benchmark.accelerators import accelerator
 from advisor.compression.own.pictures import Pictures, read_pictures
 from advisor.compression.own.reading import Reading, reading_of
+from advisor.compression.recipe import Rung
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.suitable import require_plain_float
 from advisor.core.errors import UnsupportedRecipe, UsageError
@@ -17,6 +18,7 @@ from advisor.tflite.model import Model, read
 
 FLOAT = "float32"
 ON_CPU = "xnnpack"
+LEARN_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Question:
         max_drop_points: what a form may lose against float; None for no limit.
         seed: of every draw.
         accelerator: whose operators are counted.
+        learn_s: how long a recipe that learns may take; it gives the best that it has by then.
     """
 
     model: Path
@@ -44,6 +47,7 @@ class Question:
     max_drop_points: float | None
     seed: int
     accelerator: str = ON_CPU
+    learn_s: float = LEARN_S
 
     def path_of(self, name: str) -> Path:
         """Return where a recipe's form goes; the float file stays where it is."""
@@ -62,6 +66,7 @@ def ask(
     std: Sequence[float] | None = None,
     seed: int = 0,
     target: str = ON_CPU,
+    learn_s: float = LEARN_S,
     force: bool = False,
 ) -> Question:
     """Check the question; folders are read, nothing is written but the folder for the forms.
@@ -80,7 +85,7 @@ def ask(
     reading = reading_of(model.name, graph, metadata, mean, std)
     _require_labels(model.name, graph, metadata)
     names = metadata.labels if metadata else ()
-    learning = any(one.needs_pictures for one in chosen)
+    learning = any(one.rung >= Rung.SCORED for one in chosen)
     pictures = read_pictures(calibration, data, reading, names, graph.outputs[0].shape[-1], seed, learning)
     folder = to or Path(f"{model.stem}-forms")
     question = Question(
@@ -93,6 +98,7 @@ def ask(
         max_drop_points,
         seed,
         target,
+        learn_s,
     )
     _require_place(question, force)
     return question
