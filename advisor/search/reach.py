@@ -40,6 +40,8 @@ def measured_over_connection(predicted: Evaluation, place: Place, model: Path) -
             (timing,) = connection.measure(Job((model,), (place.target.threads,)))
         except AdvisorError as error:
             return _with(predicted, {"connection_failed": error.message})
+    if timing.throttled:
+        return _with(predicted, {"connection_failed": f"{connection.label}: {timing.throttled}"})
     return _measured(predicted, timing, connection.label)
 
 

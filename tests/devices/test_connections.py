@@ -184,6 +184,22 @@ def test_a_lost_connection_is_taken_up_again(ssh_server: SshServer, agent: Path,
     assert sent.count("agent.py.part &&") == 1
 
 
+def test_a_device_that_is_full_is_a_failed_measurement(
+    ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path
+) -> None:
+    """A client whose remote shell may write files of four kilobytes at most: nothing whole arrives, nothing stays."""
+    client = tmp_path / "ssh"
+    client.write_text(
+        "#!/bin/bash\nlast=${!#}\n"
+        'case "$last" in "cat > "*) set -- "${@:1:$#-1}" "ulimit -f 4; $last";; esac\nexec ssh "$@"\n'
+    )
+    client.chmod(0o700)
+    before = folders()
+    with pytest.raises(StageError, match=r"device does not take agent\.py"):
+        ssh(ssh_server, agent, program=str(client)).measure(Job((model,), effort=BRIEF))
+    assert folders() == before
+
+
 def test_a_device_without_the_runtime_says_so(ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path) -> None:
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')

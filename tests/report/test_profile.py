@@ -12,10 +12,13 @@ import pytest
 from rich.console import Console
 
 from advisor.benchmark import profile as measured
+from advisor.benchmark.accelerators import accelerator
+from advisor.benchmark.delegation import delegate
 from advisor.benchmark.profile_graph import to_graph
 from advisor.benchmark.profile_values import Profile
 from advisor.report.profile.page import BARS, render
 from advisor.report.profile.profile_table import print_profile
+from advisor.tflite.model import read
 from tests.benchmark import small_models
 
 if TYPE_CHECKING:
@@ -169,3 +172,19 @@ def test_graph_has_every_operator_with_its_time_and_no_loose_edge(swish: Profile
     assert edges
     assert {edge["sourceNodeId"] for edge in edges} <= nodes.keys()
     assert nodes["outputs"]["incomingEdges"]
+
+
+def test_accelerators_stand_on_the_page_with_their_figures(open_page: Open, swish: Profile) -> None:
+    told = [delegate(read(Path(swish.model)), accelerator(name).rules) for name in ("edgetpu", "xnnpack")]
+    opened = open_page(replace(swish, delegations=tuple(told)))
+    rows = opened.page.locator("#accelerators tbody tr")
+    for place, each in enumerate(told):
+        cells = rows.nth(place).locator("th, td").all_inner_texts()
+        assert cells[:4] == [
+            each.rules.title,
+            f"{100 * each.share:.1f}",
+            f"{each.taken} of {each.operators}",
+            f"{each.kept} of {each.partitions}",
+        ]
+        assert "HARD_SWISH" in cells[5]
+    assert opened.complaints == []

@@ -82,23 +82,34 @@ class _Session:
         self._sockets = sockets
 
     def measure(self, job: Job) -> tuple[Timing, ...]:
-        """Copy, run, read, clean up; again where the connection was lost."""
+        """Copy, run, read, clean up; what arrived stays only where the connection is lost, for the next attempt."""
         files = _named(self._connection.agent, job.models)
-        folder = f"{_FOLDER}/{_key(files, job)}"
-        for attempt in range(self._connection.retries + 1):
+        folder, lost = f"{_FOLDER}/{_key(files, job)}", False
+        try:
+            finished = self._attempted(folder, files, job)
+            return timings_of_agent(read_document(finished), job.models, list(files)[1:])
+        except _LostConnection as error:
+            lost = True
+            raise StageError(f"{self._connection.label} was lost: {error}") from error
+        finally:
+            if not lost:
+                with suppress(StageError):
+                    self._remote(f"rm -rf -- {shlex.quote(folder)}", _QUICK_S)
+
+    def _attempted(self, folder: str, files: dict[str, tuple[Path, str]], job: Job) -> Finished:
+        """Send and run; again where the connection was lost.
+
+        Raises:
+            _LostConnection: it was lost once more than is forgiven.
+        """
+        for attempt in range(self._connection.retries):
             try:
                 self._send(folder, files)
-                finished = self._run(folder, list(files)[1:], job)
-                break
-            except _LostConnection as error:
-                if attempt == self._connection.retries:
-                    raise StageError(f"{self._connection.label} was lost: {error}") from error
+                return self._run(folder, list(files)[1:], job)
+            except _LostConnection:
                 time.sleep(0.5 * (attempt + 1))
-        try:
-            return timings_of_agent(read_document(finished), job.models, list(files)[1:])
-        finally:
-            with suppress(StageError):
-                self._remote(f"rm -rf -- {shlex.quote(folder)}", _QUICK_S)
+        self._send(folder, files)
+        return self._run(folder, list(files)[1:], job)
 
     def close(self) -> None:
         """End the shared connection."""
