@@ -11,6 +11,7 @@ from pathlib import Path
 
 from advisor.catalog.cards import Card, Published, WeightSource
 from advisor.catalog.catalogue import CardFile, catalogue_paths, read_catalogue_file, repeated_names
+from advisor.catalog.verified import Verified, verified
 from advisor.catalog.weights.digest import sha256_of
 from advisor.core.errors import AdvisorError, StageError, UsageError, nearest
 from advisor.isolation import ChildPool, Limits
@@ -20,6 +21,7 @@ CHILDREN = 2
 # A note explains a difference where it speaks of what is counted.
 _EXPLAINS = {"MACs": ("mac", "flop"), "parameters": ("param", "value", "statistic", "gamma")}
 _LIMITS = Limits(seconds=600, memory_bytes=4_000_000_000)
+_DAMAGED = "the cache holds another file than its hash says; it is not used: `advisor catalog fetch` gets it anew"
 
 
 class Level(StrEnum):
@@ -46,11 +48,13 @@ class Checked:
     Attributes:
         cards: how many cards were read.
         findings: errors first.
+        verified: what the cards were held against.
         built: how many graphs were built.
     """
 
     cards: int
     findings: tuple[Finding, ...]
+    verified: Verified
     built: int = 0
 
     @property
@@ -93,7 +97,10 @@ def check_catalogue(
     for card in cards.values():
         found = counts.get(card.name)
         wrong += [Finding(level, places[card.name], card.name, text) for level, text in _findings(card, found)]
-    return Checked(len(cards), tuple(sorted(wrong, key=lambda finding: finding.level is Level.NOTE)), len(counts))
+    against = verified(tuple(cards.values()))
+    wrong += [Finding(Level.ERROR, places[name], name, _DAMAGED) for name in against.damaged]
+    findings = tuple(sorted(wrong, key=lambda finding: finding.level is Level.NOTE))
+    return Checked(len(cards), findings, against, len(counts))
 
 
 def count_graph(card: Card) -> Counts:

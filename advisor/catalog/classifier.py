@@ -22,7 +22,10 @@ INPUT, PROBABILITIES, FEATURES = "image", "probabilities", "features"
 MAX_INPUT_SIZE = 2048
 
 _STORED = frozenset({"int8", "uint8", "int16", "int4", "uint4", "int2"})
-_GIVE_FLOAT = "give the float32 file that it was made from: every compressed form is made from that"
+_GIVE_FLOAT = (
+    "give the float32 (or float16) file that it was made from: rounded weights cannot be retrained or compressed again "
+    "without losing more, so every form is made from float ones"
+)
 # Operators between the classifier and the output that change no order of the scores.
 _BEHIND = ("SOFTMAX", "RESHAPE", "SQUEEZE")
 _BIASES = ("ADD", "SUB")
@@ -45,7 +48,7 @@ def shape_of(data: bytes, name: str) -> Shape:
     model = read(data, name)
     reason = _structure(model) or _numbers(model)
     if reason:
-        raise UsageError(f"{name}: {reason}", _GIVE_FLOAT if "quantized" in reason or "float16" in reason else "")
+        raise UsageError(f"{name}: {reason}", _GIVE_FLOAT if "quantized" in reason else "")
     return Shape(_input_size(data, model, name), _classes(model, name))
 
 
@@ -106,8 +109,8 @@ def _numbers(model: Model) -> str:
     quantized = [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
     if quantized:
         return f"it is quantized ({len(quantized)} tensors, first '{quantized[0].name}')"
-    if any(tensor.dtype == "float16" and tensor.is_constant for tensor in model.tensors):
-        return "its weights are stored as float16"
+    if any(tensor.dtype == "float16" for tensor in model.tensors):
+        return "it computes in float16"
     other = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype != "float32"]
     return f"it takes or gives {other[0]}, not float32" if other else ""
 

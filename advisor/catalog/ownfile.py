@@ -15,6 +15,7 @@ from advisor.catalog import classifier
 from advisor.catalog.cards import Card, Preprocessing
 from advisor.catalog.weights.file import WeightsFile
 from advisor.core.errors import StageError, UsageError
+from advisor.tflite.float16 import to_float32
 from advisor.tflite.metadata import Metadata
 
 MAX_DIFFERENCE = 1e-5
@@ -58,18 +59,19 @@ def prepare(file: Path, size: int | None, target: Path) -> Facts:
     """Write ``file`` (``.keras``, SavedModel folder or ``.tflite``) as a float classifier to ``target``.
 
     Args:
-        file: the user's model.
+        file: the user's model; constants stored as float16 become float32, which changes no answer.
         size: side of the input where the file leaves it open.
         target: where to write.
 
     Raises:
         UsageError: not such a model, one that would run code of its own, or one that cannot be converted.
     """
-    data = _as_tflite(file, size)
+    given = _as_tflite(file, size)
+    data = to_float32(given, str(file))
     shape = classifier.shape_of(data, str(file))
     edited = classifier.named(data, str(file), softmax=not _sums_to_one(data, shape, str(file)))
     target.write_bytes(edited)
-    return _facts(data, edited, shape, str(file))
+    return _facts(given, edited, shape, str(file))
 
 
 def describe(target: Path, metadata: Metadata) -> None:

@@ -155,7 +155,8 @@ def check(
         from dataclasses import asdict
 
         findings = [asdict(finding) for finding in checked.findings]
-        _print_json({"cards": checked.cards, "built": checked.built, "findings": findings})
+        against = asdict(checked.verified)
+        _print_json({"cards": checked.cards, "built": checked.built, "verified": against, "findings": findings})
     else:
         from advisor.cli.catalog_table import print_checked
 

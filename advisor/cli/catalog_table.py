@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from advisor.catalog.checking import Checked
     from advisor.catalog.fetch_all import Fetched
     from advisor.catalog.listing import Row
+    from advisor.catalog.verified import Verified
 
 RICH_ROWS = 300
 """Up to here a table is laid out for the terminal's width; that takes a third of a millisecond a row."""
@@ -81,9 +82,20 @@ def print_checked(checked: Checked) -> None:
     notes = Counter(finding.text for finding in checked.findings if finding.level.value == "note")
     for text, count in notes.most_common():
         typer.echo(f"note: {count} x {plain(text)}")
+    _print_verified(checked.verified)
     graphs = f", {checked.built} graphs built" if checked.built else ""
     outcome = plural(len(checked.errors), "error") if checked.errors else "all hold"
     typer.echo(f"{plural(checked.cards, 'card')}{graphs}: {outcome}.")
+
+
+def _print_verified(verified: Verified) -> None:
+    """Say what the cards were held against, and where there was nothing to hold them against."""
+    typer.echo(f"held against: the schema, each other's names, {plural(verified.counts, 'published count')}")
+    hashes = f"{verified.strong} by SHA-256 or SHA-384, {verified.weak} by MD5 or first digits of a hash"
+    typer.echo(f"sources of weights: {hashes}, {verified.unknown} without a hash (never downloaded)")
+    typer.echo(f"on this machine: the weights of {plural(len(verified.hashed), 'card')}, hashed now: as stated")
+    if verified.sourceless:
+        typer.echo(f"without a source that could be checked, as their notes say: {', '.join(verified.sourceless)}")
 
 
 def print_fetched(fetched: Sequence[Fetched]) -> None:

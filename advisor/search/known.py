@@ -11,6 +11,7 @@ from typing import Any
 from advisor.catalog.cards import Card
 from advisor.catalog.weights import WeightsFile
 from advisor.compression.recipes import Recipe
+from advisor.core.errors import UnsupportedRecipe
 from advisor.core.quantity import Quantity
 from advisor.isolation import ChildPool
 from advisor.search.context import Context, Pictures, Purpose
@@ -160,7 +161,7 @@ async def _both(lookup: Stages, card: Card) -> None:
 async def _found(result: Awaitable[Any]) -> bool:
     try:
         await result
-    except _NotDone:
+    except (_NotDone, UnsupportedRecipe):
         return False
     return True
 

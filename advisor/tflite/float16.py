@@ -1,4 +1,4 @@
-"""Constants stored as float16, the arithmetic left in float32: half the size of a float model."""
+"""Constants stored as float16, the arithmetic left in float32: half the size of a float model; and the way back."""
 
 from __future__ import annotations
 
@@ -52,6 +52,47 @@ def to_float16(data: bytes) -> bytes:
     _raise_min_runtime(model)
     drop_unused_buffers(model)
     return pack(model)
+
+
+def to_float32(data: bytes, name: str = "the model") -> bytes:
+    """Store every float16 constant that a DEQUANTIZE operator expands as float32, as runtimes do when they load it.
+
+    What is computed stays the same to the last bit. A file without such constants is returned as it is.
+
+    Raises:
+        UsageError: the file is damaged.
+        StageError: the model cannot be edited.
+    """
+    model = unpack(data, name)
+    if sum(_expand_constants(model, graph) for graph in model.subgraphs) == 0:
+        return data
+    drop_unused_buffers(model)
+    return pack(model)
+
+
+def _expand_constants(model: Any, graph: Any) -> int:
+    """Let readers of an expanded constant read the constant itself, now float32; return how many there are."""
+    expanded: dict[int, int] = {}
+    for operator in graph.operators:
+        code = model.operatorCodes[operator.opcodeIndex]
+        kind = max(code.builtinCode, code.deprecatedBuiltinCode)
+        if kind == schema.BuiltinOperator.DEQUANTIZE and _is_half_constant(model, graph, operator.inputs[0]):
+            expanded[operator.outputs[0]] = operator.inputs[0]
+    for constant in dict.fromkeys(expanded.values()):
+        tensor = graph.tensors[constant]
+        values: npt.NDArray[np.float16] = np.frombuffer(model.buffers[tensor.buffer].data.tobytes(), dtype="<f2")
+        tensor.type = schema.TensorType.FLOAT32
+        tensor.buffer = add_buffer(model, values.astype("<f4").tobytes())
+    graph.operators = [each for each in graph.operators if not expanded.keys() & set(each.outputs)]
+    for operator in graph.operators:
+        operator.inputs = [expanded.get(index, index) for index in operator.inputs]
+    return len(expanded)
+
+
+def _is_half_constant(model: Any, graph: Any, index: int) -> bool:
+    tensor = graph.tensors[index]
+    content = model.buffers[tensor.buffer].data
+    return tensor.type == schema.TensorType.FLOAT16 and content is not None and len(content) > 0
 
 
 def _store_constants(model: Any, graph: Any) -> int:

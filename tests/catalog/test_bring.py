@@ -19,6 +19,8 @@ from advisor.catalog.labels import published_labels
 from advisor.catalog.ownfile import prepare
 from advisor.catalog.weights import FetchOptions, fetch
 from advisor.core.errors import StageError, UsageError, WeightsError
+from advisor.tflite.float16 import to_float16
+from advisor.tflite.model import read
 from tests.catalog.own_models import CLASSES, SIZE, labels_file, network, tflite
 
 
@@ -60,6 +62,17 @@ def test_a_model_becomes_a_card_that_every_search_finds(models: Path, tmp_path: 
     assert (card.top1(), added.features, card.params) == (61.5, 8, 8 * 27 + 8 + 8 * 9 + 8 + 8 * CLASSES + CLASSES)
     assert [photograph for photograph, _, _ in added.seen] == ["a cat", "a cup of coffee", "a rocket"]
     assert published_labels(card) == ("glass", "paper", "métal", "plastic", "trash")
+
+
+def test_a_float16_file_is_taken_as_the_float_file_that_runtimes_make_of_it(models: Path, tmp_path: Path) -> None:
+    half = tmp_path / "half.tflite"
+    half.write_bytes(to_float16((models / "net.tflite").read_bytes()))
+    card = brought(half, given(models)).card
+    picture = np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
+    kept = fetch(card, FetchOptions(offline=True)).path.read_bytes()
+    assert {tensor.dtype for tensor in read(kept).tensors} <= {"float32", "int32"}
+    given_answer = next(iter(run(half.read_bytes(), picture).values()))
+    assert run(kept, picture)["probabilities"] == pytest.approx(given_answer, abs=1e-6)
 
 
 def test_the_cards_master_computes_what_the_model_does(models: Path, tmp_path: Path) -> None:

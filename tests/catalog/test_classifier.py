@@ -85,7 +85,7 @@ def test_a_quantized_file_is_refused_with_what_to_give_instead() -> None:
     data = tflite(keras.Model(image, layers.Dense(64, activation="softmax")(wide)), quantized=True)
     with pytest.raises(UsageError, match="net: it is quantized") as raised:
         classifier.shape_of(data, "net")
-    assert "float32 file" in raised.value.hint
+    assert "float32 (or float16) file" in raised.value.hint
 
 
 def test_several_labels_a_picture_are_refused() -> None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
+from skimage import data
 
 from advisor.catalog import load_catalogue
 from advisor.cli.catalog_table import print_card
+from advisor.core.evaluation import Status
+from advisor.store import RunFolder
 from tests.catalog.own_models import labels_file, network, tflite
 from tests.cli.conftest import Advisor
 
@@ -139,6 +144,32 @@ def test_a_model_of_ones_own_is_added_listed_and_searched(alone: Advisor, net: P
     found = alone("search", "--candidates", "net", "--budget", "1s", "--compressions", "float32", "--threads", "1")
     assert found.code == 0, found.err
     assert "61.0" in found.out
+
+
+def test_a_model_without_a_linear_end_is_skipped_with_pictures_and_the_reason(alone: Advisor, tmp_path: Path) -> None:
+    (tmp_path / "maps.tflite").write_bytes(tflite(network(head="maps")))
+    labels_file(tmp_path)
+    write_photos(tmp_path / "photos")
+    said = alone("catalog", "add", "maps.tflite", "--labels", "labels.txt", "--mean", "127.5", "--std", "127.5")
+    assert "a candidate without --data only" in said.out
+    options = ("--candidates", "maps", "--data", "photos", "--compressions", "float32", "--threads", "1")
+    found = alone("search", *options)
+    assert found.code == 3, found.err
+    (evaluation,) = RunFolder.open(tmp_path / "runs" / "latest").evaluations()
+    assert evaluation.status is Status.SKIPPED
+    assert "does not end in one linear layer" in evaluation.reason
+
+
+def write_photos(folder: Path) -> None:
+    """Crops of two photographs as two classes, 12 each."""
+    rng = np.random.default_rng(0)
+    for name, photograph in (("cat", data.chelsea()), ("coffee", data.coffee())):
+        (folder / name).mkdir(parents=True)
+        for count in range(12):
+            top, left = rng.integers(0, 60, 2)
+            Image.fromarray(photograph[top : top + 200, left : left + 200]).resize((64, 64)).save(
+                folder / name / f"{count}.png"
+            )
 
 
 def test_what_a_model_does_not_say_is_asked_for(alone: Advisor, net: Path) -> None:

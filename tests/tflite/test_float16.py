@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from advisor.core.errors import UnsupportedRecipe, UsageError
-from advisor.tflite.float16 import to_float16
+from advisor.tflite.float16 import to_float16, to_float32
 from advisor.tflite.model import Model, read
 
 from .conftest import Array, Run
@@ -148,3 +148,17 @@ def test_a_second_time_is_not_for_this_recipe(halved: bytes) -> None:
 def test_a_damaged_file_is_a_usage_error(master: bytes) -> None:
     with pytest.raises(UsageError, match="not a usable"):
         to_float16(master[: len(master) // 2])
+
+
+def test_expanded_again_it_answers_the_same_to_the_last_bit(halved: bytes, images: list[Array], run: Run) -> None:
+    whole = to_float32(halved)
+    assert {tensor.dtype for tensor in read(whole).tensors} == {"float32", "int32"}
+    assert "DEQUANTIZE" not in {operator.name for operator in read(whole).operators}
+    for image in images[:3]:
+        expected, actual = run(halved, {"image": image}), run(whole, {"image": image})
+        for name in expected:
+            np.testing.assert_array_equal(actual[name], expected[name])
+
+
+def test_a_file_without_float16_constants_stays_as_it_is(master: bytes) -> None:
+    assert to_float32(master) is master

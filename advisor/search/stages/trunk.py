@@ -10,10 +10,16 @@ from pathlib import Path
 from advisor.catalog.cards import Card
 from advisor.catalog.convert import CONVERT_VERSION
 from advisor.catalog.weights.file import WeightsFile
+from advisor.core.errors import UnsupportedRecipe
 from advisor.search.context import Part, versions, view_of
 from advisor.search.plan import FEATURE_PARTS
-from advisor.search.stages.keeper import Form, Keeper, convert_limits, write_result
+from advisor.search.stages.keeper import Form, Keeper, convert_limits, read_result, write_result
 from advisor.store.hashing import sha256_json
+
+NO_FEATURES = (
+    "it needs a head of your classes, and its file does not end in one linear layer that a head could replace: "
+    "a candidate without --data only"
+)
 
 
 @dataclass(frozen=True)
@@ -68,8 +74,19 @@ class Trunks:
         return await self._keeper.once(("master", card.name), make)
 
     async def trunk(self, card: Card) -> Form:
-        """The card's float file with its pooled features as the only output."""
-        return await self._keeper.once(("trunk", card.name), lambda: self._cut(card, "features"))
+        """The card's float file with its pooled features as the only output.
+
+        Raises:
+            UnsupportedRecipe: a file of the user's own that ends in something else than one linear layer has none.
+        """
+
+        async def make() -> Form:
+            master = await self.master(card)
+            if card.own_file and not read_result(master.path.parent).get("features", True):
+                raise UnsupportedRecipe(NO_FEATURES)
+            return await self._cut(card, "features")
+
+        return await self._keeper.once(("trunk", card.name), make)
 
     async def classifier(self, card: Card) -> Form:
         """The card's float file with its published classifier."""
