@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 from advisor.catalog import load_catalogue
 from advisor.catalog.build import build_model
 from advisor.catalog.cards import Card
+from advisor.catalog.frozen import to_tflite
 from advisor.catalog.weights import FetchOptions, WeightsFile, fetch
 from advisor.core.errors import WeightsError
 
@@ -51,12 +50,9 @@ def photograph(name: str, card: Card) -> Any:
 
 
 def tflite(model: Any) -> Any:
-    import tensorflow as tf
     from ai_edge_litert.interpreter import Interpreter
 
-    with contextlib.redirect_stdout(io.StringIO()):
-        data = tf.lite.TFLiteConverter.from_keras_model(model).convert()
-    return Interpreter(model_content=data).get_signature_runner("serving_default")
+    return Interpreter(model_content=to_tflite(model)).get_signature_runner("serving_default")
 
 
 @pytest.mark.parametrize(
