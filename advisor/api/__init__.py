@@ -297,7 +297,7 @@ def reevaluate(
         found = tuple(answer_all(Path(runs), devices, since_last, say))
     for result in found:
         if result.run is not None and not (result.run / "recommendation.json").exists():
-            write_all(load_view(RunFolder.open(result.run)), result.run, page=run is not None)
+            write_all(load_view(RunFolder.open(result.run)), result.run)
     return found
 
 

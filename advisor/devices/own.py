@@ -49,7 +49,7 @@ def known_devices(folders: Sequence[Path] = ()) -> Profiles:
         UsageError: a folder that is missing, a profile that is refused, or a device that two folders have.
     """
     own = own_folder()
-    return load_profiles(_distinct([*([own] if own.is_dir() else []), *folders]))
+    return load_profiles(distinct([*([own] if own.is_dir() else []), *folders]))
 
 
 def add_profile(file: Path, folder: Path | None = None, *, replace: bool = False) -> Added:
@@ -128,6 +128,6 @@ def _names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.yaml"))
 
 
-def _distinct(folders: Iterable[Path]) -> list[Path]:
-    """A folder that is named twice is one."""
+def distinct(folders: Iterable[Path]) -> list[Path]:
+    """Return the folders, one that is named twice once."""
     return list({folder.resolve(): folder for folder in folders}.values())

@@ -61,18 +61,13 @@ _BULKY = ("confusion", "per_class_recall", "holdout")
 """Details that recommendation.json keeps for the pick alone."""
 
 
-def write_all(view: RunView, folder: Path, page: bool = True) -> tuple[Path, ...]:
-    """Write all four files into ``folder``, each at once; the machine-readable ones first, whatever the page does.
-
-    Without ``page`` the HTML page (5 MB) is left out: ``advisor report`` writes it at any time.
-    """
+def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
+    """Write all four files into ``folder``, each at once; the machine-readable ones first, whatever the page does."""
     written = (
         _write(folder / "recommendation.json", recommendation_json(view)),
         _write(folder / "front.csv", front_csv(view)),
         _write(folder / "report.md", render_markdown(view)),
     )
-    if not page:
-        return written
     from advisor.report.html import render_html
 
     return (*written, _write(folder / "report.html", render_html(view)))

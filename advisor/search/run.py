@@ -158,7 +158,9 @@ class _Search:
                 peak = max(heavy.peak_bytes, light.peak_bytes)
                 if drive.stopping.is_set():
                     self.stopped = INTERRUPTED
-                self._write_manifest(candidates, plan, spent, children_peak_bytes=peak, stopped=self.stopped.to_json())
+                more: dict[str, Any] = {"targets": evaluator.environments} if evaluator.environments else {}
+                more |= {"children_peak_bytes": peak, "stopped": self.stopped.to_json()}
+                self._write_manifest(candidates, plan, spent, **more)
 
     def _evaluator(self, candidates: Candidates, plan: Plan, heavy: ChildPool, light: ChildPool) -> SitedEvaluator:
         context = Context(

@@ -58,6 +58,14 @@ class SitedEvaluator:
         """Seconds of core or machine time by stage."""
         return self._evaluator.spent
 
+    @property
+    def environments(self) -> dict[str, str]:
+        """What the predictions for each device rest on, by its name."""
+        if self._outlook is None:
+            return {}
+        forecaster = self._outlook.forecaster
+        return {place.label: forecaster.environment(place.profile, place.target) for place in self._targets.places}
+
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation on the leading device; those on the others are kept in the run."""
         card = self._cards[configuration.card]

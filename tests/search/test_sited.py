@@ -19,6 +19,8 @@ from tests.search.conftest import SMALLEST, Searched, command, environment, sear
 __all__ = ["ssh_server"]
 
 DEVICES = ("raspberry-pi-4", "galaxy-s24")
+SLOW = "mobilenet_v2_1.0_224"
+"""On a Raspberry Pi 4 its float32 file was published with 62 ms."""
 
 
 @pytest.fixture(scope="session")
@@ -88,21 +90,21 @@ def test_a_device_that_the_pick_must_run_on_is_predicted_when_asked(stored: Stor
 def test_what_could_hardly_meet_the_budget_leaves_before_it_is_trained(
     tmp_path: Path, warm_cache: Path, photos: Path
 ) -> None:
-    arguments = ("--candidates", "inception_v3_299", "--device", "raspberry-pi-4", "--budget", "5ms", "--offline")
-    done = run(
-        tmp_path, warm_cache, *arguments, "--compressions", "float32", "--data", str(photos), "--max-trials", "1"
-    )
-    if "weights" in done.stderr and done.returncode == 2:
-        pytest.skip("the weights of inception_v3_299 are not here")
-    rows = (next((tmp_path / "runs").glob("*/evaluations.jsonl"))).read_text(encoding="utf-8").splitlines()
-    assert '"predict"' in rows[0]
-    assert "under 1 % sure to meet 5.00 ms: not trained" in rows[0]
+    arguments = ("--device", "raspberry-pi-4", "--budget", "30ms", "--compressions", "float32", "--data", str(photos))
+    done = run(tmp_path, warm_cache, "--candidates", f"{SMALLEST},{SLOW}", *arguments)
+    if f"{SLOW}:" in done.stderr:
+        pytest.skip(f"the weights of {SLOW} are not here")
+    assert done.returncode == 0, done.stderr
+    rows = {row.configuration.card: row for row in read_run(next((tmp_path / "runs").glob("2*"))).evaluations}
+    assert rows[SMALLEST].status is Status.OK
+    assert (rows[SLOW].status, rows[SLOW].stage) == (Status.SKIPPED, "predict")
+    assert "under 1 % sure to meet 30.0 ms: not trained" in rows[SLOW].reason
 
 
 def test_an_unknown_device_is_refused_with_the_nearest(tmp_path: Path, warm_cache: Path) -> None:
-    done = run(tmp_path, warm_cache, "--device", "galaxy-s42", "--budget", "50ms")
+    done = run(tmp_path, warm_cache, "--device", "galaxi-s24", "--budget", "50ms")
     assert done.returncode == 2
-    assert "unknown device 'galaxy-s42' (did you mean 'galaxy-s24'?)" in done.stderr
+    assert "unknown device 'galaxi-s24' (did you mean 'galaxy-s24'?)" in done.stderr
     assert not (tmp_path / "runs").exists()
 
 

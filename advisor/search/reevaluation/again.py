@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +12,8 @@ from typing import Any
 
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.evaluation import Evaluation
-from advisor.devices.own import known_devices
+from advisor.core.joint import on_device
+from advisor.devices.own import distinct, known_devices, own_folder
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget, load_profiles
 from advisor.search.compare import Comparison, compare
 from advisor.search.elsewhere import Forecaster, Place
@@ -26,6 +27,7 @@ from advisor.search.reevaluation.lineage import (
     relations,
     write_child,
 )
+from advisor.search.reevaluation.places import ENVIRONMENTS, Changed, changed_places, predicted_again
 from advisor.search.stored import StoredRun, read_run
 from advisor.search.targets import for_tflite, runtime_remark
 from advisor.store import RunFolder
@@ -74,17 +76,18 @@ class Devices:
 
     @classmethod
     def chosen(cls, selectors: Sequence[str], folders: Sequence[Path]) -> Devices:
-        """Return the devices named, or, where none is, every device of ``folders``.
+        """Return the devices named, or, where none is, every device of ``folders`` and of the team's own folder.
 
         A name may be that of a shipped device, of one added with ``advisor devices add``, or of one in ``folders``.
 
         Raises:
             UsageError: an unknown device or target, or a profile that is refused.
         """
-        if not selectors and not folders:
+        own = [own_folder()] if own_folder().is_dir() else []
+        if not selectors and not folders and not own:
             return cls()
         profiles = known_devices(folders)
-        names = selectors or [name for name in load_profiles(folders, builtin=False) if name != HOST]
+        names = selectors or [name for name in load_profiles(distinct([*own, *folders]), builtin=False) if name != HOST]
         for name in names:
             if name == HOST:
                 raise UsageError("--device: 'host' is this machine, which is measured, not predicted", "leave it out")
@@ -195,18 +198,20 @@ def _on_host(session: _Session, relation: Relation) -> Reevaluation:
     base = newest(relation.root, HOST, session.known) if session.since_last else None
     former = base or relation
     before = read_run(former.path)
-    outdated, cards = host.causes(before), card_changes(before)
-    causes = (*outdated, *_card_causes(cards))
-    remarks = (*_card_remarks(before, cards),)
+    here = HOST in before.request.devices
+    outdated, cards = host.causes(before) if here else (), card_changes(before)
+    moved = changed_places(before, lambda: session.devices.forecaster)
+    causes = (*outdated, *moved.causes, *_card_causes(cards))
+    remarks = (*_card_remarks(before, cards), *filter(None, [moved.remark]))
     todo = () if needs_search(before) else cards.names
-    if not outdated and not todo:
+    if not outdated and not todo and not moved.places:
         return Reevaluation(before.name, HOST, causes, remarks=remarks)
-    environment = sha256_json([host.environment(), dict(cards.hashes)])
+    environment = sha256_json([host.environment(), dict(cards.hashes), dict(moved.environments)])
     existing = made_already(former.path.name, environment, session.known)
     if existing is not None:
         return _result(before, existing.path, HOST, causes, remarks)
     session.tell(f"{before.name}: {'; '.join(causes)}")
-    child, more = _measured(session, before, former, environment, cards, bool(outdated), todo)
+    child, more = _measured(session, before, former, environment, cards, bool(outdated), todo, moved)
     session.note(child)
     return _result(before, child.path, HOST, causes, (*remarks, *more))
 
@@ -219,12 +224,17 @@ def _measured(
     cards: CardChanges,
     outdated: bool,
     todo: Sequence[str],
+    moved: Changed,
 ) -> tuple[RunFolder, tuple[str, ...]]:
     evaluations: tuple[Evaluation, ...] = before.evaluations
     answers: dict[str, Any] = {}
     remarks: tuple[str, ...] = ()
     if outdated:
-        evaluations, answers, remarks = host.measure_again(before, session.tell)
+        own = on_device(before.evaluations, HOST)
+        measured, answers, remarks = host.measure_again(replace(before, evaluations=own), session.tell)
+        evaluations = (*measured, *(e for e in before.evaluations if e.configuration.target.device != HOST))
+    if moved.places:
+        evaluations = predicted_again(before, evaluations, moved.places, session.devices.forecaster)
     with ExitStack() as stack:
         sources = []
         if todo:
@@ -235,6 +245,7 @@ def _measured(
             except AdvisorError as error:
                 remarks = (*remarks, f"{', '.join(todo)} could not be evaluated: {error.message}")
         changes = {**host.manifest_changes(host.versions_of(before)), "cards": dict(cards.hashes)}
+        changes |= {ENVIRONMENTS: dict(moved.environments)} if moved.environments else {}
         child = write_child(before, former, evaluations, HOST, environment, changes, answers, sources)
     return child, remarks
 

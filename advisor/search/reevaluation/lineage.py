@@ -12,6 +12,7 @@ from typing import Any
 
 from advisor import __version__
 from advisor.core.evaluation import Evaluation
+from advisor.core.figures import HOST
 from advisor.datasets.split import HOLDOUT
 from advisor.search.stored import StoredRun
 from advisor.store import RunFolder
@@ -122,7 +123,8 @@ def write_child(
         _share(source, run, evaluations)
     lines = [json.dumps(evaluation.to_json(), ensure_ascii=False) for evaluation in evaluations]
     write_atomically(run.evaluations_file, "".join(f"{line}\n" for line in lines))
-    run.write_request({**parent.request.to_dict(), "device": device})
+    asked = parent.request.device if device == HOST else device
+    run.write_request({**parent.request.to_dict(), "device": asked})
     return run
 
 
