@@ -26,6 +26,12 @@ class Target:
     threads: int
 
 
+def _require_texts(data: dict[str, Any], names: tuple[str, ...]) -> None:
+    for name in names:
+        if not isinstance(data.get(name, ""), str):
+            raise TypeError(f"{name} is no text")
+
+
 @dataclass(frozen=True, order=True)
 class Configuration:
     """One point of the search space.
@@ -51,8 +57,17 @@ class Configuration:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Configuration:
-        """Read back ``dataclasses.asdict``."""
-        return cls(**{**data, "target": Target(**data["target"])})
+        """Read back ``dataclasses.asdict``.
+
+        Raises:
+            TypeError, KeyError: something else.
+        """
+        target = Target(**data["target"])
+        _require_texts(data["target"], ("device", "runtime", "accelerator"))
+        _require_texts(data, ("card", "training", "compression"))
+        if not isinstance(target.threads, int) or isinstance(target.threads, bool):
+            raise TypeError("threads are no number")
+        return cls(**{**data, "target": target})
 
 
 class Status(StrEnum):
@@ -117,11 +132,18 @@ class Evaluation:
     def from_json(cls, data: dict[str, Any]) -> Evaluation:
         """Read back :meth:`to_json`."""
         fields = {key: value for key, value in data.items() if key != "key"}
+        if not isinstance(fields.get("details", {}), dict) or not isinstance(fields.get("contended", False), bool):
+            raise TypeError("details are no mapping")
+        _require_texts(fields, ("family", "reason", "stage", "artefact", "artefact_sha256"))
         fields["configuration"] = Configuration.from_json(fields["configuration"])
         fields["status"] = Status(fields["status"])
         for name in _QUANTITIES:
             fields[name] = Quantity.from_json(fields[name]) if fields.get(name) else None
+        if any(fields[name] is not None and fields[name].value <= 0 for name in _ABOVE_ZERO):
+            raise ValueError("a latency or size is not above zero")
         return cls(**fields)
 
+
+_ABOVE_ZERO = ("latency", "latency_p90", "size")
 
 _QUANTITIES = ("accuracy", "holdout_accuracy", "latency", "latency_p90", "size", "memory", "drop")

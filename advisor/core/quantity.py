@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -14,6 +15,10 @@ class Provenance(StrEnum):
     PREDICTED = "predicted"
     PUBLISHED = "published"
     ESTIMATED = "estimated"
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,18 @@ class Quantity:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Quantity:
-        """Read back what :meth:`to_json` wrote."""
-        return cls(**{**data, "provenance": Provenance(data["provenance"])})
+        """Read back what :meth:`to_json` wrote.
+
+        Raises:
+            ValueError, TypeError, KeyError: something else, or a figure that is no finite number.
+        """
+        quantity = cls(**{**data, "provenance": Provenance(data["provenance"])})
+        numbers = (quantity.value, quantity.low, quantity.high, quantity.level, quantity.n)
+        if any(number is not None and not _finite(number) for number in numbers) or quantity.value is None:
+            raise ValueError("a figure is no finite number")
+        if not isinstance(quantity.unit, str) or not isinstance(quantity.source, str):
+            raise TypeError("a unit or source is no text")
+        return quantity
 
     def overlaps(self, other: Quantity) -> bool:
         """True where the two intervals share a point; a missing interval is the value alone."""

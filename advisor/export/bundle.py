@@ -7,7 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from advisor.export.model import ShippedModel, prepare
 from advisor.export.operators import build_file, operators_json, registration, used_operators
 from advisor.export.readme import benchmark_lines, readme
 from advisor.export.sealing import key_id, read_key, seal
+from advisor.export.settings import settings
 from advisor.export.snippets import PLATFORMS, edgetpu, render
 from advisor.export.vectors import make_vectors, vectors_json
 from advisor.search.stored import StoredRun, read_run
@@ -187,7 +188,8 @@ def _summary(run: StoredRun, evaluation: Evaluation, model: ShippedModel, key: b
             "memory_mapped": key is None,
             "measured_on": target.device,
         },
-        "benchmark_model": benchmark_lines(target.threads),
+        "benchmark_model": benchmark_lines(settings(evaluation)[0]),
+        "devices": {setting.device: asdict(setting) for setting in settings(evaluation)},
         "figures": {
             name: quantity
             for name, quantity in evaluation.to_json().items()

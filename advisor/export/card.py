@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
+from advisor.core.chance import percent
 from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.relaxation import show_limit
 from advisor.core.units import show_bytes, show_ms
 from advisor.export.model import ShippedModel
+from advisor.export.settings import settings
 from advisor.search.stored import StoredRun
 
 LABELS_SHOWN = 50
@@ -64,7 +66,7 @@ def _figures(run: StoredRun, evaluation: Evaluation) -> Iterable[str]:
     threads = f"{target.threads} thread{'s'[: target.threads > 1]}"
     yield f"On {escaped(target.device)} with {escaped(target.runtime)}, {escaped(target.accelerator)}, {threads}."
     yield ""
-    yield "| figure | value | 95 % interval | n | where from |"
+    yield "| figure | value | 95 % interval (80 % where predicted) | n | where from |"
     yield "| --- | ---: | ---: | ---: | --- |"
     for name, quantity in _rows(evaluation):
         if quantity is not None:
@@ -72,6 +74,7 @@ def _figures(run: StoredRun, evaluation: Evaluation) -> Iterable[str]:
     limits = [f"{limit} {show_limit(limit, value)}" for limit, value in _limits(run)]
     yield ""
     yield f"Limits asked: {', '.join(limits) or 'none'}."
+    yield from _by_device(evaluation)
     if evaluation.contended:
         yield ""
         yield "The machine was busy with something else when the latency was taken: take it again before relying on it."
@@ -79,6 +82,21 @@ def _figures(run: StoredRun, evaluation: Evaluation) -> Iterable[str]:
         yield ""
         provenance = evaluation.latency.provenance
         yield f"The latency is {provenance}, not measured: try it on the device before you rely on it."
+
+
+def _by_device(evaluation: Evaluation) -> Iterable[str]:
+    """The same file on every device of the question."""
+    devices = settings(evaluation)
+    if len(devices) < 2:
+        return
+    yield ""
+    yield "| device | runs by | latency | chance to meet the budget |"
+    yield "| --- | --- | ---: | ---: |"
+    for device in devices:
+        latency = f"{device.provenance} {show_ms(device.latency_ms)}" if device.latency_ms else "not known"
+        chance = percent(device.chance) if device.chance is not None else ""
+        runs_by = f"{device.runtime}, {device.accelerator}, {device.threads} threads"
+        yield f"| {escaped(device.device)} | {escaped(runs_by)} | {latency} | {chance} |"
 
 
 def _rows(evaluation: Evaluation) -> tuple[tuple[str, Quantity | None], ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation import Evaluation
 from advisor.export.operators import RUNTIME_KERNELS, UsedOperator, builtins, left_out
+from advisor.export.settings import Setting, settings
 
 CONTENTS: Mapping[str, str] = {
     "model.tflite": "the model, with labels and normalization in its metadata",
@@ -32,7 +33,6 @@ CONTENTS: Mapping[str, str] = {
 def readme(evaluation: Evaluation, operators: tuple[UsedOperator, ...], files: Iterable[str], sealed: bool) -> str:
     """Return README.md for a bundle of ``files``."""
     present = {path.partition("/")[0] + "/" if "/" in path else path for path in files} | {"SHA256SUMS"}
-    threads = evaluation.configuration.target.threads
     lines = [
         f"# {escaped(evaluation.configuration.card)} {escaped(evaluation.configuration.compression)}",
         "",
@@ -45,7 +45,7 @@ def readme(evaluation: Evaluation, operators: tuple[UsedOperator, ...], files: I
         *_python(present, sealed),
         "```",
         "",
-        *_benchmark(evaluation, threads, sealed),
+        *_benchmark(evaluation, sealed),
         "## A smaller runtime",
         "",
         f"The model needs {len(builtins(operators))} of the {RUNTIME_KERNELS} builtin kernels of LiteRT 2.3:",
@@ -66,9 +66,9 @@ def _python(present: set[str], sealed: bool) -> list[str]:
     return [f"{'MODEL_KEY_FILE=model.key ' if sealed else ''}python python/classify.py photo.jpg"]
 
 
-def benchmark_lines(threads: int) -> tuple[str, ...]:
+def benchmark_lines(setting: Setting) -> tuple[str, ...]:
     """Return the commands that time the model on an Android phone and on a computer with benchmark_model."""
-    options = f"--num_threads={threads} --use_xnnpack=true --warmup_runs=10 --num_runs=200 --max_secs=30"
+    options = setting.options
     return (
         "adb push model.tflite benchmark_model /data/local/tmp/",
         "adb shell chmod +x /data/local/tmp/benchmark_model",
@@ -77,8 +77,9 @@ def benchmark_lines(threads: int) -> tuple[str, ...]:
     )
 
 
-def _benchmark(evaluation: Evaluation, threads: int, sealed: bool) -> list[str]:
-    device = escaped(evaluation.configuration.target.device)
+def _benchmark(evaluation: Evaluation, sealed: bool) -> list[str]:
+    own, *others = settings(evaluation)
+    device = escaped(own.device)
     plain = " It takes the model before it was encrypted." if sealed else ""
     return [
         "## Time it on a device",
@@ -87,7 +88,10 @@ def _benchmark(evaluation: Evaluation, threads: int, sealed: bool) -> list[str]:
         f"of threads.{plain}",
         "",
         "```",
-        *benchmark_lines(threads),
+        *benchmark_lines(own),
         "```",
         "",
+        *(["On the other devices of the question, with the last line's options:", ""] if others else []),
+        *(f"- {escaped(other.device)}: `{other.options}`" for other in others),
+        *([""] if others else []),
     ]

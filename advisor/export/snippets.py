@@ -9,6 +9,7 @@ from advisor.core.escape import plain
 from advisor.core.evaluation import Evaluation
 from advisor.core.units import show_ms
 from advisor.export.model import ShippedModel
+from advisor.export.settings import settings
 
 PLATFORMS: Mapping[str, tuple[str, str]] = {
     "android": ("Classifier.kt.j2", "android/Classifier.kt"),
@@ -71,6 +72,8 @@ def _remark(evaluation: Evaluation, platform: str) -> str:
     threads = f"{target.threads} thread{'s'[: target.threads > 1]}"
     figure = f", {show_ms(evaluation.latency.value)} {evaluation.latency.provenance}" if evaluation.latency else ""
     best = f"Best on {target.device} with {threads}, {target.accelerator}, {target.runtime}{figure}."
+    others = [f"{s.device}: {s.accelerator}, threads {s.threads}" for s in settings(evaluation)[1:]]
+    best += f" Elsewhere: {'; '.join(others)}." if others else ""
     if target.accelerator in DELEGATES[platform]:
         return plain(best)
     return plain(f"{best} This code runs on the CPU: take the time there.")

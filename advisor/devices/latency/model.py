@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.devices.latency.base import CONSENSUS_SCALE, IDENTITY_SCALE, Base
 from advisor.devices.latency.features import ModelFeatures
-from advisor.devices.latency.kernels import Floats, own
+from advisor.devices.latency.kernels import Floats, inverse, own
 from advisor.devices.latency.posterior import Indices, Posterior, condition
 from advisor.devices.latency.table import Column
 from advisor.devices.latency.unmeasured import expect
@@ -97,10 +98,15 @@ def place(base: Base, models: Sequence[ModelFeatures]) -> Queries:
 
 def _doubt(base: Base, towards: Floats, alone: Floats) -> Floats:
     """Variance of a model's consensus given those of all others of known features."""
-    cover = base.gram + _FEATURE_NOISE**2 * np.eye(len(base.gram))
-    explained = (np.linalg.solve(cover, towards.T).T * towards).sum(axis=1)
+    explained = ((towards @ _precision(base)) * towards).sum(axis=1)
     out: Floats = CONSENSUS_SCALE**2 * np.maximum(alone - explained, 0) * 0.5 + 2 * IDENTITY_SCALE**2
     return out
+
+
+@lru_cache(maxsize=4)
+def _precision(base: Base) -> Floats:
+    """The inverse covariance of the known models by their features: made once for all predictions of a fit."""
+    return inverse(base.gram + _FEATURE_NOISE**2 * np.eye(len(base.gram)))
 
 
 def posterior_of(

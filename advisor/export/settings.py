@@ -1,0 +1,68 @@
+"""How a file is to be run on each device that it is meant for, as measured or predicted best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from advisor.core.budget import ELSEWHERE
+from advisor.core.evaluation import Evaluation
+from advisor.core.joint import EVERYWHERE, figures_of
+
+DELEGATES: Mapping[str, str] = MappingProxyType(
+    {"cpu": "--use_xnnpack=true", "gpu": "--use_gpu=true", "npu": "--use_nnapi=true"}
+)
+"""Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One device.
+
+    Attributes:
+        device: its name.
+        runtime: runtime and version that the latency belongs to.
+        accelerator: what it runs on.
+        threads: CPU threads.
+        latency_ms: median, None where it is not known.
+        provenance: where that comes from.
+        chance: probability to meet the latency budget, None for what was measured.
+    """
+
+    device: str
+    runtime: str
+    accelerator: str
+    threads: int
+    latency_ms: float | None
+    provenance: str
+    chance: float | None
+
+    @property
+    def options(self) -> str:
+        """The options of ``benchmark_model`` that set this."""
+        delegate = DELEGATES.get(self.accelerator, DELEGATES["cpu"])
+        return f"--num_threads={self.threads} {delegate} --warmup_runs=10 --num_runs=200 --max_secs=30"
+
+
+def settings(evaluation: Evaluation) -> tuple[Setting, ...]:
+    """Return the setting on every device that the evaluation's file is known to run on; its own device first."""
+    own = evaluation.configuration.target.device
+    known = {own: figures_of(evaluation)}
+    for name in (EVERYWHERE, ELSEWHERE):
+        found = evaluation.details.get(name)
+        known |= {str(device): facts for device, facts in found.items()} if isinstance(found, Mapping) else {}
+    return tuple(_setting(device, facts) for device, facts in known.items() if not facts.get("reason"))
+
+
+def _setting(device: str, facts: Mapping[str, Any]) -> Setting:
+    return Setting(
+        device=device,
+        runtime=str(facts.get("runtime") or ""),
+        accelerator=str(facts.get("accelerator") or "cpu"),
+        threads=int(facts.get("threads") or 1),
+        latency_ms=facts.get("latency_ms"),
+        provenance=str(facts.get("provenance") or ""),
+        chance=facts.get("budget_probability"),
+    )
