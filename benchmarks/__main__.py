@@ -13,12 +13,9 @@ NAMES = (
     "measurement",
     "catalogue",
     "whole_catalogue",
-<<<<<<< HEAD
     "data_check",
     "compression",
-=======
     "answers",
->>>>>>> 7af8820 (Devices of a question are predicted again where they changed, added ones are picked up; the answers' benchmark; docs of report and of devices not at hand)
 )
 
 
