@@ -10,7 +10,7 @@ from advisor.tflite.model import Model, Operator, Tensor
 
 Fact = float | str
 SHAPE_FACTS = (
-    *("inputs", "outputs", "changing_inputs", "rank", "output_rank", "batch", "elements", "outer_elements"),
+    *("version", "inputs", "outputs", "changing_inputs", "rank", "output_rank", "batch", "elements", "outer_elements"),
     *("outer_rows", "output_height", "output_width", "filter_area", "axes", "padded_axes", "same_quantization"),
 )
 _AXES = frozenset({"MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL"})
@@ -46,7 +46,12 @@ def facts(model: Model, operator: Operator, constants: Collection[int]) -> Mappi
     changing = [model.tensors[index] for index in present if index not in constants]
     outputs = [model.tensors[index] for index in operator.outputs]
     found: dict[str, Fact] = {**operator.options}
-    found |= {"inputs": len(present), "outputs": len(outputs), "changing_inputs": len(changing)}
+    found |= {
+        "version": operator.version,
+        "inputs": len(present),
+        "outputs": len(outputs),
+        "changing_inputs": len(changing),
+    }
     if changing:
         found |= _of_input(changing[0].shape) | {"rank": max(len(tensor.shape) for tensor in (*changing, *outputs))}
     if outputs:

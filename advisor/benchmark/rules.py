@@ -72,7 +72,7 @@ class Constraint:
             return ""
         name = self.fact.replace("_", " ")
         if self.allowed and value not in self.allowed:
-            return f"{name} {value or 'none'}, {' or '.join(str(each) or 'none' for each in self.allowed)} only"
+            return f"{name} {_said(value)}, {' or '.join(map(_said, self.allowed))} only"
         if self.most is not None and float(value) > self.most:
             return f"{name} {value:g}, {self.most:g} at most"
         if self.least is not None and float(value) < self.least:
@@ -136,6 +136,11 @@ class Rules:
         common = _first_wrong(self.everywhere, found)
         wrong = [common or _first_wrong(way.constraints, found) for way in fitting]
         return f"{operator.name} with {wrong[0]}" if all(wrong) else ""
+
+
+def _said(value: Fact) -> str:
+    """Return a fact for people; an empty list of axes is none."""
+    return str(value) or "none"
 
 
 def _first_wrong(constraints: tuple[Constraint, ...], found: Mapping[str, Fact]) -> str:

@@ -52,7 +52,7 @@ def _activations() -> dict[int, str]:
 def _value(method: str, value: float) -> float | str:
     if method == "FusedActivationFunction":
         return _activations().get(int(value), f"activation_{value}")
-    return value
+    return int(value) if isinstance(value, bool) else value
 
 
 def _snake(name: str) -> str:

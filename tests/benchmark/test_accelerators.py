@@ -8,6 +8,7 @@ import pytest
 
 from advisor.benchmark.accelerators import accelerator, accelerators, read_folder, serving
 from advisor.benchmark.delegation import delegate
+from advisor.benchmark.rules import Accepted, Constraint, Form, Rules
 from advisor.core.errors import UsageError
 from advisor.devices.profiles import load_profiles
 from advisor.tflite.model import read
@@ -57,10 +58,17 @@ def test_the_edge_tpu_takes_int8_files_and_no_float_ones(int8_model: Path, float
 def test_core_ml_takes_float_files_and_no_int8_ones(int8_model: Path, float_model: Path) -> None:
     rules = accelerator("coreml").rules
     assert delegate(read(int8_model), rules).taken == 0
-    # MEAN is none of the delegate's operators: what comes behind it is a piece of its own.
     told = delegate(read(float_model), rules)
-    assert [row.operator for row in told.refused] == ["MEAN"]
+    assert [row.reason for row in told.refused] == ["MEAN with keep dims 0, 1 only"]
     assert told.partitions == 2
+
+
+@pytest.mark.parametrize("keep_dims", [0, 1])
+def test_a_reduction_is_judged_by_its_axes_and_what_it_keeps(keep_dims: int) -> None:
+    constraints = (Constraint("axes", allowed=("1,2",)), Constraint("keep_dims", allowed=(keep_dims,)))
+    rules = Rules("toy", "Toy", ("",), {"MEAN": (Accepted((Form("float32"),), constraints),)})
+    told = delegate(read(small_models.classifier()), rules)
+    assert ("MEAN" in {row.operator for row in told.refused}) is bool(keep_dims)
 
 
 def test_nothing_behind_the_first_refused_operator_reaches_the_edge_tpu(tmp_path: Path) -> None:
