@@ -47,12 +47,14 @@ class Part:
         paths: their files.
         labels: their classes.
         fingerprint: hash of the pictures in their order and with their labels.
+        stamps: size and time of change of each file when it was read.
     """
 
     indices: tuple[int, ...]
     paths: tuple[Path, ...]
     labels: tuple[int, ...]
     fingerprint: str
+    stamps: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class Pictures:
             paths=tuple(picture.path for picture in pictures),
             labels=tuple(picture.label for picture in pictures),
             fingerprint=sha256_json([(picture.sha256, picture.label) for picture in pictures]),
+            stamps=tuple(picture.stamp for picture in pictures),
         )
 
 

@@ -12,6 +12,8 @@ from typing import Any
 from filelock import FileLock
 from platformdirs import user_cache_path
 
+from advisor.core.errors import StageError
+from advisor.store.full_disk import full_disk, is_full_disk
 from advisor.store.hashing import sha256_json
 
 
@@ -48,21 +50,34 @@ class ArtifactCache:
             stage: name and version of the stage, such as ``convert-1``.
             inputs: every input that the result depends on, as JSON values.
             make: writes the result's files into the folder that it is given.
+
+        Raises:
+            StageError: the disk is full.
         """
         folder = self.folder(stage, inputs)
         if folder.is_dir():
             return folder
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{folder}.lock"):
-            if folder.is_dir():
-                return folder
-            unfinished = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
-            try:
-                make(unfinished)
-                for file in unfinished.iterdir():
-                    file.chmod(0o444)  # runs hold hard links to these files: an editor must not change them in place
-                unfinished.rename(folder)
-            except BaseException:
-                shutil.rmtree(unfinished, ignore_errors=True)
-                raise
-        return folder
+        try:
+            return _filled(folder, make)
+        except (OSError, StageError) as error:
+            if is_full_disk(error):
+                raise full_disk(self.root) from error
+            raise
+
+
+def _filled(folder: Path, make: Callable[[Path], None]) -> Path:
+    """Fill a folder beside its place, and put it there whole."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if folder.is_dir():
+            return folder
+        unfinished = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
+        try:
+            make(unfinished)
+            for file in unfinished.iterdir():
+                file.chmod(0o444)  # runs hold hard links to these files: an editor must not change them in place
+            unfinished.rename(folder)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+    return folder

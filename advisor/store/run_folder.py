@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
+from advisor.store.full_disk import full_disk, is_full_disk
 
 SCHEMA_VERSION = 1
 
@@ -118,8 +119,20 @@ class RunFolder:
         return {}
 
     def append(self, evaluation: Evaluation) -> None:
-        """Add one evaluation, flushed to the disk before it returns."""
+        """Add one evaluation, flushed to the disk before it returns.
+
+        Raises:
+            StageError: the disk is full.
+        """
         line = json.dumps(evaluation.to_json(), ensure_ascii=False) + "\n"
+        try:
+            self._append(line)
+        except OSError as error:
+            if is_full_disk(error):
+                raise full_disk(self.path) from error
+            raise
+
+    def _append(self, line: str) -> None:
         with self.evaluations_file.open("ab+") as file:
             if _torn(file):
                 line = "\n" + line

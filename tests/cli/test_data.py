@@ -110,3 +110,40 @@ def test_what_cannot_be_is_said_plainly(
     assert said.code == 2
     assert message in said.err
     assert "hint:" in said.err
+
+
+def test_a_search_takes_part_folders_and_manifests(advisor: Advisor, tmp_path: Path) -> None:
+    make(tmp_path / "data" / "train", cat=12, dog=12)
+    make(tmp_path / "data" / "test", cat=8, dog=8)
+    rows = [f"{path.relative_to(tmp_path)},{path.parent.name}" for path in sorted(tmp_path.rglob("*.jpg"))]
+    (tmp_path / "set.csv").write_text("\n".join(["path,label", *rows]))
+    for data in ("data", "set.csv"):
+        said = advisor("plan", "--data", data, "--candidates", "mobilenet_v2_1.0_224", "--json")
+        assert said.code == 0, said.err
+        assert 20 <= json.loads(said.out)["pictures"] <= 40
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            ["test/owl/{n}.jpg,owl,test", "train/cat/{n}.jpg,cat,train", "test/cat/{n}.jpg,cat,test"],
+            "no picture of 'owl'",
+        ),
+        (["a/{n}.jpg,cat,", "b/{n}.jpg,Cat,", "c/{n}.jpg,dog,"], "'Cat' and 'cat' differ only by case or blanks"),
+        (["a/{n}.jpg,cat,", "b/{n}.jpg,dog,", "gone/{n}.jpg,dog,"], "cannot be read"),
+    ],
+)
+def test_a_search_refuses_what_would_fool_it(advisor: Advisor, tmp_path: Path, rows: list[str], message: str) -> None:
+    lines = [row.format(n=f"{number:03d}") for row in rows for number in range(9)]
+    (tmp_path / "set.csv").write_text("\n".join(["path,label,split", *lines]))
+    for place, folder in enumerate(sorted({Path(line.split(",")[0]).parent for line in lines} - {Path("gone")})):
+        fill(tmp_path / folder, 9, first=10 * place)
+        for number in range(9):
+            (tmp_path / folder / f"{10 * place + number:03d}.jpg").rename(tmp_path / folder / f"new{number}")
+        for number in range(9):
+            (tmp_path / folder / f"new{number}").rename(tmp_path / folder / f"{number:03d}.jpg")
+    said = advisor("plan", "--data", "set.csv", "--candidates", "mobilenet_v2_1.0_224")
+    assert said.code == 2
+    assert message in said.err
+    assert "hint:" in said.err

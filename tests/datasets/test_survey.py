@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
@@ -96,6 +98,28 @@ def test_a_decompression_bomb_is_refused_without_decoding_it(tmp_path: Path) -> 
     reasons = {row.path.name: row.reason for row in read(root).rejected}
     assert "bomb" in reasons["bomb.png"]
     assert "10000x8500" in reasons["wide.png"]
+
+
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+    root = make(tmp_path / "data", cat=20, dog=20)
+    os.mkfifo(root / "cat" / "pipe.jpg")
+    (root / "dog" / "endless.png").symlink_to("/dev/zero")
+    assert [row.reason for row in read(root).rejected] == ["not a regular file"] * 2
+
+
+def test_a_large_picture_of_many_pixels_is_refused_by_its_header(tmp_path: Path) -> None:
+    root = make(tmp_path / "data", cat=20, dog=20)
+    picture(1, (30_000, 20)).save(root / "cat" / "strip.png")
+    (root / "cat" / "huge.bmp").write_bytes(_bitmap_header(30_000, 30_000))
+    reasons = {row.path.name: row.reason for row in read(root).rejected}
+    assert "bomb" in reasons["huge.bmp"]
+    assert "strip.png" not in reasons
+
+
+def _bitmap_header(width: int, height: int) -> bytes:
+    """A BMP that claims more pixels than it holds."""
+    info = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, 0, 0, 0, 0, 0, 0)
+    return b"BM" + struct.pack("<IHHI", 54 + 99, 0, 0, 54) + info + bytes(99)
 
 
 def test_a_broken_link_is_rejected(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from advisor.search.data_check import check_data
 from advisor.search.data_check.judge import PREFERRED, Judge
 from benchmarks.data_check import copies_score, labels_score
 from benchmarks.planting import plant
+from tests.store.test_full_disk import files_at_most
 
 SMALL = 500
 
@@ -35,6 +36,29 @@ def test_most_planted_faults_are_found_in_a_small_set(trashnet: Path, tmp_path: 
     assert said
     again = check_data(planted.root, judge)
     assert again.to_json() == checked.to_json()
+
+
+def test_a_folder_that_changes_meanwhile_is_told_of_and_nothing_is_kept_of_it(
+    trashnet: Path, tmp_path: Path, judge: Judge
+) -> None:
+    planted = plant(trashnet, tmp_path / "planted", seed=11, pictures=60)
+    victim = next(iter(sorted(planted.copies)))
+
+    def change(text: str) -> None:
+        if text.startswith("reading pictures with") and victim.exists():
+            victim.write_bytes(victim.read_bytes() + b" ")
+
+    checked = check_data(planted.root, judge, change)
+    assert "1 picture changed" in checked.not_judged
+    assert "1 picture changed" in check_data(planted.root, judge, change).not_judged
+
+
+def test_a_full_disk_costs_the_judgement_alone(trashnet: Path, tmp_path: Path, judge: Judge) -> None:
+    planted = plant(trashnet, tmp_path / "planted", seed=12, pictures=60)
+    with files_at_most(100_000):
+        checked = check_data(planted.root, judge)
+    assert "the disk is full" in checked.not_judged
+    assert checked.findings
 
 
 @pytest.mark.slow

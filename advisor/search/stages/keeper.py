@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from advisor.catalog.cards import Card
+from advisor.datasets.changes import require_unchanged
 from advisor.isolation import Limits
 from advisor.search import jobs
-from advisor.search.context import Context
+from advisor.search.context import Context, Part
 from advisor.store.hashing import sha256_file
 
 Result = TypeVar("Result")
@@ -93,6 +94,12 @@ class Keeper:
     def light(self, job: str, *arguments: Any) -> Any:
         """Run a function of :mod:`advisor.search.jobs` in a child without TensorFlow."""
         return self.context.light.call(f"{jobs.__name__}:{job}", *arguments, limits=WORK_LIMITS)
+
+    def light_on(self, pictures: Part, job: str, *arguments: Any) -> Any:
+        """Run such a job that reads pictures; it fails where they are not those any more that were listed."""
+        result = self.light(job, *arguments)
+        require_unchanged(pictures.paths, pictures.stamps)
+        return result
 
     def heavy(self, job: str, *arguments: Any, limits: Limits = CONVERT_LIMITS) -> Any:
         """Run a function of :mod:`advisor.search.jobs` in a child that imports TensorFlow."""

@@ -34,8 +34,8 @@ class Scores:
             }
             folder = await self._keeper.kept(
                 "score-1", "scoring", card, inputs,
-                lambda out: self._keeper.light(
-                    "score", artefact.path, pictures.paths, view_of(card), out / "probabilities.npy"
+                lambda out: self._keeper.light_on(
+                    pictures, "score", artefact.path, pictures.paths, view_of(card), out / "probabilities.npy"
                 ),
             )  # fmt: skip
             return folder / "probabilities.npy"

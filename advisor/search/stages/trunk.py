@@ -118,7 +118,9 @@ class Trunks:
             chunk = paths[bounds[index] : bounds[index + 1]]
             folder = await self._keeper.kept(
                 "features-2", "reading pictures with", card, {**inputs, "part": [index, parts]},
-                lambda out: self._keeper.light("extract", trunk.path, chunk, view_of(card), out / "features.npy"),
+                lambda out: self._keeper.light_on(
+                    pictures, "extract", trunk.path, chunk, view_of(card), out / "features.npy"
+                ),
             )  # fmt: skip
             return folder / "features.npy"
 

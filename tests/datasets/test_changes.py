@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import StageError
+from advisor.datasets.changes import require_unchanged
+from advisor.datasets.dataset import Dataset
+from advisor.datasets.survey import survey
+from tests.datasets.folders import make, picture
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return survey(make(tmp_path / "data", cat=9, dog=9)).dataset
+
+
+def _require(dataset: Dataset) -> None:
+    require_unchanged([picture.path for picture in dataset.pictures], [picture.stamp for picture in dataset.pictures])
+
+
+def test_pictures_that_lie_as_they_lay_pass(dataset: Dataset) -> None:
+    _require(dataset)
+
+
+def test_a_picture_that_went_and_one_that_changed_are_told_of(dataset: Dataset) -> None:
+    dataset.pictures[2].path.unlink()
+    picture(1, (90, 60)).save(dataset.pictures[5].path)
+    with pytest.raises(StageError, match=r"2 pictures changed .*002\.jpg") as caught:
+        _require(dataset)
+    assert "search again" in caught.value.hint
+
+
+def test_a_picture_replaced_by_one_of_the_same_size_is_seen_by_its_time(dataset: Dataset) -> None:
+    path = dataset.pictures[0].path
+    path.write_bytes(path.read_bytes())
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(StageError, match="1 picture changed"):
+        _require(dataset)
