@@ -7,8 +7,11 @@ three lines of Python without a ``__main__`` guard would start the search inside
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import importlib
 import os
+import signal
 import sys
 import threading
 import time
@@ -19,10 +22,14 @@ from typing import Any
 
 from advisor.core.errors import AdvisorError, StageError
 
+_PR_SET_PDEATHSIG = 1
+
 
 def main() -> None:
     """Serve calls until the parent closes the connection."""
     connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
+    if os.environ.get("ADVISOR_CHILD_ENDS_WITH_PARENT"):
+        _ended_by_the_kernel()
     _end_with_parent(os.getppid())
     while True:
         try:
@@ -54,6 +61,12 @@ def _function(name: str) -> Callable[..., Any]:
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0][:300] if lines else "no message"
+
+
+def _ended_by_the_kernel() -> None:
+    """Ask Linux to end this process with the thread that started it: one that is stopped cannot watch its parent."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _end_with_parent(parent: int) -> None:

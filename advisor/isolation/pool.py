@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from advisor.isolation.pause import Pause
 from advisor.isolation.worker import Limits, Worker
 
 QUIET_ONE_THREAD = {
@@ -30,22 +32,28 @@ class ChildPool:
 
     Args:
         log: file that takes the children's output, None to show it.
-        environment: variables on top of :data:`QUIET_ONE_THREAD`.
+        environment: variables on top of :data:`QUIET_ONE_THREAD`; None takes one of those away.
     """
 
-    def __init__(self, log: Path | None = None, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, log: Path | None = None, environment: Mapping[str, str | None] | None = None) -> None:
         self._log = log
-        self._environment = QUIET_ONE_THREAD | (environment or {})
+        wanted = {**QUIET_ONE_THREAD, **(environment or {})}
+        self._environment = {name: value for name, value in wanted.items() if value is not None}
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
         self._all: list[Worker] = []
         self._closed = False
 
-    def call(self, function: str, *args: Any, limits: Limits | None = None, **kwargs: Any) -> Any:
-        """Call ``module:function`` in a child; see :meth:`Worker.call` for what it raises."""
+    def call(
+        self, function: str, *args: Any, limits: Limits | None = None, pause: Pause | None = None, **kwargs: Any
+    ) -> Any:
+        """Call ``module:function`` in a child; see :meth:`Worker.call` for what it raises.
+
+        ``pause`` stops and continues the child while it works.
+        """
         worker = self._take()
         try:
-            return worker.call(function, *args, limits=limits or Limits(), **kwargs)
+            return worker.call(function, *args, limits=limits or Limits(), pause=pause, **kwargs)
         finally:
             self._give(worker)
 

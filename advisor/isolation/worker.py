@@ -18,6 +18,7 @@ import psutil
 
 from advisor.core.errors import StageError
 from advisor.core.units import show_bytes, show_seconds
+from advisor.isolation.pause import Pause
 
 _POLL_S = 0.2
 
@@ -50,7 +51,7 @@ class Worker:
         self._connection: Connection[Any, Any] | None = None
         self.peak_bytes = 0
 
-    def call(self, function: str, *args: Any, limits: Limits, **kwargs: Any) -> Any:
+    def call(self, function: str, *args: Any, limits: Limits, pause: Pause | None = None, **kwargs: Any) -> Any:
         """Call ``module:function`` in the child and return its value.
 
         Raises:
@@ -58,11 +59,15 @@ class Worker:
             AdvisorError: what the function itself raised.
         """
         process, connection = self._started()
+        held = pause or Pause()
+        held.attach(process.pid)
         try:
             connection.send((function, args, kwargs))
             succeeded, value = self._wait(process, connection, limits)
         except (EOFError, OSError):
             raise StageError(self._death(process)) from None
+        finally:
+            held.detach()
         if not succeeded:
             raise value
         return value

@@ -8,6 +8,11 @@ import itertools
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+from advisor.isolation import Pause
+
+AFTER_JOBS = 1e9
+"""Added to the priority of a trainer: what takes minutes waits for what takes seconds."""
+
 
 class Machine:
     """Cores for jobs, first to the smallest ``priority``; the whole machine for one measurement at a time.
@@ -27,6 +32,8 @@ class Machine:
         self._alone = False
         self._draining = False
         self._order = itertools.count()
+        self._trainers: list[Pause] = []
+        self._paused = False
         self._jobs: list[tuple[float, int, asyncio.Future[None]]] = []
         self._measurements: list[tuple[float, int, asyncio.Future[None]]] = []
 
@@ -39,6 +46,17 @@ class Machine:
         finally:
             self._running -= 1
             self._grant()
+
+    @asynccontextmanager
+    async def trainer(self, pause: Pause, priority: float = 0.0) -> AsyncIterator[None]:
+        """Hold one core for work of many minutes, after all other jobs, that measurements stop for a while."""
+        async with self.core(AFTER_JOBS + priority):
+            self._trainers.append(pause)
+            asyncio.get_running_loop().call_soon(self._grant)
+            try:
+                yield
+            finally:
+                self._trainers.remove(pause)
 
     @asynccontextmanager
     async def alone(self, priority: float = 0.0) -> AsyncIterator[None]:
@@ -74,18 +92,28 @@ class Machine:
             queue[:] = [entry for entry in queue if not entry[2].done()]
             heapq.heapify(queue)
         waiting = len(self._measurements)
-        idle = self._running == 0 and not self._jobs
+        busy = self._running - len(self._trainers)
+        idle = busy == 0 and not any(priority < AFTER_JOBS for priority, _, _ in self._jobs)
         self._draining = waiting > 0 and (self._draining or idle or waiting >= self._batch)
         if self._alone:
             return
         if self._draining:
-            if self._running == 0:
+            if busy == 0:
                 self._alone = True
+                self._pause(True)
                 heapq.heappop(self._measurements)[2].set_result(None)
             return
+        self._pause(False)
         while self._jobs and self._running < self._cores:
             self._running += 1
             heapq.heappop(self._jobs)[2].set_result(None)
+
+    def _pause(self, wanted: bool) -> None:
+        if wanted == self._paused:
+            return
+        self._paused = wanted
+        for trainer in self._trainers:
+            trainer.pause() if wanted else trainer.resume()
 
 
 @contextmanager
