@@ -28,7 +28,8 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.search.machine import one_blas_thread
-from advisor.search.plan import Plan, prior_accuracy, rough_ms, rough_size
+from advisor.search.plan import Plan, prior_accuracy
+from advisor.search.prices import rough_ms, rough_size
 from advisor.search.storage import journal
 from advisor.search.study import Study
 from advisor.store import RunFolder
@@ -91,7 +92,7 @@ def space() -> Plan:
         cards,
         tuple(recipe.name for recipe in RECIPES),
         THREADS,
-        "head",
+        ("head",),
         "ai-edge-litert==2.3.0",
         pictures=2500,
         holdout=500,

@@ -26,7 +26,7 @@ from advisor.cli.limits import (
 Question = Mapping[str, Any]
 """What was given, by the names of :class:`advisor.search.request.Request`'s attributes; None is not given."""
 
-JOINED = ("candidates", "compressions", "threads", "must_run_on")
+JOINED = ("candidates", "training", "compressions", "threads", "must_run_on")
 """Options that may be repeated, or joined by commas."""
 
 
@@ -50,6 +50,10 @@ def _options(
     candidates: Annotated[
         list[str] | None,
         typer.Option(help="Names, families or globs of models ('mobilenet_v2_*'); repeat, or join by commas."),
+    ] = None,
+    training: Annotated[
+        list[str] | None,
+        typer.Option(help="Training recipes: head, finetune_top, finetune_all; repeat, or join by commas."),
     ] = None,
     compressions: Annotated[
         list[str] | None, typer.Option(help="Compression recipes: float32, int8, ...; repeat, or join by commas.")

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from advisor.core.quantity import Quantity
+from advisor.core.training import FINETUNED
 
 
 @dataclass(frozen=True, order=True)
@@ -54,6 +55,11 @@ class Configuration:
         target = self.target
         place = f"{target.device}:{target.accelerator}x{target.threads}"
         return f"{self.card}/{self.training}/{self.compression}@{place}"
+
+    @property
+    def form(self) -> str:
+        """How it was made, in as few words as tell it apart: ``int8``, or ``finetune_top int8``."""
+        return f"{self.training} {self.compression}" if self.training in FINETUNED else self.compression
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Configuration:

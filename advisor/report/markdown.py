@@ -106,7 +106,7 @@ def _cells(view: RunView, row: Evaluation, judged: bool) -> Sequence[str]:
     return (
         verdict(view, row),
         row.configuration.card,
-        row.configuration.compression,
+        row.configuration.form,
         row.configuration.target.device,
         str(row.configuration.target.threads),
         _share(row.accuracy),

@@ -43,7 +43,7 @@ def _row(view: RunView, row: Evaluation) -> Markup:
     cells = (
         verdict(view, row),
         configuration.card,
-        configuration.compression,
+        configuration.form,
         configuration.target.threads,
         text.percent(row.accuracy),
         text.interval(row.accuracy),

@@ -124,7 +124,7 @@ def _cells(view: RunView, row: Evaluation, wide: bool, judged: bool, elsewhere: 
     cells = [
         mark,
         text.plain(configuration.card),
-        text.plain(configuration.compression),
+        text.plain(configuration.form),
         *([text.plain(configuration.target.device)] if elsewhere else []),
         str(configuration.target.threads),
         *top1,

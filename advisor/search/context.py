@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from importlib.metadata import version
@@ -35,7 +35,7 @@ class Purpose(StrEnum):
 
 
 Notify = Callable[[str, str, str, str], None]
-"""Called with (stage, card name, what is being done, ``started`` | ``done`` | ``cached``)."""
+"""Called with (stage, card name, what is being done, ``started`` | ``epoch 3 of 12`` | ``done`` | ``cached``)."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,7 @@ class Context:
         light: children that do not.
         notify: told of each stage.
         effort: how long each artefact is timed.
+        trainers: children that import TensorFlow and may be paused for a measurement.
     """
 
     request: Request
@@ -131,11 +132,7 @@ class Context:
     light: ChildPool
     notify: Notify
     effort: str = "search"
-
-    @property
-    def training(self) -> str:
-        """Name of the training recipe: ``head`` with pictures, ``none`` without."""
-        return "head" if self.pictures else "none"
+    trainers: ChildPool = field(default_factory=ChildPool)
 
 
 def view_of(card: Card) -> View:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation
+from advisor.core.training import FINETUNED
 from advisor.search.conclude import conclude
 from advisor.search.finalists import finalists, judge
 from advisor.search.left_out import too_large, too_slow
 from advisor.search.plan import Plan
 from advisor.search.progress import Progress
-from advisor.search.request import Request
+from advisor.search.promotion import Promotion
+from advisor.search.request import Request, usable_cores
 from advisor.search.sited import SitedEvaluator
 from advisor.search.stopping import COMPLETE, Stop, Worth, max_trials_reached, time_limit_reached
 from advisor.search.study import Study
@@ -37,28 +40,31 @@ class Drive:
 
     def __init__(self, request: Request, run: RunFolder, progress: Progress, started: float) -> None:
         self._request, self._run, self._progress, self._started = request, run, progress, started
+        self._promotion = Promotion(request.limits)
         self.stopping = asyncio.Event()
 
     async def evaluate_all(self, study: Study, evaluator: SitedEvaluator, plan: Plan, done: int) -> Stop:
         """Keep some cards' configurations in flight until the study, a limit or the user's patience ends; say why."""
-        at_most = CARDS_IN_FLIGHT * len(plan.recipes) * len(plan.threads)
         left = max(0, self._request.max_trials - done) if self._request.max_trials else plan.size
         worth = Worth(study, self._request.least_gain(plan.size))
-        flying: set[asyncio.Task[Evaluation]] = set()
+        waiting = _Waiting(study, self._promotion, plan, left)
+        flying: dict[asyncio.Task[Evaluation], Configuration] = {}
         stopped = asyncio.ensure_future(self.stopping.wait())
-        asked: Configuration | None = None
+        self._promotion.add(self._run.evaluations())
         while True:
-            while left and len(flying) < at_most and not worth.ended and (asked := study.ask()) is not None:
-                flying.add(asyncio.ensure_future(evaluator.evaluate(asked)))
-                left -= 1
+            while not worth.ended and (asked := waiting.next(list(flying.values()))) is not None:
+                if reason := self._promotion.objection(asked):
+                    self._record(evaluator.not_worth(asked, reason), study, evaluator)
+                else:
+                    flying[asyncio.ensure_future(evaluator.evaluate(asked))] = asked
             if not flying:
                 break
             finished, _ = await asyncio.wait(
                 {*flying, stopped}, timeout=self._time_left(), return_when="FIRST_COMPLETED"
             )
-            for task in finished - {stopped}:
-                flying.remove(task)  # type: ignore[arg-type]
-                self._record(task.result(), study, evaluator)  # type: ignore[arg-type]
+            for task in [task for task in flying if task in finished]:
+                del flying[task]
+                self._record(task.result(), study, evaluator)
             worth.look()
             if stopped in finished or self._time_left() == 0:
                 break
@@ -130,11 +136,48 @@ class Drive:
     def _record(self, evaluation: Evaluation, study: Study, evaluator: SitedEvaluator) -> None:
         self._run.append(evaluation)
         study.tell(evaluator.told(evaluation))
+        self._promotion.add([evaluation])
         self._progress.evaluated(evaluation)
 
     def _time_left(self) -> float | None:
         limit = self._request.time_limit_s
         return None if limit is None else max(0.0, limit - (time.monotonic() - self._started))
+
+
+class _Waiting:
+    """Asks the study for what is next, as long as there is room for it in flight.
+
+    Args:
+        study: is asked.
+        promotion: says who climbs.
+        plan: the search space.
+        left: how many configurations may still be begun.
+    """
+
+    def __init__(self, study: Study, promotion: Promotion, plan: Plan, left: int) -> None:
+        self._study, self._promotion, self._left = study, promotion, left
+        self._at_most = CARDS_IN_FLIGHT * len(plan.recipes) * len(plan.threads)
+        self._asked: Configuration | None = None
+
+    def next(self, flying: Sequence[Configuration]) -> Configuration | None:
+        """Return what to evaluate next, None where nothing is left or something has to end first."""
+        if not self._left or len(flying) >= self._at_most:
+            return None
+        asked = self._asked or self._study.ask()
+        self._asked = None
+        if asked is not None and not _room(asked, flying):
+            self._asked = asked
+            return None
+        self._left -= asked is not None
+        return asked
+
+
+def _room(asked: Configuration, flying: Sequence[Configuration]) -> bool:
+    """Fine-tuning begins as cores get free, so that what it gained elsewhere is known first."""
+    if asked.training not in FINETUNED:
+        return True
+    tuned = {(c.card, c.training) for c in flying if c.training in FINETUNED}
+    return (asked.card, asked.training) in tuned or len(tuned) < usable_cores()
 
 
 async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:

@@ -13,11 +13,13 @@ from advisor.compression.recipes import Recipe
 from advisor.core.errors import AdvisorError, UnsupportedRecipe
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
+from advisor.core.training import FINETUNED
 from advisor.core.units import show_ms
 from advisor.datasets.split import HOLDOUT
 from advisor.search import accuracy
 from advisor.search.accuracy import Verdict
 from advisor.search.context import Context, Part, Pictures, Purpose
+from advisor.search.prices import Variant
 from advisor.search.stages import Artefact, Stages
 from advisor.search.timing import ThreadTiming, Timer
 from advisor.store import RunFolder
@@ -81,8 +83,11 @@ class Evaluator:
 
     async def _evaluate(self, configuration: Configuration, card: Card) -> Evaluation:
         await self._screen(card)
-        artefact = await _at("compress", self._artefact(card, configuration.compression, Purpose.SHIP))
-        verdict = await _at("score", self._verdict(card, configuration.compression, artefact))
+        variant = (configuration.training, configuration.compression)
+        if configuration.training in FINETUNED:
+            await _at("train", self._stages.float_form(card, configuration.training, Purpose.SHIP))
+        artefact = await _at("compress", self._artefact(card, variant, Purpose.SHIP))
+        verdict = await _at("score", self._verdict(card, variant, artefact))
         threads, recipe = configuration.target.threads, configuration.compression
         place = self._order[card.name]
         measuring = self._timer.measure(artefact, threads, place, card.name, recipe) if self.timing else _untimed()
@@ -128,20 +133,21 @@ class Evaluator:
             )
             raise _Ended(Status.SKIPPED, "screen", reason)
 
-    async def _artefact(self, card: Card, recipe: str, purpose: Purpose) -> Artefact:
-        metadata = metadata_of(card, self._context.pictures)
-        return await self._stages.artefact(card, recipe, self._recipes[recipe].version, metadata, purpose)
+    async def _artefact(self, card: Card, variant: Variant, purpose: Purpose) -> Artefact:
+        metadata = metadata_of(card, self._context.pictures, variant[0])
+        return await self._stages.artefact(card, variant, self._recipes[variant[1]].version, metadata, purpose)
 
-    async def _verdict(self, card: Card, recipe: str, artefact: Artefact) -> Verdict:
-        pictures = self._context.pictures
+    async def _verdict(self, card: Card, variant: Variant, artefact: Artefact) -> Verdict:
+        pictures, (training, recipe) = self._context.pictures, variant
         if pictures is None:
-            reference = await self._artefact(card, "float32", Purpose.SHIP)
+            reference = await self._artefact(card, (training, "float32"), Purpose.SHIP)
             return await self._published(card, recipe, artefact, reference)
         own_answers, float_answers = await asyncio.gather(
-            self._answers(card, recipe, pictures.validation), self._answers(card, "float32", pictures.validation)
+            self._answers(card, variant, pictures.validation),
+            self._answers(card, (training, "float32"), pictures.validation),
         )
         verdict = accuracy.measured(own_answers, float_answers, pictures.validation.labels, pictures.classes)
-        kept = self._run.keep_answers(f"{card.name}-{recipe}", own_answers)
+        kept = self._run.keep_answers(f"{card.name}-{training}-{recipe}", own_answers)
         return replace(verdict, details={**verdict.details, "answers": kept})
 
     async def _published(self, card: Card, recipe: str, artefact: Artefact, reference: Artefact) -> Verdict:
@@ -151,9 +157,9 @@ class Evaluator:
         own, floats = await asyncio.gather(scores.answers(card, artefact), scores.answers(card, reference))
         return accuracy.published(card, recipe, own, floats)
 
-    async def _answers(self, card: Card, recipe: str, part: Part) -> tuple[int, ...]:
-        """Return what the recipe answers on pictures that it has not learnt from."""
-        artefact = await self._artefact(card, recipe, Purpose.COMPARE)
+    async def _answers(self, card: Card, variant: Variant, part: Part) -> tuple[int, ...]:
+        """Return what a variant answers on pictures that it has not learnt from."""
+        artefact = await self._artefact(card, variant, Purpose.COMPARE)
         return accuracy.read_answers(await self._stages.scores.probabilities(card, artefact, part))
 
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
@@ -192,10 +198,13 @@ class Evaluator:
         )
 
 
-def metadata_of(card: Card, pictures: Pictures | None) -> Metadata:
+def metadata_of(card: Card, pictures: Pictures | None, training: str) -> Metadata:
     """Return what is written into each file of the card: labels, normalisation, licence."""
-    labels = pictures.dataset.classes if pictures else published_labels(card)
-    data = f"retrained on {len(pictures.split.learnt)} pictures of {len(labels)} classes" if pictures else "ImageNet"
+    labels = pictures.classes if pictures else published_labels(card)
+    data = "ImageNet"
+    if pictures:
+        learnt = pictures.train if training in FINETUNED else pictures.learnt
+        data = f"retrained ({training}) on {len(learnt.paths)} pictures of {len(labels)} classes"
     return Metadata(
         name=card.name,
         description=f"Image classifier {card.name}, {data}; made by advisor",

@@ -11,7 +11,8 @@ from advisor.catalog.cards import Card
 from advisor.core.errors import UsageError
 from advisor.core.quantity import Provenance, Quantity
 from advisor.search.known import Known
-from advisor.search.plan import Plan, rough_ms
+from advisor.search.plan import Plan
+from advisor.search.prices import rough_ms
 from advisor.store import cache_root
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Evaluation, Status
-from advisor.search.plan import Plan, rough_ms, rough_size
+from advisor.search.plan import Plan
+from advisor.search.prices import rough_ms, rough_size
 
 if TYPE_CHECKING:
     from advisor.search.sampler import Candidate
@@ -18,7 +19,10 @@ NOTHING_LEFT_S = 0.05
 """Seconds that another thread count of a measured artefact takes: all are timed in one go."""
 
 Point = tuple[str, int]
-"""Recipe and thread count of one card."""
+"""Compression recipe and thread count of one card: latency and size hardly depend on how it was trained."""
+
+Way = tuple[str, str, int]
+"""Training, compression recipe and thread count of one card."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Fact:
 class _CardFacts:
     latency: dict[Point, float] = field(default_factory=dict)
     size: dict[str, float] = field(default_factory=dict)
+    done: set[tuple[str, str]] = field(default_factory=set)
 
 
 class Facts:
@@ -66,22 +71,33 @@ class Facts:
         seen = self._seen.setdefault(configuration.card, _CardFacts())
         seen.latency[configuration.compression, configuration.target.threads] = evaluation.latency.value
         seen.size[configuration.compression] = evaluation.size.value
+        seen.done.add((configuration.training, configuration.compression))
         return configuration.card
 
-    def about(self, name: str) -> dict[Point, Fact]:
+    def about(self, name: str) -> dict[Way, Fact]:
         """Return what is known of every configuration of a card of which something was measured."""
         card, seen, plan = self._cards[name], self._seen[name], self._plan
         slower = _mean_ratio({point: (ms, rough_ms(card, *point)) for point, ms in seen.latency.items()})
         larger = _mean_ratio({recipe: (size, rough_size(card, recipe)) for recipe, size in seen.size.items()})
         return {
-            (recipe, threads): Fact(
+            (training, recipe, threads): Fact(
                 latency_ms=self._latency(card, seen, (recipe, threads), slower),
                 size_bytes=seen.size.get(recipe, larger * rough_size(card, recipe)),
-                cost_s=NOTHING_LEFT_S if recipe in seen.size else plan.own_price_s(card, recipe) / len(plan.threads),
+                cost_s=self._cost(card, seen, training, recipe),
             )
+            for training in plan.trainings
             for recipe in plan.recipes
             for threads in plan.threads
         }
+
+    def _cost(self, card: Card, seen: _CardFacts, training: str, recipe: str) -> float:
+        """Return the seconds that are left: all thread counts are timed in one go, all recipes share a training."""
+        plan = self._plan
+        if (training, recipe) in seen.done:
+            return NOTHING_LEFT_S
+        own = plan.prices.own_s(card, (training, recipe)) / len(plan.threads)
+        trained = any(training == done for done, _ in seen.done)
+        return own if trained else own + plan.prices.trained_s(card, training) / len(plan.recipes) / len(plan.threads)
 
     def corrected(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Return the sampler's table with what is known now in place of what was rough."""
@@ -89,10 +105,11 @@ class Facts:
         return [self._corrected(candidate, known.get(candidate.params["card"])) for candidate in candidates]
 
     @staticmethod
-    def _corrected(candidate: Candidate, known: Mapping[Point, Fact] | None) -> Candidate:
+    def _corrected(candidate: Candidate, known: Mapping[Way, Fact] | None) -> Candidate:
         if known is None:
             return candidate
-        fact = known[candidate.params["compression"], candidate.params["threads"]]
+        params = candidate.params
+        fact = known[params["training"], params["compression"], params["threads"]]
         return replace(candidate, known=fact.known, cost_s=fact.cost_s)
 
     @staticmethod

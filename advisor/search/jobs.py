@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.catalog.cards import Card, Preprocessing
 from advisor.catalog.weights.file import WeightsFile
 from advisor.tflite.metadata import Metadata
+
+if TYPE_CHECKING:
+    from advisor.training.finetune import Finetuning
 
 STAND_IN_CROPS = 2
 """Crops that a graph of random values is calibrated on: its ranges mean nothing, it only needs some."""
@@ -76,6 +79,23 @@ def refit_head(parts: Sequence[Path], labels: Sequence[int], classes: int, regul
 
     weights, bias = fit_head(np.concatenate([np.load(part) for part in parts]), labels, classes, regularization)
     np.savez(path, weights=weights, bias=bias)
+
+
+def finetune(
+    card: Card,
+    weights: WeightsFile | None,
+    parts: Sequence[Path],
+    pictures: Sequence[Path],
+    labels: Sequence[int],
+    validation: Sequence[int],
+    knobs: Finetuning,
+    checkpoints: Path,
+    path: Path,
+) -> dict[str, Any]:
+    """Fine-tune a card and write its float classifier; see :func:`advisor.training.tuning.tune`."""
+    from advisor.training.tuning import tune
+
+    return tune(card, weights, parts, pictures, labels, validation, knobs, checkpoints, path)
 
 
 def join(trunk: Path, head: Path, path: Path) -> None:

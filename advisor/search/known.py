@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,12 @@ from advisor.catalog.weights import WeightsFile
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import UnsupportedRecipe
 from advisor.core.quantity import Quantity
+from advisor.core.training import FINETUNED
 from advisor.isolation import ChildPool
 from advisor.search.context import Context, Pictures, Purpose
 from advisor.search.evaluate import metadata_of
 from advisor.search.machine import Machine
-from advisor.search.plan import Stage
+from advisor.search.prices import Stage, Variant
 from advisor.search.request import Request
 from advisor.search.stages import Artefact, Keeper, Stages
 from advisor.search.timing import Timer, effort_for
@@ -66,7 +67,7 @@ def what_is_known(
     async def look() -> None:
         lookup = Stages(_Finder(context, dict.fromkeys(weights, 0)), weights)
         for name in weights:
-            await _look(context, lookup, cards[name], recipes, found[name])
+            await _Look(context, lookup, cards[name], found[name]).at(recipes)
 
     if weights:
         _run(look())
@@ -103,59 +104,82 @@ class _LookupTimer(Timer):
         raise _NotDone
 
 
-async def _look(context: Context, lookup: Stages, card: Card, recipes: Mapping[str, Recipe], known: Known) -> None:
-    pictures, trunks = context.pictures, lookup.trunks
-    shared: list[tuple[str, Callable[[], Awaitable[Any]]]] = [("convert", lambda: trunks.master(card))]
-    if pictures is not None:
-        shared += [
-            ("cut", lambda: trunks.trunk(card)),
-            ("features", lambda: trunks.features(card, pictures.learnt)),
-            ("head", lambda: lookup.heads.head(card, pictures, Purpose.COMPARE)),
-            ("refit", lambda: lookup.heads.head(card, pictures, Purpose.SHIP)),
-            ("join", lambda: _both(lookup, card)),
-        ]
-    else:
-        shared.append(("cut", lambda: lookup.float_form(card)))
-    for stage, ask in shared:
-        if not await _found(ask()):
+@dataclass(frozen=True)
+class _Look:
+    """Asks for every stage of one card."""
+
+    context: Context
+    stages: Stages
+    card: Card
+    known: Known
+
+    async def at(self, recipes: Mapping[str, Recipe]) -> None:
+        """Note what is kept."""
+        card, pictures, trunks = self.card, self.context.pictures, self.stages.trunks
+        shared: list[tuple[str, Callable[[], Awaitable[Any]]]] = [("convert", lambda: trunks.master(card))]
+        if pictures is None:
+            shared.append(("cut", lambda: trunks.classifier(card)))
+        else:
+            shared.append(("cut", lambda: trunks.trunk(card)))
+            shared.append(("features", lambda: trunks.features(card, pictures.learnt)))
+        if not await self._all("", shared):
             return
-        known.done.add((stage, ""))
-    for recipe in recipes.values():
-        await _look_at(context, lookup, card, recipe, known)
+        for training in self.context.request.trainings:
+            if await self._all(training, self._training(training)):
+                for recipe in recipes.values():
+                    await self._recipe(training, recipe)
 
+    async def _all(self, training: str, stages: Iterable[tuple[str, Callable[[], Awaitable[Any]]]]) -> bool:
+        """Note the stages that are kept, up to the first that is not; True where all are."""
+        for stage, ask in stages:
+            if not await _found(ask()):
+                return False
+            self.known.done.add((stage, training, ""))
+        return True
 
-async def _look_at(context: Context, lookup: Stages, card: Card, recipe: Recipe, known: Known) -> None:
-    pictures, name, timer = context.pictures, recipe.name, _LookupTimer(context, context.effort)
-    try:
-        metadata = metadata_of(card, pictures)
-        artefact = await lookup.artefact(card, name, recipe.version, metadata, Purpose.SHIP)
-        compared = (
-            await lookup.artefact(card, name, recipe.version, metadata, Purpose.COMPARE) if pictures else artefact
-        )
-    except _NotDone:
-        return
-    known.done.add(("compress", name))
-    known.size_bytes[name] = artefact.size_bytes
-    scored = (
-        lookup.scores.probabilities(card, compared, pictures.validation)
-        if pictures
-        else lookup.scores.answers(card, artefact)
-    )
-    if await _found(scored):
-        known.done.add(("score" if pictures else "answers", name))
-    try:
-        for threads in context.request.thread_counts:
-            timing = await timer.measure(artefact, threads, 0, card.name, name)
-            if timing.latency is not None and timing.latency_p90 is not None:
-                known.latency[name, threads], known.latency_p90[name, threads] = timing.latency, timing.latency_p90
-    except _NotDone:
-        return
-    known.done.add(("timing", name))
+    def _training(self, training: str) -> list[tuple[str, Callable[[], Awaitable[Any]]]]:
+        card, pictures, heads = self.card, self.context.pictures, self.stages.heads
+        if pictures is None:
+            return []
+        if training in FINETUNED:
+            return [(training, lambda: self.stages.tuning.tuned(card, training, pictures))]
+        return [
+            ("head", lambda: heads.head(card, pictures, Purpose.COMPARE)),
+            ("refit", lambda: heads.head(card, pictures, Purpose.SHIP)),
+            ("join", lambda: asyncio.gather(*(heads.joined(card, pictures, purpose) for purpose in Purpose))),
+        ]
 
+    async def _recipe(self, training: str, recipe: Recipe) -> None:
+        card, pictures, scores = self.card, self.context.pictures, self.stages.scores
+        variant, metadata = (training, recipe.name), metadata_of(card, pictures, training)
+        try:
+            artefact, compared = await asyncio.gather(
+                self.stages.artefact(card, variant, recipe.version, metadata, Purpose.SHIP),
+                self.stages.artefact(card, variant, recipe.version, metadata, Purpose.COMPARE),
+            )
+        except _NotDone:
+            return
+        self.known.done.add(("compress", *variant))
+        self.known.size_bytes.setdefault(recipe.name, artefact.size_bytes)
+        if pictures is None:
+            stage, scored = "answers", _found(scores.answers(card, artefact))
+        else:
+            stage, scored = "score", _found(scores.probabilities(card, compared, pictures.validation))
+        if await scored:
+            self.known.done.add((stage, *variant))
+        await self._timing(variant, artefact)
 
-async def _both(lookup: Stages, card: Card) -> None:
-    for purpose in Purpose:
-        await lookup.float_form(card, purpose)
+    async def _timing(self, variant: Variant, artefact: Artefact) -> None:
+        timer, known, recipe = _LookupTimer(self.context, self.context.effort), self.known, variant[1]
+        try:
+            for threads in self.context.request.thread_counts:
+                timing = await timer.measure(artefact, threads, 0, self.card.name, recipe)
+                if timing.latency is not None and timing.latency_p90 is not None:
+                    known.latency.setdefault((recipe, threads), timing.latency)
+                    known.latency_p90.setdefault((recipe, threads), timing.latency_p90)
+        except _NotDone:
+            return
+        known.done.add(("timing", *variant))
 
 
 async def _found(result: Awaitable[Any]) -> bool:

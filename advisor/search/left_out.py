@@ -86,7 +86,8 @@ def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:
         return {}
     screened = {e.configuration.card for e in evaluations if e.stage in SCREENS}
     fastest = sorted((card for card in plan.cards if card.name in screened), key=lambda card: card.macs)[:RESCUED]
-    return {card.name: [c for c in plan.configurations() if c.card == card.name] for card in fastest}
+    lightest = [c for c in plan.configurations() if c.training == plan.trainings[0]]
+    return {card.name: [c for c in lightest if c.card == card.name] for card in fastest}
 
 
 def too_large(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:

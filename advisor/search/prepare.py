@@ -152,7 +152,7 @@ def make_plan(
         cards=candidates.cards,
         recipes=tuple(recipes),
         threads=(lead.threads,) if lead else request.thread_counts,
-        training="head" if pictures else "none",
+        trainings=request.trainings,
         runtime=runtime_version(),
         pictures=len(pictures.split.learnt) if pictures else 0,
         validation=len(pictures.split.validation) if pictures else 0,

@@ -20,7 +20,7 @@ from advisor.search.known import Known, what_is_known
 from advisor.search.left_out import ruled_out
 from advisor.search.outlook import Outlook
 from advisor.search.pace import PaceBook
-from advisor.search.plan import FEATURE_PARTS, Plan, Stage, prior_accuracy, rough_size
+from advisor.search.plan import Plan, prior_accuracy
 from advisor.search.prepare import (
     DEFAULT_CARDS,
     Candidates,
@@ -29,6 +29,7 @@ from advisor.search.prepare import (
     make_plan,
     read_pictures,
 )
+from advisor.search.prices import FEATURE_PARTS, Stage, Variant, rough_size, wall_s
 from advisor.search.request import Request, usable_cores
 from advisor.search.targets import chosen_targets
 
@@ -171,33 +172,37 @@ def _whereabouts(request: Request, cards: Sequence[Card]) -> _Found:
 def _card_forecast(
     plan: Plan, card: Card, found: _Found, known: Known, filtered: Mapping[Configuration, str]
 ) -> CardForecast:
-    names = _wanted_recipes(plan, card, filtered)
+    variants = _wanted(plan, card, filtered)
     done = known.done
-    first = min(
-        (
-            _chain_s({s: price for s, price in plan.prices(card, _with_reference([name])).items() if s not in done})
-            for name in names
-        ),
-        default=float("inf"),
-    )
-    wall = plan.wall_s(plan.prices(card, _with_reference(names)), usable_cores(), done) if names else 0.0
+
+    def left(wanted: Sequence[Variant]) -> dict[Stage, float]:
+        prices = plan.prices.stages(card, _with_reference(wanted))
+        return {stage: price for stage, price in prices.items() if stage not in done}
+
+    lightest = [variant for variant in variants if variant[0] == plan.trainings[0]]
+    first = min((_chain_s(left([variant])) for variant in lightest), default=float("inf"))
+    wall = wall_s(left(variants), usable_cores()) if variants else 0.0
     return CardForecast(card.name, card.name in found.files, found.places[card.name], wall, first)
 
 
-def _wanted_recipes(plan: Plan, card: Card, filtered: Mapping[Configuration, str]) -> list[str]:
+def _wanted(plan: Plan, card: Card, filtered: Mapping[Configuration, str]) -> list[Variant]:
     count = plan.threads[0]
-    return [name for name in plan.recipes if plan.configuration(card.name, name, count) not in filtered]
+    return [
+        (training, name)
+        for training, name in plan.prices.variants
+        if plan.configuration(card.name, name, count, training) not in filtered
+    ]
 
 
-def _with_reference(names: Sequence[str]) -> list[str]:
-    """Every artefact is held against its card's float32 form."""
-    return list(dict.fromkeys(("float32", *names))) if names else []
+def _with_reference(variants: Sequence[Variant]) -> list[Variant]:
+    """Every artefact is held against the float32 one of the same card and training."""
+    return list(dict.fromkeys(each for variant in variants for each in ((variant[0], "float32"), variant)))
 
 
 def _chain_s(left: Mapping[Stage, float]) -> float:
     """Return the seconds of stages that wait for each other; features alone are read side by side."""
     parts = min(usable_cores(), FEATURE_PARTS)
-    return sum(price / parts if stage == "features" else price for (stage, _), price in left.items())
+    return sum(price / parts if stage == "features" else price for (stage, *_), price in left.items())
 
 
 def _forecast(
@@ -210,19 +215,24 @@ def _forecast(
 ) -> Forecast:
     recipe, threads = configuration.compression, configuration.target.threads
     latency = expected[card.name, recipe, threads]
-    prices = plan.prices(card, [recipe])
+    prices = plan.prices.stages(card, [(configuration.training, recipe)])
     left = {stage: price for stage, price in prices.items() if stage not in known.done}
-    shared = sum(price for (_, owner), price in left.items() if not owner) / len(plan.recipes)
-    own = sum(price for (_, owner), price in left.items() if owner)
+    price = sum(seconds / _sharers(plan, stage) for stage, seconds in left.items())
     return Forecast(
         configuration=configuration,
         latency=latency.latency,
         chance=latency.chance,
         size=_size(plan, card, recipe, known),
         accuracy=_prior(card, recipe),
-        price_s=(shared + own) / len(plan.threads),
+        price_s=price / len(plan.threads),
         filtered=filtered.get(configuration, ""),
     )
+
+
+def _sharers(plan: Plan, stage: Stage) -> int:
+    """Return how many forms of a card share a stage."""
+    _, training, recipe = stage
+    return 1 if recipe else len(plan.recipes) if training else len(plan.prices.variants)
 
 
 def _size(plan: Plan, card: Card, recipe: str, known: Known) -> Quantity:

@@ -32,7 +32,8 @@ class Progress:
         self._lock = threading.RLock()
         self._bar: tqdm[Any] | None = None
         self._weights: dict[tuple[str, str], float] = {}
-        self._running: dict[str, None] = {}
+        self._running: dict[str, str] = {}
+        self._partly: dict[str, float] = {}
         self._saying = ""
         self._evaluated = self._configurations = 0
         self._started = time.monotonic()
@@ -47,7 +48,7 @@ class Progress:
 
     def start(self, plan: Plan, done: int) -> None:
         """Begin with ``plan``, of which ``done`` configurations are done already."""
-        prices = {card.name: plan.stage_prices(card) for card in plan.cards}
+        prices = {card.name: plan.prices.each(card) for card in plan.cards}
         with self._lock:
             self._weights = {(stage, card): p for card, rows in prices.items() for stage, (_, p) in rows.items()}
             self._evaluated, self._configurations = done, plan.size
@@ -63,14 +64,27 @@ class Progress:
         weight = self._weights.get((name.rsplit("-", 1)[0], card), 0.0)
         with self._lock:
             if event == "started":
-                self._running[subject] = None
+                self._running[subject] = ""
+            elif event.startswith("epoch "):
+                self._epoch(subject, weight, event)
             else:
                 self._running.pop(subject, None)
-                self._finished_s += weight
-                self._worked_s += weight if event == "done" else 0.0
-                if self._shown:
-                    self._open().update(min(weight, self._left_s()))
+                self._advance(weight - self._partly.pop(subject, 0.0), worked=event == "done")
             self._show()
+
+    def _epoch(self, subject: str, weight: float, event: str) -> None:
+        """Count a share of a long stage: ``epoch 3 of 12``."""
+        _, done, _, epochs = event.split()
+        reached = weight * int(done) / int(epochs)
+        self._running[subject] = f" ({event})"
+        self._advance(reached - self._partly.get(subject, 0.0), worked=True)
+        self._partly[subject] = reached
+
+    def _advance(self, weight: float, worked: bool) -> None:
+        self._finished_s += weight
+        self._worked_s += weight if worked else 0.0
+        if self._shown:
+            self._open().update(max(0.0, min(weight, self._left_s())))
 
     def evaluated(self, evaluation: Evaluation) -> None:
         """Take note of a configuration that is finished; a failure is shown at once."""
@@ -98,7 +112,8 @@ class Progress:
         if not self._shown:
             return
         bar = self._open()
-        now = self._saying or " | ".join(list(self._running)[:2]) or "waiting"
+        running = [f"{subject}{more}" for subject, more in self._running.items()]
+        now = self._saying or " | ".join(running[:2]) or "waiting"
         if not self._configurations:
             bar.set_description_str(now, refresh=True)
             return

@@ -15,6 +15,7 @@ from advisor.core.errors import UsageError, nearest
 from advisor.core.figures import HOST
 from advisor.core.licences import parse_licences
 from advisor.core.preference import BALANCED, Preference, parse_preference
+from advisor.core.training import FINETUNED, HEAD, NONE, TRAININGS, in_order
 from advisor.search.storage import checked, without_password
 from advisor.store.yamlfile import read_yaml
 
@@ -51,6 +52,7 @@ class Request:
             weights such as ``accuracy=2,latency=1``; empty for ``balanced``.
         confidence: the probability with which a predicted latency must meet the budget, such as ``90%``, the default.
         candidates: names, families and globs of model cards; empty for all whose weights can be had.
+        training: names of training recipes; empty for ``head`` with pictures and ``none`` without.
         compressions: names of compression recipes; empty for the default five.
         threads: CPU thread counts; empty for 1 and all cores.
         catalog: the team's own catalogue files.
@@ -81,6 +83,7 @@ class Request:
     prefer: str = ""
     confidence: str = ""
     candidates: tuple[str, ...] = ()
+    training: tuple[str, ...] = ()
     compressions: tuple[str, ...] = ()
     threads: tuple[int, ...] = ()
     catalog: tuple[str, ...] = ()
@@ -131,6 +134,13 @@ class Request:
         """Where it is to run, each once, in the order given."""
         names = (part.strip() for part in self.device.split(","))
         return tuple(dict.fromkeys(name for name in names if name)) or (HOST,)
+
+    @property
+    def trainings(self) -> tuple[str, ...]:
+        """The training recipes, the lightest first; fine-tuning starts from a head, which is therefore among them."""
+        if not self.data:
+            return (NONE,)
+        return in_order((HEAD, *self.training))
 
     @property
     def time_limit_s(self) -> float | None:
@@ -276,11 +286,27 @@ def _validate(request: Request) -> None:
             f"--stop-below: the sampler '{request.sampler}' does not say what more would gain",
             "leave it out, or take --sampler advisor",
         )
+    _validate_training(request)
     if limits.max_drop_points is not None and not request.data:
         raise UsageError(
             "--max-drop: the drop is measured on pictures, and --data is not given",
             "add --data DIR (one sub-folder a class), or leave --max-drop out",
         )
+
+
+def _validate_training(request: Request) -> None:
+    for name in request.training:
+        _one_of("--training", name, TRAININGS)
+        if name != NONE and not request.data:
+            raise UsageError(
+                f"--training: '{name}' learns from pictures, and --data is not given",
+                "add --data DIR (one sub-folder a class), or leave --training out",
+            )
+        if name == NONE and request.data:
+            raise UsageError(
+                "--training: 'none' keeps ImageNet's classes, and --data has its own",
+                f"take {HEAD}, {', '.join(FINETUNED)}, or leave --data out",
+            )
 
 
 def _one_of(option: str, value: str, valid: tuple[str, ...]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import UsageError
+from advisor.datasets.split import PARTS
 from advisor.search.context import Pictures, card_hash
 from advisor.search.plan import Plan
 from advisor.search.prepare import Candidates, runtime_version
@@ -23,7 +24,7 @@ def space_of(plan: Plan, recipes: Mapping[str, Recipe]) -> dict[str, Any]:
         "cards": [card.name for card in plan.cards],
         "recipes": {name: recipes[name].version for name in plan.recipes},
         "threads": list(plan.threads),
-        "training": plan.training,
+        "training": list(plan.trainings),
         "runtime": plan.runtime,
     }
 
@@ -60,9 +61,11 @@ def same_cards(
             if name in found and hashes.get(name, card_hash(found[name])) != card_hash(found[name])
         ],
         "compression recipes": sorted(set(now.items()) ^ set(space.get("recipes", now).items())),
+        "training recipes": _other(_listed(space.get("training")), list(request.trainings)),
         "thread counts": _other(space.get("threads"), list(request.thread_counts)),
         "runtime": _other(space.get("runtime"), runtime_version()),
         "pictures": _other(manifest.get("data_fingerprint", fingerprint), fingerprint),
+        "parts of the pictures": _other_parts(run.read_json("split.json"), pictures),
     }
     for what, rows in differences.items():
         if rows:
@@ -86,6 +89,23 @@ def same_weights(run: RunFolder, candidates: Candidates) -> None:
         file = candidates.weights[name]
         if isinstance(then, dict) and (file is None or file.sha256 != then.get("sha256")):
             raise UsageError(f"--resume: the weights of {name} are not those that the run began with", START_ANEW)
+
+
+def _listed(names: Any) -> Any:
+    """Runs from before there were several trainings name one."""
+    return [names] if isinstance(names, str) else names
+
+
+def _other_parts(then: Mapping[str, Any], pictures: Pictures | None) -> list[str]:
+    """Return the parts of the split that hold other pictures than then: their figures cannot be compared."""
+    if pictures is None or not then:
+        return []
+    now = pictures.split.to_json(pictures.dataset)
+    return [part for part in PARTS if _hashes(then.get(part)) != _hashes(now[part])]
+
+
+def _hashes(rows: Any) -> list[str]:
+    return [str(row.get("sha256")) for row in rows or () if isinstance(row, dict)]
 
 
 def _other(then: Any, now: Any) -> list[str]:

@@ -29,7 +29,7 @@ from advisor.search.record import describe_run, write_manifest, write_pictures
 from advisor.search.request import Request, usable_cores
 from advisor.search.resume import same_cards, same_weights
 from advisor.search.sited import SitedEvaluator
-from advisor.search.stages import Keeper, Stages
+from advisor.search.stages import Keeper, Stages, trainers
 from advisor.search.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.search.storage import lost_connection, opened, reach
 from advisor.search.study import Study
@@ -144,8 +144,8 @@ class _Search:
         with opened(request.storage, self.run) as (storage, name), lost_connection(request.storage, self.run.path):
             study = Study(storage, name, plan, request.limits, request.sampler, request.seed, done)
             self._write_manifest(candidates, plan)
-            with ChildPool(self._log) as heavy, ChildPool(self._log) as light:
-                evaluator = self._evaluator(candidates, plan, heavy, light)
+            with ChildPool(self._log) as heavy, ChildPool(self._log) as light, trainers(self._log) as training:
+                evaluator = self._evaluator(candidates, plan, heavy, light, training)
                 self._progress.start(plan, len(done))
                 self.stopped = await drive.evaluate_all(study, evaluator, plan, len(done))
                 await drive.rescue(evaluator, plan)
@@ -155,14 +155,16 @@ class _Search:
                 await drive.judge(evaluator)
                 self._book.keep(evaluator.spent)
                 spent = {stage: round(seconds, 1) for stage, seconds in sorted(evaluator.spent.items())}
-                peak = max(heavy.peak_bytes, light.peak_bytes)
+                peak = max(heavy.peak_bytes, light.peak_bytes, training.peak_bytes)
                 if drive.stopping.is_set():
                     self.stopped = INTERRUPTED
                 more: dict[str, Any] = {"targets": evaluator.environments} if evaluator.environments else {}
                 more |= {"children_peak_bytes": peak, "stopped": self.stopped.to_json()}
                 self._write_manifest(candidates, plan, spent, **more)
 
-    def _evaluator(self, candidates: Candidates, plan: Plan, heavy: ChildPool, light: ChildPool) -> SitedEvaluator:
+    def _evaluator(
+        self, candidates: Candidates, plan: Plan, heavy: ChildPool, light: ChildPool, training: ChildPool
+    ) -> SitedEvaluator:
         context = Context(
             request=self.request,
             pictures=self.pictures,
@@ -172,9 +174,10 @@ class _Search:
             light=light,
             notify=self._notify(plan),
             effort=effort_for(plan.size),
+            trainers=training,
         )
         # Of what is in flight the cheapest goes first: answers come early, and the cores stay busy to the end.
-        by_price = sorted(plan.cards, key=lambda card: plan.price_s(card, "float32"))
+        by_price = sorted(plan.cards, key=lambda card: plan.prices.variant_s(card, (plan.trainings[0], "float32")))
         order = {card.name: place for place, card in enumerate(by_price)}
         stages = Stages(Keeper(context, order), candidates.weights)
         cards = {card.name: card for card in plan.cards}
@@ -184,7 +187,7 @@ class _Search:
 
     def _notify(self, plan: Plan) -> Notify:
         cards = {card.name: card for card in plan.cards}
-        prices = {name: plan.stage_prices(card) for name, card in cards.items()}
+        prices = {name: plan.prices.each(card) for name, card in cards.items()}
 
         def notify(stage: str, card: str, doing: str, event: str) -> None:
             self._progress.stage(stage, card, doing, event)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,6 +126,7 @@ class AdvisorSampler(BaseSampler):
             seed=seed,
         )
         self._independent = independent_sampler or RandomSampler(seed)
+        self._held = np.zeros(len(candidates), bool)
         self._lock = threading.RLock()
         self._ledger = Ledger(None, len(self._params))
         self._evidence = self._acquisition.new_evidence()
@@ -153,6 +154,11 @@ class AdvisorSampler(BaseSampler):
                 self._acquisition.update(row, known[name], _finite_loss(self._known_names[known[name]], value))
         if cost_s is not None:
             self._acquisition.cost_s[row] = cost_s
+
+    def hold(self, held: Callable[[Mapping[str, Any]], bool]) -> None:
+        """Suggest no candidate for whose parameters ``held`` is true, until it is said otherwise."""
+        with self._lock:
+            self._held = np.array([held(params) for params in self._params], bool)
 
     def remaining(self, study: Study) -> int:
         """Return how many more trials ``Study.ask`` can answer: candidates not taken, and enqueued trials."""
@@ -259,7 +265,7 @@ class AdvisorSampler(BaseSampler):
     def _choose(self, fixed: Mapping[str, Any], lost: set[int]) -> int | None:
         if fixed and all(name in fixed for name in self._params[0]):
             return None  # a fully enqueued trial is the caller's decision, even where it repeats one
-        allowed = self._ledger.free()
+        allowed = self._ledger.free() & ~self._held
         allowed[list(lost)] = False
         for row in np.flatnonzero(allowed) if fixed else ():
             allowed[row] = all(fixed[name] == value for name, value in self._params[row].items() if name in fixed)

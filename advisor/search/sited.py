@@ -13,6 +13,7 @@ from advisor.core.joint import joint, on_device, with_elsewhere
 from advisor.search.elsewhere import GRAPH, Place
 from advisor.search.evaluate import Evaluator
 from advisor.search.outlook import Outlook
+from advisor.search.promotion import STAGE as PROMOTION
 from advisor.search.reach import measured_over_connection
 from advisor.search.request import Request
 from advisor.search.targets import Targets
@@ -87,6 +88,11 @@ class SitedEvaluator:
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist on this machine with a timing as long as the answer needs."""
         return await self._evaluator.time_again(evaluation)
+
+    def not_worth(self, configuration: Configuration, reason: str) -> Evaluation:
+        """Return the evaluation of a configuration that is left out as it cannot reach the front."""
+        family = self._cards[configuration.card].family
+        return Evaluation(configuration, Status.SKIPPED, family, reason, PROMOTION)
 
     async def hold_out(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its file answers on the hold-out, which is the same wherever it runs."""

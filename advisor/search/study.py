@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DIRECTIONS: tuple[Literal["maximize", "minimize"], ...] = ("maximize", "minimize", "minimize")
 METRICS = ("accuracy", "latency", "size")
-PARAMETERS = frozenset(("card", "compression", "threads"))
+PARAMETERS = frozenset(("card", "training", "compression", "threads"))
 PATIENCE = 20
 """How many repeats in a row a sampler that does not know what is taken may suggest before it is helped along."""
 
@@ -57,6 +57,8 @@ class Study:
         self._plan, self._budget, self._facts = plan, budget, Facts(plan)
         finished = {evaluation.configuration: evaluation for evaluation in done}
         self._left = {each: None for each in plan.configurations() if each not in finished}
+        self._opened: dict[Configuration, None] = {}
+        self._rung, self._again = -1, list[Configuration]()
         self._changed: dict[str, None] = {}
         self._told = 0
         for evaluation in finished.values():
@@ -71,6 +73,7 @@ class Study:
             self._study.set_metric_names(list(METRICS))
         self._trials: dict[Configuration, optuna.Trial] = {}
         self._take_up(finished)
+        self._climb()
 
     @property
     def unevaluated(self) -> int:
@@ -78,17 +81,22 @@ class Study:
         return len(self._left) + len(self._trials)
 
     def ask(self) -> Configuration | None:
-        """Return the next configuration to evaluate, None when all have been handed out."""
+        """Return the next configuration to evaluate, None when all of this rung have been handed out.
+
+        A rung is one training, the lightest first; the next one is open when every configuration of those below has
+        its result.
+        """
         repeats = 0
-        if self._left:
+        if self._opened:
             self._teach()
-        while self._left:
+        while self._opened:
             if repeats == PATIENCE:
-                self._study.enqueue_trial(_parameters(next(iter(self._left))))
+                self._study.enqueue_trial(_parameters(next(iter(self._opened))))
             trial = self._study.ask(self._distributions())
             configuration = self._configuration(trial.params)
             if configuration in self._left:
                 del self._left[configuration]
+                self._opened.pop(configuration, None)
                 self._trials[configuration] = trial
                 return configuration
             self._study.tell(trial, state=_state("PRUNED"))
@@ -105,6 +113,7 @@ class Study:
             trial.set_constraint(limit, excess)
         self._study.tell(trial, values, state=None if values else _state(_ending(evaluation)))
         self._note(evaluation)
+        self._climb()
 
     def expected_gain(self, seconds: float) -> float:
         """Return what ``seconds`` more are expected to add to the front's hypervolume, as a share of it.
@@ -117,6 +126,23 @@ class Study:
             return float("inf")
         self._teach()
         return self._sampler.expected_gain(self._study, seconds)
+
+    def _climb(self) -> None:
+        """Open the next rung where nothing is left to do on those below; the sampler keeps to what is open."""
+        trainings = self._plan.trainings
+        while not self._trials and not self._opened and self._rung + 1 < len(trainings):
+            self._rung += 1
+            self._opened = {each: None for each in self._left if each.training == trainings[self._rung]}
+            self._hold_back(frozenset(trainings[self._rung + 1 :]))
+            for configuration in self._again:
+                if configuration in self._opened:
+                    self._study.enqueue_trial(_parameters(configuration))
+
+    def _hold_back(self, trainings: frozenset[str]) -> None:
+        from advisor.search.sampler import AdvisorSampler
+
+        if isinstance(self._sampler, AdvisorSampler):
+            self._sampler.hold(lambda params: params["training"] in trainings)
 
     def _constraints(self, evaluation: Evaluation) -> dict[str, float]:
         return {limit: min(excess, LARGEST) for limit, excess in self._budget.excesses(evaluation).items()}
@@ -142,9 +168,7 @@ class Study:
             if evaluation.configuration not in ended:
                 self._add(evaluation)
         taken |= ended
-        for configuration in self._left:
-            if configuration in taken and configuration not in waiting:
-                self._study.enqueue_trial(_parameters(configuration))
+        self._again = [each for each in self._left if each in taken and each not in waiting]
 
     def _add(self, evaluation: Evaluation) -> None:
         from optuna.trial import create_trial
@@ -180,13 +204,15 @@ class Study:
         if len(self._changed) <= FACTS_SHARE * self._told:
             return
         for card in self._changed:
-            for (recipe, threads), fact in self._facts.about(card).items():
-                parameters = {"card": card, "compression": recipe, "threads": threads}
+            for (training, recipe, threads), fact in self._facts.about(card).items():
+                parameters = {"card": card, "training": training, "compression": recipe, "threads": threads}
                 self._sampler.update_known(parameters, fact.known, fact.cost_s)
         self._changed.clear()
 
     def _configuration(self, parameters: Mapping[str, Any]) -> Configuration:
-        return self._plan.configuration(parameters["card"], parameters["compression"], parameters["threads"])
+        return self._plan.configuration(
+            parameters["card"], parameters["compression"], parameters["threads"], parameters["training"]
+        )
 
     def _distributions(self) -> dict[str, Any]:
         from optuna.distributions import CategoricalDistribution
@@ -194,6 +220,7 @@ class Study:
         plan = self._plan
         return {
             "card": CategoricalDistribution([card.name for card in plan.cards]),
+            "training": CategoricalDistribution(list(plan.trainings)),
             "compression": CategoricalDistribution(list(plan.recipes)),
             "threads": CategoricalDistribution(list(plan.threads)),
         }
@@ -202,6 +229,7 @@ class Study:
 def _parameters(configuration: Configuration) -> dict[str, Any]:
     return {
         "card": configuration.card,
+        "training": configuration.training,
         "compression": configuration.compression,
         "threads": configuration.target.threads,
     }

@@ -98,6 +98,7 @@ def finetune(
     knobs: Finetuning,
     folder: Path,
     progress: Callable[[int, int], None] | None = None,
+    validation: Sequence[int] = (),
 ) -> Finetuned:
     """Train ``trunk`` (changed in place) and a head behind it on the training part.
 
@@ -115,11 +116,12 @@ def finetune(
         knobs: see :class:`Finetuning`.
         folder: for checkpoints and decoded pictures.
         progress: called with (epochs done, epochs at most).
+        validation: places of the validation part among the pictures; empty to draw one.
 
     Raises:
         StageError: the loss is no number any more, or a picture cannot be read.
     """
-    session = _Session(trunk, features, pictures, labels, mean, std, knobs, folder)
+    session = _Session(trunk, features, pictures, labels, mean, std, knobs, folder, validation)
     session.resume()
     while session.goes_on():
         session.run_epoch()
@@ -141,6 +143,7 @@ class _Session:
         std: Sequence[float],
         knobs: Finetuning,
         folder: Path,
+        validation: Sequence[int],
     ) -> None:
         import numpy as np
 
@@ -148,7 +151,9 @@ class _Session:
         self._knobs, self._folder = knobs, folder
         self._batches = Batches(pictures, labels, int(trunk.inputs[0].shape[1]), folder / "pictures.npy")
         targets = np.asarray(labels, dtype=np.int64)
-        unseen = folds(targets, VALIDATION_FOLDS, knobs.seed) == 0
+        unseen = np.isin(np.arange(len(targets)), validation)
+        if not len(validation):
+            unseen = folds(targets, VALIDATION_FOLDS, knobs.seed) == 0
         self._train, self._validation = np.flatnonzero(~unseen), np.flatnonzero(unseen)
         classes = int(targets.max()) + 1
         head = train_head(features[self._train], targets[self._train].tolist(), classes, knobs.seed)

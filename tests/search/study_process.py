@@ -20,7 +20,7 @@ CARDS = ["mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227"]
 
 def main() -> None:
     storage, out, name = sys.argv[1:]
-    plan = Plan(load_catalogue().select(CARDS), ("float32", "int8"), (1, 2), "head", RUNTIME)
+    plan = Plan(load_catalogue().select(CARDS), ("float32", "int8"), (1, 2), ("head",), RUNTIME)
     reach(storage)
     run = RunFolder.create(Path(out), name)
     run.write_request(resolve({"storage": storage}).to_dict())

@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
-from advisor.search.plan import Plan, order_by_promise, prior_accuracy, rough_latency_ms, rough_size
+from advisor.search.plan import Plan, order_by_promise, prior_accuracy
+from advisor.search.prices import rough_latency_ms, rough_size
+
+
+FORM = ("head", "float32")
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +21,7 @@ def cards() -> tuple[Card, ...]:
 
 
 def plan(cards: tuple[Card, ...]) -> Plan:
-    return Plan(cards, ("float32", "int8"), (1, 2), "head", "ai-edge-litert==2.3.0", pictures=100, holdout=20)
+    return Plan(cards, ("float32", "int8"), (1, 2), ("head",), "ai-edge-litert==2.3.0", pictures=100, holdout=20)
 
 
 def test_the_space_is_every_card_recipe_and_thread_count_once(cards: tuple[Card, ...]) -> None:
@@ -44,7 +48,7 @@ def test_compression_makes_the_rough_size_smaller(cards: tuple[Card, ...]) -> No
 
 def test_reading_more_pictures_costs_more(cards: tuple[Card, ...]) -> None:
     many = replace(plan(cards), pictures=10_000)
-    assert many.price_s(cards[0], "float32") > plan(cards).price_s(cards[0], "float32")
+    assert many.prices.variant_s(cards[0], FORM) > plan(cards).prices.variant_s(cards[0], FORM)
 
 
 @given(st.permutations(range(6)))

@@ -11,11 +11,11 @@ from advisor.search.progress import Progress
 from tests.builders import configuration
 
 CARD = "squeezenet_1.1_227"
-PLAN = Plan(load_catalogue().select([CARD]), ("float32", "int8"), (1,), "none", "ai-edge-litert==2.3.0")
+PLAN = Plan(load_catalogue().select([CARD]), ("float32", "int8"), (1,), ("none",), "ai-edge-litert==2.3.0")
 
 
 def finished(progress: Progress) -> None:
-    for stage, (count, _) in PLAN.stage_prices(PLAN.cards[0]).items():
+    for stage, (count, _) in PLAN.prices.each(PLAN.cards[0]).items():
         for _ in range(count):
             progress.stage(f"{stage}-1", CARD, stage, "started")
             progress.stage(f"{stage}-1", CARD, stage, "done")

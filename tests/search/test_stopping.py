@@ -9,7 +9,8 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
 from advisor.core.quantity import Provenance, Quantity
-from advisor.search.plan import Plan, prior_accuracy, rough_ms, rough_size
+from advisor.search.plan import Plan, prior_accuracy
+from advisor.search.prices import rough_ms, rough_size
 from advisor.search.request import LEAST_GAIN, resolve
 from advisor.search.stopping import STAYS, Worth, max_trials_reached, time_limit_reached
 from advisor.search.storage import journal
@@ -22,7 +23,7 @@ RECIPES = ("float32", "float16", "int8")
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     cards = [card for card in load_catalogue().values() if card.family in ("mobilenet_v1", "mobilenet_v2")]
-    return Plan(tuple(cards), RECIPES, (1,), "none", RUNTIME)
+    return Plan(tuple(cards), RECIPES, (1,), ("none",), RUNTIME)
 
 
 def searched(file: Path, plan: Plan, sampler: str, least: float | None) -> tuple[int, Worth]:

@@ -20,7 +20,7 @@ RUNTIME = "ai-edge-litert==2.3.0"
 
 @pytest.fixture
 def plan() -> Plan:
-    return Plan(load_catalogue().select(CARDS), ("float32", "int8"), (1,), "head", RUNTIME)
+    return Plan(load_catalogue().select(CARDS), ("float32", "int8"), (1,), ("head",), RUNTIME)
 
 
 def study(file: Path, plan: Plan, sampler: str = "advisor", done: tuple[Evaluation, ...] = ()) -> Study:

@@ -10,15 +10,18 @@ from collections.abc import Mapping
 
 from advisor.catalog.cards import Card
 from advisor.catalog.weights.file import WeightsFile
+from advisor.core.training import FINETUNED
 from advisor.search.context import Purpose
+from advisor.search.prices import Variant
 from advisor.search.stages.compress import Artefact, Compression
+from advisor.search.stages.finetune import Tuning
 from advisor.search.stages.head import Heads
-from advisor.search.stages.keeper import WORK_LIMITS, Form, Keeper
+from advisor.search.stages.keeper import WORK_LIMITS, Form, Keeper, trainers
 from advisor.search.stages.score import Scores
 from advisor.search.stages.trunk import Trunks
 from advisor.tflite.metadata import Metadata
 
-__all__ = ["WORK_LIMITS", "Artefact", "Form", "Keeper", "Stages"]
+__all__ = ["WORK_LIMITS", "Artefact", "Form", "Keeper", "Stages", "trainers"]
 
 
 class Stages:
@@ -33,6 +36,7 @@ class Stages:
         self._keeper = keeper
         self.trunks = Trunks(keeper, weights)
         self.heads = Heads(keeper, self.trunks)
+        self.tuning = Tuning(keeper, self.trunks)
         self.compression = Compression(keeper)
         self.scores = Scores(keeper)
 
@@ -41,17 +45,24 @@ class Stages:
         """Seconds of core time by stage, without what came from the cache."""
         return self._keeper.spent
 
-    async def float_form(self, card: Card, purpose: Purpose = Purpose.SHIP) -> Form:
-        """The card's float classifier: of ImageNet, or of the user's classes with a head trained on their pictures."""
+    async def float_form(self, card: Card, training: str, purpose: Purpose) -> Form:
+        """The card's float classifier: of ImageNet, or of the user's classes, trained on their pictures.
+
+        A fine-tuned network is both compared and shipped as it is: to train it again on the validation part too would
+        double minutes of work, and leave nothing to stop by.
+        """
         pictures = self._keeper.context.pictures
         if pictures is None:
             return await self.trunks.classifier(card)
+        if training in FINETUNED:
+            return await self.tuning.tuned(card, training, pictures)
         return await self.heads.joined(card, pictures, purpose)
 
     async def artefact(
-        self, card: Card, recipe: str, recipe_version: int | str, metadata: Metadata, purpose: Purpose = Purpose.SHIP
+        self, card: Card, variant: Variant, recipe_version: int | str, metadata: Metadata, purpose: Purpose
     ) -> Artefact:
         """Compress the card's float classifier and write labels and normalisation into the file."""
-        form = await self.float_form(card, purpose)
+        training, recipe = variant
+        form = await self.float_form(card, training, purpose)
         stands_in = self._keeper.context.pictures is None and not self.trunks.weights_of(card)
         return await self.compression.artefact(card, form, recipe, recipe_version, metadata, stands_in)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -13,7 +15,7 @@ from typing import Any, TypeVar
 
 from advisor.catalog.cards import Card
 from advisor.datasets.changes import require_unchanged
-from advisor.isolation import Limits
+from advisor.isolation import ENDS_WITH_PARENT, ChildPool, Limits, Pause
 from advisor.search import jobs
 from advisor.search.context import Context, Part
 from advisor.store.hashing import sha256_file
@@ -26,6 +28,16 @@ CONVERT_BYTES_A_VALUE = 64
 times over, at four bytes each (1.6 GB for the 102 MB of ResNet-50)."""
 
 WORK_LIMITS = Limits(seconds=1800, memory_bytes=3_000_000_000)
+TRAIN_LIMITS = Limits(seconds=24 * 3600, memory_bytes=8_000_000_000)
+
+EPOCHS_EVERY_S = 2.0
+"""How often the epochs of a training are counted."""
+
+
+def trainers(log: Path | None) -> ChildPool:
+    """Return the children that train: they see the GPU, where there is one, and end with this process when paused."""
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return ChildPool(log, {**ENDS_WITH_PARENT, "CUDA_VISIBLE_DEVICES": seen})
 
 
 @dataclass(frozen=True)
@@ -87,6 +99,55 @@ class Keeper:
             context.notify(stage, card.name, doing, "done")
             return folder
 
+    async def trained(
+        self,
+        stage: str,
+        doing: str,
+        card: Card,
+        inputs: Mapping[str, Any],
+        make: Callable[[Path, Path, Pause], None],
+        epochs: Callable[[Path], tuple[int, int] | None],
+    ) -> Path:
+        """Return the folder of a stage that takes many minutes, and that measurements stop for a while.
+
+        Args:
+            stage: as of :meth:`kept`.
+            doing: likewise.
+            card: likewise.
+            inputs: likewise.
+            make: fills the folder; keeps checkpoints in its second argument, which stay until it is done, whatever
+                happens to this process; its call can be stopped by the third.
+            epochs: reads from the checkpoints how many epochs of how many are done.
+        """
+        context, pause = self.context, Pause()
+        if context.cache.has(stage, inputs):
+            context.notify(stage, card.name, doing, "cached")
+            return context.cache.folder(stage, inputs)
+        checkpoints = context.cache.folder(stage, inputs).with_suffix(".checkpoints")
+        async with context.machine.trainer(pause, self._order[card.name]):
+            context.notify(stage, card.name, doing, "started")
+            start = time.monotonic()
+            watch = asyncio.ensure_future(self._watch(stage, card, doing, lambda: epochs(checkpoints)))
+            try:
+                folder = await asyncio.to_thread(
+                    context.cache.get, stage, inputs, lambda out: make(out, checkpoints, pause)
+                )
+            finally:
+                watch.cancel()
+            await asyncio.to_thread(shutil.rmtree, checkpoints, ignore_errors=True)
+            self.spent[stage] = self.spent.get(stage, 0.0) + time.monotonic() - start
+            context.notify(stage, card.name, doing, "done")
+            return folder
+
+    async def _watch(self, stage: str, card: Card, doing: str, epochs: Callable[[], tuple[int, int] | None]) -> None:
+        told = None
+        while True:
+            await asyncio.sleep(EPOCHS_EVERY_S)
+            now = await asyncio.to_thread(epochs)
+            if now is not None and now != told:
+                told = now
+                self.context.notify(stage, card.name, doing, f"epoch {now[0]} of {now[1]}")
+
     def core(self, card: Card) -> AbstractAsyncContextManager[None]:
         """Hold one core, in the card's turn."""
         return self.context.machine.core(self._order[card.name])
@@ -98,6 +159,13 @@ class Keeper:
     def light_on(self, pictures: Part, job: str, *arguments: Any) -> Any:
         """Run such a job that reads pictures; it fails where they are not those any more that were listed."""
         result = self.light(job, *arguments)
+        require_unchanged(pictures.paths, pictures.stamps)
+        return result
+
+    def training_on(self, pictures: Part, pause: Pause, job: str, *arguments: Any) -> Any:
+        """Run a job that learns from pictures in a child that trains, on a GPU where TensorFlow sees one."""
+        call = self.context.trainers.call
+        result = call(f"{jobs.__name__}:{job}", *arguments, limits=TRAIN_LIMITS, pause=pause)
         require_unchanged(pictures.paths, pictures.stamps)
         return result
 

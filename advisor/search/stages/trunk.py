@@ -12,7 +12,7 @@ from advisor.catalog.convert import CONVERT_VERSION
 from advisor.catalog.weights.file import WeightsFile
 from advisor.core.errors import UnsupportedRecipe
 from advisor.search.context import Part, versions, view_of
-from advisor.search.plan import FEATURE_PARTS
+from advisor.search.prices import FEATURE_PARTS
 from advisor.search.stages.keeper import Form, Keeper, convert_limits, read_result, write_result
 from advisor.store.hashing import sha256_json
 
@@ -51,18 +51,26 @@ class Trunks:
         weights = self._weights[card.name]
         return weights.source if weights else ""
 
+    def file_of(self, card: Card) -> WeightsFile | None:
+        """The file of the card's weights."""
+        return self._weights[card.name]
+
+    def identity(self, card: Card) -> dict[str, object]:
+        """What the card's graph and its weights are, for the key of a stage."""
+        weights = self._weights[card.name]
+        return {
+            "graph": [card.architecture, card.keywords, card.input_size, card.classes],
+            "preprocessing": asdict(card.preprocessing),
+            "weights": weights.sha256 if weights else "settled random",
+            "port": weights.port if weights else "",
+        }
+
     async def master(self, card: Card) -> Form:
         """Convert the card to its float file with the outputs ``probabilities`` and ``features``."""
 
         async def make() -> Form:
             weights = self._weights[card.name]
-            inputs = {
-                "graph": [card.architecture, card.keywords, card.input_size, card.classes],
-                "preprocessing": asdict(card.preprocessing),
-                "weights": weights.sha256 if weights else "settled random",
-                "port": weights.port if weights else "",
-                **versions("tensorflow", "keras", "ai-edge-litert"),
-            }
+            inputs = {**self.identity(card), **versions("tensorflow", "keras", "ai-edge-litert")}
             folder = await self._keeper.kept(
                 CONVERT_VERSION, "converting", card, inputs,
                 lambda out: write_result(out, self._keeper.heavy(

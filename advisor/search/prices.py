@@ -1,0 +1,179 @@
+"""What the stages of a search take, roughly, before this machine has told; ratios seen before correct it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from advisor.catalog.cards import Card
+from advisor.core.training import FINETUNED
+
+GMACS_PER_SECOND = 90.0
+"""MACs a second of one core, in 10^9: MobileNetV2 1.0 224 (0.3 GMACs) runs in 3.35 ms float32 in LiteRT 2.3 with
+XNNPACK on an AMD EPYC. It orders candidates and prices stages; it never filters and is never shown as a latency."""
+
+FORMS: Mapping[str, tuple[float, float]] = {
+    "float32": (1.0, 4.0),
+    "float16": (1.0, 2.0),
+    "dynamic_int8": (3.0, 1.0),
+    "weight_int8": (1.0, 1.0),
+    "int8": (0.45, 1.0),
+    "weight_int4": (1.0, 0.5),
+    "int8_per_tensor": (0.45, 1.0),
+    "int16x8": (1.5, 1.0),
+    "int8_float_io": (0.45, 1.0),
+    "mixed_int8": (0.55, 1.0),
+    "mixed_int8": (0.55, 1.0),
+    "qat_int8": (0.45, 1.0),
+    "pruned_50": (1.0, 4.0),
+    "pruned_75": (1.0, 4.0),
+    "clustered_16": (1.0, 4.0),
+    "rounded": (1.0, 4.0),
+}
+"""Recipe to (latency relative to float32, bytes a parameter), as measured on MobileNetV2 with LiteRT 2.3 on x86."""
+
+CONVERT_S = 8.0
+HEAD_S = 4.0
+REFIT_S = 1.0
+QUANTIZE_S = 3.0
+REWRITE_S = 0.2
+TIMING_S = 2.5
+"""Seconds of one core (of the whole machine for timing) that the stages took on an AMD EPYC with MobileNetV2."""
+
+FITS = 2
+"""Every form is made twice of pictures: of the training part to be compared, and of all but the hold-out to ship."""
+
+FINETUNE_PASSES: Mapping[str, float] = {"finetune_top": 12 * 9.0, "finetune_all": 20 * 15.0}
+"""Of a training picture at most: epochs, times what a step of training takes over one float run in LiteRT."""
+
+PHOTOGRAPHS = 84
+FEATURE_PARTS = 2
+
+Variant = tuple[str, str]
+"""A training recipe and a compression recipe: of one card, one artefact."""
+
+Stage = tuple[str, str, str]
+"""A stage of one card: its name, and the training and compression recipe that it belongs to, blank where shared."""
+
+ALONE = ("timing",)
+"""Stages that hold the machine alone; the others take one core each."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Rough seconds of the stages of one search: of one core, or of the machine (:data:`ALONE`).
+
+    Attributes:
+        trainings: names of training recipes.
+        recipes: names of compression recipes.
+        pictures: number of pictures to learn from, validation included; 0 without data.
+        validation: number of pictures to compare candidates on.
+        pace: what a stage took on this machine over its rough price, by stage; 1 where nothing is known.
+    """
+
+    trainings: tuple[str, ...]
+    recipes: tuple[str, ...]
+    pictures: int = 0
+    validation: int = 0
+    pace: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """Every training with every compression."""
+        return tuple((training, recipe) for training in self.trainings for recipe in self.recipes)
+
+    def stages(self, card: Card, variants: Collection[Variant] | None = None) -> dict[Stage, float]:
+        """Return the seconds of every stage that variants of the card take, all by default."""
+        wanted = self.variants if variants is None else tuple(variants)
+        found = {(stage, "", ""): count * price for stage, (count, price) in self._shared(card).items()}
+        for training in dict.fromkeys(training for training, _ in wanted):
+            rows = self._trained(card, training).items()
+            found |= {(stage, training, ""): count * price for stage, (count, price) in rows}
+        for training, recipe in wanted:
+            rows = self._own(card, training, recipe).items()
+            found |= {(stage, training, recipe): count * price for stage, (count, price) in rows}
+        return found
+
+    def each(self, card: Card) -> dict[str, tuple[int, float]]:
+        """Return how often each stage runs for the card, and its seconds each time, on the average."""
+        tables = [self._shared(card)]
+        tables += [self._trained(card, training) for training in self.trainings]
+        tables += [self._own(card, *variant) for variant in self.variants]
+        found: dict[str, tuple[int, float]] = {}
+        for table in tables:
+            for stage, (count, price) in table.items():
+                before, mean = found.get(stage, (0, 0.0))
+                found[stage] = (before + count, (before * mean + count * price) / (before + count))
+        return found
+
+    def variant_s(self, card: Card, variant: Variant) -> float:
+        """Return the seconds of one artefact, with its share of what the card's artefacts have in common."""
+        return (
+            _sum(self._shared(card)) / len(self.variants)
+            + _sum(self._trained(card, variant[0])) / len(self.recipes)
+            + self.own_s(card, variant)
+        )
+
+    def own_s(self, card: Card, variant: Variant) -> float:
+        """Return the seconds of one artefact once its training and what the card's artefacts share is done."""
+        return _sum(self._own(card, *variant))
+
+    def trained_s(self, card: Card, training: str) -> float:
+        """Return the seconds of one training of a card."""
+        return _sum(self._trained(card, training))
+
+    def _shared(self, card: Card) -> dict[str, tuple[int, float]]:
+        prices = {"convert": (1, CONVERT_S), "cut": (1, REWRITE_S)}
+        if self.pictures:
+            reading = self.pictures * rough_latency_ms(card, "float32") / 1e3
+            prices["features"] = (FEATURE_PARTS, reading / FEATURE_PARTS)
+        return self._paced(prices)
+
+    def _trained(self, card: Card, training: str) -> dict[str, tuple[int, float]]:
+        if training in FINETUNED:
+            steps = FINETUNE_PASSES[training] * (self.pictures - self.validation)
+            seconds = steps * rough_latency_ms(card, "float32") / 1e3
+            # Each depth has a pace of its own, as backward passes are longer the more layers learn.
+            return self._paced({training: (1, seconds)})
+        if training == "head":
+            return self._paced({"head": (1, HEAD_S), "refit": (1, REFIT_S), "join": (FITS, REWRITE_S)})
+        return {}
+
+    def _own(self, card: Card, training: str, recipe: str) -> dict[str, tuple[int, float]]:
+        runs = self.validation or PHOTOGRAPHS
+        return self._paced(
+            {
+                "compress": (FITS if training == "head" else 1, QUANTIZE_S if recipe == "int8" else REWRITE_S),
+                "score" if self.pictures else "answers": (1, runs * rough_latency_ms(card, recipe) / 1e3),
+                "timing": (1, TIMING_S),
+            }
+        )
+
+    def _paced(self, prices: Mapping[str, tuple[int, float]]) -> dict[str, tuple[int, float]]:
+        return {stage: (count, price * self.pace.get(stage, 1.0)) for stage, (count, price) in prices.items()}
+
+
+def wall_s(prices: Mapping[Stage, float], cores: int, done: Collection[Stage] = ()) -> float:
+    """Return the rough seconds that stages take on ``cores`` cores, timings alone, without those ``done``."""
+    left = {stage: price for stage, price in prices.items() if stage not in done}
+    alone = sum(price for (stage, *_), price in left.items() if stage in ALONE)
+    return alone + (sum(left.values()) - alone) / cores
+
+
+def _sum(prices: Mapping[str, tuple[int, float]]) -> float:
+    return sum(count * price for count, price in prices.values())
+
+
+def rough_latency_ms(card: Card, recipe: str) -> float:
+    """Return a latency for ordering and pricing, from MACs alone; see :data:`GMACS_PER_SECOND`."""
+    return FORMS.get(recipe, (1.0, 4.0))[0] * max(card.macs, 1) / (GMACS_PER_SECOND * 1e6)
+
+
+def rough_ms(card: Card, recipe: str, threads: int) -> float:
+    """Return :func:`rough_latency_ms` on so many threads, which share the work not quite evenly."""
+    return rough_latency_ms(card, recipe) / float(threads**0.9)
+
+
+def rough_size(card: Card, recipe: str) -> float:
+    """Return the bytes of the parameters in a recipe's form."""
+    return FORMS.get(recipe, (1.0, 4.0))[1] * max(card.params, 1)

@@ -1,0 +1,68 @@
+"""Fine-tuning: the trunk learns too, in Keras; its float file comes from a conversion of its own."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.cards import Card
+from advisor.core.errors import UnsupportedRecipe
+from advisor.isolation import Pause
+from advisor.search.context import Pictures, versions, view_of
+from advisor.search.stages.keeper import Form, Keeper, write_result
+from advisor.search.stages.trunk import Trunks
+from advisor.training.tuning import FINETUNING, VERSION, epochs_done
+
+
+class Tuning:
+    """Fine-tunes cards.
+
+    Args:
+        keeper: runs the stages.
+        trunks: give weights and features.
+    """
+
+    def __init__(self, keeper: Keeper, trunks: Trunks) -> None:
+        self._keeper, self._trunks = keeper, trunks
+
+    async def tuned(self, card: Card, training: str, pictures: Pictures) -> Form:
+        """The card's float classifier after fine-tuning on the training part; validation says when to stop.
+
+        Raises:
+            UnsupportedRecipe: the card is a file of the user's own, which Keras does not know.
+        """
+
+        async def make() -> Form:
+            features = await self._trunks.features(card, pictures.learnt)
+            seed = self._keeper.context.request.seed
+            knobs = replace(FINETUNING[training], seed=seed)
+            inputs: dict[str, Any] = {
+                **self._trunks.identity(card),
+                "features": features.key,
+                "train": pictures.train.fingerprint,
+                "validation": pictures.validation.fingerprint,
+                "view": asdict(view_of(card)),
+                "knobs": asdict(replace(knobs, seconds=None)),
+                "version": VERSION,
+                **versions("tensorflow", "keras", "scikit-learn", "pillow"),
+            }
+            place = {index: row for row, index in enumerate(pictures.learnt.indices)}
+            validation = [place[index] for index in pictures.validation.indices]
+            learnt = pictures.learnt
+
+            def train(out: Path, checkpoints: Path, pause: Pause) -> None:
+                result = self._keeper.training_on(
+                    learnt, pause, "finetune", card, self._trunks.file_of(card), features.parts, learnt.paths, learnt.labels,
+                    validation, knobs, checkpoints, out / "model.tflite",
+                )  # fmt: skip
+                write_result(out, result)
+
+            folder = await self._keeper.trained(
+                f"{training}-1", "fine-tuning", card, inputs, train, lambda folder: epochs_done(folder, knobs)
+            )
+            return Form.within(folder)
+
+        if card.own_file:
+            raise UnsupportedRecipe(f"{training} needs the network as a Keras graph, and {card.name} is a file")
+        return await self._keeper.once((training, card.name), make)

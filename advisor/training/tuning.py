@@ -1,0 +1,79 @@
+"""Fine-tuning of a card from its weights to a float ``.tflite``, as one call that can be killed and made again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core import training
+from advisor.training.finetune import FINETUNE_ALL, FINETUNE_TOP, VERSION, Finetuning, finetune
+
+if TYPE_CHECKING:
+    from advisor.catalog.cards import Card
+    from advisor.catalog.weights import WeightsFile
+
+__all__ = ["FINETUNING", "VERSION", "Finetuning", "epochs_done", "tune"]
+
+FINETUNING: Mapping[str, Finetuning] = {training.FINETUNE_TOP: FINETUNE_TOP, training.FINETUNE_ALL: FINETUNE_ALL}
+"""The knobs of each recipe by its name."""
+
+
+def tune(
+    card: Card,
+    weights: WeightsFile | None,
+    features: Sequence[Path],
+    pictures: Sequence[Path],
+    labels: Sequence[int],
+    validation: Sequence[int],
+    knobs: Finetuning,
+    checkpoints: Path,
+    path: Path,
+) -> dict[str, Any]:
+    """Fine-tune a card and write its float classifier.
+
+    Args:
+        card: the model card.
+        weights: where to start from.
+        features: ``.npy`` files whose rows are the features of the pictures.
+        pictures: training and validation part.
+        labels: their classes.
+        validation: places in ``pictures`` of those that are not learnt from.
+        knobs: see :class:`advisor.training.finetune.Finetuning`.
+        checkpoints: folder of this call alone; called again with what was left in it, it goes on.
+        path: where to write the ``.tflite``.
+
+    Returns:
+        ``validation_accuracy`` and ``start_accuracy`` (shares), ``best_epoch`` and the ``history``.
+    """
+    import keras
+    import numpy as np
+
+    from advisor.catalog.build import build_model
+    from advisor.training.tuned import to_tflite
+
+    try:
+        model = build_model(card, weights)
+        trunk = keras.Model(model.inputs[0], model.output["features"])
+        rows = np.concatenate([np.load(part, allow_pickle=False) for part in features])
+        mean, std = card.preprocessing.mean, card.preprocessing.std
+        tuned = finetune(trunk, rows, pictures, labels, mean, std, knobs, checkpoints, validation=validation)
+        path.write_bytes(to_tflite(trunk, tuned))
+    finally:
+        keras.backend.clear_session()
+    return {
+        "validation_accuracy": tuned.validation_accuracy,
+        "start_accuracy": tuned.start_accuracy,
+        "best_epoch": tuned.best_epoch,
+        "history": list(tuned.history),
+    }
+
+
+def epochs_done(checkpoints: Path, knobs: Finetuning) -> tuple[int, int] | None:
+    """Return how many epochs of how many are done, None before the first; it may end earlier than the last."""
+    try:
+        history = json.loads((checkpoints / "state.json").read_text(encoding="utf-8"))["history"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return (len(history), knobs.epochs) if history else None
