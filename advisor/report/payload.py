@@ -109,6 +109,7 @@ def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict
         "family": evaluation.family,
         "training": configuration.training,
         "compression": configuration.compression,
+        "form": configuration.form,
         "threads": target.threads,
         "device": target.device,
         "accelerator": target.accelerator,
