@@ -23,7 +23,6 @@ FORMS: Mapping[str, tuple[float, float]] = {
     "int16x8": (1.5, 1.0),
     "int8_float_io": (0.45, 1.0),
     "mixed_int8": (0.55, 1.0),
-    "mixed_int8": (0.55, 1.0),
     "qat_int8": (0.45, 1.0),
     "pruned_50": (1.0, 4.0),
     "pruned_75": (1.0, 4.0),

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from advisor.core.errors import StageError, UnsupportedRecipe
-from advisor.isolation import ChildPool, Limits
+from advisor.isolation import ChildPool, Limits, Pause
 
 HERE = "tests.isolation.functions"
 
@@ -113,3 +113,44 @@ def test_children_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     while psutil.pid_exists(child) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not psutil.pid_exists(child)
+
+
+def test_a_call_that_is_paused_goes_on_where_it_was(pool: ChildPool) -> None:
+    pause = Pause()
+    with ThreadPoolExecutor(1) as thread:
+        pool.call(f"{HERE}:process")
+        call = thread.submit(pool.call, f"{HERE}:add", 2, second=3, pause=pause)
+        assert call.result() == 5
+        pause.pause()
+        call = thread.submit(pool.call, f"{HERE}:add", 2, second=3, pause=pause)
+        time.sleep(0.5)
+        assert not call.done()
+        (worker,) = pool._all
+        assert worker._process is not None
+        assert psutil.Process(worker._process.pid).status() == psutil.STATUS_STOPPED
+        pause.resume()
+        assert call.result(timeout=30) == 5
+
+
+def test_a_paused_child_ends_with_its_parent(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(
+        "import threading, time\n"
+        "from advisor.isolation import ENDS_WITH_PARENT, ChildPool, Pause\n"
+        "pool, pause = ChildPool(environment=ENDS_WITH_PARENT), Pause()\n"
+        f"print(pool.call('{HERE}:process'), flush=True)\n"
+        "pause.pause()\n"
+        f"threading.Thread(target=pool.call, args=('{HERE}:process',), kwargs=dict(pause=pause)).start()\n"
+        "time.sleep(60)\n"
+    )
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    while psutil.Process(child).status() != psutil.STATUS_STOPPED:
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 20
+    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.isolation import Pause
 from advisor.search.machine import Machine
 
 
@@ -92,3 +93,79 @@ def test_a_cancelled_wait_gives_its_turn_to_the_next() -> None:
         await together(watched.job("job"), watched.measurement("measured"))
 
     run(scenario())
+
+
+class Stoppable(Pause):
+    """Notes what is asked of it in place of a child."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stopped = False
+
+    def pause(self) -> None:
+        self.stopped = True
+
+    def resume(self) -> None:
+        self.stopped = False
+
+
+def test_a_measurement_stops_training_and_lets_it_go_on() -> None:
+    machine, pause, seen = Machine(2), Stoppable(), list[tuple[str, bool]]()
+    over = asyncio.Event()
+
+    async def train() -> None:
+        async with machine.trainer(pause):
+            await over.wait()
+            seen.append(("trained", pause.stopped))
+
+    async def measure() -> None:
+        await asyncio.sleep(0.01)
+        async with machine.alone():
+            seen.append(("measured", pause.stopped))
+        await asyncio.sleep(0.01)
+        seen.append(("after", pause.stopped))
+        over.set()
+
+    run(together(train(), measure()))
+    assert seen == [("measured", True), ("after", False), ("trained", False)]
+
+
+def test_jobs_go_before_training_and_training_waits_for_a_core() -> None:
+    machine, order = Machine(1), list[str]()
+
+    async def job() -> None:
+        async with machine.core(5):
+            order.append("job")
+
+    async def train() -> None:
+        async with machine.trainer(Stoppable()):
+            order.append("training")
+
+    run(together(train(), job(), job()))
+    assert order == ["job", "job", "training"]
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 3), st.lists(st.sampled_from(["job", "measure", "train"]), max_size=25))
+def test_nothing_waits_for_ever_and_no_measurement_meets_work(cores: int, wanted: list[str]) -> None:
+    machine, watched, training = Machine(cores), Watched(Machine(cores)), set[Stoppable]()
+    watched.machine = machine
+
+    async def train() -> None:
+        pause = Stoppable()
+        async with machine.trainer(pause):
+            training.add(pause)
+            for _ in range(3):
+                await asyncio.sleep(0)
+            training.remove(pause)
+            watched.order.append("t")
+
+    async def measure() -> None:
+        async with machine.alone():
+            assert watched.jobs == 0
+            assert all(pause.stopped for pause in training)
+            watched.order.append("m")
+
+    work = {"job": lambda: watched.job("j"), "measure": measure, "train": train}
+    run(together(*(work[name]() for name in wanted)))
+    assert len(watched.order) == len(wanted)

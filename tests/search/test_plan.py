@@ -11,7 +11,6 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.search.plan import Plan, order_by_promise, prior_accuracy
 from advisor.search.prices import rough_latency_ms, rough_size
 
-
 FORM = ("head", "float32")
 
 
