@@ -99,7 +99,7 @@ class _Ahead:
             _forecast(plan, cards[each.card], each, expected, self.known[each.card], self.filtered)
             for each in plan.configurations()
         )
-        return PlanView(request, forecasts, self.cards, self.found.missing, plan.pictures)
+        return PlanView(request, forecasts, self.cards, self.found.missing, plan.pictures + plan.holdout)
 
     def _expected(self, budget_ms: float | None) -> dict[Key, Expected]:
         """Return what to expect here, or where other devices are asked about, on the one that does worst."""
