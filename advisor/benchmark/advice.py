@@ -154,11 +154,16 @@ def _compute(profile: Profile) -> list[str]:
     rate = 2 * profile.macs / profile.whole_us / 1e3
     roof = profile.roofline
     floating = all(row.data_type in ("float32", "") for row in profile.by_type if row.type in _COMPUTE)
-    limit = f", {rate / roof.gflops:.0%} of what this core can do" if roof and floating and profile.threads == 1 else ""
+    limit = _limit(rate / roof.gflops) if roof and floating and profile.threads == 1 else ""
     rate_text = (
         f" ({profile.macs / 1e6:.0f} million MACs at {rate:.0f} billion operations/s{limit})" if profile.macs else ""
     )
     return [f"convolutions and fully connected layers take {share:.0%}{rate_text}: only a smaller model wins more"]
+
+
+def _limit(part: float) -> str:
+    """Say how near the arithmetic comes to the roof; the roof itself is measured, and may be passed by some percent."""
+    return ", as much as this core was measured to do" if part >= 1 else f", {part:.0%} of what this core can do"
 
 
 def _balanced(profile: Profile) -> str:

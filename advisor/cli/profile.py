@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from advisor.cli.options import decimals, progress, shape_of
 from advisor.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from advisor.compression.diagnosis.values import Diagnosis
+
+Tell = Callable[[str], None]
+
+
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file.")]
+Threads = Annotated[int, typer.Option(help="CPU threads.")]
+Shape = Annotated[str | None, typer.Option(help="Shape of the first input where the file leaves it open: 1,224,224,3.")]
+Xnnpack = Annotated[bool, typer.Option("--xnnpack/--no-xnnpack", help="Use XNNPACK where it applies.")]
+Accelerators = Annotated[
+    list[str] | None,
+    typer.Option(help="Also say what this accelerator would take: edgetpu, nnapi, coreml, ...; repeat for more."),
+]
+Against = Annotated[
+    str | None,
+    typer.Option(metavar="FLOAT", help="The float file it was made from: why does it answer worse than that?"),
+]
+Calibration = Annotated[
+    str | None, typer.Option(metavar="DIR", help="Pictures to run both on; a few that are at hand without it.")
+]
+Mean = Annotated[str | None, typer.Option(help="Subtracted from RGB 0 to 255, where neither file says it: 127.5")]
+Std = Annotated[str | None, typer.Option(help="What the difference is divided by: 127.5")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Tsv = Annotated[str | None, typer.Option(help="Write the tables for a spreadsheet to this file.")]
+Trace = Annotated[str | None, typer.Option(help="Write a trace for Chrome or Perfetto to this file.")]
+Html = Annotated[str | None, typer.Option(help="Write the page with plots to this file.")]
+Graph = Annotated[str | None, typer.Option(help="Write the graph for Model Explorer to this file.")]
+Out = Annotated[str | None, typer.Option(help="Write all of these into this folder, and the JSON.")]
+Everything = Annotated[bool, typer.Option("--all", help="Show every operator, not only the slowest.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -17,34 +49,22 @@ def register(app: typer.Typer) -> None:
 
 
 def profile(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file.")],
-    threads: Annotated[int, typer.Option(help="CPU threads.")] = 1,
-    shape: Annotated[
-        str | None, typer.Option(help="Shape of the first input where the file leaves it open: 1,224,224,3.")
-    ] = None,
-    xnnpack: Annotated[bool, typer.Option("--xnnpack/--no-xnnpack", help="Use XNNPACK where it applies.")] = True,
-    accelerator: Annotated[
-        list[str] | None,
-        typer.Option(help="Also say what this accelerator would take: edgetpu, nnapi, coreml, ...; repeat for more."),
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(metavar="FLOAT", help="The float file it was made from: why does it answer worse than that?"),
-    ] = None,
-    calibration: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Pictures to run both on; a few that are at hand without it.")
-    ] = None,
-    mean: Annotated[
-        str | None, typer.Option(help="Subtracted from RGB 0 to 255, where neither file says it: 127.5")
-    ] = None,
-    std: Annotated[str | None, typer.Option(help="What the difference is divided by: 127.5")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
-    tsv: Annotated[str | None, typer.Option(help="Write the tables for a spreadsheet to this file.")] = None,
-    trace: Annotated[str | None, typer.Option(help="Write a trace for Chrome or Perfetto to this file.")] = None,
-    html: Annotated[str | None, typer.Option(help="Write the page with plots to this file.")] = None,
-    graph: Annotated[str | None, typer.Option(help="Write the graph for Model Explorer to this file.")] = None,
-    out: Annotated[str | None, typer.Option(help="Write all of these into this folder, and the JSON.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show every operator, not only the slowest.")] = False,
+    model: Model,
+    threads: Threads = 1,
+    shape: Shape = None,
+    xnnpack: Xnnpack = True,
+    accelerator: Accelerators = None,
+    against: Against = None,
+    calibration: Calibration = None,
+    mean: Mean = None,
+    std: Std = None,
+    as_json: AsJson = False,
+    tsv: Tsv = None,
+    trace: Trace = None,
+    html: Html = None,
+    graph: Graph = None,
+    out: Out = None,
+    everything: Everything = False,
 ) -> None:
     """Show where the time of a .tflite file goes, operator by operator, and what to do about it.
 
@@ -56,17 +76,8 @@ def profile(
     single = Wanted(html=_path(html), tsv=_path(tsv), trace=_path(trace), graph=_path(graph))
     wanted = Wanted.into(_path(out), single)
     wanted.check()
-    diagnosis = None
     with progress() as tell:
-        if against is not None:
-            tell(f"holding {Path(model).name} against {Path(against).name}")
-            diagnosis = api.diagnose(
-                model, against, calibration=calibration, mean=decimals(mean, "--mean"), std=decimals(std, "--std")
-            )
-        elif calibration or mean or std:
-            raise UsageError(
-                "--calibration, --mean and --std belong to --against", "name the float file with --against"
-            )
+        diagnosis = _diagnosis(model, against, calibration, mean, std, tell)
         tell(f"profiling {Path(model).name}")
         found = api.profile(
             model,
@@ -85,6 +96,27 @@ def profile(
     from advisor.report.profile.profile_table import print_profile
 
     print_profile(found, everything=everything, written=written, diagnosis=diagnosis)
+
+
+def _diagnosis(
+    model: str, against: str | None, calibration: str | None, mean: str | None, std: str | None, tell: Tell
+) -> Diagnosis | None:
+    """Hold the file against the float one, where that is given.
+
+    Raises:
+        UsageError: options of this question without the float file.
+    """
+    from advisor import api
+
+    if against is None:
+        if calibration or mean or std:
+            raise UsageError(
+                "--calibration, --mean and --std belong to --against", "name the float file with --against"
+            )
+        return None
+    tell(f"holding {Path(model).name} against {Path(against).name}")
+    means, stds = decimals(mean, "--mean"), decimals(std, "--std")
+    return api.diagnose(model, against, calibration=calibration, mean=means, std=stds)
 
 
 def _names(values: list[str] | None) -> tuple[str, ...]:

@@ -103,7 +103,7 @@ class Operator:
     version: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    options: Mapping[str, float | str] = field(default_factory=dict)
+    options: Mapping[str, float | str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
