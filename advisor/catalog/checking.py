@@ -10,7 +10,8 @@ from math import prod
 from pathlib import Path
 
 from advisor.catalog.cards import Card, Published, WeightSource
-from advisor.catalog.catalogue import CardFile, catalogue_paths, read_catalogue_file, repeated_names
+from advisor.catalog.catalogue import catalogue_paths, repeated_names
+from advisor.catalog.reading import CardFile, read_catalogue_file
 from advisor.catalog.verified import Verified, verified
 from advisor.catalog.weights.digest import sha256_of
 from advisor.core.errors import AdvisorError, StageError, UsageError, nearest

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 _FOLDER = "catalogues"
 _MOST_FILES = 64
-_READERS = ("cards.py", "catalogue.py", "remembered.py", "schema.py", "../store/yamlfile.py")
+_READERS = ("cards.py", "reading.py", "remembered.py", "schema.py", "../store/yamlfile.py")
 
 
 def recall(path: Path, text: str) -> tuple[tuple[Card, ...], tuple[int, ...]] | None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import catalogue as module
 from advisor.catalog import load_catalogue, remembered
+from advisor.catalog import reading as module
 from advisor.core.errors import UsageError
 from tests.catalog.test_catalogue import GOOD
 
