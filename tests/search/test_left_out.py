@@ -19,7 +19,7 @@ PLAN = Plan(
     cards=tuple(CATALOGUE[name] for name in ("mobilenet_v1_0.25_128", "mobilenet_v2_0.35_96")),
     recipes=("float32", "float16"),
     threads=(1, 2),
-    training="none",
+    trainings=("none",),
     runtime="ai-edge-litert==2.3.0",
 )
 EVALUATED, UNTOUCHED = (card.name for card in PLAN.cards)

@@ -51,10 +51,12 @@ class Tuning:
             validation = [place[index] for index in pictures.validation.indices]
             learnt = pictures.learnt
 
+            weights = self._trunks.file_of(card)
+
             def train(out: Path, checkpoints: Path, pause: Pause) -> None:
                 result = self._keeper.training_on(
-                    learnt, pause, "finetune", card, self._trunks.file_of(card), features.parts, learnt.paths, learnt.labels,
-                    validation, knobs, checkpoints, out / "model.tflite",
+                    learnt, pause, "finetune", card, weights, features.parts, learnt.paths, learnt.labels, validation,
+                    knobs, checkpoints, out / "model.tflite",
                 )  # fmt: skip
                 write_result(out, result)
 
