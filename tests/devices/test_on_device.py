@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -142,3 +144,21 @@ def test_a_target_of_another_runtime_is_not_measured_as_if_it_were_this_one(
     profile, target = profiles.select("raspberry-pi-4:ncnn-cpu-x4")
     with pytest.raises(UsageError, match="runs ncnn, which no connection measures"):
         benchmark_on_device([model], profile, target, HostConnection(agent), none)
+
+
+def test_the_command_measures_over_the_connection_that_the_profile_names(
+    ssh_server: SshServer, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "board.yaml").write_text(
+        "name: board\ntitle: Board\nkind: board\nsoc: Maker\ndefault_target: cpu\n"
+        "targets: [{name: cpu, runtime: ai-edge-litert, accelerator: cpu, precisions: [float32]}]\n"
+        f"connection: {{ssh: device, config: {ssh_server.config}, python: {sys.executable}}}\n"
+    )
+    command = [sys.executable, "-m", "advisor", "benchmark", str(model), "--device", "board", "--effort", "search"]
+    command += ["--profiles", str(tmp_path), "--threads", "1,2", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["connection"] == "device"
+    assert [row["threads"] for row in found["rows"]] == [1, 2]
+    assert {row["latency"]["provenance"] for row in found["rows"]} == {"measured"}
