@@ -75,7 +75,8 @@ def _compression(_view: RunView, evaluation: Evaluation) -> Risk | None:
     if drop is None:
         return Risk("Compression", Level.SOME, f"What {recipe} costs in accuracy was not measured.")
     ends = text.interval(drop)
-    level = Level.LOW if (drop.high if drop.high is not None else drop.value) <= 1.0 else Level.SOME
+    worst = drop.high if drop.high is not None else drop.value
+    level = Level.LOW if drop.value <= 1.0 and worst <= 2.0 else Level.SOME
     return Risk(
         "Compression",
         Level.HIGH if drop.value > 2.0 else level,
