@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer, Outlier
+from advisor.report.html import render_html
+from advisor.report.markdown import render_markdown
 from advisor.report.profile.diagnosis_html import diagnosis_html
 from advisor.report.profile.diagnosis_plots import channel_plot, snr_plot
+from tests.report.views import run_view
 
 
 def layer(index: int, own: float | None, name: str = "block") -> Layer:
@@ -51,3 +55,14 @@ def test_names_from_the_file_are_escaped() -> None:
     page = diagnosis_html(diagnosis("<script>alert(1)</script>"))
     assert "<script" not in page
     assert "&lt;script&gt;" in page
+
+
+def test_a_run_shows_why_a_form_loses_on_the_page_and_in_markdown() -> None:
+    view = run_view()
+    row = next(row for row in view.ok if row.configuration.compression == "int8")
+    told = replace(view, diagnoses={row.configuration.key: diagnosis()})
+    page = render_html(told)
+    assert 'id="losses"' in page
+    assert '<svg class="drawing"' in page
+    assert "**Why " in render_markdown(told)
+    assert 'id="losses"' not in render_html(view)

@@ -22,6 +22,9 @@ from advisor.isolation import ChildPool, Limits
 LIMITS = Limits(seconds=3600, memory_bytes=4_000_000_000)
 """Of one form: recipes that train take minutes, and import TensorFlow."""
 
+FEW = 200
+"""Pictures on which one answer is half a point."""
+
 Tell = Callable[[str], None]
 
 
@@ -125,5 +128,8 @@ def _judged(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) 
 def _notes(question: Question) -> Iterator[str]:
     if question.metadata is None:
         yield f"{question.model.name} has no labels, so its forms carry no description either"
-    if not question.pictures.labels:
+    judged = len(question.pictures.labels)
+    if 0 < judged < FEW:
+        yield f"{judged} pictures cannot tell a drop of one point: the intervals say what they can tell"
+    if not judged:
         yield "agreement with float is no accuracy: give labelled pictures with --data to see what is lost"
