@@ -40,7 +40,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         rows = [_again(Path(folder)), *(_page(Path(folder), size) for size in PAGES), *_export(Path(folder))]
     remarks = (
-        f"load of the machine at the end: {os.getloadavg()[2]:.1f} (15 minutes); on a busy one processor time counts",
+        f"load of the machine: {os.getloadavg()[2]:.1f} (15 minutes); on a busy one the processor time counts",
         f"again: advisor reevaluate --all --device {DEVICE}, {CARDS_A_RUN * len(RECIPES)} configurations a run, the "
         "process's start, the predictions, the decisions and every file of the report included; to reach: 60 s",
         "page: report.html with every evaluation in the plots and the 1,000 best in its table; to reach: 6 MB",

@@ -8,17 +8,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from advisor.core.budget import Budget
+from advisor.core.budget import ELSEWHERE, Budget
 from advisor.core.chance import asked
 from advisor.core.decision import Decision, Tie, decide, tied_by_interval
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import describe
-from advisor.core.joint import joint, on_device, with_elsewhere
+from advisor.core.joint import EVERYWHERE, joint, on_device, with_elsewhere
 from advisor.core.relaxation import Relaxation
 from advisor.core.statistics import paired_difference
 from advisor.datasets.split import HOLDOUT, VALIDATION
 from advisor.search.request import Request
 from advisor.store import RunFolder
+
+NOTED = frozenset({ELSEWHERE, EVERYWHERE})
+"""Details that a decision writes for itself."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Answer:
 def conclude(run: RunFolder, evaluations: Sequence[Evaluation], request: Request) -> Answer:
     """Decide over the evaluations; accuracies measured on the same pictures are compared picture by picture."""
     budget = request.limits
-    known = _with_others([asked(e, budget.latency_ms, budget.confidence) for e in evaluations], budget)
+    known = _with_others([asked(_own(e), budget.latency_ms, budget.confidence) for e in evaluations], budget)
     only_required = set(budget.must_run_on) - set(request.devices)
     own = [e for e in known if e.configuration.target.device not in only_required]
     tie = tie_on_pictures(run)
@@ -52,6 +55,13 @@ def conclude(run: RunFolder, evaluations: Sequence[Evaluation], request: Request
         return Answer(tuple(known), decided(own))
     by_device = {device: decided(on_device(own, device)) for device in request.devices}
     return Answer(tuple(known), for_all(own, request.devices, decided), by_device)
+
+
+def _own(evaluation: Evaluation) -> Evaluation:
+    """Return an evaluation without what an earlier decision noted beside it."""
+    if not evaluation.details.keys() & NOTED:
+        return evaluation
+    return replace(evaluation, details={key: value for key, value in evaluation.details.items() if key not in NOTED})
 
 
 def for_all(

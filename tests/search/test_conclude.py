@@ -69,3 +69,9 @@ def test_a_pick_measured_without_its_weights_says_so(run: RunFolder) -> None:
     assert (
         "get its weights first: advisor catalog show no_weights" in conclude(run, [untrained], QUESTION).decision.reason
     )
+
+
+def test_what_an_earlier_decision_noted_is_not_taken_for_a_figure(run: RunFolder) -> None:
+    stale = replace(evaluation("one"), details={"elsewhere": {"phone": {"held_ms": 900}}, "targets": {"phone": {}}})
+    (found,) = conclude(run, [stale], QUESTION).evaluations
+    assert found.details == {}
