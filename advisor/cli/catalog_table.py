@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -115,6 +116,8 @@ def print_fetched(fetched: Sequence[Fetched]) -> None:
 
 def print_added(added: Added) -> None:
     """Print the new card, what it answered, and what to do next."""
+    from advisor.catalog.own import own_catalogue
+
     card = added.card
     typer.echo(
         f"{card.name}: input {card.input_size} x {card.input_size}, {card.classes} classes, "
@@ -127,7 +130,8 @@ def print_added(added: Added) -> None:
     if card.top1() is None:
         typer.echo("  no --top1 was stated: a search without --data cannot rank it")
     typer.echo(f"kept in {added.catalogue} and {added.model}")
-    typer.echo(f"next: advisor search --budget 50ms --candidates {card.name}")
+    named = "" if added.catalogue == own_catalogue() else f" --catalog {shlex.quote(str(added.catalogue))}"
+    typer.echo(f"next: advisor search --budget 50ms --candidates {card.name}{named}")
 
 
 def _cells(row: Row) -> tuple[str, ...]:

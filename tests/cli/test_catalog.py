@@ -172,6 +172,14 @@ def write_photos(folder: Path) -> None:
             )
 
 
+def test_what_to_do_next_names_a_teams_file(alone: Advisor, net: Path, tmp_path: Path) -> None:
+    labels_file(tmp_path)
+    flags = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5", "--into", "team.yaml")
+    said = alone("catalog", "add", "net.tflite", *flags)
+    assert "next: advisor search --budget 50ms --candidates net --catalog team.yaml" in said.out
+    assert alone("catalog", "show", "net", "--catalog", "team.yaml").code == 0
+
+
 def test_what_a_model_does_not_say_is_asked_for(alone: Advisor, net: Path) -> None:
     said = alone("catalog", "add", "net.tflite")
     assert said.code == 2
