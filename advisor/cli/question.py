@@ -44,6 +44,10 @@ def _options(
     ] = None,
     must_run_on: MustRunOn = None,
     profiles: ProfileFolders = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(help="What candidates are compared by: accuracy, or robust-accuracy (bad light, motion, ...)."),
+    ] = None,
     prefer: Prefer = None,
     licence: Licence = None,
     confidence: Confidence = None,

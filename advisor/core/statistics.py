@@ -40,6 +40,33 @@ def wilson(successes: int, trials: int, level: float = 0.95) -> Interval:
     return Interval(share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)))
 
 
+def paired(first: Sequence[float], second: Sequence[float]) -> Interval:
+    """Return mean(first) - mean(second) over the same pictures: of right and wrong answers, or of shares of each."""
+    if all(value in (0, 1) for value in (*first, *second)):
+        return paired_difference([value == 1 for value in first], [value == 1 for value in second])
+    return paired_shares(first, second)
+
+
+def paired_shares(first: Sequence[float], second: Sequence[float], level: float = 0.95, seed: int = 0) -> Interval:
+    """Return mean(first) - mean(second) of shares of the same pictures, with a percentile bootstrap over the pictures.
+
+    As :func:`paired_difference`, for pictures of which each was judged several times: its answers hang together.
+
+    Raises:
+        ValueError: the two differ in length, or are empty.
+    """
+    if len(first) != len(second) or not first:
+        raise ValueError(f"paired_shares: {len(first)} and {len(second)} pictures")
+    import numpy as np
+
+    differences = np.asarray(first, float) - np.asarray(second, float)
+    drawn = np.random.default_rng(seed).integers(0, len(differences), (2000, len(differences)))
+    means = differences[drawn].mean(axis=1)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    value = float(differences.mean())
+    return Interval(value, min(float(low), value), max(float(high), value))
+
+
 def paired_difference(
     first: Sequence[bool],
     second: Sequence[bool],

@@ -9,6 +9,7 @@ from typing import Any
 from advisor.core.chance import percent
 from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation import Evaluation
+from advisor.core.figures import robust_of
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.relaxation import show_limit
 from advisor.core.units import show_bytes, show_ms
@@ -104,6 +105,7 @@ def _rows(evaluation: Evaluation) -> tuple[tuple[str, Quantity | None], ...]:
     return (
         (top1, evaluation.accuracy),
         ("top-1 on the hold-out: what to expect", evaluation.holdout_accuracy),
+        ("the same as phones take pictures (capture conditions)", robust_of(evaluation)),
         ("latency, median", evaluation.latency),
         ("latency, 90th percentile", evaluation.latency_p90),
         ("file size", evaluation.size),

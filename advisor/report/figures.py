@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from advisor.core.chance import percent, sure
 from advisor.core.evaluation import Evaluation
+from advisor.core.figures import robust_of
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import show_bytes, show_ms
 from advisor.report import text
@@ -17,6 +18,7 @@ def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
     figures = (
         _accuracy(view, evaluation),
         _held_out(evaluation),
+        _robust(evaluation),
         _latency(view, evaluation),
         _size(view, evaluation),
         _memory(view, evaluation),
@@ -45,6 +47,14 @@ def _held_out(evaluation: Evaluation) -> Figure | None:
         return None
     remarks = [f"95 %: {text.interval(quantity)}", "what to expect", f"{quantity.n} pictures looked at once"]
     return Figure("Top-1 on the hold-out", f"{quantity.value:.1f} %", _join(remarks))
+
+
+def _robust(evaluation: Evaluation) -> Figure | None:
+    quantity = robust_of(evaluation)
+    if quantity is None:
+        return None
+    remarks = [f"95 %: {text.interval(quantity)}", f"mean over capture conditions, {quantity.n} pictures"]
+    return Figure("As phones take pictures", f"{quantity.value:.1f} %", _join(remarks))
 
 
 def _latency(view: RunView, evaluation: Evaluation) -> Figure | None:

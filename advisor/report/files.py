@@ -11,6 +11,7 @@ from typing import Any
 
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
+from advisor.core.figures import robust_of
 from advisor.core.quantity import Quantity
 from advisor.report.escape import finite, spreadsheet
 from advisor.report.markdown import render_markdown
@@ -39,6 +40,9 @@ FRONT_COLUMNS = (
     "holdout_top1_percent",
     "holdout_top1_low_percent",
     "holdout_top1_high_percent",
+    "robust_top1_percent",
+    "robust_top1_low_percent",
+    "robust_top1_high_percent",
     "latency_median_ms",
     "latency_low_ms",
     "latency_high_ms",
@@ -160,6 +164,7 @@ def _front_row(view: RunView, evaluation: Evaluation) -> list[object]:
         *_with_ends(accuracy),
         _origin(accuracy),
         *_with_ends(evaluation.holdout_accuracy),
+        *_with_ends(robust_of(evaluation)),
         *_with_ends(latency),
         evaluation.latency_p90.value if evaluation.latency_p90 else None,
         _origin(latency),

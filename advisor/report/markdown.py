@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import robust_of
 from advisor.core.quantity import Quantity
 from advisor.report import text
 from advisor.report.escape import markdown as escaped
@@ -22,7 +23,10 @@ _log = logging.getLogger(__name__)
 
 FAILURES_SHOWN = 20
 
-JUDGED = "Validation chooses; the hold-out, looked at once for the finalists alone, is what to expect."
+JUDGED = (
+    "Validation chooses; the hold-out, looked at once for the finalists alone, is what to expect; robust: the same as "
+    "phones take pictures."
+)
 
 
 def render_markdown(view: RunView) -> str:
@@ -91,7 +95,7 @@ def _table(view: RunView) -> Iterable[str]:
     if not rows:
         return
     judged = any(row.holdout_accuracy for row in rows)
-    top1 = ("validation % (95 %)", "hold-out % (95 %)") if judged else ("top-1 % (95 %)",)
+    top1 = ("validation % (95 %)", "hold-out % (95 %)", "robust %") if judged else ("top-1 % (95 %)",)
     headers = ("", "model", "compression", "device", "threads", *top1, "median ms", "p90 ms", "size MB", "memory MB")
     alignment = f"llll{'r' * (len(headers) - 2)}l"
     yield from _rows((*headers, "deflated MB", "zstd MB", "from (top-1, latency)"), alignment)
@@ -110,7 +114,7 @@ def _cells(view: RunView, row: Evaluation, judged: bool) -> Sequence[str]:
         row.configuration.target.device,
         str(row.configuration.target.threads),
         _share(row.accuracy),
-        *([_share(row.holdout_accuracy)] if judged else []),
+        *([_share(row.holdout_accuracy), text.percent(robust_of(row))] if judged else []),
         text.milliseconds(row.latency),
         text.milliseconds(row.latency_p90),
         text.megabytes(row.size),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -11,12 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import HOST
+from advisor.core.figures import HOST, robust_of
 from advisor.core.quantity import Quantity
 from advisor.report import text
 from advisor.report.everywhere import own_answers, sentence, spots
 from advisor.report.order import shortlist
 from advisor.report.view import RunView
+from advisor.search.request import ROBUST
 
 PIPE_WIDTH = 160
 """Columns assumed where the output is no terminal: nothing is cut off in a log file."""
@@ -24,11 +26,8 @@ PIPE_WIDTH = 160
 FULL_WIDTH = 122
 """Columns from which on every row carries its own provenance; below it stands once under the table."""
 
-WIDE_HEADERS = ("threads", "top-1 % (95 %)", "latency ms, median (p90)", "size MB", "memory MB")
-NARROW_HEADERS = ("thr.", "top-1 %", "ms (p90)", "MB")
-WIDE_JUDGED = ("threads", "validation % (95 %)", "hold-out % (95 %)", "ms, median (p90)", "size MB", "memory MB")
-NARROW_JUDGED = ("thr.", "valid.", "hold-out %", "ms (p90)", "MB")
-"""Where there are pictures: what chose, and what to expect."""
+ROBUST_WIDTH = 150
+"""Columns from which on the accuracy under capture conditions has one of its own."""
 
 MAX_FLIPS = 3
 
@@ -69,25 +68,60 @@ def _for_encoding(group: Group, console: Console) -> RenderableType:
     return Text(capture.get().rstrip("\n").translate(swaps).encode("ascii", "replace").decode("ascii"))
 
 
+@dataclass(frozen=True)
+class _Shape:
+    """Which columns there are.
+
+    Attributes:
+        wide: every figure has its interval, and memory its column.
+        judged: there are two accuracies: what chose, and what to expect.
+        robust: that under capture conditions too.
+        elsewhere: several devices.
+    """
+
+    wide: bool
+    judged: bool
+    robust: bool
+    elsewhere: bool
+
+    @classmethod
+    def of(cls, rows: Sequence[Evaluation], width: int) -> _Shape:
+        return cls(
+            wide=width >= FULL_WIDTH,
+            judged=any(row.holdout_accuracy for row in rows),
+            robust=width >= ROBUST_WIDTH and any(robust_of(row) for row in rows),
+            elsewhere=any(row.configuration.target.device != HOST for row in rows),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("", "model", "compression", *(["device"] if self.elsewhere else []))
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        if not self.wide:
+            return ("thr.", *(("valid.", "hold-out %") if self.judged else ("top-1 %",)), "ms (p90)", "MB")
+        top1 = ("validation % (95 %)", "hold-out % (95 %)") if self.judged else ("top-1 % (95 %)",)
+        latency = "ms, median (p90)" if self.judged else "latency ms, median (p90)"
+        return ("threads", *top1, *(["robust %"] if self.robust else []), latency, "size MB", "memory MB")
+
+
 def _table(view: RunView, console: Console) -> Table:
     rows = shortlist(view)
-    wide = console.width >= FULL_WIDTH
+    shape = _Shape.of(rows, console.width)
     notes = [text.provenance_note(row) for row in rows]
-    per_row = wide and len(set(notes)) > 1
+    per_row = shape.wide and len(set(notes)) > 1
     table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if wide else 0), header_style="bold", show_edge=False
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if shape.wide else 0), header_style="bold", show_edge=False
     )
-    elsewhere = any(row.configuration.target.device != HOST for row in rows)
-    for header in ("", "model", "compression", *(["device"] if elsewhere else [])):
+    for header in shape.names:
         table.add_column(header, overflow="fold")
-    judged = any(row.holdout_accuracy for row in rows)
-    headers = (WIDE_JUDGED, NARROW_JUDGED) if judged else (WIDE_HEADERS, NARROW_HEADERS)
-    for header in headers[0] if wide else headers[1]:
+    for header in shape.figures:
         table.add_column(header, justify="right")
     if per_row:
         table.add_column("from (top-1, latency)")
     for row, note in zip(rows, notes, strict=True):
-        cells = [*_cells(view, row, wide, judged, elsewhere), *([note] if per_row else [])]
+        cells = [*_cells(view, row, shape), *([note] if per_row else [])]
         table.add_row(*(Text(cell) for cell in cells), style=_style(view, row))
     table.caption = Text("\n".join(_legend(view, rows, () if per_row else notes)), style="dim")
     table.caption_justify = "left"
@@ -97,7 +131,10 @@ def _table(view: RunView, console: Console) -> Table:
 def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> list[str]:
     lines = [f"from (top-1, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
     if any(row.holdout_accuracy for row in rows):
-        lines.append("validation chooses; the hold-out, looked at once for finalists, is what to expect")
+        chooses = "validation" if view.request.get("objective") != ROBUST else "validation under capture conditions"
+        lines.append(f"{chooses} chooses; the hold-out, looked at once for finalists, is what to expect")
+        if any(robust_of(row) for row in rows):
+            lines.append("robust: the hold-out as phones take pictures (bad light, motion, ...), at two strengths")
     if any(row.configuration.key in view.tie_keys for row in rows):
         lines.append("≈ the figures cannot tell its accuracy from the best one's")
     if any(row.contended for row in rows):
@@ -113,21 +150,22 @@ def _style(view: RunView, row: Evaluation) -> str:
     return "" if key in view.tie_keys or key in view.front_keys else "dim"
 
 
-def _cells(view: RunView, row: Evaluation, wide: bool, judged: bool, elsewhere: bool) -> list[str]:
-    configuration = row.configuration
+def _cells(view: RunView, row: Evaluation, shape: _Shape) -> list[str]:
+    configuration, wide = row.configuration, shape.wide
     key = configuration.key
     mark = "▶" if key == view.pick_key else "≈" if key in view.tie_keys else ""
     p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
     top1 = [_share(row.accuracy, wide)]
-    if judged:
+    if shape.judged:
         top1 = [top1[0] if wide else text.percent(row.accuracy), _share(row.holdout_accuracy, wide)]
     cells = [
         mark,
         text.plain(configuration.card),
         text.plain(configuration.form),
-        *([text.plain(configuration.target.device)] if elsewhere else []),
+        *([text.plain(configuration.target.device)] if shape.elsewhere else []),
         str(configuration.target.threads),
         *top1,
+        *([text.percent(robust_of(row))] if shape.robust else []),
         text.milliseconds(row.latency) + p90 + ("*" if row.contended else ""),
         text.megabytes(row.size),
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.statistics import paired_difference, wilson
+from advisor.core.statistics import Interval, paired_difference, paired_shares, wilson
 
 LEVEL = 0.95
 MAX_CONFUSION_CLASSES = 40
@@ -31,8 +31,20 @@ def read_answers(probabilities: Path) -> tuple[int, ...]:
     return tuple(int(label) for label in np.load(probabilities, allow_pickle=False).argmax(axis=1))
 
 
+def read_labels(file: Path) -> Captured:
+    """Return the labels of a ``.npy`` file, int64 (T, N)."""
+    import numpy as np
+
+    return np.load(file, allow_pickle=False)
+
+
 VALIDATED = "validation part of --data, run in LiteRT"
 HELD_OUT = "hold-out of --data, run in LiteRT"
+CAPTURED_VALIDATION = "validation part of --data under capture conditions, run in LiteRT"
+CAPTURED_HOLDOUT = "hold-out of --data under capture conditions, run in LiteRT"
+
+Captured = Any
+"""int64 (T, N): labels of N pictures under T tests."""
 
 
 def measured(
@@ -69,6 +81,34 @@ def share_of(right: Sequence[bool], source: str) -> Quantity:
     share = wilson(sum(right), len(right), LEVEL)
     low, high = 100 * share.low, 100 * share.high
     return Quantity(100 * share.value, "%", Provenance.MEASURED, low, high, LEVEL, len(right), source)
+
+
+def robust(
+    answers: Captured, float_answers: Captured, labels: Sequence[int], source: str = CAPTURED_VALIDATION
+) -> Verdict:
+    """Judge answers to pictures under capture conditions.
+
+    Args:
+        answers: the artefact's labels, int (T, N): a row for each of :data:`advisor.datasets.capture.TESTS`.
+        float_answers: the same of the float32 artefact of the same card.
+        labels: the N true labels.
+        source: which pictures.
+    """
+    from advisor.benchmark.robustness import robustness
+
+    found = robustness(answers, labels)
+    own, floats = ((rows == labels).mean(axis=0).tolist() for rows in (answers, float_answers))
+    lost = paired_shares(floats, own, LEVEL)
+    return Verdict(
+        accuracy=_percent(found.accuracy, "%", len(labels), source),
+        drop=_percent(lost, "points", len(labels), "against float32 on the same pictures"),
+        details={"robustness": [[name, strength, 100 * share] for name, strength, share in found.by_test]},
+    )
+
+
+def _percent(interval: Interval, unit: str, pictures: int, source: str) -> Quantity:
+    value, low, high = (100 * each for each in (interval.value, interval.low, interval.high))
+    return Quantity(value, unit, Provenance.MEASURED, low, high, LEVEL, pictures, source)
 
 
 Answer = tuple[int, float]

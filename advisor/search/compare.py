@@ -12,7 +12,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import describe
 from advisor.core.noise import Move, moved, moves, settled, show_figure
 from advisor.core.relaxation import excess_texts
-from advisor.core.statistics import paired_difference
+from advisor.core.statistics import paired
 from advisor.search.conclude import compared_on, conclude, right_answers
 from advisor.search.differences import Difference, find_differences
 from advisor.search.stored import StoredRun
@@ -128,7 +128,7 @@ def _refined(
     apart: bool | None = False
     if not same:
         earlier, later = right_answers(before.folder, then), right_answers(after.folder, now)
-        apart = None if earlier is None or later is None else not paired_difference(earlier, later).spans_zero
+        apart = None if earlier is None or later is None else not paired(earlier, later).spans_zero
     return tuple(
         moved(change.figure, change.before, change.after, apart)
         if change.figure == "accuracy" or (same and change.before and change.after and change.figure == HELD_OUT)

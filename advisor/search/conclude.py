@@ -15,7 +15,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import describe
 from advisor.core.joint import EVERYWHERE, joint, on_device, with_elsewhere
 from advisor.core.relaxation import Relaxation
-from advisor.core.statistics import paired_difference
+from advisor.core.statistics import paired
 from advisor.datasets.split import HOLDOUT, VALIDATION
 from advisor.search.request import Request
 from advisor.store import RunFolder
@@ -104,13 +104,13 @@ def tie_on_pictures(run: RunFolder) -> Tie:
     labels = _labels(run.path)
 
     @cache
-    def right(answers: str) -> tuple[bool, ...] | None:
+    def right(answers: str) -> tuple[float, ...] | None:
         return _right(run.path / answers, labels) if answers and labels else None
 
     @cache
     def same(one: str, other: str) -> bool | None:
         first, second = right(one), right(other)
-        return paired_difference(first, second).spans_zero if first and second else None
+        return paired(first, second).spans_zero if first and second else None
 
     def tie(first: Evaluation, second: Evaluation) -> bool:
         paired = same(*(str(evaluation.details.get("answers") or "") for evaluation in (first, second)))
@@ -128,8 +128,11 @@ def _with_missing_weights(decision: Decision) -> Decision:
     return replace(decision, reason=decision.reason + remark)
 
 
-def right_answers(run: RunFolder, evaluation: Evaluation) -> tuple[bool, ...] | None:
-    """Return for each picture that candidates were compared on whether this one was right, None where not known."""
+def right_answers(run: RunFolder, evaluation: Evaluation) -> tuple[float, ...] | None:
+    """Return for each picture that candidates were compared on the share of right answers, None where not known.
+
+    That is 0 or 1, but for candidates that were compared under capture conditions: those saw each picture many times.
+    """
     labels, answers = _labels(run.path), str(evaluation.details.get("answers") or "")
     return _right(run.path / answers, labels) if labels and answers else None
 
@@ -156,14 +159,14 @@ def _labels(path: Path) -> tuple[int, ...]:
         return ()
 
 
-def _right(path: Path, labels: Sequence[int]) -> tuple[bool, ...] | None:
-    """Return which pictures were answered rightly, or None where the answers are missing, damaged or of others."""
+def _right(path: Path, labels: Sequence[int]) -> tuple[float, ...] | None:
+    """Return how often each picture was answered rightly, or None where answers are missing, damaged or of others."""
     import numpy as np
 
     try:
         answers = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return None
-    if answers.shape != (len(labels),):
+    if answers.ndim not in (1, 2) or answers.shape[-1] != len(labels) or not answers.size:
         return None
-    return tuple(bool(answer == label) for answer, label in zip(answers, labels, strict=True))
+    return tuple((answers.reshape(-1, len(labels)) == np.asarray(labels)).mean(axis=0).tolist())

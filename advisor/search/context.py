@@ -21,6 +21,8 @@ from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_json
 
 CALIBRATION_PICTURES = 100
+CAPTURED_PICTURES = 250
+"""Each is judged under every capture condition at both strengths, so they cost as much as fourteen times as many."""
 
 
 class Purpose(StrEnum):
@@ -96,6 +98,18 @@ class Pictures:
     def holdout(self) -> Part:
         """What only finalists are judged on."""
         return self._part(self.split.holdout)
+
+    @cached_property
+    def captured(self) -> Part:
+        """What of the hold-out finalists are judged on as phones take pictures: :data:`CAPTURED_PICTURES` at most.
+
+        Evenly drawn from each class by the pictures' hashes.
+        """
+        pictures = self.dataset.pictures
+        ordered = sorted(self.split.holdout, key=lambda index: (pictures[index].label, pictures[index].sha256))
+        count = min(len(ordered), CAPTURED_PICTURES)
+        chosen = {ordered[place * len(ordered) // count] for place in range(count)} if count else set()
+        return self._part(tuple(sorted(chosen)))
 
     def _part(self, indices: tuple[int, ...]) -> Part:
         pictures = [self.dataset.pictures[index] for index in indices]

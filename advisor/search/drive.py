@@ -118,7 +118,7 @@ class Drive:
         evaluations = self._run.evaluations()
         answer = conclude(self._run, evaluations, self._request)
         chosen = finalists((answer.decision, *answer.by_device.values()), evaluations)
-        judging = asyncio.ensure_future(judge(chosen, evaluator, self._run))
+        judging = asyncio.ensure_future(judge(chosen, evaluator, self._run, lambda: self._time_left() != 0))
         stopped = asyncio.ensure_future(self.stopping.wait())
         finished, _ = await asyncio.wait({judging, stopped}, return_when="FIRST_COMPLETED")
         await _cancel([each for each in (judging, stopped) if each not in finished])

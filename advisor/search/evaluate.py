@@ -17,9 +17,10 @@ from advisor.core.training import FINETUNED
 from advisor.core.units import show_ms
 from advisor.datasets.split import HOLDOUT
 from advisor.search import accuracy
-from advisor.search.accuracy import Verdict
+from advisor.search.accuracy import Captured, Verdict
 from advisor.search.context import Context, Part, Pictures, Purpose
 from advisor.search.prices import Variant
+from advisor.search.request import ROBUST
 from advisor.search.stages import Artefact, Stages
 from advisor.search.timing import ThreadTiming, Timer
 from advisor.store import RunFolder
@@ -142,13 +143,20 @@ class Evaluator:
         if pictures is None:
             reference = await self._artefact(card, (training, "float32"), Purpose.SHIP)
             return await self._published(card, recipe, artefact, reference)
-        own_answers, float_answers = await asyncio.gather(
-            self._answers(card, variant, pictures.validation),
-            self._answers(card, (training, "float32"), pictures.validation),
+        validation, name = pictures.validation, f"{card.name}-{training}-{recipe}"
+        own, floats = await asyncio.gather(
+            self._answers(card, variant, validation), self._answers(card, (training, "float32"), validation)
         )
-        verdict = accuracy.measured(own_answers, float_answers, pictures.validation.labels, pictures.classes)
-        kept = self._run.keep_answers(f"{card.name}-{training}-{recipe}", own_answers)
-        return replace(verdict, details={**verdict.details, "answers": kept})
+        verdict = accuracy.measured(own, floats, validation.labels, pictures.classes)
+        if self._context.request.objective != ROBUST:
+            return replace(verdict, details={**verdict.details, "answers": self._run.keep_answers(name, own)})
+        labels, float_labels = await asyncio.gather(
+            self._captured(card, variant), self._captured(card, (training, "float32"))
+        )
+        chosen = accuracy.robust(labels, float_labels, validation.labels)
+        plain = {"plain_accuracy": verdict.accuracy.to_json() if verdict.accuracy else None}
+        kept = {"answers": self._run.keep_answers(name, labels)}
+        return replace(chosen, details={**verdict.details, **chosen.details, **plain, **kept})
 
     async def _published(self, card: Card, recipe: str, artefact: Artefact, reference: Artefact) -> Verdict:
         if not self._stages.trunks.weights_of(card):
@@ -161,6 +169,13 @@ class Evaluator:
         """Return what a variant answers on pictures that it has not learnt from."""
         artefact = await self._artefact(card, variant, Purpose.COMPARE)
         return accuracy.read_answers(await self._stages.scores.probabilities(card, artefact, part))
+
+    async def _captured(self, card: Card, variant: Variant) -> Captured:
+        """Return what a variant answers on the validation part under each capture condition."""
+        pictures = self._context.pictures
+        assert pictures is not None, "this is asked for with pictures only"
+        artefact = await self._artefact(card, variant, Purpose.COMPARE)
+        return accuracy.read_labels(await self._stages.scores.captured(card, artefact, pictures.validation))
 
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist that was timed briefly with a timing as long as the answer needs.
@@ -183,10 +198,8 @@ class Evaluator:
 
     async def hold_out(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its artefact, as kept in the run, answers on the hold-out."""
-        pictures, card = self._context.pictures, self._cards[evaluation.configuration.card]
-        assert pictures is not None, "finalists are judged where there are pictures"
-        path, part = self._run.path / evaluation.artefact, pictures.holdout
-        artefact = Artefact(path, evaluation.artefact_sha256, path.stat().st_size, {})
+        pictures, card, artefact = self._finalist(evaluation)
+        path, part = artefact.path, pictures.holdout
         answers = accuracy.read_answers(await self._stages.scores.probabilities(card, artefact, part))
         right = [answer == label for answer, label in zip(answers, part.labels, strict=True)]
         kept = self._run.keep_answers(f"{HOLDOUT}-{path.stem}", answers)
@@ -196,6 +209,22 @@ class Evaluator:
             holdout_accuracy=accuracy.share_of(right, accuracy.HELD_OUT),
             details={**evaluation.details, HOLDOUT: details},
         )
+
+    async def capture(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist with what its artefact answers on the hold-out as phones take pictures."""
+        pictures, card, artefact = self._finalist(evaluation)
+        labels = accuracy.read_labels(await self._stages.scores.captured(card, artefact, pictures.captured))
+        verdict = accuracy.robust(labels, labels, pictures.captured.labels, accuracy.CAPTURED_HOLDOUT)
+        assert verdict.accuracy is not None, "it was measured"
+        robust = {**verdict.details, "robust_accuracy": verdict.accuracy.to_json()}
+        return replace(evaluation, details={**evaluation.details, **robust})
+
+    def _finalist(self, evaluation: Evaluation) -> tuple[Pictures, Card, Artefact]:
+        pictures = self._context.pictures
+        assert pictures is not None, "finalists are judged where there are pictures"
+        path = self._run.path / evaluation.artefact
+        artefact = Artefact(path, evaluation.artefact_sha256, path.stat().st_size, {})
+        return pictures, self._cards[evaluation.configuration.card], artefact
 
 
 def metadata_of(card: Card, pictures: Pictures | None, training: str) -> Metadata:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import ROBUST_ACCURACY
 from advisor.search.sited import SitedEvaluator
 from advisor.store import RunFolder
 
@@ -33,14 +34,27 @@ def _first(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
     return tuple({e.artefact_sha256: e for e in evaluations if e.artefact_sha256}.values())
 
 
-async def judge(chosen: Sequence[Evaluation], evaluator: SitedEvaluator, run: RunFolder) -> None:
-    """Measure the finalists that were not judged yet on the hold-out, and add what came of it to the run."""
-    left = [e for e in chosen if e.holdout_accuracy is None]
+async def judge(
+    chosen: Sequence[Evaluation], evaluator: SitedEvaluator, run: RunFolder, in_time: Callable[[], bool]
+) -> None:
+    """Measure the finalists on the hold-out, then, in time, on it as phones take pictures; each is kept at once."""
+    plain = await _each([e for e in chosen if e.holdout_accuracy is None], evaluator.hold_out, run)
+    judged = {e.configuration: e for e in (*chosen, *plain)}
+    if in_time():
+        await _each([e for e in judged.values() if ROBUST_ACCURACY not in e.details], evaluator.capture, run)
 
-    async def one(evaluation: Evaluation) -> None:
-        run.append(await evaluator.hold_out(evaluation))
 
-    for problem in await asyncio.gather(*(one(e) for e in left), return_exceptions=True):
+async def _each(
+    left: Sequence[Evaluation], measure: Callable[[Evaluation], Awaitable[Evaluation]], run: RunFolder
+) -> list[Evaluation]:
+    async def one(evaluation: Evaluation) -> Evaluation:
+        measured = await measure(evaluation)
+        run.append(measured)
+        return measured
+
+    found = await asyncio.gather(*(one(e) for e in left), return_exceptions=True)
+    for problem in found:
         # A file that cannot be judged stays without the figure, which the report says; the search has its answer.
         if isinstance(problem, BaseException) and not isinstance(problem, AdvisorError | OSError):
             raise problem
+    return [each for each in found if isinstance(each, Evaluation)]

@@ -160,6 +160,16 @@ def score(model: Path, pictures: Sequence[Path], view: View, path: Path) -> None
     np.save(path, predict(model, pictures, view.size, mean, std))
 
 
+def captured(model: Path, pictures: Sequence[Path], view: View, path: Path) -> None:
+    """Run an artefact over pictures under every capture condition and write its labels, int64 (T, N), as ``.npy``."""
+    import numpy as np
+
+    from advisor.benchmark.robustness import captured_answers
+
+    mean, std = view.preprocessing.mean, view.preprocessing.std
+    np.save(path, captured_answers(model, pictures, view.size, mean, std))
+
+
 def answers(model: Path, view: View, seed: int) -> list[tuple[int, float]]:
     """Return the artefact's top-1 label and its probability on crops of photographs that int8 was not calibrated on."""
     from advisor.benchmark.accuracy import predict_arrays

@@ -42,6 +42,7 @@ class Plan:
         validation: number of pictures to compare candidates on.
         holdout: number of pictures to judge finalists on.
         pace: what a stage took on this machine over its rough price, by stage; 1 where nothing is known.
+        robust: candidates are compared under capture conditions.
         lead: the target that configurations belong to where this machine is not asked about; None for this machine.
     """
 
@@ -55,6 +56,7 @@ class Plan:
     holdout: int = 0
     pace: Mapping[str, float] = field(default_factory=dict)
     lead: Target | None = None
+    robust: bool = False
 
     @property
     def size(self) -> int:
@@ -101,7 +103,7 @@ class Plan:
     @cached_property
     def prices(self) -> Prices:
         """What the stages take."""
-        return Prices(self.trainings, self.recipes, self.pictures, self.validation, self.pace)
+        return Prices(self.trainings, self.recipes, self.pictures, self.validation, self.pace, self.robust)
 
     def least_size(self, card: Card, recipe: str) -> float:
         """Return bytes that the artefact cannot be below: parameters x bytes, less what is folded or replaced."""

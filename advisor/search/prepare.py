@@ -22,7 +22,7 @@ from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.search.context import Pictures
 from advisor.search.plan import Plan, order_by_promise
-from advisor.search.request import Request
+from advisor.search.request import ROBUST, Request
 from advisor.search.targets import chosen_targets
 
 DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
@@ -153,6 +153,7 @@ def make_plan(
         recipes=tuple(recipes),
         threads=(lead.threads,) if lead else request.thread_counts,
         trainings=request.trainings,
+        robust=request.objective == ROBUST,
         runtime=runtime_version(),
         pictures=len(pictures.split.learnt) if pictures else 0,
         validation=len(pictures.split.validation) if pictures else 0,

@@ -45,6 +45,10 @@ FITS = 2
 FINETUNE_PASSES: Mapping[str, float] = {"finetune_top": 12 * 9.0, "finetune_all": 20 * 15.0}
 """Of a training picture at most: epochs, times what a step of training takes over one float run in LiteRT."""
 
+CAPTURE_TESTS = 14
+CAPTURE_S = 0.0012
+"""Tests of robust accuracy, and seconds that one change of a picture takes."""
+
 PHOTOGRAPHS = 84
 FEATURE_PARTS = 2
 
@@ -68,6 +72,7 @@ class Prices:
         pictures: number of pictures to learn from, validation included; 0 without data.
         validation: number of pictures to compare candidates on.
         pace: what a stage took on this machine over its rough price, by stage; 1 where nothing is known.
+        robust: candidates are compared under capture conditions too.
     """
 
     trainings: tuple[str, ...]
@@ -75,6 +80,7 @@ class Prices:
     pictures: int = 0
     validation: int = 0
     pace: Mapping[str, float] = field(default_factory=dict)
+    robust: bool = False
 
     @property
     def variants(self) -> tuple[Variant, ...]:
@@ -139,14 +145,15 @@ class Prices:
         return {}
 
     def _own(self, card: Card, training: str, recipe: str) -> dict[str, tuple[int, float]]:
-        runs = self.validation or PHOTOGRAPHS
-        return self._paced(
-            {
-                "compress": (FITS if training == "head" else 1, QUANTIZE_S if recipe == "int8" else REWRITE_S),
-                "score" if self.pictures else "answers": (1, runs * rough_latency_ms(card, recipe) / 1e3),
-                "timing": (1, TIMING_S),
-            }
-        )
+        run_s = (self.validation or PHOTOGRAPHS) * rough_latency_ms(card, recipe) / 1e3
+        prices = {
+            "compress": (FITS if training == "head" else 1, QUANTIZE_S if recipe == "int8" else REWRITE_S),
+            "score" if self.pictures else "answers": (1, run_s),
+            "timing": (1, TIMING_S),
+        }
+        if self.robust:
+            prices["capture"] = (1, CAPTURE_TESTS * (run_s + CAPTURE_S * self.validation))
+        return self._paced(prices)
 
     def _paced(self, prices: Mapping[str, tuple[int, float]]) -> dict[str, tuple[int, float]]:
         return {stage: (count, price * self.pace.get(stage, 1.0)) for stage, (count, price) in prices.items()}

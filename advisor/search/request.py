@@ -22,6 +22,8 @@ from advisor.store.yamlfile import read_yaml
 TASKS = ("image-classification",)
 SAMPLERS = ("advisor", "tpe", "nsga2", "random")
 NEVER = "never"
+ROBUST = "robust-accuracy"
+OBJECTIVES = ("accuracy", ROBUST)
 
 LEAST_GAIN = 0.005
 LARGE_SPACE = 100
@@ -48,6 +50,8 @@ class Request:
         profiles: the team's own folders of device profiles.
         must_run_on: devices that the pick must run on as well, within the latency budget.
         licence: licences that are taken: ``permissive``, SPDX identifiers, or both joined by commas; empty for any.
+        objective: what candidates are compared by: ``accuracy``, or ``robust-accuracy``, the mean over capture
+            conditions.
         prefer: what counts among those that meet the budget: ``balanced``, ``accuracy``, ``latency``, ``size``, or
             weights such as ``accuracy=2,latency=1``; empty for ``balanced``.
         confidence: the probability with which a predicted latency must meet the budget, such as ``90%``, the default.
@@ -80,6 +84,7 @@ class Request:
     profiles: tuple[str, ...] = ()
     must_run_on: tuple[str, ...] = ()
     licence: str = ""
+    objective: str = "accuracy"
     prefer: str = ""
     confidence: str = ""
     candidates: tuple[str, ...] = ()
@@ -287,6 +292,12 @@ def _validate(request: Request) -> None:
             "leave it out, or take --sampler advisor",
         )
     _validate_training(request)
+    _one_of("--objective", request.objective, OBJECTIVES)
+    if request.objective == ROBUST and not request.data:
+        raise UsageError(
+            "--objective: robust accuracy is measured on pictures, and --data is not given",
+            "add --data DIR (one sub-folder a class), or leave --objective out",
+        )
     if limits.max_drop_points is not None and not request.data:
         raise UsageError(
             "--max-drop: the drop is measured on pictures, and --data is not given",

@@ -98,6 +98,10 @@ class SitedEvaluator:
         """Return a finalist with what its file answers on the hold-out, which is the same wherever it runs."""
         return await self._evaluator.hold_out(evaluation)
 
+    async def capture(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist with what its file answers under capture conditions."""
+        return await self._evaluator.capture(evaluation)
+
     def told(self, evaluation: Evaluation) -> Evaluation:
         """Return what the study is told: the figures on the device where the file does worst."""
         task = self._elsewhere.get(artefact_of(evaluation))

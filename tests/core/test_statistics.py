@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.core.statistics import paired_difference, wilson
+from advisor.core.statistics import paired, paired_difference, paired_shares, wilson
 
 
 def test_wilson_gives_the_textbook_interval() -> None:
@@ -54,3 +54,24 @@ def test_the_interval_holds_the_difference(pairs: list[tuple[bool, bool]]) -> No
 def test_answers_of_different_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="pictures"):
         paired_difference([True], [True, False])
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=30, max_size=60))
+def test_shares_of_one_answer_each_are_right_and_wrong_answers(pairs: list[tuple[bool, bool]]) -> None:
+    first, second = [a for a, _ in pairs], [b for _, b in pairs]
+    assert paired_shares(first, second).value == pytest.approx(paired_difference(first, second).value)
+    assert paired([float(a) for a in first], [float(b) for b in second]) == paired_difference(first, second)
+
+
+def test_answers_to_one_picture_hang_together() -> None:
+    """Five pictures of forty that one candidate always misses are told from chance no better for ten looks each."""
+    perfect, missing = [1.0] * 40, [0.0] * 5 + [1.0] * 35
+    looked_once = paired_difference([True] * 40, [False] * 5 + [True] * 35)
+    shares = paired_shares(perfect, missing)
+    assert shares.high - shares.low == pytest.approx(looked_once.high - looked_once.low, abs=0.05)
+    assert paired(perfect, [0.5] * 5 + [1.0] * 35).value == pytest.approx(5 / 80)
+
+
+def test_shares_need_pictures_in_common() -> None:
+    with pytest.raises(ValueError, match="2 and 1"):
+        paired_shares([0.5, 0.5], [0.5])

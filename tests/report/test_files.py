@@ -82,6 +82,7 @@ def test_front_has_both_accuracies_of_finalists() -> None:
         assert evaluation.holdout_accuracy is not None
         assert float(row["top1_percent"]) == evaluation.accuracy.value
         assert float(row["holdout_top1_percent"]) == evaluation.holdout_accuracy.value
+        assert float(row["robust_top1_percent"]) == pytest.approx(evaluation.holdout_accuracy.value - 9)
 
 
 @pytest.mark.parametrize("suffix", HOSTILE)

@@ -30,7 +30,7 @@ def test_both_accuracies_are_named_and_told_apart() -> None:
     pick = view.decision.pick
     assert pick is not None
     assert pick.holdout_accuracy is not None
-    assert "| validation % (95 %) | hold-out % (95 %) |" in said
+    assert "| validation % (95 %) | hold-out % (95 %) | robust % |" in said
     assert f"| Top-1 on the hold-out | {pick.holdout_accuracy.value:.1f} % |" in said
     assert "is what to expect" in said
     assert "300 to train on, 100 to compare candidates on (validation)" in said

@@ -46,7 +46,10 @@ def test_headers_carry_units() -> None:
     assert all(part in header for part in ("top-1 %", "latency ms, median (p90)", "size MB", "memory MB"))
 
 
-@pytest.mark.parametrize(("width", "names"), [(140, ("validation %", "hold-out %")), (80, ("valid.", "hold-out %"))])
+@pytest.mark.parametrize(
+    ("width", "names"),
+    [(140, ("validation %", "hold-out %")), (160, ("hold-out %", "robust %")), (80, ("valid.", "hold-out %"))],
+)
 def test_both_accuracies_stand_side_by_side_by_name(width: int, names: tuple[str, str]) -> None:
     view = judged_view()
     output = said(view, width)
@@ -59,6 +62,7 @@ def test_both_accuracies_stand_side_by_side_by_name(width: int, names: tuple[str
     assert row.index(f"{pick.accuracy.value:.1f}") < row.index(f"{pick.holdout_accuracy.value:.1f}")
     assert all(len(line) <= width for line in output.splitlines())
     assert "is what to expect" in " ".join(output.split())
+    assert ("robust %" in output) == (width >= 150)
 
 
 def test_reason_runner_up_counts_and_next_command_follow() -> None:

@@ -91,8 +91,14 @@ def _judged(evaluation: Evaluation) -> Evaluation:
         [sum(row) if column == label else 0 for column in range(len(row))]
         for label, row in enumerate(evaluation.details["confusion"])
     ]
-    details = {**evaluation.details, "holdout": {"answers": "answers/holdout-x.npy", "confusion": confusion}}
     value = evaluation.accuracy.value - 1.5
+    robust = Quantity(value - 9, "%", Provenance.MEASURED, value - 12, value - 6, 0.95, 250, "capture conditions")
+    details = {
+        **evaluation.details,
+        "holdout": {"answers": "answers/holdout-x.npy", "confusion": confusion},
+        "robust_accuracy": robust.to_json(),
+        "robustness": [["low light", 1.0, value - 4], ["low light", 2.0, value - 14]],
+    }
     quantity = Quantity(value, "%", Provenance.MEASURED, value - 3, value + 3, 0.95, 505, "hold-out")
     return replace(evaluation, holdout_accuracy=quantity, details=details)
 

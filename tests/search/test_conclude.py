@@ -58,6 +58,18 @@ def test_a_run_from_before_there_was_a_validation_part_is_compared_on_its_hold_o
     assert conclude(run, [best, worse], QUESTION).decision.pick == best
 
 
+def test_answers_under_capture_conditions_are_compared_picture_by_picture(run: RunFolder) -> None:
+    best, worse = answered(run, "best", range(0), 20), answered(run, "worse", range(20), 2)
+    truth = np.array([int(name == "b") for name in LABELS])
+    some = np.tile(truth, (14, 1))
+    some[:7, :40] = 1 - some[:7, :40]
+    run.keep_answers("best", np.tile(truth, (14, 1)))
+    run.keep_answers("worse", some)
+    decision = conclude(run, [best, worse], QUESTION).decision
+    assert decision.pick == best
+    assert decision.ties == ()
+
+
 def test_answers_that_were_deleted_leave_the_intervals(run: RunFolder) -> None:
     first, second = answered(run, "first", range(10), 20), answered(run, "second", range(12), 2)
     (run.path / str(second.details["answers"])).unlink()

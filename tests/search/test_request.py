@@ -78,3 +78,26 @@ def test_a_file_that_is_no_request_is_refused(tmp_path: Path, text: str) -> None
 
 def test_all_threads_are_the_cores_of_this_process() -> None:
     assert Request().thread_counts == tuple(sorted({1, usable_cores()}))
+
+
+def test_fine_tuning_starts_from_a_head() -> None:
+    asked = resolve({"data": "photos", "training": ["finetune_all", "head"]})
+    assert asked.trainings == ("head", "finetune_all")
+    assert resolve({"data": "photos"}).trainings == ("head",)
+    assert resolve({}).trainings == ("none",)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"training": ["finetune_to"], "data": "photos"}, "finetune_top"),
+        ({"training": ["head"]}, "--data is not given"),
+        ({"training": ["none"], "data": "photos"}, "ImageNet's classes"),
+        ({"objective": "robust"}, "robust-accuracy"),
+        ({"objective": "robust-accuracy"}, "--data is not given"),
+    ],
+)
+def test_trainings_and_objectives_that_cannot_be_are_refused(options: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        resolve(options)
+    assert words in refused.value.message + str(refused.value.hint)

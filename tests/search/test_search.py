@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from advisor.core.evaluation import Status
+from advisor.core.figures import robust_of
 from advisor.core.quantity import Provenance
 from advisor.datasets.pictures import load, normalise
 from advisor.search.prepare import DEFAULT_RECIPES
@@ -32,7 +33,7 @@ def test_every_recipe_and_thread_count_is_evaluated_once(with_pictures: Searched
     evaluations = with_pictures.run.evaluations()
     assert {(e.configuration.compression, e.configuration.target.threads) for e in evaluations} == wanted
     judged = sum(e.holdout_accuracy is not None for e in evaluations)
-    assert len(lines) == len(evaluations) + judged
+    assert len(lines) == len(evaluations) + 2 * judged  # on the hold-out, and on it as phones take pictures
     assert {e.status for e in evaluations} == {Status.OK}
 
 
@@ -51,6 +52,19 @@ def test_finalists_and_they_alone_are_judged_on_the_hold_out(with_pictures: Sear
     named = [recommendation["pick"], recommendation["runner_up"], *recommendation["front"]]
     keys = {row["key"] for row in named if row} | set(recommendation["ties"])
     assert {e.artefact for e in evaluations if e.holdout_accuracy} == {artefact_of[key] for key in keys}
+
+
+def test_finalists_are_judged_as_phones_take_pictures(with_pictures: Searched) -> None:
+    from advisor.datasets.capture import TESTS
+
+    for evaluation in with_pictures.run.evaluations():
+        robust = robust_of(evaluation)
+        assert (robust is None) == (evaluation.holdout_accuracy is None)
+        if robust is not None:
+            rows = evaluation.details["robustness"]
+            assert [(name, strength) for name, strength, _ in rows] == [(c.name, strength) for c, strength in TESTS]
+            assert robust.value == pytest.approx(sum(share for *_, share in rows) / len(rows))
+            assert "hold-out" in robust.source
 
 
 def test_candidates_are_compared_on_the_validation_part_alone(with_pictures: Searched) -> None:

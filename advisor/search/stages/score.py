@@ -7,6 +7,7 @@ from pathlib import Path
 
 from advisor.catalog.cards import Card
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION
+from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.search.context import Part, versions, view_of
 from advisor.search.stages.compress import Artefact
 from advisor.search.stages.keeper import Keeper, read_result, write_result
@@ -41,6 +42,28 @@ class Scores:
             return folder / "probabilities.npy"
 
         return await self._keeper.once(("score", artefact.sha256, pictures.fingerprint), make)
+
+    async def captured(self, card: Card, artefact: Artefact, pictures: Part) -> Path:
+        """Run the artefact over pictures under every capture condition; returns the ``.npy`` of its labels (T, N)."""
+
+        async def make() -> Path:
+            inputs = {
+                "artefact": artefact.sha256,
+                "pictures": pictures.fingerprint,
+                "names": [path.name for path in pictures.paths],
+                "conditions": CAPTURE_VERSION,
+                "view": asdict(view_of(card)),
+                **versions("ai-edge-litert", "pillow", "numpy"),
+            }
+            folder = await self._keeper.kept(
+                "capture-1", "trying phone pictures on", card, inputs,
+                lambda out: self._keeper.light_on(
+                    pictures, "captured", artefact.path, pictures.paths, view_of(card), out / "labels.npy"
+                ),
+            )  # fmt: skip
+            return folder / "labels.npy"
+
+        return await self._keeper.once(("capture", artefact.sha256, pictures.fingerprint), make)
 
     async def answers(self, card: Card, artefact: Artefact) -> list[tuple[int, float]]:
         """The artefact's answers on the bundled photographs, each with its probability."""
