@@ -11,14 +11,11 @@ from advisor.core.chance import percent
 from advisor.core.figures import show_latency
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_ms
-from advisor.search.elsewhere import FORMS, LEAVES_BELOW, Forecaster, Place
+from advisor.search.elsewhere import FORMS, LEAVES_BELOW, Forecaster, Place, unfit
 from advisor.search.targets import Targets
 
 if TYPE_CHECKING:
     from advisor.devices.prediction import Prediction
-
-STATED_FORMS = frozenset({"float32", "float16", "int8", "int16x8"})
-"""Forms of which a target says whether it takes them; of others the file itself tells."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +61,12 @@ class Outlook:
         return worst.latency, None if limit is None else min(each.probability(limit) for each in known)
 
     def _too_slow(self, card: Card, recipe: str, place: Place) -> str:
+        reason = unfit(FORMS.get(recipe, recipe), place)
+        if reason:
+            return reason
         (found,) = self.forecaster.of_cards([card], recipe, place)
-        if isinstance(found, str):
-            return found if FORMS.get(recipe, recipe) in STATED_FORMS and card.macs else ""
-        return _below(found, self.limits.latency_ms, place)
+        # Of what nothing is known yet the file itself will tell.
+        return "" if isinstance(found, str) else _below(found, self.limits.latency_ms, place)
 
 
 def _below(prediction: Prediction, limit_ms: float | None, place: Place) -> str:
