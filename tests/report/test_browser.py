@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from advisor.report.html import render_html
 from advisor.report.order import ranked
 from advisor.report.view import RunView
 from tests.report.conftest import Opened
@@ -227,3 +229,46 @@ def test_every_control_has_a_name(open_page: Open) -> None:
                e.getAttribute('aria-label') || (e.labels && [...e.labels].some(l => l.textContent.trim())))).length"""
     )
     assert nameless == 0
+
+
+def test_filters_for_licence_and_device_leave_their_rows(open_page: Open) -> None:
+    view = run_view()
+    free = view.evaluations[0].configuration.card
+    rows = [
+        replace(
+            row,
+            details={**row.details, "licence": "MIT" if row.configuration.card == free else "AGPL-3.0"},
+            configuration=replace(
+                row.configuration,
+                target=replace(row.configuration.target, device="phone" if place % 2 else "host"),
+            ),
+        )
+        for place, row in enumerate(view.evaluations)
+    ]
+    view = replace(view, evaluations=tuple(rows))
+    opened = open_page(view)
+    opened.page.get_by_label("AGPL-3.0").uncheck()
+    opened.page.get_by_label("phone", exact=True).uncheck()
+    wanted = {
+        index
+        for index, row in enumerate(ranked(view))
+        if row.configuration.card == free and row.configuration.target.device == "host"
+    }
+    assert set(shown_rows(opened)) == wanted
+    assert opened.complaints == []
+
+
+def test_five_thousand_evaluations_stay_under_six_megabytes_and_are_all_drawn(open_page: Open) -> None:
+    view = run_view()
+    ok = [row for row in view.evaluations if row.accuracy and row.latency_p90 and row.size]
+    many = [
+        replace(row, configuration=replace(row.configuration, card=f"{row.configuration.card}_{place}"))
+        for place in range(-(-5000 // len(ok)))
+        for row in ok
+    ][:5000]
+    view = replace(view, evaluations=tuple(many))
+    assert len(render_html(view).encode()) < 6_000_000
+    opened = open_page(view)
+    assert len(points_of(opened, "plot-size")) == 5000
+    assert len(shown_rows(opened)) == 1000
+    assert opened.complaints == []
