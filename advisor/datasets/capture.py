@@ -9,7 +9,7 @@ A condition is applied to a picture as the model takes it: ``apply(load(path, si
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +53,9 @@ CONDITIONS: tuple[Condition, ...] = (
 STRENGTHS = (1.0, 2.0)
 """The two strengths of the test: what happens daily, and what still counts as a picture."""
 
+AUGMENTING = (0.5, 2.2)
+"""Range of the strengths that training pictures are changed by."""
+
 TESTS: tuple[tuple[Condition, float], ...] = tuple((one, strength) for one in CONDITIONS for strength in STRENGTHS)
 """The robustness test: every condition at both strengths."""
 
@@ -90,16 +93,18 @@ def captures(path: Path, size: int) -> Iterator[Pixels]:
         yield apply(picture, condition, strength, seed_of(path) + number)
 
 
-def random_capture(path: Path, size: int, seed: int) -> Pixels:
-    """Return a picture under one condition of strength 0.5 to 2.2, drawn by name and seed: for augmentation.
+def random_capture(picture: Pixels, seed: Sequence[int]) -> Pixels:
+    """Return a picture under one condition of strength 0.5 to 2.2, both drawn by ``seed``: for augmentation.
 
-    The draws differ from those of the test for every seed but negative ones.
+    Args:
+        picture: as in :func:`apply`.
+        seed: integers of 0 or more, such as the picture's own seed and an epoch; the test draws from others.
     """
     import numpy as np
 
-    draw = np.random.default_rng([seed_of(path), 1 + abs(seed)])
+    draw = np.random.default_rng([*seed, VERSION])
     condition = CONDITIONS[int(draw.integers(len(CONDITIONS)))]
-    return apply(load(path, size), condition, float(draw.uniform(0.5, 2.2)), int(draw.integers(2**31)))
+    return apply(picture, condition, float(draw.uniform(*AUGMENTING)), int(draw.integers(2**31)))
 
 
 def seed_of(path: Path) -> int:

@@ -22,7 +22,7 @@ class Augmentation:
     mixup: float = 0.1
 
 
-def augmented(pictures: Any, targets: Any, augmentation: Augmentation, seed: Any) -> tuple[Any, Any]:
+def augmented(pictures: Any, targets: Any, augmentation: Augmentation, seed: Any, side: Any = None) -> tuple[Any, Any]:
     """Change a batch.
 
     Args:
@@ -30,24 +30,26 @@ def augmented(pictures: Any, targets: Any, augmentation: Augmentation, seed: Any
         targets: float32 tensor (N, C), one-hot or smoothed.
         augmentation: how far.
         seed: int32 tensor (2,): equal seeds change equally.
+        side: side of the pictures returned, S where it is None.
 
     Returns:
-        pictures and targets of the same shapes.
+        pictures (N, side, side, 3) and targets (N, C).
     """
     import tensorflow as tf
 
     seeds = tf.random.split(seed, 3)
-    pictures = _recoloured(_cropped(pictures, augmentation.crop, seeds[0]), augmentation.colour, seeds[1])
+    side = tf.shape(pictures)[1] if side is None else side
+    pictures = _recoloured(_cropped(pictures, augmentation.crop, seeds[0], side), augmentation.colour, seeds[1])
     if augmentation.mixup > 0:
         pictures, targets = _mixed(pictures, targets, augmentation.mixup, seeds[2])
     return pictures, targets
 
 
-def _cropped(pictures: Any, least: float, seed: Any) -> Any:
-    """Cut a rectangle of free place and size from each picture, half of them mirrored, back to the full size."""
+def _cropped(pictures: Any, least: float, seed: Any, side: Any) -> Any:
+    """Cut a rectangle of free place and size from each picture, half of them mirrored, and bring it to ``side``."""
     import tensorflow as tf
 
-    count, side = tf.shape(pictures)[0], tf.shape(pictures)[1]
+    count = tf.shape(pictures)[0]
     drawn = tf.random.stateless_uniform((count, 5), seed)
     sides = least + (1.0 - least) * drawn[:, :2]
     corners = (1.0 - sides) * drawn[:, 2:4]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from advisor.datasets.capture import random_capture
 from advisor.datasets.pictures import load
 
 if TYPE_CHECKING:
@@ -36,17 +37,29 @@ class Batches:
     def __len__(self) -> int:
         return len(self._pictures)
 
-    def epoch(self, indices: NDArray[np.int64], batch: int) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield uint8 pictures (n, S, S, 3) and labels (n,) in the order of ``indices``, ``batch`` at a time."""
+    def epoch(
+        self, indices: NDArray[np.int64], batch: int, capture: float = 0.0, seed: tuple[int, int] = (0, 0)
+    ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield uint8 pictures (n, S, S, 3) and labels (n,) in the order of ``indices``, ``batch`` at a time.
+
+        Args:
+            indices: the pictures.
+            batch: how many at a time.
+            capture: share of them that is changed as a phone's camera may change them.
+            seed: draws which and how, with each picture's index.
+        """
         for start in range(0, len(indices), batch):
             chosen = indices[start : start + batch]
-            yield self._read(chosen), self._labels[chosen]
+            pictures = self._read(chosen)
+            if capture > 0:
+                _capture(pictures, chosen, capture, seed)
+            yield pictures, self._labels[chosen]
 
     def _read(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
         import numpy as np
 
         if self._decoded is not None:
-            return np.asarray(self._decoded[indices])
+            return np.array(self._decoded[indices])
         return np.stack([load(self._pictures[index], self._size) for index in indices])
 
     def _decode(self, cache: Path) -> NDArray[np.uint8]:
@@ -65,3 +78,13 @@ class Batches:
             cache.unlink()
             return self._decode(cache)
         return decoded
+
+
+def _capture(pictures: NDArray[np.uint8], indices: NDArray[np.int64], share: float, seed: tuple[int, int]) -> None:
+    """Change a share of the pictures, in place."""
+    import numpy as np
+
+    for place, index in enumerate(indices):
+        draw = (*seed, int(index))
+        if np.random.default_rng(draw).random() < share:
+            pictures[place] = random_capture(pictures[place], draw)
