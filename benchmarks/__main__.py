@@ -16,6 +16,8 @@ NAMES = (
     "data_check",
     "compression",
     "answers",
+    "training",
+    "training_accuracy",
 )
 
 

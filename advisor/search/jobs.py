@@ -34,10 +34,12 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
 
 
 def cut(master: Path, output: str, path: Path) -> None:
-    """Write the master with one of its outputs only."""
-    from advisor.tflite.surgery import select_output
+    """Write the master with one of its outputs only; its features with those of all levels of the network."""
+    from advisor.tflite.levels import with_levels
+    from advisor.tflite.surgery import FEATURES, select_output
 
-    path.write_bytes(select_output(master.read_bytes(), output))
+    data = select_output(master.read_bytes(), output)
+    path.write_bytes(with_levels(data) if output == FEATURES else data)
 
 
 def screen(trunk: Path) -> float:

@@ -99,7 +99,7 @@ def attach_head(data: bytes, weights: npt.NDArray[Any], bias: npt.NDArray[Any]) 
     """Put a linear classifier and a softmax behind a model of pooled features.
 
     Args:
-        data: a float model whose only output is ``features``, of shape (1, F).
+        data: a float model whose only output is ``features``, of shape (1, F), also one put together from parts.
         weights: (F, C), finite.
         bias: (C,), finite.
 
@@ -113,20 +113,55 @@ def attach_head(data: bytes, weights: npt.NDArray[Any], bias: npt.NDArray[Any]) 
     model = unpack(data)
     graph, signature = single_graph(model)
     features = _features(graph, signature)
-    width = _width(graph.tensors[features])
-    kernel, offset = _head(weights, bias, width)
-    classes = len(offset)
-    float32 = schema.TensorType.FLOAT32
-    logits = add_tensor(model, graph, "head/logits", (1, classes), float32)
-    output = add_tensor(model, graph, f"head/{PROBABILITIES}", (1, classes), float32)
-    kernel_index = add_tensor(model, graph, "head/weights", (classes, width), float32, kernel.tobytes())
-    bias_index = add_tensor(model, graph, "head/bias", (classes,), float32, offset.tobytes())
-    graph.operators.append(_fully_connected(model, [features, kernel_index, bias_index], logits))
+    kernel, offset = _head(weights, bias, _width(graph.tensors[features]))
+    logits = _logits(model, graph, _parts(model, graph, features), kernel, offset)
+    output = add_tensor(model, graph, f"head/{PROBABILITIES}", (1, len(offset)), schema.TensorType.FLOAT32)
     graph.operators.append(_softmax(model, logits, output))
     graph.outputs = [output]
     signature.outputs[0].name = PROBABILITIES.encode()
     signature.outputs[0].tensorIndex = output
+    _prune(model, graph, signature)
     return pack(model)
+
+
+def _parts(model: Any, graph: Any, features: int) -> list[int]:
+    """Return the vectors that ``features`` is put together from, or itself.
+
+    A head on each and their sum is the same head. Quantized, each part keeps a scale of its own: one scale for all
+    would round the smaller ones away.
+    """
+    joined = operator_code(model, schema.BuiltinOperator.CONCATENATION, 1)
+    for operator in graph.operators:
+        if operator.opcodeIndex == joined and features in operator.outputs:
+            parts = [int(index) for index in operator.inputs]
+            if all(graph.tensors[part].shape is not None and len(graph.tensors[part].shape) == 2 for part in parts):
+                return parts
+    return [features]
+
+
+def _logits(model: Any, graph: Any, parts: list[int], kernel: npt.NDArray[Any], offset: npt.NDArray[Any]) -> int:
+    """Add a fully connected operator for each part and sum them up; return the tensor of the sum, (1, C)."""
+    float32, classes = schema.TensorType.FLOAT32, len(offset)
+    total, start = -1, 0
+    for number, part in enumerate(parts):
+        mark = f"/{number}" if number else ""
+        columns = np.ascontiguousarray(kernel[:, start : start + _width(graph.tensors[part])])
+        start += columns.shape[1]
+        added = offset if number == 0 else np.zeros_like(offset)
+        kernel_index = add_tensor(model, graph, f"head/weights{mark}", columns.shape, float32, columns.tobytes())
+        bias_index = add_tensor(model, graph, f"head/bias{mark}", (classes,), float32, added.tobytes())
+        logits = add_tensor(model, graph, f"head/logits{mark}", (1, classes), float32)
+        graph.operators.append(_fully_connected(model, [part, kernel_index, bias_index], logits))
+        total = logits if number == 0 else _sum(model, graph, total, logits, f"head/sum{mark}")
+    return total
+
+
+def _sum(model: Any, graph: Any, first: int, second: int, name: str) -> int:
+    output = add_tensor(model, graph, name, graph.tensors[first].shape, schema.TensorType.FLOAT32)
+    code = operator_code(model, schema.BuiltinOperator.ADD, 1)
+    options = schema.AddOptionsT()
+    graph.operators.append(_operator(code, [first, second], output, schema.BuiltinOptions.AddOptions, options))
+    return output
 
 
 def _features(graph: Any, signature: Any) -> int:

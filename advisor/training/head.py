@@ -7,21 +7,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import StageError
+from advisor.training.space import find_space
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-VERSION = 1
+VERSION = 2
 """Raised whenever equal features would give another head."""
 
 FOLDS = 5
-GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+GRID = (0.001, 0.003, 0.01, 0.03, 0.1)
 """Inverse strengths of the L2 penalty on standardised features, as scikit-learn's ``C``."""
 FEW_PICTURES = 10
 NEAREST_MEAN = "nearest_mean"
 LOGISTIC = "logistic"
-_MAX_ITERATIONS = 200
+_MAX_ITERATIONS = 100
 _TOLERANCE = 1e-3
 
 
@@ -61,7 +62,8 @@ def train_head(
 ) -> Head:
     """Fit a multinomial logistic regression whose penalty is chosen by stratified cross-validation.
 
-    Features are standardised for the fit and the standardisation is folded back into weights and bias. Where a class
+    The fit runs on standardised features in the space of :mod:`advisor.training.space`, found from the features alone,
+    and is folded back into weights and bias. Where a class
     has fewer than ``FEW_PICTURES`` pictures a nearest-mean head competes too: it has no more to learn than the means.
 
     Args:
@@ -81,9 +83,11 @@ def train_head(
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
     with threadpool_limits(limits=1):
-        candidates = dict(_cross_validated(features, targets, classes, seed, views))
+        space = find_space(features)
+        inside, others = space.enter(features), [space.enter(view) for view in views]
+        candidates = dict(_cross_validated(inside, targets, classes, seed, others))
         best = max(candidates, key=lambda strength: _merit(candidates[strength], targets))
-        weights, bias = _fit(features, targets, classes, views, (best,))[best]
+        weights, bias = space.leave(*_fit(inside, targets, classes, others, (best,))[best])
     return Head(
         weights=weights,
         bias=bias,
@@ -122,7 +126,10 @@ def fit_head(
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
     with threadpool_limits(limits=1):
-        return _fit(features, targets, classes, views, (regularization,))[regularization]
+        space = find_space(features)
+        others = [space.enter(view) for view in views]
+        fitted = _fit(space.enter(features), targets, classes, others, (regularization,))
+        return space.leave(*fitted[regularization])
 
 
 def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -193,15 +200,11 @@ def _fit(
     import numpy as np
 
     stacked = np.concatenate([features, *views]) if views else features
-    mean, scale = stacked.mean(axis=0), stacked.std(axis=0)
-    scale[scale < 1e-6] = 1.0
-    standard = (stacked - mean) / scale
     repeated = np.tile(targets, 1 + len(views))
     fitted = {}
     if 0.0 in strengths:
-        fitted[0.0] = _nearest_mean(standard, repeated, classes)
-    fitted |= _logistic(standard, repeated, classes, [strength for strength in strengths if strength > 0])
-    return {strength: _unstandardise(weights, bias, mean, scale) for strength, (weights, bias) in fitted.items()}
+        fitted[0.0] = _nearest_mean(stacked, repeated, classes)
+    return fitted | _logistic(stacked, repeated, classes, [strength for strength in strengths if strength > 0])
 
 
 def _logistic(
@@ -255,15 +258,6 @@ def _nearest_mean(
     spread = float(np.square(standard - means[np.searchsorted(present, targets)]).sum(axis=1).mean())
     temperature = max(spread, 1e-6) / standard.shape[1] ** 0.5
     return _all_classes(means / temperature, -np.square(means).sum(axis=1) / (2 * temperature), present, classes)
-
-
-def _unstandardise(
-    weights: NDArray[np.float32], bias: NDArray[np.float32], mean: NDArray[np.float32], scale: NDArray[np.float32]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    import numpy as np
-
-    folded = weights / scale[:, None]
-    return folded.astype(np.float32), (bias - mean @ folded).astype(np.float32)
 
 
 def _require_fitting(

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.datasets.pictures import load
 from advisor.training.features import extract
-from advisor.training.views import AS_IT_IS, VIEWS, Seen
+from advisor.training.views import AS_IT_IS, CAPTURED, VIEWS, Seen
 from tests.benchmark import small_models
 from tests.datasets.folders import fill
 
@@ -35,7 +35,7 @@ def test_zoom_shows_a_part_at_the_same_size(path: Path) -> None:
 
 
 def test_a_view_is_the_same_each_time(path: Path) -> None:
-    for view in VIEWS:
+    for view in (*VIEWS, *CAPTURED):
         np.testing.assert_array_equal(view.apply(path, SIZE), view.apply(path, SIZE))
 
 
@@ -46,3 +46,8 @@ def test_features_are_those_of_the_view(path: Path, tmp_path: Path) -> None:
     view = Seen(zoom=0.5)
     found = extract(tmp_path / "m.tflite", [path], 8, (0.0,) * 3, (1.0,) * 3, seen=view)
     np.testing.assert_allclose(found[0], view.apply(path, 8).mean(axis=(0, 1)), rtol=1e-4)
+
+
+def test_captured_views_differ_from_the_picture_and_from_each_other(path: Path) -> None:
+    seen = {view.apply(path, SIZE).tobytes() for view in (AS_IT_IS, *CAPTURED)}
+    assert len(seen) == 1 + len(CAPTURED)

@@ -15,6 +15,7 @@ from advisor.search.context import Part, versions, view_of
 from advisor.search.prices import FEATURE_PARTS
 from advisor.search.stages.keeper import Form, Keeper, convert_limits, read_result, write_result
 from advisor.store.hashing import sha256_json
+from advisor.tflite.levels import VERSION as LEVELS_VERSION
 
 NO_FEATURES = (
     "it needs a head of your classes, and its file does not end in one linear layer that a head could replace: "
@@ -82,7 +83,7 @@ class Trunks:
         return await self._keeper.once(("master", card.name), make)
 
     async def trunk(self, card: Card) -> Form:
-        """The card's float file with its pooled features as the only output.
+        """The card's float file with its pooled features, of all levels, as the only output.
 
         Raises:
             UnsupportedRecipe: a file of the user's own that ends in something else than one linear layer has none.
@@ -137,7 +138,7 @@ class Trunks:
     async def _cut(self, card: Card, output: str) -> Form:
         master = await self.master(card)
         folder = await self._keeper.kept(
-            "cut-1", "cutting", card, {"master": master.sha256, "output": output},
+            "cut-2", "cutting", card, {"master": master.sha256, "output": output, "levels": LEVELS_VERSION},
             lambda out: self._keeper.light("cut", master.path, output, out / "model.tflite"),
         )  # fmt: skip
         return Form.within(folder)
