@@ -75,8 +75,8 @@ def finetune(
 
     Args:
         trunk: ``keras.Model`` from one normalised picture (1, S, S, 3) to features (1, F).
-        features: the trunk's features of these pictures, float32 (N, F): the head to begin with is trained on those
-            outside the validation part.
+        features: the trunk's features of these pictures, float32 (N, F), or with those of its levels behind, which are
+            not looked at: the head to begin with is trained on those outside the validation part.
         pictures: the training part, hold-out excluded; a stratified eighth becomes the validation part.
         labels: their class indices.
         mean: per-channel mean on RGB 0..255.
@@ -125,7 +125,8 @@ class _Session:
             unseen = folds(targets, VALIDATION_FOLDS, knobs.seed) == 0
         self._train, self._validation = np.flatnonzero(~unseen), np.flatnonzero(unseen)
         classes = int(targets.max()) + 1
-        head = train_head(features[self._train], targets[self._train].tolist(), classes, knobs.seed)
+        own = features[:, : int(trunk.outputs[0].shape[-1])]
+        head = train_head(own[self._train], targets[self._train].tolist(), classes, knobs.seed)
         self._sample_weights = _class_weights(targets[self._train], classes, knobs.balance)
         self._model = network.build(trunk, head, mean, std, knobs.trained)
         self._step = Step(self._model, knobs, len(self._train))
