@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-WARM_UP = 4
-"""Steps that are run before the time of one is known: the first compiles the graph."""
-
 AUGMENTATION = Augmentation(crop=0.7, colour=0.1, mixup=0.0)
 
 
@@ -38,7 +35,7 @@ class Lesson:
         learning_rate: of Adam at its highest; falls to nothing along a cosine.
         epochs: passes over the pictures at most.
         batch: pictures a step.
-        seconds: how long it may take; fewer steps are planned where they would take longer.
+        seconds: how long it may take; fewer steps are taken where all would take longer.
         seed: of order and changes.
     """
 
@@ -120,31 +117,24 @@ class _Lessons:
         """Take all steps."""
         import numpy as np
 
-        began, losses, times = time.monotonic(), list[float](), list[float]()
-        planned = max(WARM_UP, round(self._lesson.epochs * len(batches) / self._lesson.batch))
+        began, losses = time.monotonic(), list[float]()
+        planned = max(1, round(self._lesson.epochs * len(batches) / self._lesson.batch))
         for number, pictures in enumerate(self._stream(batches)):
-            if number == WARM_UP:
-                planned = min(planned, self._affordable(began, times))
-            if number >= planned:
+            done = max(number / planned, (time.monotonic() - began) / max(self._lesson.seconds, 1e-3))
+            if number and done >= 1.0:
                 break
-            at = time.monotonic()
-            losses.append(self._one(pictures, number, planned))
-            times.append(time.monotonic() - at)
+            losses.append(self._one(pictures, number, planned, min(done, 1.0)))
         part = max(1, len(losses) // 10)
         seconds = round(time.monotonic() - began, 1)
         return Course(len(losses), seconds, float(np.mean(losses[:part])), float(np.mean(losses[-part:])))
 
-    def _affordable(self, began: float, times: Sequence[float]) -> int:
-        left = self._lesson.seconds - (time.monotonic() - began)
-        return WARM_UP + max(0, int(left / max(min(times[1:]), 1e-3)))
-
-    def _one(self, pictures: NDArray[np.uint8], number: int, planned: int) -> float:
+    def _one(self, pictures: NDArray[np.uint8], number: int, planned: int, done: float) -> float:
+        """Take a step; the rate falls with the share of the steps or of the time that is over, whichever is more."""
         import numpy as np
         import tensorflow as tf
 
-        share = number / max(1, planned)
         warm = min(1.0, (number + 1) / (0.05 * planned + 1))
-        rate = self._lesson.learning_rate * warm * 0.5 * (1.0 + np.cos(np.pi * share))
+        rate = self._lesson.learning_rate * warm * 0.5 * (1.0 + np.cos(np.pi * done))
         seed = tf.constant((self._lesson.seed, number), tf.int32)
         loss = float(
             self._compiled(tf.constant(pictures), tf.constant(rate, tf.float32), tf.constant(number + 1.0), seed)
