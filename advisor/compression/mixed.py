@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,7 @@ class Mixed(Recipe):
             limit,
             time.monotonic() + material.seconds,
         )
-        return search.run()
+        return search.run() if material.decided is None else search.again(material.decided)
 
 
 class _Search:
@@ -109,6 +109,12 @@ class _Search:
         if plain.judgement.drop_points > self._limit:
             best = self._trimmed(self._grown(plain))
         return Compressed(best.data, self._notes(best, plain))
+
+    def again(self, decided: Mapping[str, Any]) -> Compressed:
+        """Return the choice that was made for a like model."""
+        count = len(self._model.operators)
+        floats = frozenset(place for place in decided.get("float_places", ()) if 0 <= place < count)
+        return Compressed(self._form(floats), decided)
 
     def _grown(self, best: Trial) -> Trial:
         """Leave the costliest runs in float, one more at a time, until the limit holds."""
@@ -171,6 +177,7 @@ class _Search:
         """Return what was left in float, and what that cost."""
         return {
             "float_operators": [_described(self._model, place) for place in sorted(best.floats)],
+            "float_places": sorted(best.floats),
             "drop_points": round(best.judgement.drop_points, 2),
             "int8_drop_points": round(plain.judgement.drop_points, 2),
             "max_drop_points": self._limit,

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from advisor.catalog.cards import Card
 from advisor.catalog.labels import published_labels
+from advisor.compression.ladder import Ladder, Outcome
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import AdvisorError, UnsupportedRecipe
 from advisor.core.evaluation import Configuration, Evaluation, Status
@@ -87,6 +88,7 @@ class Evaluator:
         variant = (configuration.training, configuration.compression)
         if configuration.training in FINETUNED:
             await _at("train", self._stages.float_form(card, configuration.training, Purpose.SHIP))
+        await self._climb(card, variant)
         artefact = await _at("compress", self._artefact(card, variant, Purpose.SHIP))
         verdict = await _at("score", self._verdict(card, variant, artefact))
         threads, recipe = configuration.target.threads, configuration.compression
@@ -113,6 +115,7 @@ class Evaluator:
                 **timing.details,
                 **verdict.details,
                 **artefact.figures,
+                **({"compression": dict(artefact.notes)} if artefact.notes else {}),
                 **_card_details(card),
                 "weights": self._stages.trunks.weights_of(card),
             },
@@ -133,6 +136,23 @@ class Evaluator:
                 f"the budget {show_ms(limit)} with every thread at work: not trained"
             )
             raise _Ended(Status.SKIPPED, "screen", reason)
+
+    async def _climb(self, card: Card, variant: Variant) -> None:
+        """End the evaluation where lighter recipes leave nothing to gain on the card."""
+        request, (training, recipe) = self._context.request, variant
+        ladder = Ladder(self._recipes, request.limits.max_drop_points, frozenset(request.compressions))
+        waited = ladder.waits_for(recipe)
+        outcomes = await asyncio.gather(*(self._outcome(card, (training, before)) for before in waited))
+        if objection := ladder.objection(recipe, dict(zip(waited, outcomes, strict=True))):
+            raise _Ended(Status.SKIPPED, "compress", objection)
+
+    async def _outcome(self, card: Card, variant: Variant) -> Outcome:
+        try:
+            await self._climb(card, variant)
+            verdict = await self._verdict(card, variant, await self._artefact(card, variant, Purpose.SHIP))
+        except (AdvisorError, _Ended):
+            return Outcome(None, ok=False)
+        return Outcome(verdict.drop.value if verdict.drop else None)
 
     async def _artefact(self, card: Card, variant: Variant, purpose: Purpose) -> Artefact:
         metadata = metadata_of(card, self._context.pictures, variant[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from advisor.catalog.weights.file import WeightsFile
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
+    from advisor.compression.material import Material, TrainingPictures
     from advisor.training.finetune import Finetuning
 
 STAND_IN_CROPS = 2
@@ -24,6 +25,27 @@ class View:
 
     size: int
     preprocessing: Preprocessing
+
+
+@dataclass(frozen=True)
+class More:
+    """What recipes that score or train take besides the file and the pictures that calibrate it.
+
+    Attributes:
+        pictures: labelled pictures; None without ``--data``.
+        max_drop_points: points that a form may lose.
+        decided: notes of the same recipe on the model that was compared, where this is the one that ships.
+    """
+
+    pictures: TrainingPictures | None
+    max_drop_points: float | None
+    decided: Mapping[str, Any] | None = None
+
+    def material(self, calibration: Any) -> Material:
+        """Return it as recipes take it."""
+        from advisor.compression.material import Material
+
+        return Material(calibration, self.pictures, self.max_drop_points, self.decided)
 
 
 def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
@@ -119,7 +141,8 @@ def compress(
     metadata: Metadata,
     path: Path,
     stands_in: bool = False,
-) -> dict[str, int]:
+    more: More | None = None,
+) -> dict[str, Any]:
     """Apply a compression recipe to a float file and write the artefact with its metadata.
 
     Args:
@@ -132,11 +155,14 @@ def compress(
         path: where to write.
         stands_in: the model's values are random. What is timed then hangs on its operators alone: a few crops calibrate
             it, and its download is not weighed, as the trained file's bytes deflate otherwise.
+        more: what recipes that score or train take besides.
 
     Returns:
-        ``arena_bytes`` of the activations, and the sizes of :func:`advisor.compression.download.download_figures`.
+        ``arena_bytes`` of the activations, the sizes of :func:`advisor.compression.download.download_figures`, and the
+        recipe's ``notes``.
     """
     from advisor.compression.download import download_figures
+    from advisor.compression.material import Material
     from advisor.compression.recipes import recipe as find_recipe
     from advisor.tflite.arena import activation_arena_bytes
     from advisor.tflite.metadata import write_metadata
@@ -146,10 +172,11 @@ def compress(
     inputs = _calibration(calibration, view, seed) if chosen.needs_calibration else None
     if inputs is not None and stands_in:
         inputs = inputs[:STAND_IN_CROPS]
-    artefact = write_metadata(chosen.apply(model.read_bytes(), inputs), metadata)
+    made = chosen.make(model.read_bytes(), more.material(inputs) if more else Material(inputs))
+    artefact = write_metadata(made.data, metadata)
     path.write_bytes(artefact)
-    arena = {"arena_bytes": activation_arena_bytes(read(artefact))}
-    return arena if stands_in else {**arena, **download_figures(artefact)}
+    found = {"arena_bytes": activation_arena_bytes(read(artefact)), "notes": dict(made.notes)}
+    return found if stands_in else {**found, **download_figures(artefact)}
 
 
 def score(model: Path, pictures: Sequence[Path], view: View, path: Path) -> None:

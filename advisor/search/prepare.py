@@ -26,6 +26,9 @@ from advisor.search.request import ROBUST, Request
 from advisor.search.targets import chosen_targets
 
 DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
+HEAVIER_RECIPES = ("mixed_int8", "qat_int8")
+"""Tried where ``--max-drop`` is given, on cards whose lighter forms miss it."""
+
 DOWNLOADS = 4
 DEFAULT_CARDS = 12
 """How many cards are tried where none are named: the most promising ones whose weights can be had."""
@@ -75,7 +78,8 @@ def chosen_recipes(request: Request) -> dict[str, Recipe]:
         UsageError: an unknown name.
     """
     known = {recipe.name: recipe for recipe in RECIPES}
-    names = request.compressions or DEFAULT_RECIPES
+    heavier = HEAVIER_RECIPES if request.data and request.limits.max_drop_points is not None else ()
+    names = request.compressions or (*DEFAULT_RECIPES, *heavier)
     for name in names:
         if name not in known:
             raise UsageError(f"--compressions: unknown '{name}'{nearest(name, known)}", f"recipes: {', '.join(known)}")

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 from advisor.catalog.cards import Card
 from advisor.catalog.weights.file import WeightsFile
+from advisor.compression.recipe import Rung
+from advisor.compression.recipes import recipe as find_recipe
 from advisor.core.training import FINETUNED
 from advisor.search.context import Purpose
 from advisor.search.prices import Variant
@@ -65,4 +67,9 @@ class Stages:
         training, recipe = variant
         form = await self.float_form(card, training, purpose)
         stands_in = self._keeper.context.pictures is None and not self.trunks.weights_of(card)
-        return await self.compression.artefact(card, form, recipe, recipe_version, metadata, stands_in)
+        decided = None
+        if purpose is Purpose.SHIP and self._keeper.context.pictures and find_recipe(recipe).rung is Rung.SCORED:
+            decided = (await self.artefact(card, variant, recipe_version, metadata, Purpose.COMPARE)).notes
+        return await self.compression.artefact(
+            card, form, recipe, recipe_version, metadata, stands_in, purpose, decided
+        )

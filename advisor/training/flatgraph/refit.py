@@ -1,0 +1,137 @@
+"""Kernels that lose weights, and whose other weights take over at once: least squares, layer after layer, no gradients.
+
+Each kernel in turn is fitted to give, from what the layers before it give now, what it gave in the whole model. Weights
+go by what they contribute, magnitude times the size of their input (Sun et al., "A Simple and Effective Pruning
+Approach for Large Language Models", 2024); the fit of the others is that of He et al., "Channel Pruning for
+Accelerating Very Deep Neural Networks" (2017), section 3.1, weight by weight.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from advisor.training.flatgraph.graph import Graph, Step
+from advisor.training.flatgraph.operators import OPERATIONS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+
+POSITIONS = 12_000
+"""Rows of a layer's fit at most: some ten for each of the widest layer's inputs."""
+
+RIDGE = 1e-3
+"""Added to the inputs' variances, as a share of their mean: directions that the pictures hardly show stay as they are
+small."""
+
+
+@dataclass(frozen=True, eq=False)
+class Refitted:
+    """A kernel that lost weights, the bias that goes with it, and which weights it kept (1) and lost (0)."""
+
+    kernel: Floats
+    bias: Floats
+    keep: Floats
+
+
+def refit(graph: Graph, kernels: Collection[int], share: float, pictures: Floats) -> Mapping[int, Refitted]:
+    """Take ``share`` of the weights from each kernel and fit the others.
+
+    Args:
+        graph: the whole model.
+        kernels: of convolutions and dense layers with a bias, by tensor index.
+        share: of each kernel's weights, 0 to 1.
+        pictures: normalised, float32 (n, S, S, 3).
+
+    Returns:
+        what became of each kernel.
+    """
+    whole: dict[int, Any] = {graph.source: pictures}
+    thinned: dict[int, Any] = {graph.source: pictures}
+    changed: dict[int, Any] = {}
+    found: dict[int, Refitted] = {}
+    last = {index: place for place, step in enumerate(graph.steps) for index in step.inputs}
+    for place, step in enumerate(graph.steps):
+        if len(step.inputs) > 2 and step.inputs[1] in kernels:
+            one = found[step.inputs[1]] = _refit_layer(graph, step, whole, thinned, share)
+            changed |= {step.inputs[1]: one.kernel, step.inputs[2]: one.bias}
+        whole[step.output] = _run(graph, step, whole, {})
+        thinned[step.output] = _run(graph, step, thinned, changed)
+        for index in step.inputs:
+            if last[index] == place and index in whole:
+                del whole[index], thinned[index]
+    return found
+
+
+def _run(graph: Graph, step: Step, values: Mapping[int, Any], changed: Mapping[int, Any]) -> Any:
+    return OPERATIONS[step.name](step.options, [_value(graph, at, values, changed) for at in step.inputs])
+
+
+def _value(graph: Graph, index: int, values: Mapping[int, Any], changed: Mapping[int, Any]) -> Any:
+    if index in values:
+        return values[index]
+    return changed[index] if index in changed else graph.constants[index]
+
+
+def _refit_layer(
+    graph: Graph, step: Step, whole: Mapping[int, Any], thinned: Mapping[int, Any], share: float
+) -> Refitted:
+    import numpy as np
+
+    options = copy.copy(step.options)
+    options.fusedActivationFunction = 0
+    linear = Step(step.name, options, step.inputs, step.output)
+    wanted = np.asarray(_run(graph, linear, whole, {}))
+    kernel = graph.constants[step.inputs[1]]
+    rows = _rows(step, thinned[step.inputs[0]], kernel)
+    targets = wanted.reshape(-1, wanted.shape[-1])
+    chosen = np.random.default_rng(0).permutation(len(rows))[:POSITIONS]
+    return _fit(rows[chosen].astype(np.float64), targets[chosen].astype(np.float64), kernel, share)
+
+
+def _rows(step: Step, value: Any, kernel: Floats) -> Floats:
+    """Return what each output position of a layer sees, (positions, weights of an output channel)."""
+    import numpy as np
+    import tensorflow as tf
+
+    if step.name == "FULLY_CONNECTED":
+        return np.asarray(value).reshape(-1, kernel.shape[1])
+    height, width = kernel.shape[1:3]
+    strides = [1, step.options.strideH, step.options.strideW, 1]
+    rates = [1, step.options.dilationHFactor, step.options.dilationWFactor, 1]
+    padding = "VALID" if step.options.padding else "SAME"
+    patches = tf.image.extract_patches(value, [1, height, width, 1], strides, rates, padding)
+    return np.asarray(patches).reshape(-1, patches.shape[-1])
+
+
+def _fit(rows: NDArray[np.float64], targets: NDArray[np.float64], kernel: Floats, share: float) -> Refitted:
+    """Fit each output channel to its targets by the weights that it keeps."""
+    import numpy as np
+
+    weights = kernel.reshape(len(kernel), -1).astype(np.float64)
+    keep = _kept(np.abs(weights) * np.sqrt(np.square(rows).mean(axis=0)), share)
+    mean, centre = rows.mean(axis=0), targets.mean(axis=0)
+    products = (rows - mean).T @ (rows - mean) / len(rows)
+    products[np.diag_indices_from(products)] += RIDGE * max(float(np.trace(products)) / len(products), 1e-12)
+    wanted = (rows - mean).T @ (targets - centre) / len(rows)
+    fitted = np.zeros_like(weights)
+    for channel, kept in enumerate(keep):
+        if kept.any():
+            fitted[channel, kept] = np.linalg.solve(products[np.ix_(kept, kept)], wanted[kept, channel])
+    shaped = fitted.reshape(kernel.shape).astype(np.float32)
+    bias = (centre - fitted @ mean).astype(np.float32)
+    return Refitted(shaped, bias, keep.reshape(kernel.shape).astype(np.float32))
+
+
+def _kept(scores: NDArray[np.float64], share: float) -> NDArray[np.bool_]:
+    """Return which weights stay: of the whole kernel, those with the greatest scores."""
+    import numpy as np
+
+    keep = np.ones(scores.size, bool)
+    keep[np.argsort(scores, axis=None, kind="stable")[: round(share * scores.size)]] = False
+    return keep.reshape(scores.shape)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from advisor.benchmark.accuracy import predict
+from advisor.compression.calibration import from_photographs
+from advisor.compression.download import deflated_bytes
+from advisor.compression.material import Compressed, Material, TrainingPictures
+from advisor.compression.recipes import recipe
+from advisor.core.errors import StageError
+from advisor.tflite.model import read
+
+MEAN = STD = (127.5, 127.5, 127.5)
+SIDE = 32
+
+
+@pytest.fixture(scope="module")
+def pictures(photographs: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> TrainingPictures:
+    folder = tmp_path_factory.mktemp("pictures")
+    paths = []
+    for place, picture in enumerate(photographs):
+        paths.append(folder / f"{place}.png")
+        Image.fromarray(np.rint(picture * 127.5 + 127.5).astype(np.uint8)).save(paths[-1])
+    return TrainingPictures(tuple(paths), (0,) * len(paths), 4, SIDE, MEAN, STD)
+
+
+def _made(name: str, model: bytes, pictures: TrainingPictures) -> Compressed:
+    calibration = from_photographs(SIDE, MEAN, STD)
+    return recipe(name).make(model, Material(calibration, pictures, seconds=60))
+
+
+@pytest.mark.parametrize("name", ["qat_int8", "pruned_50", "clustered_16"])
+def test_what_learnt_answers_like_the_float_model(
+    float_model: bytes, pictures: TrainingPictures, name: str, tmp_path: Path
+) -> None:
+    made = _made(name, float_model, pictures)
+    rows = []
+    for data in (float_model, made.data):
+        (tmp_path / "model.tflite").write_bytes(data)
+        rows.append(predict(tmp_path / "model.tflite", pictures.paths, SIDE, MEAN, STD))
+    assert np.abs(rows[0] - rows[1]).mean() < 0.03
+    assert made.notes["learning"]["steps"] > 1
+
+
+def test_lessons_lower_the_loss(float_model: bytes, pictures: TrainingPictures) -> None:
+    learning = _made("pruned_75", float_model, pictures).notes["learning"]
+    assert learning["last_loss"] < learning["first_loss"]
+
+
+def test_pruned_weights_are_zero_and_deflate(float_model: bytes, pictures: TrainingPictures) -> None:
+    made = _made("pruned_75", float_model, pictures)
+    inner = [op.inputs[1] for op in read(made.data).operators if op.name == "CONV_2D"][1:]
+    shares = [np.mean(np.frombuffer(read(made.data).tensors[at].buffer, "<f4") == 0) for at in inner]
+    assert shares == pytest.approx([0.75] * len(inner), abs=0.01)
+    assert deflated_bytes(made.data) < 0.75 * deflated_bytes(float_model)
+
+
+def test_a_clustered_kernel_has_sixteen_values(float_model: bytes, pictures: TrainingPictures) -> None:
+    model = read(_made("clustered_16", float_model, pictures).data)
+    inner = [op.inputs[1] for op in model.operators if op.name == "CONV_2D"][1:]
+    assert all(len(np.unique(np.frombuffer(model.tensors[at].buffer, "<f4"))) <= 16 for at in inner)
+
+
+def test_qat_gives_integers_throughout(float_model: bytes, pictures: TrainingPictures) -> None:
+    model = read(_made("qat_int8", float_model, pictures).data)
+    assert {model.tensors[op.outputs[0]].dtype for op in model.operators} == {"int8"}
+
+
+def test_without_time_one_step_is_taken(float_model: bytes, pictures: TrainingPictures) -> None:
+    material = Material(from_photographs(SIDE, MEAN, STD), pictures, seconds=0.0)
+    assert recipe("pruned_50").make(float_model, material).notes["learning"]["steps"] == 1
+
+
+def test_a_picture_needs_a_label() -> None:
+    with pytest.raises(StageError, match="one label"):
+        TrainingPictures((Path("a.jpg"),), (), 2, SIDE, MEAN, STD)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter
+
+from advisor.core.errors import UnsupportedRecipe
+from advisor.training.flatgraph.graph import read_graph
+from tests.benchmark import small_models
+from tests.benchmark.small_models import OPERATORS, Builder
+
+SIDE = 16
+
+
+def _answers(data: bytes, pictures: np.ndarray) -> np.ndarray:
+    interpreter = Interpreter(model_content=data)
+    interpreter.allocate_tensors()
+    rows = []
+    for picture in pictures:
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], picture[None])
+        interpreter.invoke()
+        rows.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"])[0].copy())
+    return np.stack(rows)
+
+
+def _branching() -> bytes:
+    """A net with every other kind of operator: pooling, joined branches, sums, products, padding, a reshape."""
+    build = Builder()
+    image = build.input(SIDE)
+    first = build.convolution(image, 8, 3, 2)
+    pool = schema.Pool2DOptionsT(filterHeight=3, filterWidth=3, strideH=1, strideW=1)
+    largest = build.operator(OPERATORS.MAX_POOL_2D, [first], build.shape(first), pool)
+    average = build.operator(OPERATORS.AVERAGE_POOL_2D, [first], build.shape(first), pool)
+    total = build.operator(OPERATORS.ADD, [largest, average], build.shape(first), schema.AddOptionsT())
+    swish = build.operator(OPERATORS.HARD_SWISH, [total], build.shape(first))
+    product = build.operator(OPERATORS.MUL, [swish, largest], build.shape(first), schema.MulOptionsT())
+    joined = build.operator(
+        OPERATORS.CONCATENATION, [product, average], (1, SIDE // 2, SIDE // 2, 16), schema.ConcatenationOptionsT(axis=3)
+    )
+    margins = build.constant(np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32), schema.TensorType.INT32)
+    padded = build.operator(
+        OPERATORS.PAD, [joined, margins], (1, SIDE // 2 + 2, SIDE // 2 + 2, 16), schema.PadOptionsT()
+    )
+    shape = build.constant(np.array([1, 16], np.int32), schema.TensorType.INT32)
+    flat = build.operator(OPERATORS.RESHAPE, [build.mean(padded), shape], (1, 16), schema.ReshapeOptionsT())
+    return build.finish({"image": image}, {"probabilities": build.head(flat, 3)})
+
+
+@pytest.mark.parametrize("make", [lambda: small_models.classifier(SIDE), _branching])
+def test_it_answers_as_the_runtime_does(make: object) -> None:
+    data = make()  # type: ignore[operator]
+    graph = read_graph(data)
+    pictures = np.random.default_rng(0).uniform(-1, 1, (5, SIDE, SIDE, 3)).astype(np.float32)
+    np.testing.assert_allclose(graph.run(pictures, {})[graph.output].numpy(), _answers(data, pictures), atol=1e-5)
+
+
+def test_kernels_biases_and_the_head_are_found() -> None:
+    graph = read_graph(small_models.classifier(SIDE))
+    assert list(graph.kernels.values()) == ["CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D", "FULLY_CONNECTED"]
+    assert len(graph.biases) == 4
+    assert graph.steps[-2].output == graph.logits
+    assert graph.steps[-3].output == graph.features
+
+
+def test_weights_written_back_are_those_of_the_file() -> None:
+    data = small_models.classifier(SIDE)
+    graph = read_graph(data)
+    index = next(iter(graph.kernels))
+    doubled = 2 * graph.constants[index]
+    changed = read_graph(graph.with_weights({index: doubled}))
+    np.testing.assert_array_equal(changed.constants[index], doubled)
+    others = set(graph.constants) - {index}
+    assert all(np.array_equal(changed.constants[at], graph.constants[at]) for at in others)
+
+
+def test_an_operator_that_cannot_be_trained_is_named() -> None:
+    build = Builder()
+    image = build.input(SIDE)
+    floor = build.operator(OPERATORS.FLOOR, [build.convolution(image, 4)], (1, SIDE, SIDE, 4))
+    data = build.finish({"image": image}, {"probabilities": build.head(build.mean(floor), 3)})
+    with pytest.raises(UnsupportedRecipe, match="FLOOR"):
+        read_graph(data)

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from advisor.training.flatgraph.weights import DEPTHWISE, Free, Masked, Rounded, Shared, rounded_activation
+
+KERNEL = np.random.default_rng(0).normal(size=(4, 3, 3, 5)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("name", "axis"), [("CONV_2D", 0), (DEPTHWISE, 3)])
+def test_a_rounded_kernel_has_255_values_a_channel(name: str, axis: int) -> None:
+    rounded = np.moveaxis(np.asarray(Rounded(KERNEL, name).value()), axis, 0).reshape(KERNEL.shape[axis], -1)
+    original = np.moveaxis(KERNEL, axis, 0).reshape(KERNEL.shape[axis], -1)
+    steps = np.abs(original).max(axis=1, keepdims=True) / 127
+    np.testing.assert_allclose(rounded / steps, np.rint(rounded / steps), atol=1e-3)
+    assert (np.abs(rounded - original) <= steps / 2 + 1e-6).all()
+
+
+@pytest.mark.parametrize("weight", [Free(KERNEL), Rounded(KERNEL, "CONV_2D")])
+def test_gradients_pass_as_if_nothing_were_rounded(weight: Free) -> None:
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(weight.value())
+    np.testing.assert_allclose(tape.gradient(total, weight.variable), np.ones_like(KERNEL))
+
+
+def test_zeros_of_a_masked_kernel_stay() -> None:
+    keep = (np.abs(KERNEL) > 0.5).astype(np.float32)
+    weight = Masked(KERNEL, keep)
+    weight.variable.assign_add(tf.ones_like(weight.variable))
+    np.testing.assert_array_equal(np.asarray(weight.value()) == 0, keep == 0)
+
+
+def test_weights_that_share_a_value_move_together() -> None:
+    places = np.random.default_rng(1).integers(0, 3, (4, 5)).astype(np.int32)
+    weight = Shared(np.array([-1.0, 0.0, 2.0], np.float32), places)
+    weight.variable.assign([-1.5, 0.5, 2.5])
+    np.testing.assert_array_equal(np.asarray(weight.value()), np.array([-1.5, 0.5, 2.5], np.float32)[places])
+
+
+def test_an_activation_is_rounded_within_its_span_and_clipped_outside() -> None:
+    values = np.linspace(-2, 9, 1000, dtype=np.float32)
+    found = np.asarray(rounded_activation(values, 0.0, 6.0))
+    assert len(np.unique(found)) == 256
+    np.testing.assert_allclose(found, np.clip(values, 0, 6), atol=6 / 255 / 2 + 1e-6)
+
+
+def test_zero_lies_on_a_step() -> None:
+    assert np.asarray(rounded_activation(np.zeros(1, np.float32), -0.73, 1.9))[0] == 0.0
