@@ -56,17 +56,17 @@ class Material:
         calibration: normalised pictures, float32 (n, S, S, 3); None where there are none.
         pictures: the team's labelled pictures; None without ``--data``.
         max_drop_points: points of top-1 that a form may lose against float32; None where no limit was given.
+        seconds: how long a recipe that scores or trains may take; it gives the best that it has by then.
         observer: keeps what the calibration pictures showed; hand the same one to all forms of a model.
         decided: notes of the same recipe on a like model, whose choices it takes over instead of choosing again.
-        seconds: how long a recipe that scores or trains may take; it gives the best that it has by then.
     """
 
     calibration: NDArray[np.float32] | None = None
     pictures: TrainingPictures | None = None
     max_drop_points: float | None = None
-    decided: Mapping[str, Any] | None = None
     seconds: float = 600.0
     observer: Observer = field(default_factory=Observer)
+    decided: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

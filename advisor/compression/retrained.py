@@ -8,12 +8,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from advisor.compression import rules
+from advisor.compression.clusters import clusters
 from advisor.compression.correction import Grids, correct
 from advisor.compression.material import Compressed, Material
 from advisor.compression.post_training import Prepared
 from advisor.compression.quantizer import fitting_pictures, quantize
 from advisor.compression.recipe import Recipe, Rung
-from advisor.compression.shapes import clusters, keep_largest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from advisor.training.flatgraph.weights import Weight
 
     Floats = NDArray[np.float32]
+
+
+FITTED_PICTURES = 100
 
 
 class Retrained(Recipe):
@@ -48,7 +51,7 @@ class Retrained(Recipe):
         from advisor.training.flatgraph.graph import read_graph
 
         graph = read_graph(model)
-        weights = {**self._kernels(graph), **_free(graph)}
+        weights = {**_free(graph), **self._weights(graph, material)}
         course = learn(graph, weights, material, self._lesson(material))
         return graph.with_weights({at: _array(one) for at, one in weights.items()}), course
 
@@ -59,8 +62,8 @@ class Retrained(Recipe):
         return Lesson(self.learning_rate, self.epochs, seconds=material.seconds, seed=seed)
 
     @abstractmethod
-    def _kernels(self, graph: Graph) -> Mapping[int, Weight]:
-        """Return what stands for each kernel while it learns."""
+    def _weights(self, graph: Graph, material: Material) -> Mapping[int, Weight]:
+        """Return what stands for kernels, and for biases that do not start as they are, while they learn."""
 
     def _notes(self, _learnt: bytes) -> Mapping[str, Any]:
         return {}
@@ -90,7 +93,9 @@ def _array(weight: Weight) -> Floats:
 
 
 class Pruned(Retrained):
-    """A recipe that sets a share of each kernel's weights to 0, the smallest ones, and lets the others make up for it.
+    """A recipe that sets a share of each kernel's weights to 0 and lets the others make up for it.
+
+    They go by magnitude times the size of their input; the others are fitted to what the layer gave, then learn.
 
     The first layer, depthwise kernels and the head stay whole: they are few weights, and the most easily harmed.
 
@@ -103,10 +108,15 @@ class Pruned(Retrained):
         self.description = f"{percent} % of the weights 0, the rest retrained: less to download"
         self._share = percent / 100
 
-    def _kernels(self, graph: Graph) -> Mapping[int, Weight]:
-        from advisor.training.flatgraph.weights import Masked
+    def _weights(self, graph: Graph, material: Material) -> Mapping[int, Weight]:
+        from advisor.training.flatgraph.refit import refit
+        from advisor.training.flatgraph.weights import Free, Masked
 
-        return {at: Masked(graph.constants[at], keep_largest(graph.constants[at], self._share)) for at in _inner(graph)}
+        biases = {step.inputs[1]: step.inputs[2] for step in graph.steps if len(step.inputs) > 2}
+        inner = [at for at in _inner(graph) if at in biases]
+        found = refit(graph, inner, self._share, _some(material))
+        kernels = {at: Masked(one.kernel, one.keep) for at, one in found.items()}
+        return {**kernels, **{biases[at]: Free(one.bias) for at, one in found.items()}}
 
     def _notes(self, learnt: bytes) -> Mapping[str, Any]:
         import numpy as np
@@ -133,10 +143,20 @@ class Clustered(Retrained):
         self.description = f"{values} values a kernel, retrained: less to download"
         self._values = values
 
-    def _kernels(self, graph: Graph) -> Mapping[int, Weight]:
+    def _weights(self, graph: Graph, _material: Material) -> Mapping[int, Weight]:
         from advisor.training.flatgraph.weights import Shared
 
         return {at: Shared(*clusters(graph.constants[at], self._values)) for at in _inner(graph)}
+
+
+def _some(material: Material) -> Floats:
+    """Return a few pictures of the training part as the model takes them."""
+    from advisor.compression.calibration import choose, from_pictures
+
+    pictures = material.pictures
+    assert pictures is not None, "the recipe says that it needs pictures"
+    chosen = choose(pictures.labels, FITTED_PICTURES, pictures.seed)
+    return from_pictures([pictures.paths[at] for at in chosen], pictures.size, pictures.mean, pictures.std)
 
 
 def _inner(graph: Graph) -> list[int]:
@@ -168,13 +188,13 @@ class Aware(Retrained):
         observation = material.observer(model, fitting_pictures(model, material.calibration))
         spans = Prepared(model, observation).spans()
         graph = read_graph(model)
-        weights = {**_rounded(graph), **_free(graph)}
+        weights = {**_free(graph), **self._weights(graph, material)}
         course = learn(graph, weights, material, self._lesson(material), _as_integers(spans))
         learnt = graph.with_weights({at: _array(one) for at, one in weights.items()})
         on_grid = correct(learnt, self._grids, observation, shifted=False)
         return Compressed(quantize(on_grid, rules.eight_bits(), spans), {"learning": asdict(course)})
 
-    def _kernels(self, graph: Graph) -> Mapping[int, Weight]:
+    def _weights(self, graph: Graph, _material: Material) -> Mapping[int, Weight]:
         return _rounded(graph)
 
 

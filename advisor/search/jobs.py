@@ -45,7 +45,7 @@ class More:
         """Return it as recipes take it."""
         from advisor.compression.material import Material
 
-        return Material(calibration, self.pictures, self.max_drop_points, self.decided)
+        return Material(calibration, self.pictures, self.max_drop_points, decided=self.decided)
 
 
 def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:

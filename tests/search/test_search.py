@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.evaluation import Status
+from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import robust_of
 from advisor.core.quantity import Provenance
 from advisor.datasets.pictures import load, normalise
-from advisor.search.prepare import DEFAULT_RECIPES
+from advisor.search.prepare import DEFAULT_RECIPES, HEAVIER_RECIPES
 from advisor.search.request import resolve, usable_cores
 from advisor.store.hashing import sha256_file
 from advisor.tflite.metadata import read_metadata
@@ -29,16 +29,27 @@ def test_a_search_with_pictures_ends_with_a_pick(with_pictures: Searched) -> Non
 
 def test_every_recipe_and_thread_count_is_evaluated_once(with_pictures: Searched) -> None:
     lines = with_pictures.run.evaluations_file.read_text().splitlines()
-    wanted = {(recipe, count) for recipe in DEFAULT_RECIPES for count in (1, usable_cores())}
+    recipes = (*DEFAULT_RECIPES, *HEAVIER_RECIPES)
+    wanted = {(recipe, count) for recipe in recipes for count in (1, usable_cores())}
     evaluations = with_pictures.run.evaluations()
     assert {(e.configuration.compression, e.configuration.target.threads) for e in evaluations} == wanted
     judged = sum(e.holdout_accuracy is not None for e in evaluations)
     assert len(lines) == len(evaluations) + 2 * judged  # on the hold-out, and on it as phones take pictures
-    assert {e.status for e in evaluations} == {Status.OK}
+    assert {e.status for e in evaluations if e.configuration.compression in DEFAULT_RECIPES} == {Status.OK}
+
+
+def test_heavier_recipes_are_left_out_where_int8_keeps_within_the_drop(with_pictures: Searched) -> None:
+    heavier = [e for e in with_pictures.run.evaluations() if e.configuration.compression in HEAVIER_RECIPES]
+    assert {e.status for e in heavier} == {Status.SKIPPED}
+    assert all("int8 keeps within --max-drop already" in e.reason for e in heavier)
+
+
+def _tried(searched: Searched) -> list[Evaluation]:
+    return [e for e in searched.run.evaluations() if e.status is Status.OK]
 
 
 def test_every_figure_is_measured_and_has_its_source(with_pictures: Searched) -> None:
-    for evaluation in with_pictures.run.evaluations():
+    for evaluation in _tried(with_pictures):
         for quantity in (evaluation.accuracy, evaluation.latency, evaluation.size, evaluation.drop):
             assert quantity is not None
             assert quantity.provenance is Provenance.MEASURED
@@ -69,7 +80,7 @@ def test_finalists_are_judged_as_phones_take_pictures(with_pictures: Searched) -
 
 def test_candidates_are_compared_on_the_validation_part_alone(with_pictures: Searched) -> None:
     split = with_pictures.run.read_json("split.json")
-    for evaluation in with_pictures.run.evaluations():
+    for evaluation in _tried(with_pictures):
         assert evaluation.accuracy is not None
         assert evaluation.accuracy.n == len(split["validation"])
         assert "validation" in evaluation.accuracy.source
@@ -119,7 +130,7 @@ def test_artefacts_carry_labels_and_normalisation(with_pictures: Searched) -> No
 
 
 def test_artefacts_are_recorded_by_hash(with_pictures: Searched) -> None:
-    for evaluation in with_pictures.run.evaluations():
+    for evaluation in _tried(with_pictures):
         assert sha256_file(with_pictures.run.path / evaluation.artefact) == evaluation.artefact_sha256
 
 
@@ -175,7 +186,7 @@ def test_the_study_can_be_read_by_optuna(with_pictures: Searched) -> None:
     storage = JournalStorage(JournalFileBackend(str(with_pictures.run.study_file)))
     study = optuna.load_study(study_name="advisor", storage=storage)
     complete = [trial for trial in study.trials if trial.state is optuna.trial.TrialState.COMPLETE]
-    assert len(complete) == len(with_pictures.run.evaluations())
+    assert len(complete) == len(_tried(with_pictures))
     assert set(complete[0].constraints) == {"latency", "drop"}
 
 
@@ -193,9 +204,7 @@ def test_a_repeated_search_does_nothing_twice(
     from advisor.store import RunFolder
 
     second = RunFolder((tmp_path / "latest").resolve())
-    assert {e.artefact_sha256 for e in second.evaluations()} == {
-        e.artefact_sha256 for e in with_pictures.run.evaluations()
-    }
+    assert {e.artefact_sha256 for e in second.evaluations()} == {e.artefact_sha256 for e in _tried(with_pictures)}
     assert set(second.read_json("manifest.json")["durations"]) <= {"search", "timing"}
 
 

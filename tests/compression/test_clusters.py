@@ -5,17 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.compression.shapes import clusters, keep_largest
+from advisor.compression.clusters import clusters
 
 kernels = arrays(np.float32, (4, 6), elements=st.floats(-10, 10, width=32))
-
-
-@given(kernels, st.sampled_from([0.0, 0.25, 0.5, 0.75]))
-def test_the_share_asked_for_goes_and_the_largest_stay(kernel: np.ndarray, share: float) -> None:
-    keep = keep_largest(kernel, share)
-    assert keep.sum() == round((1 - share) * kernel.size)
-    if 0 < keep.sum() < kernel.size:
-        assert np.abs(kernel[keep == 0]).max() <= np.abs(kernel[keep == 1]).min()
 
 
 @given(kernels, st.integers(2, 16))
