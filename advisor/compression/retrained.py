@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 
-FITTED_PICTURES = 100
+FITTED_PICTURES = 48
+"""Pictures that pruned kernels are fitted on: their positions give thousands of rows."""
 
 
 class Retrained(Recipe):

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-POSITIONS = 12_000
-"""Rows of a layer's fit at most: some ten for each of the widest layer's inputs."""
+POSITIONS = 6000
+"""Rows of a layer's fit at most: some six for each of the inputs of the widest layer of a mobile network."""
 
 RIDGE = 1e-3
 """Added to the inputs' variances, as a share of their mean: directions that the pictures hardly show stay as they are
@@ -51,6 +51,13 @@ def refit(graph: Graph, kernels: Collection[int], share: float, pictures: Floats
     Returns:
         what became of each kernel.
     """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        return _refit(graph, kernels, share, pictures)
+
+
+def _refit(graph: Graph, kernels: Collection[int], share: float, pictures: Floats) -> Mapping[int, Refitted]:
     whole: dict[int, Any] = {graph.source: pictures}
     thinned: dict[int, Any] = {graph.source: pictures}
     changed: dict[int, Any] = {}
@@ -103,6 +110,8 @@ def _rows(step: Step, value: Any, kernel: Floats) -> Floats:
         return np.asarray(value).reshape(-1, kernel.shape[1])
     height, width = kernel.shape[1:3]
     strides = [1, step.options.strideH, step.options.strideW, 1]
+    if height == width == strides[1] == strides[2] == 1:
+        return np.asarray(value).reshape(-1, kernel.shape[3])
     rates = [1, step.options.dilationHFactor, step.options.dilationWFactor, 1]
     padding = "VALID" if step.options.padding else "SAME"
     patches = tf.image.extract_patches(value, [1, height, width, 1], strides, rates, padding)
