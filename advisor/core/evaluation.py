@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from advisor.core.quantity import Quantity
-from advisor.core.training import FINETUNED
+from advisor.core.training import NAMED
 
 
 @dataclass(frozen=True, order=True)
@@ -59,7 +59,7 @@ class Configuration:
     @property
     def form(self) -> str:
         """How it was made, in as few words as tell it apart: ``int8``, or ``finetune_top int8``."""
-        return f"{self.training} {self.compression}" if self.training in FINETUNED else self.compression
+        return f"{self.training} {self.compression}" if self.training in NAMED else self.compression
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Configuration:

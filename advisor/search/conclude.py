@@ -16,6 +16,7 @@ from advisor.core.figures import describe
 from advisor.core.joint import EVERYWHERE, joint, on_device, with_elsewhere
 from advisor.core.relaxation import Relaxation
 from advisor.core.statistics import paired
+from advisor.core.training import HEAD_SUBSET
 from advisor.datasets.split import HOLDOUT, VALIDATION
 from advisor.search.request import Request
 from advisor.store import RunFolder
@@ -45,7 +46,7 @@ def conclude(run: RunFolder, evaluations: Sequence[Evaluation], request: Request
     budget = request.limits
     known = _with_others([asked(_own(e), budget.latency_ms, budget.confidence) for e in evaluations], budget)
     only_required = set(budget.must_run_on) - set(request.devices)
-    own = [e for e in known if e.configuration.target.device not in only_required]
+    own = _answers_only([e for e in known if e.configuration.target.device not in only_required])
     tie = tie_on_pictures(run)
 
     def decided(candidates: Sequence[Evaluation]) -> Decision:
@@ -62,6 +63,12 @@ def _own(evaluation: Evaluation) -> Evaluation:
     if not evaluation.details.keys() & NOTED:
         return evaluation
     return replace(evaluation, details={key: value for key, value in evaluation.details.items() if key not in NOTED})
+
+
+def _answers_only(evaluations: list[Evaluation]) -> list[Evaluation]:
+    """Leave first looks out: they decide who learns from all pictures, and answer only where nobody has."""
+    full = [e for e in evaluations if e.configuration.training != HEAD_SUBSET]
+    return full if any(e.status is Status.OK for e in full) else evaluations
 
 
 def for_all(

@@ -11,16 +11,21 @@ from importlib.metadata import version
 from pathlib import Path
 
 from advisor.catalog.cards import Card
+from advisor.core.training import HEAD_SUBSET
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.split import Split
 from advisor.isolation import ChildPool
 from advisor.search.jobs import View
 from advisor.search.machine import Machine
+from advisor.search.prices import SUBSET_PICTURES
 from advisor.search.request import Request
 from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_json
 
 CALIBRATION_PICTURES = 100
+LARGE = 5000
+"""Of sets larger than this, some pictures are looked at first."""
+
 CAPTURED_PICTURES = 250
 """Each is judged under every capture condition at both strengths, so they cost as much as fourteen times as many."""
 
@@ -99,17 +104,28 @@ class Pictures:
         """What only finalists are judged on."""
         return self._part(self.split.holdout)
 
+    @property
+    def large(self) -> bool:
+        """True where a first look at some of the pictures saves more than it costs."""
+        return len(self.split.learnt) > LARGE
+
+    @cached_property
+    def subset(self) -> Part:
+        """Some of the training part, :data:`SUBSET_PICTURES` at most, evenly drawn from each class."""
+        return self._part(self._evenly(self.split.train, SUBSET_PICTURES))
+
     @cached_property
     def captured(self) -> Part:
-        """What of the hold-out finalists are judged on as phones take pictures: :data:`CAPTURED_PICTURES` at most.
+        """What of the hold-out finalists are judged on as phones take pictures: :data:`CAPTURED_PICTURES` at most."""
+        return self._part(self._evenly(self.split.holdout, CAPTURED_PICTURES))
 
-        Evenly drawn from each class by the pictures' hashes.
-        """
+    def _evenly(self, indices: tuple[int, ...], count: int) -> tuple[int, ...]:
+        """Return ``count`` of the pictures at most, in proportion to the classes, drawn by the pictures' hashes."""
         pictures = self.dataset.pictures
-        ordered = sorted(self.split.holdout, key=lambda index: (pictures[index].label, pictures[index].sha256))
-        count = min(len(ordered), CAPTURED_PICTURES)
-        chosen = {ordered[place * len(ordered) // count] for place in range(count)} if count else set()
-        return self._part(tuple(sorted(chosen)))
+        ordered = sorted(indices, key=lambda index: (pictures[index].label, pictures[index].sha256))
+        wanted = min(len(ordered), count)
+        first = {pictures[index].label: index for index in reversed(ordered)}  # every class has one, however small
+        return tuple(sorted({*first.values(), *(ordered[place * len(ordered) // wanted] for place in range(wanted))}))
 
     def _part(self, indices: tuple[int, ...]) -> Part:
         pictures = [self.dataset.pictures[index] for index in indices]
@@ -147,6 +163,11 @@ class Context:
     notify: Notify
     effort: str = "search"
     trainers: ChildPool = field(default_factory=ChildPool)
+
+
+def trainings_of(request: Request, pictures: Pictures | None) -> tuple[str, ...]:
+    """Return the rungs of a search, the lightest first: a large set gets a first look at some of it."""
+    return (HEAD_SUBSET, *request.trainings) if pictures is not None and pictures.large else request.trainings
 
 
 def view_of(card: Card) -> View:

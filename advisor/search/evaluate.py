@@ -14,7 +14,7 @@ from advisor.compression.recipes import Recipe
 from advisor.core.errors import AdvisorError, UnsupportedRecipe
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.training import FINETUNED
+from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET
 from advisor.core.units import show_ms
 from advisor.datasets.split import HOLDOUT
 from advisor.search import accuracy
@@ -252,7 +252,7 @@ def metadata_of(card: Card, pictures: Pictures | None, training: str) -> Metadat
     labels = pictures.classes if pictures else published_labels(card)
     data = "ImageNet"
     if pictures:
-        learnt = pictures.train if training in FINETUNED else pictures.learnt
+        learnt = {HEAD: pictures.learnt, HEAD_SUBSET: pictures.subset}.get(training, pictures.train)
         data = f"retrained ({training}) on {len(learnt.paths)} pictures of {len(labels)} classes"
     return Metadata(
         name=card.name,

@@ -85,8 +85,7 @@ class Facts:
                 size_bytes=seen.size.get(recipe, larger * rough_size(card, recipe)),
                 cost_s=self._cost(card, seen, training, recipe),
             )
-            for training in plan.trainings
-            for recipe in plan.recipes
+            for training, recipe in plan.prices.variants
             for threads in plan.threads
         }
 

@@ -13,9 +13,9 @@ from advisor.catalog.weights import WeightsFile
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import UnsupportedRecipe
 from advisor.core.quantity import Quantity
-from advisor.core.training import FINETUNED
+from advisor.core.training import FINETUNED, HEAD_SUBSET
 from advisor.isolation import ChildPool
-from advisor.search.context import Context, Pictures, Purpose
+from advisor.search.context import Context, Pictures, Purpose, trainings_of
 from advisor.search.evaluate import metadata_of
 from advisor.search.machine import Machine
 from advisor.search.prices import Stage, Variant
@@ -124,10 +124,11 @@ class _Look:
             shared.append(("features", lambda: trunks.features(card, pictures.learnt)))
         if not await self._all("", shared):
             return
-        for training in self.context.request.trainings:
+        for training in trainings_of(self.context.request, self.context.pictures):
             if await self._all(training, self._training(training)):
                 for recipe in recipes.values():
-                    await self._recipe(training, recipe)
+                    if training != HEAD_SUBSET or recipe.name == "float32":
+                        await self._recipe(training, recipe)
 
     async def _all(self, training: str, stages: Iterable[tuple[str, Callable[[], Awaitable[Any]]]]) -> bool:
         """Note the stages that are kept, up to the first that is not; True where all are."""
@@ -143,6 +144,8 @@ class _Look:
             return []
         if training in FINETUNED:
             return [(training, lambda: self.stages.tuning.tuned(card, training, pictures))]
+        if training == HEAD_SUBSET:
+            return [(training, lambda: heads.first_look(card, pictures))]
         return [
             ("head", lambda: heads.head(card, pictures, Purpose.COMPARE)),
             ("refit", lambda: heads.head(card, pictures, Purpose.SHIP)),

@@ -61,7 +61,7 @@ class Plan:
     @property
     def size(self) -> int:
         """Number of configurations."""
-        return len(self.cards) * len(self.trainings) * len(self.recipes) * len(self.threads)
+        return len(self.cards) * len(self.prices.variants) * len(self.threads)
 
     def configuration(self, card: str, compression: str, threads: int, training: str = "") -> Configuration:
         """Return one point of the space, of the first training where none is named."""
@@ -98,7 +98,9 @@ class Plan:
         ]
 
     def _points(self) -> Iterator[tuple[str, Card, str, int]]:
-        return product(self.trainings, self.cards, self.recipes, self.threads)
+        for training, card in product(self.trainings, self.cards):
+            for recipe, count in product(self.prices.recipes_of(training), self.threads):
+                yield training, card, recipe, count
 
     @cached_property
     def prices(self) -> Prices:

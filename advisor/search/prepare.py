@@ -20,7 +20,7 @@ from advisor.datasets.repeated import kept_together, leaks
 from advisor.datasets.requirements import require_usable
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
-from advisor.search.context import Pictures
+from advisor.search.context import Pictures, trainings_of
 from advisor.search.plan import Plan, order_by_promise
 from advisor.search.request import ROBUST, Request
 from advisor.search.targets import chosen_targets
@@ -156,7 +156,7 @@ def make_plan(
         cards=candidates.cards,
         recipes=tuple(recipes),
         threads=(lead.threads,) if lead else request.thread_counts,
-        trainings=request.trainings,
+        trainings=trainings_of(request, pictures),
         robust=request.objective == ROBUST,
         runtime=runtime_version(),
         pictures=len(pictures.split.learnt) if pictures else 0,

@@ -29,7 +29,7 @@ from advisor.search.prepare import (
     make_plan,
     read_pictures,
 )
-from advisor.search.prices import FEATURE_PARTS, Stage, Variant, rough_size, wall_s
+from advisor.search.prices import Stage, Variant, rough_size, wall_s
 from advisor.search.request import Request, usable_cores
 from advisor.search.targets import chosen_targets
 
@@ -201,7 +201,7 @@ def _with_reference(variants: Sequence[Variant]) -> list[Variant]:
 
 def _chain_s(left: Mapping[Stage, float]) -> float:
     """Return the seconds of stages that wait for each other; features alone are read side by side."""
-    parts = min(usable_cores(), FEATURE_PARTS)
+    parts = usable_cores()
     return sum(price / parts if stage == "features" else price for (stage, *_), price in left.items())
 
 
@@ -232,7 +232,7 @@ def _forecast(
 def _sharers(plan: Plan, stage: Stage) -> int:
     """Return how many forms of a card share a stage."""
     _, training, recipe = stage
-    return 1 if recipe else len(plan.recipes) if training else len(plan.prices.variants)
+    return 1 if recipe else len(plan.prices.recipes_of(training)) if training else len(plan.prices.variants)
 
 
 def _size(plan: Plan, card: Card, recipe: str, known: Known) -> Quantity:

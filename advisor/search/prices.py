@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from advisor.catalog.cards import Card
-from advisor.core.training import FINETUNED
+from advisor.core.training import FINETUNED, HEAD_SUBSET
 
 GMACS_PER_SECOND = 90.0
 """MACs a second of one core, in 10^9: MobileNetV2 1.0 224 (0.3 GMACs) runs in 3.35 ms float32 in LiteRT 2.3 with
@@ -51,6 +51,12 @@ CAPTURE_S = 0.0012
 
 PHOTOGRAPHS = 84
 FEATURE_PARTS = 2
+FEW_PICTURES, PICTURES_A_PART = 200, 2000
+"""Up to so many pictures are read in one go; more than so many are no part of the work that is done or lost at once."""
+
+SUBSET_PICTURES = 2000
+"""Pictures of a first look at a large set."""
+
 
 Variant = tuple[str, str]
 """A training recipe and a compression recipe: of one card, one artefact."""
@@ -84,8 +90,12 @@ class Prices:
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """Every training with every compression."""
-        return tuple((training, recipe) for training in self.trainings for recipe in self.recipes)
+        """Every training with every compression; a first look takes float alone."""
+        return tuple((training, recipe) for training in self.trainings for recipe in self.recipes_of(training))
+
+    def recipes_of(self, training: str) -> tuple[str, ...]:
+        """Return the compression recipes of a training."""
+        return ("float32",) if training == HEAD_SUBSET else self.recipes
 
     def stages(self, card: Card, variants: Collection[Variant] | None = None) -> dict[Stage, float]:
         """Return the seconds of every stage that variants of the card take, all by default."""
@@ -115,7 +125,7 @@ class Prices:
         """Return the seconds of one artefact, with its share of what the card's artefacts have in common."""
         return (
             _sum(self._shared(card)) / len(self.variants)
-            + _sum(self._trained(card, variant[0])) / len(self.recipes)
+            + _sum(self._trained(card, variant[0])) / len(self.recipes_of(variant[0]))
             + self.own_s(card, variant)
         )
 
@@ -130,8 +140,8 @@ class Prices:
     def _shared(self, card: Card) -> dict[str, tuple[int, float]]:
         prices = {"convert": (1, CONVERT_S), "cut": (1, REWRITE_S)}
         if self.pictures:
-            reading = self.pictures * rough_latency_ms(card, "float32") / 1e3
-            prices["features"] = (FEATURE_PARTS, reading / FEATURE_PARTS)
+            parts, reading = feature_parts(self.pictures), self.pictures * rough_latency_ms(card, "float32") / 1e3
+            prices["features"] = (parts, reading / parts)
         return self._paced(prices)
 
     def _trained(self, card: Card, training: str) -> dict[str, tuple[int, float]]:
@@ -140,6 +150,9 @@ class Prices:
             seconds = steps * rough_latency_ms(card, "float32") / 1e3
             # Each depth has a pace of its own, as backward passes are longer the more layers learn.
             return self._paced({training: (1, seconds)})
+        if training == HEAD_SUBSET:
+            reading = SUBSET_PICTURES * rough_latency_ms(card, "float32") / 1e3
+            return self._paced({HEAD_SUBSET: (1, reading + HEAD_S + REWRITE_S)})
         if training == "head":
             return self._paced({"head": (1, HEAD_S), "refit": (1, REFIT_S), "join": (FITS, REWRITE_S)})
         return {}
@@ -157,6 +170,11 @@ class Prices:
 
     def _paced(self, prices: Mapping[str, tuple[int, float]]) -> dict[str, tuple[int, float]]:
         return {stage: (count, price * self.pace.get(stage, 1.0)) for stage, (count, price) in prices.items()}
+
+
+def feature_parts(pictures: int) -> int:
+    """Return into how many parts the reading of pictures is cut: one a core, and of large sets what a kill may lose."""
+    return 1 if pictures <= FEW_PICTURES else max(FEATURE_PARTS, -(-pictures // PICTURES_A_PART))
 
 
 def wall_s(prices: Mapping[Stage, float], cores: int, done: Collection[Stage] = ()) -> float:

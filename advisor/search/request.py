@@ -15,7 +15,7 @@ from advisor.core.errors import UsageError, nearest
 from advisor.core.figures import HOST
 from advisor.core.licences import parse_licences
 from advisor.core.preference import BALANCED, Preference, parse_preference
-from advisor.core.training import FINETUNED, HEAD, NONE, TRAININGS, in_order
+from advisor.core.training import CHOOSABLE, FINETUNED, HEAD, NONE, in_order
 from advisor.search.storage import checked, without_password
 from advisor.store.yamlfile import read_yaml
 
@@ -307,7 +307,7 @@ def _validate(request: Request) -> None:
 
 def _validate_training(request: Request) -> None:
     for name in request.training:
-        _one_of("--training", name, TRAININGS)
+        _one_of("--training", name, CHOOSABLE)
         if name != NONE and not request.data:
             raise UsageError(
                 f"--training: '{name}' learns from pictures, and --data is not given",

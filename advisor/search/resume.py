@@ -9,7 +9,7 @@ from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import UsageError
 from advisor.datasets.split import PARTS
-from advisor.search.context import Pictures, card_hash
+from advisor.search.context import Pictures, card_hash, trainings_of
 from advisor.search.plan import Plan
 from advisor.search.prepare import Candidates, runtime_version
 from advisor.search.request import Request
@@ -61,7 +61,7 @@ def same_cards(
             if name in found and hashes.get(name, card_hash(found[name])) != card_hash(found[name])
         ],
         "compression recipes": sorted(set(now.items()) ^ set(space.get("recipes", now).items())),
-        "training recipes": _other(_listed(space.get("training")), list(request.trainings)),
+        "training recipes": _other(_listed(space.get("training")), list(trainings_of(request, pictures))),
         "thread counts": _other(space.get("threads"), list(request.thread_counts)),
         "runtime": _other(space.get("runtime"), runtime_version()),
         "pictures": _other(manifest.get("data_fingerprint", fingerprint), fingerprint),

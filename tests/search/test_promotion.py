@@ -121,5 +121,27 @@ def test_all_layers_build_on_the_top_or_on_the_head_where_the_top_was_left_out()
     assert promotion(head, skipped, strong).objection(everything) != ""
 
 
-def test_a_head_is_never_kept_back() -> None:
+def test_a_first_look_far_behind_keeps_a_card_from_all_pictures_in_every_form() -> None:
+    def first(card: str, **figures: float) -> Evaluation:
+        made = evaluation(card, **figures)  # type: ignore[arg-type]
+        return replace(made, configuration=tuned(made.configuration, "head_subset"))
+
+    strong, weak = first("strong", accuracy=92, latency=1, size=1e5), first("weak", accuracy=60, latency=9, size=4e6)
+    close = first("close", accuracy=88, latency=9, size=4e6)
+    made = promotion(strong, weak, close)
+    for compression in ("float32", "int8"):
+        asked = replace(weak.configuration, training="head", compression=compression)
+        assert "strong head_subset" in made.objection(asked)
+        assert made.objection(replace(asked, card="close")) == ""
+
+
+def test_a_first_look_that_is_slow_in_float_may_be_fast_enough_in_another_form() -> None:
+    slow = evaluation("slow", latency=80)
+    looked = replace(slow, configuration=tuned(slow.configuration, "head_subset"))
+    made = promotion(looked, budget=Budget(latency_ms=50))
+    assert made.objection(replace(slow.configuration, compression="int8")) == ""
+    assert made.objection(slow.configuration) != ""
+
+
+def test_without_a_first_look_a_head_is_never_kept_back() -> None:
     assert promotion().objection(evaluation().configuration) == ""

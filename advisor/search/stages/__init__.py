@@ -12,7 +12,7 @@ from advisor.catalog.cards import Card
 from advisor.catalog.weights.file import WeightsFile
 from advisor.compression.recipe import Rung
 from advisor.compression.recipes import recipe as find_recipe
-from advisor.core.training import FINETUNED
+from advisor.core.training import FINETUNED, HEAD_SUBSET
 from advisor.search.context import Purpose
 from advisor.search.prices import Variant
 from advisor.search.stages.compress import Artefact, Compression
@@ -56,6 +56,8 @@ class Stages:
         pictures = self._keeper.context.pictures
         if pictures is None:
             return await self.trunks.classifier(card)
+        if training == HEAD_SUBSET:
+            return await self.heads.first_look(card, pictures)
         if training in FINETUNED:
             return await self.tuning.tuned(card, training, pictures)
         return await self.heads.joined(card, pictures, purpose)

@@ -101,7 +101,8 @@ class Compression:
             notes = figures.pop("notes", {})
             return Artefact(path, sha256_file(path), path.stat().st_size, figures, notes)
 
-        return await self._keeper.once(("artefact", form.sha256, recipe), make)
+        own = purpose.value if find_recipe(recipe).rung >= Rung.SCORED else ""
+        return await self._keeper.once(("artefact", form.sha256, recipe, own), make)
 
     def _more(
         self, card: Card, recipe: str, purpose: Purpose, decided: Mapping[str, Any] | None

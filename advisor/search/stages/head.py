@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from advisor.catalog.cards import Card
-from advisor.search.context import Pictures, Purpose, versions
+from advisor.core.training import HEAD_SUBSET
+from advisor.search.context import Part, Pictures, Purpose, versions
 from advisor.search.stages.keeper import Form, Keeper, read_result, write_result
 from advisor.search.stages.trunk import Features, Trunks
 from advisor.store.hashing import sha256_file
@@ -26,17 +29,23 @@ class Heads:
 
     async def joined(self, card: Card, pictures: Pictures, purpose: Purpose) -> Form:
         """The card's float classifier of the user's classes."""
+        trained = partial(self.head, card, pictures, purpose)
+        return await self._keeper.once(("join", card.name, purpose), lambda: self._join(card, trained))
 
-        async def make() -> Form:
-            trunk, head = await asyncio.gather(self._trunks.trunk(card), self.head(card, pictures, purpose))
-            inputs = {"trunk": trunk.sha256, "head": sha256_file(head / "head.npz")}
-            folder = await self._keeper.kept(
-                "join-1", "joining", card, inputs,
-                lambda out: self._keeper.light("join", trunk.path, head / "head.npz", out / "model.tflite"),
-            )  # fmt: skip
-            return Form.within(folder)
+    async def first_look(self, card: Card, pictures: Pictures) -> Form:
+        """The same with a head that learnt from some of the pictures."""
 
-        return await self._keeper.once(("join", card.name, purpose), make)
+        trained = partial(self._trained, card, pictures, pictures.subset, pictures.subset)
+        return await self._keeper.once(("join", card.name, HEAD_SUBSET), lambda: self._join(card, trained))
+
+    async def _join(self, card: Card, trained: Callable[[], Awaitable[Path]]) -> Form:
+        trunk, head = await asyncio.gather(self._trunks.trunk(card), trained())
+        inputs = {"trunk": trunk.sha256, "head": sha256_file(head / "head.npz")}
+        folder = await self._keeper.kept(
+            "join-1", "joining", card, inputs,
+            lambda out: self._keeper.light("join", trunk.path, head / "head.npz", out / "model.tflite"),
+        )  # fmt: skip
+        return Form.within(folder)
 
     async def head(self, card: Card, pictures: Pictures, purpose: Purpose) -> Path:
         """Train the head; returns the folder with ``head.npz`` and, for ``COMPARE``, ``result.json``.
@@ -44,16 +53,19 @@ class Heads:
         The head that ships has the penalty that the training part chose, so that it is the same recipe as the one that
         validation judges, fitted to more pictures.
         """
-        make = self._trained if purpose is Purpose.COMPARE else self._refitted
-        return await self._keeper.once(("head", card.name, purpose), lambda: make(card, pictures))
+        if purpose is Purpose.COMPARE:
+            make = partial(self._trained, card, pictures, pictures.learnt, pictures.train)
+        else:
+            make = partial(self._refitted, card, pictures)
+        return await self._keeper.once(("head", card.name, purpose), make)
 
-    async def _trained(self, card: Card, pictures: Pictures) -> Path:
-        features = await self._trunks.features(card, pictures.learnt)
-        place = {index: row for row, index in enumerate(pictures.learnt.indices)}
-        rows = [place[index] for index in pictures.train.indices]
-        seed = self._keeper.context.request.seed
-        inputs = {**self._inputs(features), "train": pictures.train.fingerprint, "seed": seed}
-        arguments = (features.parts, rows, pictures.train.labels, len(pictures.classes), seed)
+    async def _trained(self, card: Card, pictures: Pictures, read: Part, train: Part) -> Path:
+        """Choose the penalty and fit on ``train``, of which ``read`` has the features."""
+        features = await self._trunks.features(card, read)
+        place = {index: row for row, index in enumerate(read.indices)}
+        rows, seed = [place[index] for index in train.indices], self._keeper.context.request.seed
+        inputs = {**self._inputs(features), "train": train.fingerprint, "seed": seed}
+        arguments = (features.parts, rows, train.labels, len(pictures.classes), seed)
         return await self._keeper.kept(
             "head-2", "training the head of", card, inputs,
             lambda out: write_result(out, self._keeper.light("train_head", *arguments, out / "head.npz")),

@@ -12,7 +12,7 @@ from advisor.catalog.convert import CONVERT_VERSION
 from advisor.catalog.weights.file import WeightsFile
 from advisor.core.errors import UnsupportedRecipe
 from advisor.search.context import Part, versions, view_of
-from advisor.search.prices import FEATURE_PARTS
+from advisor.search.prices import feature_parts
 from advisor.search.stages.keeper import Form, Keeper, convert_limits, read_result, write_result
 from advisor.store.hashing import sha256_json
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
@@ -120,7 +120,7 @@ class Trunks:
             "pictures": pictures.fingerprint,
             **versions("ai-edge-litert", "pillow", "numpy"),
         }
-        parts = FEATURE_PARTS if len(paths) > 200 else 1
+        parts = feature_parts(len(paths))
         bounds = [len(paths) * part // parts for part in range(parts + 1)]
 
         async def part(index: int) -> Path:
