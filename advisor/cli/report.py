@@ -57,7 +57,7 @@ def report(
     from advisor import api
     from advisor.report.table import print_answer
 
-    warn_of_flaws(run)
+    warn_of_flaws(run, artefacts=True)
     found = api.report(
         run,
         prefer=prefer,

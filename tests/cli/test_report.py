@@ -94,3 +94,21 @@ def test_a_run_that_evaluated_nothing_has_no_pick(advisor: Advisor, run: Path) -
     said = advisor("report", "runs/latest")
     assert said.code == 3
     assert "No candidate could be evaluated" in said.out
+
+
+def test_artefacts_that_were_deleted_or_changed_are_named_and_the_report_is_made(advisor: Advisor, run: Path) -> None:
+    gone, changed = sorted((run / "artifacts").glob("*.tflite"))[:2]
+    gone.unlink()
+    changed.write_bytes(changed.read_bytes() + b"x")
+    said = advisor("report", "runs/latest")
+    assert said.code == 0, said.err
+    assert f"{gone.name} is missing" in said.err
+    assert f"{changed.name} was changed since it was measured" in said.err
+    assert (run / "report.html").is_file()
+
+
+def test_a_licence_that_nothing_has_ends_with_three_and_names_the_one_to_take(advisor: Advisor, run: Path) -> None:
+    said = advisor("report", "runs/latest", "--licence", "permissive", "--confidence", "95%")
+    assert said.code == 3
+    assert "licence not stated is not among permissive" in said.out
+    assert "licence permissive -> one that is not stated admits" in said.out
