@@ -63,6 +63,16 @@ class Part:
     fingerprint: str
     stamps: tuple[tuple[int, int], ...] = ()
 
+    def between(self, start: int, end: int) -> Part:
+        """Return the pictures from one place to before another."""
+        return Part(
+            indices=self.indices[start:end],
+            paths=self.paths[start:end],
+            labels=self.labels[start:end],
+            fingerprint=f"{self.fingerprint}[{start}:{end}]",
+            stamps=self.stamps[start:end],
+        )
+
 
 @dataclass(frozen=True)
 class Pictures:

@@ -14,6 +14,7 @@ from advisor.tflite.metadata import Metadata
 if TYPE_CHECKING:
     from advisor.compression.material import Material, TrainingPictures
     from advisor.training.finetune import Finetuning
+    from advisor.training.views import Seen
 
 STAND_IN_CROPS = 2
 """Crops that a graph of random values is calibrated on: its ranges mean nothing, it only needs some."""
@@ -71,38 +72,56 @@ def screen(trunk: Path) -> float:
     return least_cpu_ms(trunk)
 
 
-def extract(trunk: Path, pictures: Sequence[Path], view: View, path: Path) -> None:
-    """Write the features of pictures, float32 (N, F), as ``.npy``."""
+def extract(trunk: Path, pictures: Sequence[Path], view: View, seen: Seen, path: Path) -> None:
+    """Write the features of pictures, float32 (N, F), as ``.npy``; ``seen`` says how the pictures are looked at."""
     import numpy as np
 
     from advisor.training.features import extract as extract_features
 
     mean, std = view.preprocessing.mean, view.preprocessing.std
-    np.save(path, extract_features(trunk, pictures, view.size, mean, std))
+    np.save(path, extract_features(trunk, pictures, view.size, mean, std, seen=seen))
 
 
 def train_head(
-    parts: Sequence[Path], train: Sequence[int], labels: Sequence[int], classes: int, seed: int, path: Path
+    looks: Sequence[Sequence[Path]], train: Sequence[int], labels: Sequence[int], classes: int, seed: int, path: Path
 ) -> dict[str, Any]:
-    """Train the head on the rows ``train`` of the concatenated features and write it as ``.npz``."""
+    """Train the head and write it as ``.npz``.
+
+    Args:
+        looks: parts of the pictures' features, as they are, then as they are seen otherwise.
+        train: rows to learn from.
+        labels: the classes of these rows.
+        classes: number of classes.
+        seed: of the folds.
+        path: where to write.
+    """
     import numpy as np
 
     from advisor.training.head import train_head as fit
 
-    features = np.concatenate([np.load(part) for part in parts])[np.asarray(train)]
-    head = fit(features, labels, classes, seed)
+    features, *views = [_joined(parts)[np.asarray(train)] for parts in looks]
+    head = fit(features, labels, classes, seed, views)
     np.savez(path, weights=head.weights, bias=head.bias)
     return {"regularization": head.regularization, "validation_accuracy": head.validation_accuracy}
 
 
-def refit_head(parts: Sequence[Path], labels: Sequence[int], classes: int, regularization: float, path: Path) -> None:
-    """Fit the head with a given penalty to all rows of the concatenated features and write it as ``.npz``."""
+def refit_head(
+    looks: Sequence[Sequence[Path]], labels: Sequence[int], classes: int, regularization: float, path: Path
+) -> None:
+    """Fit the head with a given penalty to all rows and write it as ``.npz``; arguments as of :func:`train_head`."""
     import numpy as np
 
     from advisor.training.head import fit_head
 
-    weights, bias = fit_head(np.concatenate([np.load(part) for part in parts]), labels, classes, regularization)
+    features, *views = [_joined(parts) for parts in looks]
+    weights, bias = fit_head(features, labels, classes, regularization, views)
     np.savez(path, weights=weights, bias=bias)
+
+
+def _joined(parts: Sequence[Path]) -> Any:
+    import numpy as np
+
+    return np.concatenate([np.load(part, allow_pickle=False) for part in parts])
 
 
 def finetune(

@@ -47,7 +47,8 @@ FINETUNE_PASSES: Mapping[str, float] = {"finetune_top": 12 * 9.0, "finetune_all"
 
 CAPTURE_TESTS = 14
 CAPTURE_S = 0.0012
-"""Tests of robust accuracy, and seconds that one change of a picture takes."""
+CAPTURED_LOOKS = 2
+"""Tests of robust accuracy, seconds that one change of a picture takes, and changed looks that a head learns from."""
 
 PHOTOGRAPHS = 84
 FEATURE_PARTS = 2
@@ -140,9 +141,14 @@ class Prices:
     def _shared(self, card: Card) -> dict[str, tuple[int, float]]:
         prices = {"convert": (1, CONVERT_S), "cut": (1, REWRITE_S)}
         if self.pictures:
-            parts, reading = feature_parts(self.pictures), self.pictures * rough_latency_ms(card, "float32") / 1e3
-            prices["features"] = (parts, reading / parts)
+            looks = 1 + CAPTURED_LOOKS if self.robust else 1
+            parts, reading = looks * feature_parts(self.pictures), self._reading_s(card, self.pictures)
+            prices["features"] = (parts, looks * reading / parts)
         return self._paced(prices)
+
+    @staticmethod
+    def _reading_s(card: Card, pictures: int) -> float:
+        return pictures * rough_latency_ms(card, "float32") / 1e3
 
     def _trained(self, card: Card, training: str) -> dict[str, tuple[int, float]]:
         if training in FINETUNED:
@@ -151,7 +157,7 @@ class Prices:
             # Each depth has a pace of its own, as backward passes are longer the more layers learn.
             return self._paced({training: (1, seconds)})
         if training == HEAD_SUBSET:
-            reading = SUBSET_PICTURES * rough_latency_ms(card, "float32") / 1e3
+            reading = self._reading_s(card, SUBSET_PICTURES)
             return self._paced({HEAD_SUBSET: (1, reading + HEAD_S + REWRITE_S)})
         if training == "head":
             return self._paced({"head": (1, HEAD_S), "refit": (1, REFIT_S), "join": (FITS, REWRITE_S)})

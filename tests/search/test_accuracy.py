@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.quantity import Provenance
-from advisor.search.accuracy import measured, published, quoted
+from advisor.core.statistics import wilson
+from advisor.datasets.capture import TESTS
+from advisor.search.accuracy import measured, published, quoted, robust
 
 LITE0 = load_catalogue()["efficientnet_lite0_224"]
 V2 = load_catalogue()["mobilenet_v2_1.0_224"]
@@ -64,3 +67,24 @@ def test_nothing_is_estimated_from_random_weights() -> None:
     of_float = quoted(V2, "float32").accuracy
     assert of_float is not None
     assert of_float.value == 71.8
+
+
+def test_robust_accuracy_is_the_mean_over_the_tests_with_each_of_them() -> None:
+    labels = [0, 1, 1, 0]
+    right = np.tile(np.array(labels), (len(TESTS), 1))
+    answers = right.copy()
+    answers[0] = 1 - answers[0]
+    verdict = robust(answers, right, labels)
+    assert verdict.accuracy is not None
+    assert verdict.drop is not None
+    assert verdict.accuracy.value == pytest.approx(100 * (len(TESTS) - 1) / len(TESTS))
+    assert verdict.drop.value == pytest.approx(100 / len(TESTS))
+    assert verdict.details["robustness"][0] == [TESTS[0][0].name, TESTS[0][1], 0.0]
+    assert verdict.details["robustness"][1][2] == 100.0
+
+
+def test_nothing_but_right_answers_leave_room_for_what_was_not_seen() -> None:
+    right = np.zeros((len(TESTS), 9), int)
+    verdict = robust(right, right, [0] * 9)
+    assert verdict.accuracy is not None
+    assert verdict.accuracy.low == pytest.approx(100 * wilson(9, 9).low)

@@ -10,9 +10,13 @@ from advisor.catalog.cards import Card
 from advisor.core.errors import UnsupportedRecipe
 from advisor.isolation import Pause
 from advisor.search.context import Pictures, versions, view_of
+from advisor.search.request import ROBUST
 from advisor.search.stages.keeper import Form, Keeper, write_result
 from advisor.search.stages.trunk import Trunks
 from advisor.training.tuning import FINETUNING, VERSION, epochs_done
+
+CAPTURED_SHARE = 0.5
+"""Of the training pictures that are changed as a phone's camera may, where robust accuracy counts."""
 
 
 class Tuning:
@@ -36,7 +40,8 @@ class Tuning:
         async def make() -> Form:
             features = await self._trunks.features(card, pictures.learnt)
             seed = self._keeper.context.request.seed
-            knobs = replace(FINETUNING[training], seed=seed)
+            robust = self._keeper.context.request.objective == ROBUST
+            knobs = replace(FINETUNING[training], seed=seed, capture=CAPTURED_SHARE if robust else 0.0)
             inputs: dict[str, Any] = {
                 **self._trunks.identity(card),
                 "features": features.key,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from advisor.catalog.cards import Card
 from advisor.core.training import HEAD_SUBSET
 from advisor.search.context import Part, Pictures, Purpose, versions
+from advisor.search.request import ROBUST
 from advisor.search.stages.keeper import Form, Keeper, read_result, write_result
 from advisor.search.stages.trunk import Features, Trunks
 from advisor.store.hashing import sha256_file
 from advisor.training.head import VERSION as HEAD_VERSION
+from advisor.training.views import AS_IT_IS, CAPTURED
 
 
 class Heads:
@@ -61,11 +63,11 @@ class Heads:
 
     async def _trained(self, card: Card, pictures: Pictures, read: Part, train: Part) -> Path:
         """Choose the penalty and fit on ``train``, of which ``read`` has the features."""
-        features = await self._trunks.features(card, read)
+        looks = await self._looks(card, read)
         place = {index: row for row, index in enumerate(read.indices)}
         rows, seed = [place[index] for index in train.indices], self._keeper.context.request.seed
-        inputs = {**self._inputs(features), "train": train.fingerprint, "seed": seed}
-        arguments = (features.parts, rows, train.labels, len(pictures.classes), seed)
+        inputs = {**self._inputs(looks), "train": train.fingerprint, "seed": seed}
+        arguments = ([look.parts for look in looks], rows, train.labels, len(pictures.classes), seed)
         return await self._keeper.kept(
             "head-2", "training the head of", card, inputs,
             lambda out: write_result(out, self._keeper.light("train_head", *arguments, out / "head.npz")),
@@ -73,15 +75,21 @@ class Heads:
 
     async def _refitted(self, card: Card, pictures: Pictures) -> Path:
         trained = await self.head(card, pictures, Purpose.COMPARE)
-        features = await self._trunks.features(card, pictures.learnt)
+        looks = await self._looks(card, pictures.learnt)
         strength = float(read_result(trained)["regularization"])
-        inputs = {**self._inputs(features), "regularization": strength}
-        arguments = (features.parts, pictures.learnt.labels, len(pictures.classes), strength)
+        inputs = {**self._inputs(looks), "regularization": strength}
+        arguments = ([look.parts for look in looks], pictures.learnt.labels, len(pictures.classes), strength)
         return await self._keeper.kept(
             "refit-1", "fitting the head that ships of", card, inputs,
             lambda out: self._keeper.light("refit_head", *arguments, out / "head.npz"),
         )  # fmt: skip
 
+    async def _looks(self, card: Card, read: Part) -> list[Features]:
+        """Return the features of pictures; where robust accuracy counts, also as phones may take them."""
+        seen = [AS_IT_IS, *(CAPTURED if self._keeper.context.request.objective == ROBUST else ())]
+        return list(await asyncio.gather(*(self._trunks.features(card, read, each) for each in seen)))
+
     @staticmethod
-    def _inputs(features: Features) -> dict[str, object]:
-        return {"features": features.key, "head": HEAD_VERSION, **versions("scikit-learn", "numpy")}
+    def _inputs(looks: Sequence[Features]) -> dict[str, object]:
+        keys = [look.key for look in looks]
+        return {"features": keys, "head": HEAD_VERSION, **versions("scikit-learn", "numpy")}

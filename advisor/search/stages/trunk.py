@@ -6,16 +6,19 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.catalog.convert import CONVERT_VERSION
 from advisor.catalog.weights.file import WeightsFile
 from advisor.core.errors import UnsupportedRecipe
+from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.search.context import Part, versions, view_of
 from advisor.search.prices import feature_parts
 from advisor.search.stages.keeper import Form, Keeper, convert_limits, read_result, write_result
 from advisor.store.hashing import sha256_json
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
+from advisor.training.views import AS_IT_IS, Seen
 
 NO_FEATURES = (
     "it needs a head of your classes, and its file does not end in one linear layer that a head could replace: "
@@ -111,24 +114,27 @@ class Trunks:
 
         return await self._keeper.once(("screen", card.name), make)
 
-    async def features(self, card: Card, pictures: Part) -> Features:
-        """Extract the features of pictures, one part a core."""
-        trunk, paths = await self.trunk(card), pictures.paths
-        inputs = {
+    async def features(self, card: Card, pictures: Part, seen: Seen = AS_IT_IS) -> Features:
+        """Extract the features of pictures, one part a core; ``seen`` says how the pictures are looked at."""
+        trunk = await self.trunk(card)
+        inputs: dict[str, Any] = {
             "trunk": trunk.sha256,
             "view": asdict(view_of(card)),
             "pictures": pictures.fingerprint,
             **versions("ai-edge-litert", "pillow", "numpy"),
         }
-        parts = feature_parts(len(paths))
-        bounds = [len(paths) * part // parts for part in range(parts + 1)]
+        if seen != AS_IT_IS:
+            names = [path.name for path in pictures.paths]  # which decide what is drawn for each
+            inputs |= {"seen": asdict(seen), "names": names, "conditions": CAPTURE_VERSION}
+        parts, count = feature_parts(len(pictures.paths)), len(pictures.paths)
+        bounds = [count * part // parts for part in range(parts + 1)]
 
         async def part(index: int) -> Path:
-            chunk = paths[bounds[index] : bounds[index + 1]]
+            chunk = pictures.between(bounds[index], bounds[index + 1])
             folder = await self._keeper.kept(
                 "features-2", "reading pictures with", card, {**inputs, "part": [index, parts]},
                 lambda out: self._keeper.light_on(
-                    pictures, "extract", trunk.path, chunk, view_of(card), out / "features.npy"
+                    chunk, "extract", trunk.path, chunk.paths, view_of(card), seen, out / "features.npy"
                 ),
             )  # fmt: skip
             return folder / "features.npy"
