@@ -99,7 +99,8 @@ def robust(
     found = robustness(answers, labels)
     share = found.accuracy
     if share.low == share.high:  # all pictures alike: resampling them says nothing of those that were not there
-        share = wilson(round(share.value * len(labels)), len(labels), LEVEL)
+        ends = wilson(round(share.value * len(labels)), len(labels), LEVEL)
+        share = Interval(share.value, min(share.value, ends.low), max(share.value, ends.high))
     own, floats = ((rows == labels).mean(axis=0).tolist() for rows in (answers, float_answers))
     lost = paired_shares(floats, own, LEVEL)
     return Verdict(
