@@ -85,8 +85,8 @@ def _values(tensor: Any) -> Any:
     return np.frombuffer(tensor.buffer, "<f4").reshape(tensor.shape)
 
 
-def _optimized(_tf: Any, converter: Any, _pictures: Any) -> None:
-    converter.optimizations = ["DEFAULT"]
+def _optimized(tf: Any, converter: Any, _pictures: Any) -> None:
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
 
 
 def _float16(tf: Any, converter: Any, pictures: Any) -> None:
