@@ -149,9 +149,9 @@ def _reason(form: Form, found: Compression) -> str:
     said = [form.reason, told(form.notes)]
     if form.likeness and form.likeness.drop and form.likeness.drop.low > 0:
         said.append(_blame(form, found))
-    if form.taken and form.taken.share < 1 and form.taken.left:
+    if form.taken and form.taken.left and (form.taken.share < 1 or form.taken.pieces > 1):
         reason, count = next(iter(form.taken.left.items()))
-        said.append(f"falls back: {reason} ({count}x)")
+        said.append(f"falls back, in {form.taken.pieces} pieces: {reason} ({count}x)")
     return "; ".join(part for part in said if part)
 
 
@@ -165,12 +165,20 @@ def _blame(form: Form, found: Compression) -> str:
 
 def _remarks(found: dict[str, Compression]) -> list[str]:
     notes = dict.fromkeys(note for one in found.values() for note in one.notes)
-    return [
+    said = [
         f"scored on {found[FIRST].scored}, calibrated on {found[FIRST].calibration}; one thread, timed in turn",
-        f"recipes that learn work towards --max-drop 0.5pt; {HARD_SWISH} has settled random weights",
+        f"forms that learn {_learnt(found[FIRST])}; {HARD_SWISH} has settled random weights",
         *_rounded(found[FIRST]),
         *notes,
     ]
+    return [remark.replace(str(TRASHNET), "TrashNet") for remark in said]
+
+
+def _learnt(found: Compression) -> str:
+    names = {recipe.name for recipe in RECIPES if recipe.needs_pictures}
+    if names <= {form.recipe for form in found.forms}:
+        return f"work towards --max-drop {found.max_drop_points:g}pt, those of {FIRST} alone"
+    return f"({', '.join(sorted(names))}) were left out of this run (--no-learning)"
 
 
 def _rounded(found: Compression) -> list[str]:
