@@ -37,7 +37,7 @@ def _options(
     memory_budget: MemoryBudget = None,
     max_drop: MaxDrop = None,
     min_accuracy: MinAccuracy = None,
-    data: Annotated[str | None, typer.Option(help="Folder of labelled pictures, one sub-folder a class.")] = None,
+    data: Annotated[str | None, typer.Option(help="Labelled pictures: a folder, or a CSV or Parquet manifest.")] = None,
     device: Annotated[
         str | None,
         typer.Option(help="Where the model is to run: host, or names of devices joined by commas (device:target)."),

@@ -44,7 +44,7 @@ class Request:
         memory_budget: upper limit of the peak private memory, such as ``100MB``.
         max_drop: points that an artefact may lose against its float32 form, such as ``1pt``.
         min_accuracy: lower limit of top-1, such as ``85%``.
-        data: folder of the team's pictures, one sub-folder a class; empty for none.
+        data: folder of the team's pictures, in any layout; empty for none.
         device: where it is to run: ``host``, names of device profiles (``galaxy-s24``, ``galaxy-s24:qnn-npu``), or
             several joined by commas: one answer for each, and one for all.
         profiles: the team's own folders of device profiles.
@@ -301,7 +301,7 @@ def _validate(request: Request) -> None:
     if limits.max_drop_points is not None and not request.data:
         raise UsageError(
             "--max-drop: the drop is measured on pictures, and --data is not given",
-            "add --data DIR (one sub-folder a class), or leave --max-drop out",
+            "add --data DIR, or leave --max-drop out",
         )
 
 

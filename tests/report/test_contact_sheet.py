@@ -48,7 +48,9 @@ def test_the_page_shows_the_suspects_and_asks_for_nothing(
     )
     assert copies.locator(".out").count() == 1
     assert EVIL in page.locator("header").inner_text()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(246, 247, 249)") == (scheme == "light")
     assert said == []
