@@ -14,6 +14,7 @@ NAMES = (
     "catalogue",
     "whole_catalogue",
     "data_check",
+    "data_check_large",
     "compression",
     "answers",
     "training",

@@ -1,14 +1,10 @@
-"""What ``advisor data check`` finds of faults that were planted, and what a large set costs it.
+"""What ``advisor data check`` finds of faults that were planted.
 
-TrashNet with 5 % of its labels swapped and 3 % of its pictures copied (re-encoded, cropped, brighter or darker); and a
-folder of 100,000 made pictures, read and compared in a process of its own, whose peak memory is printed.
+TrashNet with 5 % of its labels swapped and 3 % of its pictures copied (re-encoded, cropped, brighter or darker).
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Collection
@@ -23,7 +19,6 @@ from benchmarks.tables import Row, keep
 
 TRASHNET = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "images" / "trashnet"
 SEEDS = (0, 1, 2)
-LARGE = 100_000
 _REPEATED = (Kind.EXACT_DUPLICATES, Kind.NEAR_DUPLICATES, Kind.SAME_PICTURE_TWO_CLASSES)
 
 
@@ -45,7 +40,7 @@ class Score:
 
 
 def main() -> None:
-    """Score the planted faults, read the large folder, keep the tables."""
+    """Score the planted faults and keep the table."""
     with tempfile.TemporaryDirectory() as folder:
         rows = [row for seed in SEEDS for row in _rows(Path(folder), seed)]
     header = ("seed", "fault", "planted", "named", "recall %", "precision %", "check takes")
@@ -56,13 +51,6 @@ def main() -> None:
         "labels: TrashNet's own wrong labels count as false too",
     )
     print(keep("data_check", "What a data check finds", header, rows, remarks))
-    header = ("pictures", "labels judged", "reading and comparing", "judging labels and crops", "peak memory")
-    remarks = (
-        "pictures of 320x240 in ten classes, made for this; to reach: below 3 GB",
-        "judged: on features of 1,280 values that were made too, in the child process that does it; extracting real "
-        "ones takes what the search's benchmark says",
-    )
-    print(keep("data_check_large", "A large set", header, [_large(LARGE)], remarks))
 
 
 def labels_score(planted: Planted, checked: Checked) -> Score:
@@ -93,19 +81,6 @@ def _rows(folder: Path, seed: int) -> list[Row]:
         (seed, name, one.planted, one.found, f"{100 * one.recall:.0f}", f"{100 * one.precision:.0f}", taken)
         for name, one in scores.items()
     ]
-
-
-def _large(count: int) -> Row:
-    with tempfile.TemporaryDirectory() as folder:
-        code = f"from benchmarks.data_check_large import measure; measure({folder!r}, {count})"
-        done = subprocess.run(
-            [sys.executable, "-c", code], check=True, capture_output=True, text=True,
-            cwd=Path(__file__).resolve().parents[1],
-        )  # fmt: skip
-    found = json.loads(done.stdout.splitlines()[-1])
-    peak = max(found["read_peak_bytes"], found["judge_peak_bytes"])
-    shown = f"{peak / 1e9:.2f} GB ({found['read_peak_bytes'] / 1e9:.2f} and {found['judge_peak_bytes'] / 1e9:.2f})"
-    return f"{count:,}", f"{count:,}", f"{found['read_s']:.0f} s", f"{found['judge_s']:.0f} s", shown
 
 
 if __name__ == "__main__":

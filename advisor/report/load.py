@@ -55,6 +55,7 @@ def _dataset(stored: Mapping[str, Any]) -> DatasetSummary | None:
             fingerprint=stored["fingerprint"],
             validation=stored.get("validation", 0),
             own_split=tuple(stored.get("own_split", ())),
+            leaks=len(stored.get("leaks", ())),
         )
     except (KeyError, TypeError):
         return None

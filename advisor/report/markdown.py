@@ -173,6 +173,8 @@ def _data(view: RunView) -> Iterable[str]:
         f"({escaped(', '.join(dataset.classes[:20]))}{', ...' if len(dataset.classes) > 20 else ''}), "
         f"{parts(dataset)}{rejected}."
     )
+    if dataset.leaking:
+        yield dataset.leaking
 
 
 def _method(view: RunView) -> Iterable[str]:

@@ -216,6 +216,8 @@ def _remarks(view: RunView) -> list[Text]:
     if view.dataset and view.dataset.rejected:
         rejected = text.plural(len(view.dataset.rejected), "picture")
         lines.append(Text(f"{rejected} could not be used: see the report.", style="dim"))
+    if view.dataset and view.dataset.leaking:
+        lines.append(Text(view.dataset.leaking, style="yellow"))
     return lines
 
 

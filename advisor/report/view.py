@@ -33,6 +33,7 @@ class DatasetSummary:
         fingerprint: hash over the pictures and their labels.
         validation: pictures that candidates were compared on; 0 in runs from before there was such a part.
         own_split: the parts that the user's own split named.
+        leaks: pictures and groups that this split puts on several sides.
     """
 
     folder: str
@@ -43,6 +44,7 @@ class DatasetSummary:
     fingerprint: str = ""
     validation: int = 0
     own_split: tuple[str, ...] = ()
+    leaks: int = 0
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -53,6 +55,14 @@ class DatasetSummary:
     def pictures(self) -> int:
         """Number of usable pictures."""
         return sum(self.pictures_per_class.values())
+
+    @property
+    def leaking(self) -> str:
+        """What is to be said of a split that leaks, empty where it does not."""
+        if not self.leaks:
+            return ""
+        what = "1 picture or group lies" if self.leaks == 1 else f"{self.leaks} pictures or groups lie"
+        return f"{what} on several sides of your own split, so the figures flatter: dataset.json names them."
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,11 @@ PENALTY = 0.002
 """Inverse strength of the L2 penalty: stronger than that of a head that ships and trusts what is doubted here."""
 
 KERNEL_PICTURES = 5_000
-"""Up to so many a kernel classifier judges too: its cost grows with the cube, its memory with the square."""
+"""Up to so many a kernel classifier judges, which errs less: its cost grows with the cube, its memory with the square.
+More are judged by a linear one."""
+
+DRAWS = 2
+"""Times that a small set is dealt out to folds: the mean of two judgements is surer than one."""
 
 DOUBTED = 0.1
 """Only labels less likely than this are named: small sets make unsure classifiers, and doubt is no evidence."""
@@ -87,27 +91,25 @@ def out_of_fold(
     groups = np.arange(len(targets))
     for group in together:
         groups[list(group)] = groups[group[0]]
-    folds = min(FOLDS, int(np.bincount(targets).min()))
+    folds = max(2, min(FOLDS, int(np.bincount(targets).min())))
+    small = len(targets) <= KERNEL_PICTURES
     result = np.zeros((len(targets), int(targets.max()) + 1), np.float32)
+    draws = range(seed, seed + (DRAWS if small else 1))
     with threadpool_limits(limits=1):
-        parts = StratifiedGroupKFold(max(folds, 2), shuffle=True, random_state=seed).split(features, targets, groups)
-        for seen, unseen in parts:
-            result[unseen] = _judged(features[seen], targets[seen], features[unseen], result.shape[1])
+        for draw in draws:
+            parts = StratifiedGroupKFold(folds, shuffle=True, random_state=draw).split(features, targets, groups)
+            for seen, unseen in parts:
+                known, unknown = _standardised(features[seen], features[unseen])
+                judge = _kernel if small else _linear
+                result[unseen] += judge(known, targets[seen], unknown, result.shape[1]) / len(draws)
     return result
 
 
-def _judged(known: Any, labels: Any, unknown: Any, classes: int) -> NDArray[np.float32]:
-    """Mean of a linear and, where the set is not too large for it, a kernel classifier: each errs in its own way."""
-    import numpy as np
+def _standardised(known: Any, unknown: Any) -> tuple[Any, Any]:
     from sklearn.preprocessing import StandardScaler
 
-    scale = StandardScaler().fit(known)
-    known, unknown = scale.transform(known), scale.transform(unknown)
-    linear = _linear(known, labels, unknown, classes)
-    if len(known) > KERNEL_PICTURES:
-        return linear
-    mean: NDArray[np.float32] = np.mean([linear, _kernel(known, labels, unknown, classes)], axis=0)
-    return mean
+    scale = StandardScaler(copy=False).fit(known)
+    return scale.transform(known), scale.transform(unknown)
 
 
 def _linear(known: Any, labels: Any, unknown: Any, classes: int) -> NDArray[np.float32]:

