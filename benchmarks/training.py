@@ -41,11 +41,10 @@ def main() -> None:
 
 
 def _pictures() -> tuple[list[Path], list[int]]:
-    from advisor.datasets.folder import read_folder
-
-    dataset = read_folder(TRASHNET)
-    chosen = np.random.default_rng(0).permutation(len(dataset.pictures))[:PICTURES]
-    return [dataset.pictures[index].path for index in chosen], [dataset.pictures[index].label for index in chosen]
+    found = sorted(TRASHNET.glob("*/*.jpg"))
+    classes = sorted({path.parent.name for path in found})
+    chosen = [found[index] for index in np.random.default_rng(0).permutation(len(found))[:PICTURES]]
+    return chosen, [classes.index(path.parent.name) for path in chosen]
 
 
 def _features_and_head(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
@@ -119,7 +118,14 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     built = build_model(card, None)
     trunk = keras.Model(built.inputs[0], built.get_layer("features").output)
     width, classes = int(trunk.outputs[0].shape[-1]), max(labels) + 1
-    head = Head(np.zeros((width, classes), np.float32), np.zeros(classes, np.float32), "", 0, 0, np.zeros((0, classes)))
+    head = Head(
+        np.zeros((width, classes), np.float32),
+        np.zeros(classes, np.float32),
+        "",
+        0,
+        0,
+        np.zeros((0, classes), np.float32),
+    )
     batches = Batches(paths, labels, card.input_size, folder / "pictures.npy")
     shown = np.arange(STEPS * BATCH) % len(paths)
     model, fitted = (network.build(trunk, head, card.preprocessing.mean, card.preprocessing.std, 1.0) for _ in range(2))

@@ -55,8 +55,8 @@ def _cases(name: str, folder: Path) -> Iterator[Case]:
     from advisor.catalog.catalogue import load_catalogue
     from advisor.catalog.convert import convert
     from advisor.catalog.weights.fetching import fetch
-    from advisor.datasets.folder import read_folder
     from advisor.datasets.split import split
+    from advisor.datasets.survey import survey
     from advisor.tflite.levels import with_levels
     from advisor.tflite.surgery import attach_head, select_output
     from advisor.training.features import extract
@@ -64,10 +64,11 @@ def _cases(name: str, folder: Path) -> Iterator[Case]:
     from advisor.training.views import CAPTURED
 
     folder.mkdir(parents=True, exist_ok=True)
-    card, dataset = load_catalogue().select([name])[0], read_folder(TRASHNET)
+    card, dataset = load_catalogue().select([name])[0], survey(TRASHNET).dataset
     parts = split(dataset, SEED)
     labels = np.array(dataset.labels)
-    learnt, held = ([dataset.pictures[index].path for index in part] for part in (parts.train, parts.holdout))
+    known_at = sorted((*parts.train, *parts.validation))
+    learnt, held = ([dataset.pictures[index].path for index in part] for part in (known_at, parts.holdout))
     mean, std = card.preprocessing.mean, card.preprocessing.std
     master, trunk = folder / "master.tflite", folder / "trunk.tflite"
     convert(card, fetch(card), master)
@@ -75,7 +76,7 @@ def _cases(name: str, folder: Path) -> Iterator[Case]:
     view = (card.input_size, mean, std)
     plain = extract(trunk, learnt, *view)
     captured = [extract(trunk, learnt, *view, seen=seen) for seen in CAPTURED]
-    known, truth = labels[list(parts.train)].tolist(), labels[list(parts.holdout)].tolist()
+    known, truth = labels[known_at].tolist(), labels[list(parts.holdout)].tolist()
     for training, views in (("head", []), ("head, captured views", captured)):
         head = train_head(plain, known, len(dataset.classes), SEED, views)
         path = folder / f"{training.replace(', ', '-').replace(' ', '-')}.tflite"
