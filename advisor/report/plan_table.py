@@ -60,8 +60,10 @@ def _table(view: PlanView) -> Table:
     table.add_column("price", justify="right", no_wrap=True)
     table.add_column("weights", no_wrap=True)
     cards = {card.card: card for card in view.cards}
-    for name, rows in groupby(view.forecasts, key=lambda row: row.configuration.card):
-        forms = groupby(rows, key=lambda row: row.configuration.compression)
+    order = {card: place for place, card in enumerate(cards)}
+    forecasts = sorted(view.forecasts, key=lambda row: order[row.configuration.card])
+    for name, rows in groupby(forecasts, key=lambda row: row.configuration.card):
+        forms = groupby(rows, key=lambda row: row.configuration.form)
         for place, (form, each) in enumerate(forms):
             table.add_row(*_cells(cards[name], form, list(each), first=place == 0, budgeted=budget is not None))
     return table

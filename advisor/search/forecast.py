@@ -41,6 +41,7 @@ class Forecast:
         return {
             "key": configuration.key,
             "card": configuration.card,
+            "training": configuration.training,
             "compression": configuration.compression,
             "threads": configuration.target.threads,
             "latency": self.latency.to_json(),

@@ -39,6 +39,9 @@ REWRITE_S = 0.2
 TIMING_S = 2.5
 """Seconds of one core (of the whole machine for timing) that the stages took on an AMD EPYC with MobileNetV2."""
 
+READ_START_S, FINETUNE_START_S = 1.0, 40.0
+"""Seconds before the first picture: a child and its imports; for fine-tuning also the graph and its compilation."""
+
 FITS = 2
 """Every form is made twice of pictures: of the training part to be compared, and of all but the hold-out to ship."""
 
@@ -148,14 +151,14 @@ class Prices:
 
     @staticmethod
     def _reading_s(card: Card, pictures: int) -> float:
-        return pictures * rough_latency_ms(card, "float32") / 1e3
+        return READ_START_S + pictures * rough_latency_ms(card, "float32") / 1e3
 
     def _trained(self, card: Card, training: str) -> dict[str, tuple[int, float]]:
         if training in FINETUNED:
             steps = FINETUNE_PASSES[training] * (self.pictures - self.validation)
             seconds = steps * rough_latency_ms(card, "float32") / 1e3
             # Each depth has a pace of its own, as backward passes are longer the more layers learn.
-            return self._paced({training: (1, seconds)})
+            return self._paced({training: (1, FINETUNE_START_S + seconds)})
         if training == HEAD_SUBSET:
             reading = self._reading_s(card, SUBSET_PICTURES)
             return self._paced({HEAD_SUBSET: (1, reading + HEAD_S + REWRITE_S)})
@@ -164,7 +167,7 @@ class Prices:
         return {}
 
     def _own(self, card: Card, training: str, recipe: str) -> dict[str, tuple[int, float]]:
-        run_s = (self.validation or PHOTOGRAPHS) * rough_latency_ms(card, recipe) / 1e3
+        run_s = READ_START_S + (self.validation or PHOTOGRAPHS) * rough_latency_ms(card, recipe) / 1e3
         prices = {
             "compress": (FITS if training == "head" else 1, QUANTIZE_S if recipe == "int8" else REWRITE_S),
             "score" if self.pictures else "answers": (1, run_s),
