@@ -52,7 +52,7 @@ def _clipped(layer: Layer) -> str:
         return ""
     return (
         f"{layer.clipped:.1%} of its values fall out of the range {_span(layer.range)} that calibration gave it (they "
-        f"reach {_span(layer.used)}): calibrate on pictures like these, and on more of them"
+        f"reach {_span(layer.used)}): calibrate on more pictures like these, or leave it in float (mixed_int8)"
     )
 
 
