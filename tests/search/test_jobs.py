@@ -29,7 +29,7 @@ def test_random_values_are_calibrated_briefly_to_the_same_operators_and_size(cla
     for stands_in in (True, False):
         path = tmp_path / f"{stands_in}.tflite"
         figures[stands_in] = jobs.compress(
-            classifier, "int8", None, view_of(SMALL), 0, metadata_of(SMALL, None), path, stands_in
+            classifier, "int8", None, view_of(SMALL), 0, metadata_of(SMALL, None, "none"), path, stands_in
         )
 
     brief, whole = (read(tmp_path / f"{stands_in}.tflite") for stands_in in (True, False))
@@ -39,7 +39,7 @@ def test_random_values_are_calibrated_briefly_to_the_same_operators_and_size(cla
 
 
 def test_the_download_of_random_values_is_not_weighed(classifier: Path, tmp_path: Path) -> None:
-    arguments = (classifier, "float32", None, view_of(SMALL), 0, metadata_of(SMALL, None))
+    arguments = (classifier, "float32", None, view_of(SMALL), 0, metadata_of(SMALL, None, "none"))
     assert "download_bytes" not in jobs.compress(*arguments, tmp_path / "a.tflite", True)
     assert "download_bytes" in jobs.compress(*arguments, tmp_path / "b.tflite")
 
