@@ -16,10 +16,10 @@ from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET
 from advisor.core.units import show_ms
-from advisor.datasets.split import HOLDOUT
 from advisor.search import accuracy
 from advisor.search.accuracy import Captured, Verdict
 from advisor.search.context import Context, Part, Pictures, Purpose
+from advisor.search.judging import Judge
 from advisor.search.prices import Variant
 from advisor.search.request import ROBUST
 from advisor.search.stages import Artefact, Stages
@@ -67,6 +67,7 @@ class Evaluator:
         self._thorough = Timer(context)
         self._cards, self._recipes, self._run, self._order = cards, recipes, run, order
         self.screening = True
+        self.judge = Judge(context, stages, cards, run)
         self.timing = True
 
     @property
@@ -215,36 +216,6 @@ class Evaluator:
             contended=timing.contended,
             details={**evaluation.details, **timing.details},
         )
-
-    async def hold_out(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist with what its artefact, as kept in the run, answers on the hold-out."""
-        pictures, card, artefact = self._finalist(evaluation)
-        path, part = artefact.path, pictures.holdout
-        answers = accuracy.read_answers(await self._stages.scores.probabilities(card, artefact, part))
-        right = [answer == label for answer, label in zip(answers, part.labels, strict=True)]
-        kept = self._run.keep_answers(f"{HOLDOUT}-{path.stem}", answers)
-        details = {"answers": kept, **accuracy.per_class(answers, part.labels, pictures.classes)}
-        return replace(
-            evaluation,
-            holdout_accuracy=accuracy.share_of(right, accuracy.HELD_OUT),
-            details={**evaluation.details, HOLDOUT: details},
-        )
-
-    async def capture(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist with what its artefact answers on the hold-out as phones take pictures."""
-        pictures, card, artefact = self._finalist(evaluation)
-        labels = accuracy.read_labels(await self._stages.scores.captured(card, artefact, pictures.captured))
-        verdict = accuracy.robust(labels, labels, pictures.captured.labels, accuracy.CAPTURED_HOLDOUT)
-        assert verdict.accuracy is not None, "it was measured"
-        robust = {**verdict.details, "robust_accuracy": verdict.accuracy.to_json()}
-        return replace(evaluation, details={**evaluation.details, **robust})
-
-    def _finalist(self, evaluation: Evaluation) -> tuple[Pictures, Card, Artefact]:
-        pictures = self._context.pictures
-        assert pictures is not None, "finalists are judged where there are pictures"
-        path = self._run.path / evaluation.artefact
-        artefact = Artefact(path, evaluation.artefact_sha256, path.stat().st_size, {})
-        return pictures, self._cards[evaluation.configuration.card], artefact
 
 
 def metadata_of(card: Card, pictures: Pictures | None, training: str) -> Metadata:

@@ -15,15 +15,13 @@ from advisor.core.errors import UsageError, nearest
 from advisor.core.figures import HOST
 from advisor.core.licences import parse_licences
 from advisor.core.preference import BALANCED, Preference, parse_preference
-from advisor.core.training import CHOOSABLE, FINETUNED, HEAD, NONE, in_order
-from advisor.search.storage import checked, without_password
+from advisor.core.training import HEAD, NONE, in_order
+from advisor.search.storage import without_password
+from advisor.search.valid import ROBUST as ROBUST
+from advisor.search.valid import validate
 from advisor.store.yamlfile import read_yaml
 
-TASKS = ("image-classification",)
-SAMPLERS = ("advisor", "tpe", "nsga2", "random")
 NEVER = "never"
-ROBUST = "robust-accuracy"
-OBJECTIVES = ("accuracy", ROBUST)
 
 LEAST_GAIN = 0.005
 LARGE_SPACE = 100
@@ -195,7 +193,7 @@ def resolve(options: Mapping[str, Any], file: Path | None = None) -> Request:
         if key not in known:
             raise UsageError(f"unknown option '{key}'{nearest(key, known)}", f"options: {', '.join(known)}")
     request = Request(**{key: _typed(key, value, getattr(Request, key)) for key, value in values.items()})
-    _validate(request)
+    validate(request)
     return request
 
 
@@ -278,48 +276,3 @@ def _thread(item: Any) -> int:
     if not 1 <= count <= 64:
         raise UsageError(f"threads: {count} is not between 1 and 64", "write for example --threads 1 --threads all")
     return count
-
-
-def _validate(request: Request) -> None:
-    _one_of("--task", request.task, TASKS)
-    _one_of("--sampler", request.sampler, SAMPLERS)
-    limits, _ = request.limits, request.preference
-    _ = request.time_limit_s
-    _ = checked(request.storage)
-    if request.least_gain(0) is not None and request.sampler != "advisor":
-        raise UsageError(
-            f"--stop-below: the sampler '{request.sampler}' does not say what more would gain",
-            "leave it out, or take --sampler advisor",
-        )
-    _validate_training(request)
-    _one_of("--objective", request.objective, OBJECTIVES)
-    if request.objective == ROBUST and not request.data:
-        raise UsageError(
-            "--objective: robust accuracy is measured on pictures, and --data is not given",
-            "add --data DIR (one sub-folder a class), or leave --objective out",
-        )
-    if limits.max_drop_points is not None and not request.data:
-        raise UsageError(
-            "--max-drop: the drop is measured on pictures, and --data is not given",
-            "add --data DIR, or leave --max-drop out",
-        )
-
-
-def _validate_training(request: Request) -> None:
-    for name in request.training:
-        _one_of("--training", name, CHOOSABLE)
-        if name != NONE and not request.data:
-            raise UsageError(
-                f"--training: '{name}' learns from pictures, and --data is not given",
-                "add --data DIR (one sub-folder a class), or leave --training out",
-            )
-        if name == NONE and request.data:
-            raise UsageError(
-                "--training: 'none' keeps ImageNet's classes, and --data has its own",
-                f"take {HEAD}, {', '.join(FINETUNED)}, or leave --data out",
-            )
-
-
-def _one_of(option: str, value: str, valid: tuple[str, ...]) -> None:
-    if value not in valid:
-        raise UsageError(f"{option}: unknown '{value}'{nearest(value, valid)}", f"one of: {', '.join(valid)}")

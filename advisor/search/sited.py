@@ -96,11 +96,11 @@ class SitedEvaluator:
 
     async def hold_out(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its file answers on the hold-out, which is the same wherever it runs."""
-        return await self._evaluator.hold_out(evaluation)
+        return await self._evaluator.judge.hold_out(evaluation)
 
     async def capture(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its file answers under capture conditions."""
-        return await self._evaluator.capture(evaluation)
+        return await self._evaluator.judge.capture(evaluation)
 
     def told(self, evaluation: Evaluation) -> Evaluation:
         """Return what the study is told: the figures on the device where the file does worst."""
