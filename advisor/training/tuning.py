@@ -45,13 +45,15 @@ def tune(
         path: where to write the ``.tflite``.
 
     Returns:
-        ``validation_accuracy`` and ``start_accuracy`` (shares), ``best_epoch`` and the ``history``.
+        ``validation_accuracy`` and ``start_accuracy`` (shares), ``best_epoch``, the ``history``, and ``head``:
+        ``tuned`` with the trunk, or fitted to ``all levels`` of it afterwards, whichever validation prefers.
     """
     import keras
     import numpy as np
 
     from advisor.catalog.build import build_model
-    from advisor.training.tuned import to_tflite
+    from advisor.tflite.surgery import attach_head
+    from advisor.training.tuned import Lessons, convert, with_all_levels
 
     try:
         model = build_model(card, weights)
@@ -59,11 +61,16 @@ def tune(
         rows = np.concatenate([np.load(part, allow_pickle=False) for part in features])
         mean, std = card.preprocessing.mean, card.preprocessing.std
         tuned = finetune(trunk, rows, pictures, labels, mean, std, knobs, checkpoints, validation=validation)
-        path.write_bytes(to_tflite(trunk, tuned))
+        data = convert(trunk)
+        lessons = Lessons(pictures, labels, validation, card.input_size, mean, std)
+        classifier, accuracy = with_all_levels(data, lessons)
+        better = accuracy > tuned.validation_accuracy
+        path.write_bytes(classifier if better else attach_head(data, tuned.weights, tuned.bias))
     finally:
         keras.backend.clear_session()
     return {
-        "validation_accuracy": tuned.validation_accuracy,
+        "validation_accuracy": max(accuracy, tuned.validation_accuracy),
+        "head": "all levels" if better else "tuned",
         "start_accuracy": tuned.start_accuracy,
         "best_epoch": tuned.best_epoch,
         "history": list(tuned.history),

@@ -13,6 +13,7 @@ from advisor.search.context import Pictures, versions, view_of
 from advisor.search.request import ROBUST
 from advisor.search.stages.keeper import Form, Keeper, write_result
 from advisor.search.stages.trunk import Trunks
+from advisor.tflite.levels import VERSION as LEVELS_VERSION
 from advisor.training.tuning import FINETUNING, VERSION, epochs_done
 
 CAPTURED_SHARE = 0.5
@@ -50,6 +51,7 @@ class Tuning:
                 "view": asdict(view_of(card)),
                 "knobs": asdict(replace(knobs, seconds=None)),
                 "version": VERSION,
+                "levels": LEVELS_VERSION,
                 **versions("tensorflow", "keras", "scikit-learn", "pillow"),
             }
             place = {index: row for row, index in enumerate(pictures.learnt.indices)}
