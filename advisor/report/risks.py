@@ -91,8 +91,8 @@ def _capture(view: RunView, evaluation: Evaluation) -> Risk | None:
     if not known:
         return Risk("Capture", Level.SOME, "How it does in poor light, blur and noise was not measured.")
     worst = min(known, key=lambda row: row.accuracy)
-    usual = evaluation.accuracy.value if evaluation.accuracy else worst.accuracy
-    lost = usual - worst.accuracy
+    usual = evaluation.holdout_accuracy or evaluation.accuracy  # the conditions were tried on the hold-out
+    lost = (usual.value if usual else worst.accuracy) - worst.accuracy
     level = Level.LOW if lost < 5 else Level.SOME if lost < 15 else Level.HIGH
     return Risk(
         "Capture", level, f"Worst under {worst.name}: {worst.accuracy:.1f} %, {lost:.1f} points less than usual."
