@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import ROBUST_ACCURACY
 from advisor.core.pareto import front
 from advisor.store import RunFolder
 from tests.search.conftest import SMALLEST, linked_cache
@@ -95,7 +96,10 @@ def kill(process: subprocess.Popen[str], after_s: float, victim: str) -> None:
 
 
 def written(out: Path) -> Sequence[str]:
-    """Return the configurations that were evaluated, once for every whole line; failures may be made good."""
+    """Return the configurations that were evaluated, once for every whole line; failures may be made good.
+
+    A finalist has further lines: with its figures on the hold-out, and with those under capture conditions.
+    """
     file = out / "latest" / "evaluations.jsonl"
     found = []
     for line in file.read_text().splitlines() if file.is_file() else ():
@@ -103,7 +107,8 @@ def written(out: Path) -> Sequence[str]:
             row = json.loads(line)
         except ValueError:
             continue
-        found += [row["key"]] if row["status"] == Status.OK.value else []
+        judged = (row["holdout_accuracy"] is not None) + (ROBUST_ACCURACY in row["details"])
+        found += [f"{row['key']} {judged}"] if row["status"] == Status.OK.value else []
     return found
 
 
