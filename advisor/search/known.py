@@ -14,7 +14,7 @@ from advisor.compression.recipes import Recipe
 from advisor.core.errors import UnsupportedRecipe
 from advisor.core.quantity import Quantity
 from advisor.core.training import FINETUNED, HEAD_SUBSET
-from advisor.isolation import ChildPool
+from advisor.isolation import ChildPool, Pause
 from advisor.search.context import Context, Pictures, Purpose, trainings_of
 from advisor.search.evaluate import metadata_of
 from advisor.search.machine import Machine
@@ -95,6 +95,22 @@ class _Finder(Keeper):
         if not self.context.cache.has(stage, inputs):
             raise _NotDone
         return self.context.cache.folder(stage, inputs)
+
+    async def trained(
+        self,
+        stage: str,
+        doing: str,
+        card: Card,
+        inputs: Mapping[str, Any],
+        make: Callable[[Path, Path, Pause], None],
+        epochs: Callable[[Path], tuple[int, int] | None],
+    ) -> Path:
+        """Return the folder of a training in the cache.
+
+        Raises:
+            _NotDone: it is not there.
+        """
+        return await self.kept(stage, doing, card, inputs, lambda _: None)
 
 
 class _LookupTimer(Timer):

@@ -148,6 +148,7 @@ class _Search:
                 evaluator = self._evaluator(candidates, plan, heavy, light, training)
                 self._progress.start(plan, len(done))
                 self.stopped = await drive.evaluate_all(study, evaluator, plan, len(done))
+                training.close()  # what a limit cut off would train on beside the finalists' timings
                 await drive.rescue(evaluator, plan)
                 if not drive.stopping.is_set():
                     name_the_rest(self.run, plan, self.stopped)
