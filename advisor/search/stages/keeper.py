@@ -73,6 +73,7 @@ class Keeper:
         task = self._tasks.get(key)
         if task is None:
             task = self._tasks[key] = asyncio.ensure_future(make())
+            task.add_done_callback(_looked_at)
         return await asyncio.shield(task)
 
     async def kept(
@@ -177,6 +178,12 @@ class Keeper:
 def convert_limits(card: Card) -> Limits:
     """Return what the card's conversion may use: large models need more memory."""
     return replace(CONVERT_LIMITS, memory_bytes=CONVERT_LIMITS.memory_bytes + CONVERT_BYTES_A_VALUE * card.params)
+
+
+def _looked_at(task: asyncio.Task[Any]) -> None:
+    """Whoever waited for a stage may be gone, at a limit: its failure is then nobody's."""
+    if not task.cancelled():
+        task.exception()
 
 
 def write_result(folder: Path, value: Any) -> None:
