@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.listing import is_here
+from advisor.catalog.weights import FetchOptions, fetch
+from advisor.core.errors import WeightsError
 from advisor.search.data_check import check_data
 from advisor.search.data_check.judge import PREFERRED, Judge
 from benchmarks.data_check import copies_score, labels_score
@@ -19,9 +20,11 @@ SMALL = 500
 
 @pytest.fixture(scope="module")
 def judge() -> Judge:
-    """A judge whose weights are on this machine."""
-    if not is_here(load_catalogue().card(PREFERRED[0])):
-        pytest.skip(f"the weights of {PREFERRED[0]} are not on this machine: advisor catalog fetch {PREFERRED[0]}")
+    """A judge whose weights are on this machine, or were fetched."""
+    try:
+        fetch(load_catalogue().card(PREFERRED[0]), FetchOptions())
+    except WeightsError as error:
+        pytest.skip(f"the weights of {PREFERRED[0]} cannot be had here: {error.message}")
     return Judge(PREFERRED[0], offline=True)
 
 
