@@ -19,6 +19,8 @@ NAMES = (
     "answers",
     "training",
     "training_accuracy",
+    "trashnet_table",
+    "search_cost",
 )
 
 
