@@ -19,14 +19,14 @@ from advisor.search.stages import Artefact
 THOROUGH, SURVEY = "search", "survey"
 """How long an artefact is timed: as long as the answer needs, or briefly where there are hundreds of them."""
 
-LARGE_SPACE = 300
+SURVEYED_FROM = 300
 """From so many configurations on all are timed briefly first, and finalists then as long as the answer needs: the whole
 catalogue is 760 and takes half the time so."""
 
 
 def effort_for(configurations: int) -> str:
     """Return how long each artefact of a search over so many configurations is timed."""
-    return SURVEY if configurations >= LARGE_SPACE else THOROUGH
+    return SURVEY if configurations >= SURVEYED_FROM else THOROUGH
 
 
 @dataclass(frozen=True)

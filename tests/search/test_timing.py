@@ -12,7 +12,7 @@ import pytest
 
 from advisor.search.machine import Machine
 from advisor.search.stages import Artefact
-from advisor.search.timing import LARGE_SPACE, SURVEY, THOROUGH, Timer, effort_for
+from advisor.search.timing import SURVEYED_FROM, SURVEY, THOROUGH, Timer, effort_for
 from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_file
 
@@ -43,7 +43,7 @@ def timed(artefact: Artefact, cache: Path, effort: str, events: list[str]) -> An
 
 
 def test_hundreds_of_configurations_are_timed_briefly() -> None:
-    assert (effort_for(LARGE_SPACE - 1), effort_for(LARGE_SPACE)) == (THOROUGH, SURVEY)
+    assert (effort_for(SURVEYED_FROM - 1), effort_for(SURVEYED_FROM)) == (THOROUGH, SURVEY)
 
 
 def test_a_timing_says_how_long_it_took_its_time(artefact: Artefact, tmp_path: Path) -> None:
