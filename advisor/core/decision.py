@@ -18,6 +18,9 @@ from advisor.core.units import show_bytes, show_ms
 TIE_POINTS = 0.5
 """Published figures closer than this, in points, count as equal: sources round and re-measure by about as much."""
 
+DEVIATIONS = 1.96
+"""Standard errors in half of a 95 % interval."""
+
 LATENCY_BUDGET = "latency budget"
 
 PREDICTED_APART = 0.05
@@ -124,11 +127,22 @@ def _choose(
     """Return the pick and the other evaluations whose accuracy ties with the best one's."""
     best = max(feasible, key=lambda e: (accuracy_of(e), -latency_of(e), -size_of(e)))
     tied = [e for e in feasible if e is best or tie(best, e)]
-    pool = tied if preference.among_ties else feasible
+    pool = [e for e in tied if _close(best, e)] if preference.among_ties else feasible
     cost = _cost(pool, preference)
     pick = min(pool, key=lambda e: (cost(e), -accuracy_of(e), latency_of(e), size_of(e), e.configuration))
     others = tuple(e for e in sorted(tied, key=lambda e: -accuracy_of(e)) if artefact_of(e) != artefact_of(pick))
     return pick, others
+
+
+def _close(best: Evaluation, other: Evaluation) -> bool:
+    """Whether the other lies within one standard error of the best accuracy: what few pictures cannot tell apart may
+    still differ by much, and this is as far as a simpler model is taken for an equal one (Breiman et al.,
+    "Classification and Regression Trees", 1984)."""
+    accuracy = best.accuracy
+    measured = accuracy is not None and accuracy.provenance is Provenance.MEASURED
+    if accuracy is None or not measured or accuracy.low is None or accuracy.high is None:
+        return True
+    return accuracy.value - accuracy_of(other) <= (accuracy.high - accuracy.low) / (2 * DEVIATIONS)
 
 
 def _cost(pool: Sequence[Evaluation], preference: Preference) -> Callable[[Evaluation], float]:

@@ -26,7 +26,7 @@ CALIBRATION_PICTURES = 100
 LARGE = 5000
 """Of sets larger than this, some pictures are looked at first."""
 
-CAPTURED_PICTURES = 250
+CAPTURED_PICTURES = 100
 """Each is judged under every capture condition at both strengths, so they cost as much as fourteen times as many."""
 
 

@@ -41,7 +41,22 @@ async def judge(
     plain = await _each([e for e in chosen if e.holdout_accuracy is None], evaluator.hold_out, run)
     judged = {e.configuration: e for e in (*chosen, *plain)}
     if in_time():
-        await _each([e for e in judged.values() if ROBUST_ACCURACY not in e.details], evaluator.capture, run)
+        tried = captured(tuple(judged.values()))
+        await _each([e for e in tried if ROBUST_ACCURACY not in e.details], evaluator.capture, run)
+
+
+def captured(chosen: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
+    """Return the finalists that phone pictures are tried on: the first two files, and the first of each network.
+
+    A network's forms differ little in this, and fourteen answers a picture for every form would take longer than all
+    the rest of a search.
+
+    Args:
+        chosen: finalists, pick and runner-up first.
+    """
+    files = list(dict.fromkeys(e.artefact_sha256 for e in chosen))[:2]
+    networks = {(e.configuration.card, e.configuration.training): e.artefact_sha256 for e in reversed(chosen)}
+    return tuple(e for e in chosen if e.artefact_sha256 in {*files, *networks.values()})
 
 
 async def _each(

@@ -31,6 +31,22 @@ def test_a_few_points_inside_a_tie_are_not_given_away_for_a_little_speed() -> No
     assert decide([best, cheap], BUDGET).pick == best
 
 
+def test_a_tie_further_than_a_standard_error_from_the_best_is_named_and_not_picked() -> None:
+    def everything_ties(_: Evaluation, __: Evaluation) -> bool:
+        return True
+
+    best = evaluation("best", accuracy=90, latency=20, size=4e6)
+    assert best.accuracy is not None
+    assert best.accuracy.low is not None
+    assert best.accuracy.high is not None
+    error = (best.accuracy.high - best.accuracy.low) / (2 * 1.96)
+    near = evaluation("near", accuracy=90 - 0.9 * error, latency=10, size=2e6)
+    far = evaluation("far", accuracy=90 - 1.1 * error, latency=0.1, size=1e4)
+    decision = decide([best, near, far], Budget(latency_ms=50), everything_ties)
+    assert decision.pick is near
+    assert set(decision.ties) == {best, far}
+
+
 def test_the_budget_is_held_against_the_ninetieth_percentile() -> None:
     slow_tail = evaluation("tail", accuracy=95, latency=40, p90=60)
     steady = evaluation("steady", accuracy=80, latency=45, p90=49)

@@ -8,7 +8,7 @@ from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
-from advisor.search.finalists import finalists
+from advisor.search.finalists import captured, finalists
 from tests.builders import evaluation
 
 BUDGET = Budget(latency_ms=50)
@@ -48,3 +48,16 @@ def test_where_nothing_meets_the_budget_the_least_bad_is_judged() -> None:
 def test_a_finalist_that_was_judged_stays_one() -> None:
     judged = replace(_made("best"), holdout_accuracy=Quantity(88.0, "%", Provenance.MEASURED, n=505))
     assert _names([judged]) == ["best"]
+
+
+def test_phone_pictures_are_tried_on_pick_and_runner_up_and_one_form_of_each_other_network() -> None:
+    def form(card: str, recipe: str, threads: int = 1) -> Evaluation:
+        made = evaluation(card, compression=recipe, threads=threads)
+        return replace(made, artefact_sha256=f"{card}-{recipe}")
+
+    chosen = (
+        form("a", "int8"), form("a", "int8", 2), form("a", "float16"), form("a", "float32"),
+        form("b", "int8"), form("b", "float16"), form("b", "int8", 2),
+    )  # fmt: skip
+    tried = [(e.artefact_sha256, e.configuration.target.threads) for e in captured(chosen)]
+    assert tried == [("a-int8", 1), ("a-int8", 2), ("a-float16", 1), ("b-int8", 1), ("b-int8", 2)]
