@@ -12,7 +12,7 @@ import pytest
 
 from advisor.search.machine import Machine
 from advisor.search.stages import Artefact
-from advisor.search.timing import SURVEYED_FROM, SURVEY, THOROUGH, Timer, effort_for
+from advisor.search.timing import SURVEY, SURVEYED_FROM, THOROUGH, Timer, effort_for
 from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_file
 
