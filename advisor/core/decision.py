@@ -229,7 +229,7 @@ def _reason(
         doubt = f", though the figures cannot tell it from {_others(ties)}" if ties else ""
         return f"{describe(pick)} has the best accuracy of what fits{doubt}{met}."
     if pick is best or accuracy_of(pick) == accuracy_of(best):
-        tied = f", tied with {_others(ties)} slower or larger" if ties else ""
+        tied = f", tied with {_others(ties)} slower, larger or less accurate" if ties else ""
         return f"{describe(pick)} has the best accuracy of what fits{tied}{met}."
     return (
         f"{describe(pick)} ties in accuracy with the best that fits ({name(best)}, {accuracy_of(best):.1f} %), "
