@@ -62,7 +62,7 @@ def test_a_half_written_run_is_decided_over_what_is_there(tmp_path: Path) -> Non
 def test_without_its_answers_a_tie_is_told_from_intervals(tmp_path: Path, damage: str) -> None:
     details = {"answers": "answers/a.npy"}
     one = replace(evaluation("one", accuracy=92, latency=20), details=details)
-    run = write_run(tmp_path, [one, replace(evaluation("two", accuracy=90, latency=2), details=details)])
+    run = write_run(tmp_path, [one, replace(evaluation("two", accuracy=91, latency=2), details=details)])
     rows = [{"class": "a"}, {"class": "b"}]
     run.write_json("split.json", {"classes": ["a", "b"], "holdout": rows, "train": []})
     run.keep_answers("a", [0, 1, 1] if damage == "of other pictures" else [0, 1])
@@ -84,4 +84,5 @@ def test_equal_answers_tie_whatever_the_intervals(tmp_path: Path) -> None:
     run.keep_answers("a", np.zeros(50, np.int32).tolist())
     decision = read_run(run.path).decision
     assert decision.pick is not None
-    assert decision.pick.configuration.card == "two"
+    assert decision.pick.configuration.card == "one"
+    assert [e.configuration.card for e in decision.ties] == ["two"]
