@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from advisor.cli import reaching
 from advisor.cli.options import counts, numbers, progress, shape_of
+from advisor.cli.output import print_json
 from advisor.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _show(found: Benchmark | DeviceBenchmark, as_json: bool, mllog: bool) -> Non
     from advisor.benchmark.findings import Benchmark
 
     if as_json:
-        typer.echo(json.dumps(found.to_json(), indent=1, allow_nan=False))
+        print_json(found.to_json())
     elif mllog and isinstance(found, Benchmark):
         typer.echo(found.to_log())
     elif isinstance(found, Benchmark):

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from advisor.cli.output import print_json
+
 if TYPE_CHECKING:
     from advisor.catalog.bring import Given, Inspected
 
@@ -68,7 +70,7 @@ def list_(
             tell=tell,
         )
     if as_json:
-        _print_json({"cards": [row.to_json() for row in rows]})
+        print_json({"schema_version": SCHEMA_VERSION, "cards": [row.to_json() for row in rows]})
         return
     from advisor.cli.catalog_table import print_rows
 
@@ -91,7 +93,7 @@ def show(
     card = cards.show(name, catalog=catalog or ())
     here = listing.is_here(card)
     if as_json:
-        _print_json({"card": {**listing.card_json(card), "weights_here": here}})
+        print_json({"schema_version": SCHEMA_VERSION, "card": {**listing.card_json(card), "weights_here": here}})
         return
     from advisor.cli.catalog_table import print_card
 
@@ -124,7 +126,8 @@ def fetch(
     if as_json:
         from dataclasses import asdict
 
-        _print_json({"fetched": [{**asdict(entry), "path": str(entry.path or "")} for entry in fetched]})
+        rows = [{**asdict(entry), "path": str(entry.path or "")} for entry in fetched]
+        print_json({"schema_version": SCHEMA_VERSION, "fetched": rows})
     else:
         from advisor.cli.catalog_table import print_fetched
 
@@ -154,9 +157,13 @@ def check(
     if as_json:
         from dataclasses import asdict
 
-        findings = [asdict(finding) for finding in checked.findings]
-        against = asdict(checked.verified)
-        _print_json({"cards": checked.cards, "built": checked.built, "verified": against, "findings": findings})
+        found = {
+            "cards": checked.cards,
+            "built": checked.built,
+            "verified": asdict(checked.verified),
+            "findings": [asdict(finding) for finding in checked.findings],
+        }
+        print_json({"schema_version": SCHEMA_VERSION, **found})
     else:
         from advisor.cli.catalog_table import print_checked
 
@@ -261,12 +268,6 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
         raise UsageError(
             f"{option}: '{text}' is not one number or three", f"write for example {option} 127.5"
         ) from None
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    import json
-
-    typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, **content}, indent=1, allow_nan=False))
 
 
 def _split(values: list[str] | None) -> tuple[str, ...]:

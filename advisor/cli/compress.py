@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from advisor.cli.options import decimals, progress
+from advisor.cli.output import print_json
 
 NOTHING_GOOD = 3
 
@@ -72,11 +73,9 @@ def compress(
             tell=tell,
         )
     if as_json:
-        import json
-
         from advisor.report.escape import finite
 
-        typer.echo(json.dumps(finite(found.to_json()), indent=1, allow_nan=False))
+        print_json(finite(found.to_json()))
     else:
         from advisor.report.compress_table import print_compression
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from advisor.cli.output import print_json
+
 if TYPE_CHECKING:
     from advisor.search.data_check import Checked
 
@@ -62,9 +64,7 @@ def check(
         sheet = _written(checked, Path(html))
     kept = checked.write_manifest(target) if target else None
     if as_json:
-        import json
-
-        typer.echo(json.dumps(checked.to_json(), indent=1, allow_nan=False, ensure_ascii=False))
+        print_json(checked.to_json())
         return
     from advisor.report.contact_sheet.table import print_checked
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from advisor.cli import reaching
+from advisor.cli.output import print_json
 
 if TYPE_CHECKING:
     from advisor.devices.profiles import Profiles
@@ -51,7 +52,7 @@ def list_(
 
     found = listing.filtered(_known(profiles).values(), kind, soc)
     if as_json:
-        _print_json({"devices": [listing.row_json(profile) for profile in found]})
+        print_json({"schema_version": SCHEMA_VERSION, "devices": [listing.row_json(profile) for profile in found]})
         return
     from advisor.cli.devices_table import print_rows
 
@@ -68,7 +69,7 @@ def show(name: Name, profiles: Folders = None, as_json: AsJson = False) -> None:
 
     profile = _known(profiles).profile(name)
     if as_json:
-        _print_json({"device": listing.device_json(profile)})
+        print_json({"schema_version": SCHEMA_VERSION, "device": listing.device_json(profile)})
         return
     from advisor.cli.devices_table import print_device
 
@@ -151,9 +152,3 @@ def _known(folders: list[str] | None) -> Profiles:
     from advisor.devices.own import known_devices
 
     return known_devices([Path(folder) for folder in folders or ()])
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    import json
-
-    typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, **content}, indent=1, allow_nan=False))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
+
+from advisor.cli.output import print_json
 
 NOT_READY = 1
 
@@ -25,7 +26,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
     checks = examine()
     if as_json:
-        typer.echo(json.dumps({"schema_version": 1, "checks": [asdict(check) for check in checks]}, indent=2))
+        print_json({"schema_version": 1, "checks": [asdict(check) for check in checks]})
     else:
         for check in checks:
             mark = {State.OK: "ok     ", State.WARNING: "warning", State.FAILED: "FAILED "}[check.state]

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from advisor.cli.output import print_json
 from advisor.cli.question import Question, asks
 
 
@@ -30,9 +31,7 @@ def plan(
 
     view = api.plan(**question)
     if as_json:
-        import json
-
-        typer.echo(json.dumps(view.to_json(), indent=1, allow_nan=False, ensure_ascii=False))
+        print_json(view.to_json())
         return
     from advisor.report.plan_table import print_plan
 

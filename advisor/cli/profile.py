@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from advisor.cli.options import decimals, progress, shape_of
+from advisor.cli.output import print_json
 from advisor.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -88,10 +89,8 @@ def profile(
         )
     written = write_files(found, wanted, diagnosis)
     if as_json:
-        import json
-
         more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
-        typer.echo(json.dumps({**found.to_json(), **more}, indent=1, allow_nan=False))
+        print_json({**found.to_json(), **more})
         return
     from advisor.report.profile.profile_table import print_profile
 
