@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from advisor.cli import reaching
-from advisor.cli.options import counts, numbers, progress, shape_of
+from advisor.cli.options import counts, numbers, shape_of
 from advisor.cli.output import print_json
+from advisor.cli.progress import progress
 from advisor.core.errors import UsageError
 
 if TYPE_CHECKING:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from advisor.cli.options import decimals, split_commas
 from advisor.cli.output import print_json
+from advisor.cli.progress import download_bars, progress
 
 if TYPE_CHECKING:
     from advisor.catalog.bring import Given, Inspected
@@ -56,11 +56,10 @@ def list_(
     Example: advisor catalog list --family mobilenet_v2 --max-macs 300M
     """
     from advisor.api import catalog as cards
-    from advisor.cli.options import progress
 
     with progress() as tell:
         rows = cards.list_cards(
-            family=_split(family),
+            family=split_commas(family),
             max_params=max_params,
             max_macs=max_macs,
             licence=licence,
@@ -118,8 +117,8 @@ def fetch(
     """
     from advisor.api import catalog as cards
 
-    wanted = _split(names)
-    with _bars() as advance:
+    wanted = split_commas(names)
+    with download_bars() as advance:
         fetched = cards.fetch(
             *wanted, everything=everything, mirror=mirror, offline=offline, catalog=catalog or (), progress=advance
         )
@@ -149,7 +148,6 @@ def check(
     Example: advisor catalog check --catalog team.yaml
     """
     from advisor.api import catalog as cards
-    from advisor.cli.options import progress
     from advisor.core.errors import UsageError
 
     with progress() as tell:
@@ -177,8 +175,10 @@ def add(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A .keras or .tflite file, or a SavedModel's folder.")],
     name: Annotated[str, typer.Option(help="Name of the card. Default: that of the file.")] = "",
     labels: Annotated[str, typer.Option(help="File with one label a line, or 'imagenet'.")] = "",
-    mean: Annotated[str, typer.Option(help="Subtracted from RGB 0..255: one number, or three joined by commas.")] = "",
-    std: Annotated[str, typer.Option(help="What the difference is divided by, like --mean.")] = "",
+    mean: Annotated[
+        str | None, typer.Option(help="Subtracted from RGB 0..255: one number, or three joined by commas.")
+    ] = None,
+    std: Annotated[str | None, typer.Option(help="What the difference is divided by, like --mean.")] = None,
     input_size: Annotated[int | None, typer.Option(help="Side of the input where the model leaves it open.")] = None,
     licence: Annotated[str, typer.Option(help="Licence of the model.")] = "",
     family: Annotated[str, typer.Option(help="Family of the card.")] = "own",
@@ -193,14 +193,13 @@ def add(
     """
     from advisor.catalog import bring
     from advisor.cli.catalog_table import print_added
-    from advisor.cli.options import progress
     from advisor.core import units
 
     given = bring.Given(
         name=name,
         labels=labels,
-        mean=_numbers("--mean", mean),
-        std=_numbers("--std", std),
+        mean=decimals(mean, "--mean") or (),
+        std=decimals(std, "--std") or (),
         licence=licence,
         family=family,
         top1=units.percent(top1, "--top1") if top1 else None,
@@ -224,8 +223,8 @@ def _completed(inspected: Inspected, given: Given) -> Given:
     return replace(
         given,
         labels=answers.get("labels", given.labels),
-        mean=_numbers("--mean", answers["mean"]) if "mean" in answers else given.mean,
-        std=_numbers("--std", answers["std"]) if "std" in answers else given.std,
+        mean=decimals(answers.get("mean"), "--mean") or given.mean,
+        std=decimals(answers.get("std"), "--std") or given.std,
     )
 
 
@@ -234,41 +233,3 @@ _QUESTIONS = {
     "mean": "Mean that is subtracted from RGB 0..255 (0 where the model scales by itself)",
     "std": "Standard deviation that the difference is divided by (1 where the model scales by itself)",
 }
-
-
-@contextmanager
-def _bars() -> Iterator[Callable[[str, int, int | None], None]]:
-    """One progress bar a file on standard error; none where that is no terminal."""
-    from tqdm import tqdm
-
-    bars: dict[str, Any] = {}
-    lock = threading.Lock()
-
-    def advance(name: str, done: int, total: int | None) -> None:
-        with lock:
-            if name not in bars:
-                bars[name] = tqdm(desc=name, total=total, unit="B", unit_scale=True, disable=None, position=len(bars))
-            bar = bars[name]
-            bar.total = total
-            bar.update(done - bar.n)
-
-    try:
-        yield advance
-    finally:
-        for bar in bars.values():
-            bar.close()
-
-
-def _numbers(option: str, text: str) -> tuple[float, ...]:
-    from advisor.core.errors import UsageError
-
-    try:
-        return tuple(float(part) for part in text.split(",") if part.strip())
-    except ValueError:
-        raise UsageError(
-            f"{option}: '{text}' is not one number or three", f"write for example {option} 127.5"
-        ) from None
-
-
-def _split(values: list[str] | None) -> tuple[str, ...]:
-    return tuple(part.strip() for value in values or () for part in value.split(",") if part.strip())

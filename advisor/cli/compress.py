@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.options import decimals, progress
+from advisor.cli.options import decimals, split_commas
 from advisor.cli.output import print_json
+from advisor.cli.progress import progress
+
+if TYPE_CHECKING:
+    from advisor.compression.own.values import Compression
 
 NOTHING_GOOD = 3
+
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A float .tflite classifier with fixed shapes.")]
+Recipes = Annotated[
+    list[str], typer.Option("--recipe", help="Recipes, such as int8,rounded; repeat, or join by commas.")
+]
+Calibration = Annotated[str | None, typer.Option(metavar="DIR", help="Pictures to calibrate on, labelled or not.")]
+Data = Annotated[
+    str | None, typer.Option(metavar="DIR", help="Labelled pictures, one folder a class: measures accuracy.")
+]
+MaxDrop = Annotated[str | None, typer.Option(help="What a form may lose against float, such as 0.5pt (needs --data).")]
+To = Annotated[str | None, typer.Option(metavar="DIR", help="Folder for the forms. Default MODEL-forms.")]
+Mean = Annotated[str | None, typer.Option(help="Subtracted from RGB 0 to 255, where the file does not say it: 127.5")]
+Std = Annotated[str | None, typer.Option(help="What the difference is divided by: 127.5")]
+Seed = Annotated[int, typer.Option(help="Draws pictures and splits.")]
+Latency = Annotated[bool, typer.Option("--latency/--no-latency", help="Time the forms.")]
+Accelerator = Annotated[
+    str, typer.Option(help="Whose operators are counted: xnnpack (the CPU), edgetpu, nnapi, coreml, ...")
+]
+TimeLimit = Annotated[
+    str, typer.Option(help="How long a recipe that learns may take: it gives the best that it has by then.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace forms that are there.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -18,32 +45,20 @@ def register(app: typer.Typer) -> None:
 
 
 def compress(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A float .tflite classifier with fixed shapes.")],
-    recipe: Annotated[list[str], typer.Option(help="Recipes, such as int8,rounded; repeat, or join by commas.")],
-    calibration: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Pictures to calibrate on, labelled or not.")
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Labelled pictures, one folder a class: measures accuracy.")
-    ] = None,
-    max_drop: Annotated[
-        str | None, typer.Option(help="What a form may lose against float, such as 0.5pt (needs --data).")
-    ] = None,
-    to: Annotated[str | None, typer.Option(metavar="DIR", help="Folder for the forms. Default MODEL-forms.")] = None,
-    mean: Annotated[
-        str | None, typer.Option(help="Subtracted from RGB 0 to 255, where the file does not say it: 127.5")
-    ] = None,
-    std: Annotated[str | None, typer.Option(help="What the difference is divided by: 127.5")] = None,
-    seed: Annotated[int, typer.Option(help="Draws pictures and splits.")] = 0,
-    latency: Annotated[bool, typer.Option("--latency/--no-latency", help="Time the forms.")] = True,
-    accelerator: Annotated[
-        str, typer.Option(help="Whose operators are counted: xnnpack (the CPU), edgetpu, nnapi, coreml, ...")
-    ] = "xnnpack",
-    time_limit: Annotated[
-        str, typer.Option(help="How long a recipe that learns may take: it gives the best that it has by then.")
-    ] = "10min",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace forms that are there.")] = False,
+    model: Model,
+    recipe: Recipes,
+    calibration: Calibration = None,
+    data: Data = None,
+    max_drop: MaxDrop = None,
+    to: To = None,
+    mean: Mean = None,
+    std: Std = None,
+    seed: Seed = 0,
+    latency: Latency = True,
+    accelerator: Accelerator = "xnnpack",
+    time_limit: TimeLimit = "10min",
+    as_json: AsJson = False,
+    force: Force = False,
 ) -> None:
     """Make smaller or faster forms of a float .tflite classifier and say what each costs.
 
@@ -54,11 +69,10 @@ def compress(
     from advisor import api
     from advisor.core.units import points, seconds
 
-    names = [name.strip() for value in recipe for name in value.split(",") if name.strip()]
     with progress() as tell:
         found = api.compress(
             model,
-            names,
+            split_commas(recipe),
             calibration=calibration,
             data=data,
             max_drop_points=points(max_drop, "--max-drop") if max_drop else None,
@@ -72,13 +86,17 @@ def compress(
             force=force,
             tell=tell,
         )
+    _show(found, as_json)
+    if not found.good:
+        raise typer.Exit(NOTHING_GOOD)
+
+
+def _show(found: Compression, as_json: bool) -> None:
     if as_json:
         from advisor.report.escape import finite
 
         print_json(finite(found.to_json()))
-    else:
-        from advisor.report.compress_table import print_compression
+        return
+    from advisor.report.compress_table import print_compression
 
-        print_compression(found)
-    if not found.good:
-        raise typer.Exit(NOTHING_GOOD)
+    print_compression(found)

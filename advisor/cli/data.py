@@ -53,7 +53,7 @@ def check(
     Example: advisor data check photos/ --fix cleaned.csv
     """
     from advisor import api
-    from advisor.cli.options import progress
+    from advisor.cli.progress import progress
     from advisor.datasets.fix import writable
 
     target = writable(Path(fix)) if fix else None

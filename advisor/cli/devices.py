@@ -127,7 +127,7 @@ def calibrate(
     """
     from advisor.benchmark import agent
     from advisor.cli.devices_table import print_calibrated
-    from advisor.cli.options import progress
+    from advisor.cli.progress import progress
     from advisor.core.errors import StageError
     from advisor.devices import calibrating
     from advisor.devices.connections.reach import Reach

@@ -32,11 +32,6 @@ ProfileFolders = Annotated[
 ]
 
 
-def split(values: list[str] | None) -> list[str] | None:
-    """Return the parts of an option that may be repeated, or joined by commas; None where it is not given."""
-    return [part.strip() for value in values for part in value.split(",") if part.strip()] if values else None
-
-
 def warn_of_flaws(run: str, artefacts: bool = False) -> None:
     """Say on standard error what is wrong with a run folder; what can still be done is done."""
     from advisor.store import RunFolder

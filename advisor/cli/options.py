@@ -1,13 +1,16 @@
-"""Options that several commands share: thread counts, shapes, progress on standard error."""
+"""The values of options that several commands share: names, thread counts, shapes, numbers."""
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from advisor.core.errors import UsageError
+
+
+def split_commas(values: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the parts of an option that may be repeated, or joined by commas; none where it is not given."""
+    return tuple(part.strip() for value in values or () for part in value.split(",") if part.strip())
 
 
 def counts(values: Sequence[str] | None) -> tuple[int, ...]:
@@ -16,8 +19,7 @@ def counts(values: Sequence[str] | None) -> tuple[int, ...]:
     Raises:
         UsageError: something else.
     """
-    parts = [part.strip() for value in values or ["1"] for part in value.split(",") if part.strip()]
-    return tuple(_count(part) for part in parts)
+    return tuple(map(_count, split_commas(values or ["1"])))
 
 
 def shape_of(text: str | None) -> tuple[int, ...] | None:
@@ -30,7 +32,7 @@ def shape_of(text: str | None) -> tuple[int, ...] | None:
         return None
     parts = text.replace("x", ",").split(",")
     if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise UsageError(f"--shape '{text}' is not a shape", "write for example --shape 1,224,224,3")
+        raise UsageError(f"--shape: '{text}' is not a shape", "write for example --shape 1,224,224,3")
     return tuple(int(part) for part in parts)
 
 
@@ -44,7 +46,7 @@ def numbers(text: str | None, option: str) -> tuple[int, ...] | None:
         return None
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
-        raise UsageError(f"{option} '{text}' is no list of numbers", f"write for example {option} 0,1")
+        raise UsageError(f"{option}: '{text}' is no list of numbers", f"write for example {option} 0,1")
     return tuple(map(int, parts))
 
 
@@ -61,21 +63,8 @@ def decimals(text: str | None, option: str) -> tuple[float, ...] | None:
     except ValueError:
         values = ()
     if len(values) not in (1, 3) or not all(math.isfinite(value) for value in values):
-        raise UsageError(f"{option} '{text}' is not one number or three", f"write for example {option} 127.5")
+        raise UsageError(f"{option}: '{text}' is not one number or three", f"write for example {option} 127.5")
     return values
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """Show on standard error what is being done; nothing where that is no terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _text: None
-        return
-    from rich.console import Console
-    from rich.markup import escape
-
-    with Console(stderr=True).status("") as status:
-        yield lambda text: status.update(escape(text))
 
 
 def _count(part: str) -> int:
@@ -84,5 +73,5 @@ def _count(part: str) -> int:
 
         return usable_cores()
     if not part.isdecimal() or int(part) < 1:
-        raise UsageError(f"--threads '{part}' is not a number of threads", "give numbers from 1, or 'all'")
+        raise UsageError(f"--threads: '{part}' is not a number of threads", "give numbers from 1, or 'all'")
     return int(part)

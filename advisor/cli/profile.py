@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.options import decimals, progress, shape_of
+from advisor.cli.options import decimals, shape_of, split_commas
 from advisor.cli.output import print_json
+from advisor.cli.progress import progress
 from advisor.core.errors import UsageError
 
 if TYPE_CHECKING:
     from advisor.compression.diagnosis.values import Diagnosis
 
 Tell = Callable[[str], None]
-
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file.")]
 Threads = Annotated[int, typer.Option(help="CPU threads.")]
@@ -85,7 +85,7 @@ def profile(
             threads=threads,
             kernels="default" if xnnpack else "builtin",
             shape=shape_of(shape),
-            accelerators=_names(accelerator),
+            accelerators=split_commas(accelerator),
         )
     written = write_files(found, wanted, diagnosis)
     if as_json:
@@ -116,11 +116,6 @@ def _diagnosis(
     tell(f"holding {Path(model).name} against {Path(against).name}")
     means, stds = decimals(mean, "--mean"), decimals(std, "--std")
     return api.diagnose(model, against, calibration=calibration, mean=means, std=stds)
-
-
-def _names(values: list[str] | None) -> tuple[str, ...]:
-    """Return the names, repeated or joined by commas."""
-    return tuple(part.strip() for value in values or () for part in value.split(",") if part.strip())
 
 
 def _path(text: str | None) -> Path | None:

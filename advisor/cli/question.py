@@ -20,8 +20,8 @@ from advisor.cli.limits import (
     Prefer,
     ProfileFolders,
     SizeBudget,
-    split,
 )
+from advisor.cli.options import split_commas
 
 Question = Mapping[str, Any]
 """What was given, by the names of :class:`advisor.search.request.Request`'s attributes; None is not given."""
@@ -30,70 +30,66 @@ JOINED = ("candidates", "training", "compressions", "threads", "must_run_on")
 """Options that may be repeated, or joined by commas."""
 
 
-def _options(
-    task: Annotated[str | None, typer.Option(help="What the model is to do: image-classification.")] = None,
-    budget: Budget = None,
-    size_budget: SizeBudget = None,
-    memory_budget: MemoryBudget = None,
-    max_drop: MaxDrop = None,
-    min_accuracy: MinAccuracy = None,
-    data: Annotated[str | None, typer.Option(help="Labelled pictures: a folder, or a CSV or Parquet manifest.")] = None,
-    device: Annotated[
+_OPTIONS: Mapping[str, Any] = {
+    "task": Annotated[str | None, typer.Option(help="What the model is to do: image-classification.")],
+    "budget": Budget,
+    "size_budget": SizeBudget,
+    "memory_budget": MemoryBudget,
+    "max_drop": MaxDrop,
+    "min_accuracy": MinAccuracy,
+    "data": Annotated[str | None, typer.Option(help="Labelled pictures: a folder, or a CSV or Parquet manifest.")],
+    "device": Annotated[
         str | None,
         typer.Option(help="Where the model is to run: host, or names of devices joined by commas (device:target)."),
-    ] = None,
-    must_run_on: MustRunOn = None,
-    profiles: ProfileFolders = None,
-    objective: Annotated[
+    ],
+    "must_run_on": MustRunOn,
+    "profiles": ProfileFolders,
+    "objective": Annotated[
         str | None,
         typer.Option(help="What candidates are compared by: accuracy, or robust-accuracy (bad light, motion, ...)."),
-    ] = None,
-    prefer: Prefer = None,
-    licence: Licence = None,
-    confidence: Confidence = None,
-    candidates: Annotated[
+    ],
+    "prefer": Prefer,
+    "licence": Licence,
+    "confidence": Confidence,
+    "candidates": Annotated[
         list[str] | None,
         typer.Option(help="Names, families or globs of models ('mobilenet_v2_*'); repeat, or join by commas."),
-    ] = None,
-    training: Annotated[
+    ],
+    "training": Annotated[
         list[str] | None,
         typer.Option(help="Training recipes: head, finetune_top, finetune_all; repeat, or join by commas."),
-    ] = None,
-    compressions: Annotated[
+    ],
+    "compressions": Annotated[
         list[str] | None, typer.Option(help="Compression recipes: float32, int8, ...; repeat, or join by commas.")
-    ] = None,
-    threads: Annotated[
+    ],
+    "threads": Annotated[
         list[str] | None,
         typer.Option(help="CPU threads to measure with: a number or 'all'; repeat, or join by commas."),
-    ] = None,
-    catalog: Annotated[list[str] | None, typer.Option(help="Your own catalogue file (YAML); repeat for more.")] = None,
-    sampler: Annotated[str | None, typer.Option(help="Order of the search: advisor, tpe, nsga2 or random.")] = None,
-    time_limit: Annotated[
-        str | None, typer.Option(help="Stop with the best answer so far after, such as 10min.")
-    ] = None,
-    max_trials: Annotated[int | None, typer.Option(help="Evaluate at most so many configurations.")] = None,
-    stop_below: Annotated[
+    ],
+    "catalog": Annotated[list[str] | None, typer.Option(help="Your own catalogue file (YAML); repeat for more.")],
+    "sampler": Annotated[str | None, typer.Option(help="Order of the search: advisor, tpe, nsga2 or random.")],
+    "time_limit": Annotated[str | None, typer.Option(help="Stop with the best answer so far after, such as 10min.")],
+    "max_trials": Annotated[int | None, typer.Option(help="Evaluate at most so many configurations.")],
+    "stop_below": Annotated[
         str | None,
         typer.Option(
             help="Stop when an hour more is expected to add less than this share of the front: 0.5%, or never. "
             "Default: 0.5% from 100 configurations on."
         ),
-    ] = None,
-    storage: Annotated[
+    ],
+    "storage": Annotated[
         str | None, typer.Option(help="Where the study is kept: journal, sqlite, or postgresql://user@host/database.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the split, of training and of the order. Default 0.")
-    ] = None,
-    out: Annotated[str | None, typer.Option(help="Folder that takes the run. Default: runs.")] = None,
-    request: Annotated[str | None, typer.Option(help="YAML file with the same keys as these options.")] = None,
-    offline: Annotated[bool | None, typer.Option("--offline", help="Never open a connection.")] = None,
-    mirror: Annotated[str | None, typer.Option(help="Folder or address that holds weights, asked first.")] = None,
-    remeasure: Annotated[
+    ],
+    "seed": Annotated[int | None, typer.Option(help="Seed of the split, of training and of the order. Default 0.")],
+    "out": Annotated[str | None, typer.Option(help="Folder that takes the run. Default: runs.")],
+    "request": Annotated[str | None, typer.Option(help="YAML file with the same keys as these options.")],
+    "offline": Annotated[bool | None, typer.Option("--offline", help="Never open a connection.")],
+    "mirror": Annotated[str | None, typer.Option(help="Folder or address that holds weights, asked first.")],
+    "remeasure": Annotated[
         bool | None, typer.Option("--remeasure", help="Time again what was timed on this machine before.")
-    ] = None,
-) -> None:
-    """Hold the declarations; never called."""
+    ],
+}
+"""Each option's declaration; without exception None where it is not given."""
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:
@@ -101,19 +97,23 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
 
     Typer reads a command's options off its signature, so the two signatures are joined.
     """
-    shared = list(inspect.signature(_options, eval_str=True).parameters.values())
+    shared = [_parameter(name, declared) for name, declared in _OPTIONS.items()]
     first, *own = inspect.signature(command, eval_str=True).parameters.values()
 
     @functools.wraps(command)
     def joined(**given: Any) -> None:
-        question = {option.name: _split(option.name, given.pop(option.name)) for option in shared}
+        question = {name: _split(name, given.pop(name)) for name in _OPTIONS}
         command(**{first.name: question}, **given)
 
-    parameters = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in (*shared, *own)]
+    parameters = [*shared, *(option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in own)]
     joined.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     joined.__annotations__ = {option.name: option.annotation for option in parameters}
     return joined
 
 
+def _parameter(name: str, declared: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=declared)
+
+
 def _split(name: str, value: Any) -> Any:
-    return split(value) if name in JOINED and value else value
+    return list(split_commas(value)) if name in JOINED and value else value

@@ -41,7 +41,7 @@ def reevaluate(
     from advisor import api
     from advisor.cli.compare import check_format
     from advisor.cli.limits import warn_of_flaws
-    from advisor.cli.options import progress
+    from advisor.cli.progress import progress
     from advisor.core.errors import UsageError
     from advisor.report.reevaluated import render
 

@@ -18,9 +18,9 @@ from advisor.cli.limits import (
     ProfileFolders,
     RunArgument,
     SizeBudget,
-    split,
     warn_of_flaws,
 )
+from advisor.cli.options import split_commas
 
 NOTHING_FITS = 3
 
@@ -69,7 +69,7 @@ def report(
         max_drop=max_drop,
         min_accuracy=min_accuracy,
         licence=licence,
-        must_run_on=split(must_run_on),
+        must_run_on=split_commas(must_run_on) or None,
         profiles=profiles,
         confidence=confidence,
     )
