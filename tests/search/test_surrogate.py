@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.search.acquisition import expected_gain
 from advisor.search.hypervolume import Floats, hypervolume_improvement
-from advisor.search.surrogate import Surrogate, make_design
+from advisor.search.sampler.design import make_design
+from advisor.search.sampler.gain import expected_gain
+from advisor.search.sampler.surrogate import Surrogate
 
 COUNT = 120
 

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.search.hypervolume import Columns, Floats, chunks, columns, hypervolume, pareto_mask
+from advisor.search.hypervolume import Floats, hypervolume
 from advisor.search.ordering import prior_order
-from advisor.search.surrogate import Surrogate, make_design
+from advisor.search.sampler.design import make_design
+from advisor.search.sampler.evidence import Evidence
+from advisor.search.sampler.gain import expected_gain, t4_below
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
@@ -23,9 +25,7 @@ four times the evaluations of prior order at most. Over the degraded priors of `
 neutral: the worst case gains (imagenet_r, 0.6, training data unknown: 137 evaluations to 95 % instead of 186), others
 lose some (sketch, 0.4: 44 instead of 37)."""
 _CONSTRAINT_SEEN = 3
-_WORK = 200_000
 _EXACT_ROWS = 256
-_COARSE_FRONTS = (6, 12, 24)
 
 
 @dataclass(frozen=True)
@@ -45,39 +45,6 @@ class Prediction:
     sd: Floats
     gain: Floats
     best: Rows
-
-
-class Evidence:
-    """What one study has shown, kept incrementally.
-
-    Attributes:
-        front: (m, d) non-dominated feasible losses, the revealed one last.
-        worst: the largest revealed loss.
-        revealed: the surrogate of the revealed loss.
-        constraints: the surrogates of the constraints' values, by name.
-    """
-
-    def __init__(self, design: Any, objectives: int) -> None:
-        self.front: Floats = np.zeros((0, objectives))
-        self.worst = -np.inf
-        self.revealed = Surrogate(design)
-        self.constraints: dict[str, Surrogate] = {}
-
-    def add(self, row: int, losses: Sequence[float], constraints: Mapping[str, float]) -> None:
-        """Take in one finished evaluation; losses (d,) with the revealed one last."""
-        self.revealed.add(row, losses[-1])
-        self.worst = max(self.worst, losses[-1])
-        for name, value in constraints.items():
-            if np.isfinite(value):
-                self.constraints.setdefault(name, Surrogate(self.revealed.design)).add(row, value)
-        if all(value <= 0 for value in constraints.values()) and not (self.front <= losses).all(axis=1).any():
-            points = np.vstack([self.front, losses])
-            self.front = points[pareto_mask(points)]
-
-    def replace_design(self, design: Any) -> None:
-        """Hand a changed design to the surrogates."""
-        for surrogate in (self.revealed, *self.constraints.values()):
-            surrogate.replace_design(design)
 
 
 class Acquisition:
@@ -174,7 +141,7 @@ class Acquisition:
         chance = np.ones(len(rows))
         for surrogate in evidence.constraints.values():
             if len(surrogate) >= _CONSTRAINT_SEEN:
-                chance *= _t4_below(-surrogate.means()[rows] / surrogate.deviations(rows) * np.sqrt(2.0))
+                chance *= t4_below(-surrogate.means()[rows] / surrogate.deviations(rows) * np.sqrt(2.0))
         return chance
 
     def _range(self, evidence: Evidence, means: Floats) -> tuple[Floats, Floats]:
@@ -217,57 +184,3 @@ class Acquisition:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._restart_order()
-
-
-def expected_gain(points: Floats, sd: Floats, front: Floats, weight: Floats, *, exact: bool = True) -> Floats:
-    """Return (n,) the expected gain of each point over ``front`` below the reference of all ones.
-
-    The last objective of a point (n, d) has the deviation ``sd`` (n,), the others are certain. Where the sum over all
-    boxes is too long, it is taken first over a front of a few points, then over more for those points that did best
-    by gain times ``weight`` (n,), and at last over the whole front unless only a rough answer is wanted.
-    """
-    reference = np.ones(points.shape[1])
-    front = front[pareto_mask(front)]
-    front = front[np.argsort(front[:, 0], kind="stable")]
-    sizes = [size for size in _COARSE_FRONTS if size < len(front)] + [len(front)] * exact
-    gain = np.zeros(len(points))
-    left = np.arange(len(points))
-    for i, size in enumerate(sizes or [len(front)]):
-        subset = front[np.unique(np.linspace(0, len(front) - 1, size).astype(int))] if len(front) else front
-        boxes = columns(subset, reference)
-        affordable = max(_WORK // len(boxes.level), 8)
-        if i and len(left) > affordable:
-            left = left[np.argpartition(-(gain * weight)[left], affordable)[:affordable]]
-        gain[left] = _gain_over(points[left], sd[left], boxes)
-        gain = np.minimum(gain, gain[left].max())
-    return gain
-
-
-def _gain_over(points: Floats, sd: Floats, boxes: Columns) -> Floats:
-    """Sum overlap times expected shortfall below each box's level."""
-    table = np.column_stack([points, sd / np.sqrt(2.0)])
-    parts = []
-    for part in chunks(table, len(boxes.level)):
-        scale = part[:, -1:]
-        shortfall = scale * _t4_shortfall((boxes.level - part[:, -2:-1]) / scale)
-        parts.append((boxes.overlap(part[:, :-2]) * shortfall).sum(axis=1))
-    return np.concatenate(parts)
-
-
-def _t4_below(u: Floats) -> Floats:
-    """Return P(T < u) for Student's t with four degrees of freedom, whose deviation is the square root of 2.
-
-    Models that were trained on other data differ from a regression by far more than a normal law allows; four
-    degrees keep such surprises possible, and have closed forms.
-    """
-    root = 1.0 / np.sqrt(1.0 + u * u / 4.0)
-    chance: Floats = 0.5 + 0.375 * u * root * (1.0 - u * u * root * root / 12.0)
-    return chance
-
-
-def _t4_shortfall(u: Floats) -> Floats:
-    """Return E max(0, u - T) for the same law: ``u F(u) + f(u) (4 + u^2) / 3``."""
-    root = 1.0 / np.sqrt(1.0 + u * u / 4.0)
-    density = 0.375 * root * root * root * root * root
-    shortfall: Floats = u * _t4_below(u) + density * (4.0 + u * u) / 3.0
-    return np.maximum(shortfall, 0.0)

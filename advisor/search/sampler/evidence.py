@@ -1,0 +1,44 @@
+"""What one study has shown so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from advisor.search.hypervolume import Floats, pareto_mask
+from advisor.search.sampler.design import Design
+from advisor.search.sampler.surrogate import Surrogate
+
+
+class Evidence:
+    """What one study has shown, kept incrementally.
+
+    Attributes:
+        front: (m, d) non-dominated feasible losses, the revealed one last.
+        worst: the largest revealed loss.
+        revealed: the surrogate of the revealed loss.
+        constraints: the surrogates of the constraints' values, by name.
+    """
+
+    def __init__(self, design: Design, objectives: int) -> None:
+        self.front: Floats = np.zeros((0, objectives))
+        self.worst = -np.inf
+        self.revealed = Surrogate(design)
+        self.constraints: dict[str, Surrogate] = {}
+
+    def add(self, row: int, losses: Sequence[float], constraints: Mapping[str, float]) -> None:
+        """Take in one finished evaluation; losses (d,) with the revealed one last."""
+        self.revealed.add(row, losses[-1])
+        self.worst = max(self.worst, losses[-1])
+        for name, value in constraints.items():
+            if np.isfinite(value):
+                self.constraints.setdefault(name, Surrogate(self.revealed.design)).add(row, value)
+        if all(value <= 0 for value in constraints.values()) and not (self.front <= losses).all(axis=1).any():
+            points = np.vstack([self.front, losses])
+            self.front = points[pareto_mask(points)]
+
+    def replace_design(self, design: Design) -> None:
+        """Hand a changed design to the surrogates."""
+        for surrogate in (self.revealed, *self.constraints.values()):
+            surrogate.replace_design(design)
