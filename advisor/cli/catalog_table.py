@@ -154,7 +154,7 @@ def _print_rich(cells: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from advisor.report.table import default_console
+    from advisor.report.console import default_console
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for place, header in enumerate(HEADERS):

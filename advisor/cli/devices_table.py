@@ -27,7 +27,7 @@ def print_rows(profiles: Sequence[DeviceProfile]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from advisor.report.table import default_console
+    from advisor.report.console import default_console
 
     if not profiles:
         typer.echo("no device passes these filters")

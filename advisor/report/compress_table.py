@@ -11,8 +11,7 @@ from advisor.compression.own.told import told
 from advisor.compression.own.values import Compression, Form, Taken
 from advisor.core.statistics import Interval
 from advisor.report import text
-from advisor.report.profile.console import WIDE, Column, figure, line, span, table, write
-from advisor.report.table import default_console
+from advisor.report.console import WIDE, Column, default_console, figure, line, span, table, write
 
 ALL = 0.999
 """Part of the arithmetic from which on what is left is not worth a line."""

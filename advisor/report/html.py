@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import base64
 import gzip
-import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from advisor.report import text
 from advisor.report.escape import json_for_script
 from advisor.report.payload import payload
 from advisor.report.sections import SECTIONS, Section, limits
+from advisor.report.templating import asset, content_policy, page_environment, trusted
 from advisor.report.view import RunView
 
 _log = logging.getLogger(__name__)
@@ -30,22 +29,17 @@ def render_html(view: RunView, sections: Sequence[Section] = SECTIONS) -> str:
     environment = _environment()
     shown = [section for section in sections if _is_wanted(section, view)]
     bodies = [(section, _section(environment, section, view)) for section in shown]
-    scripts = (_asset("unpack.js"), _asset("report.js"))
+    scripts = (asset("advisor.report", "unpack.js"), asset("advisor.report", "report.js"))
     return environment.get_template("page.html.j2").render(
         view=view,
         limits=limits(view),
         sections=bodies,
-        data=_trusted(packed(_data(view))),
-        library=_trusted(packed_plotly()),
-        style=_trusted(_asset("report.css")),
-        scripts=[_trusted(script) for script in scripts],
+        data=trusted(packed(_data(view))),
+        library=trusted(packed_plotly()),
+        style=trusted(asset("advisor.report", "report.css")),
+        scripts=[trusted(script) for script in scripts],
         policy=content_policy((*scripts, plotly_script())),
     )
-
-
-def _trusted(content: str) -> Markup:
-    """Mark what needs no escaping: our own files, plotly.s, rendered templates, JSON made for scripts."""
-    return Markup(content)  # noqa: S704
 
 
 def _is_wanted(section: Section, view: RunView) -> bool:
@@ -62,7 +56,7 @@ def _section(environment: Environment, section: Section, view: RunView) -> Marku
     except Exception as error:
         _log.exception("report: the section '%s' could not be made", section.id)
         body = environment.get_template("error.html.j2").render(section=section, error=error, kind=type(error).__name__)
-    return _trusted(body)
+    return trusted(body)
 
 
 def _data(view: RunView) -> str:
@@ -76,13 +70,7 @@ def _data(view: RunView) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("advisor.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_environment("advisor.report")
     environment.globals["text"] = text
     environment.filters["cell"] = cell
     return environment
@@ -95,10 +83,6 @@ def cell(quantity: Any, shown: str, ends: str = "") -> Markup:
     title = f"{quantity.source}{f', n = {quantity.n}' if quantity.n else ''}"
     template = Markup('<td class="n" title="{}">{}<small>{} {}</small>')
     return template.format(title, shown, ends, quantity.provenance.value)
-
-
-def _asset(name: str) -> str:
-    return (files("advisor.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 @cache
@@ -119,21 +103,3 @@ def packed_plotly() -> str:
 def packed(content: str) -> str:
     """Return text compressed as base64 of gzip, the same for the same text; the page's script unpacks it."""
     return base64.b64encode(gzip.compress(content.encode(), mtime=0)).decode()
-
-
-def content_policy(scripts: Sequence[str]) -> str:
-    """Return a content security policy: these very scripts run, no other; nothing is loaded from anywhere."""
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
-    rules: Mapping[str, str] = {
-        "default-src": "'none'",
-        "script-src": hashes,
-        "style-src": "'unsafe-inline'",
-        "img-src": "data: blob:",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-    }
-    return "; ".join(f"{name} {value}" for name, value in rules.items())
-
-
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

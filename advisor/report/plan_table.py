@@ -14,7 +14,7 @@ from rich.table import Table
 from advisor.core.figures import HOST
 from advisor.core.quantity import Provenance
 from advisor.core.units import show_bytes, show_ms, show_seconds
-from advisor.report.table import default_console
+from advisor.report.console import default_console
 from advisor.search.forecast import CardForecast, Forecast, PlanView
 
 MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}

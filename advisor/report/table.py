@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,13 +14,11 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import HOST, robust_of
 from advisor.core.quantity import Quantity
 from advisor.report import text
+from advisor.report.console import default_console, write
 from advisor.report.everywhere import own_answers, sentence, spots
 from advisor.report.order import shortlist
 from advisor.report.view import RunView
 from advisor.search.request import ROBUST
-
-PIPE_WIDTH = 160
-"""Columns assumed where the output is no terminal: nothing is cut off in a log file."""
 
 FULL_WIDTH = 122
 """Columns from which on every row carries its own provenance; below it stands once under the table."""
@@ -35,37 +32,14 @@ MAX_FLIPS = 3
 def print_answer(view: RunView, console: Console | None = None) -> None:
     """Write the answer to ``console``, or to standard output (plain where NO_COLOR is set or it is no terminal)."""
     console = console or default_console()
-    console.print(answer(view, console), soft_wrap=False)
-
-
-def default_console() -> Console:
-    """Return a console on standard output that is wide enough where nobody looks at a window."""
-    console = Console(highlight=False)
-    if console.is_terminal or _columns_given():
-        return console
-    return Console(highlight=False, width=PIPE_WIDTH)
-
-
-def _columns_given() -> bool:
-    return os.environ.get("COLUMNS", "").isdigit()
+    write([answer(view, console)], console)
 
 
 def answer(view: RunView, console: Console) -> RenderableType:
-    """Return everything that is said at the end of a run, made for ``console``'s width and encoding."""
+    """Return everything that is said at the end of a run, made for ``console``'s width."""
     lines: list[RenderableType] = [] if view.decision.pick is None else [_table(view, console), Text()]
     lines.extend(_sentences(view))
-    return _for_encoding(Group(*lines), console)
-
-
-def _for_encoding(group: Group, console: Console) -> RenderableType:
-    """Where the output takes no Unicode, say the same in ASCII."""
-    if console.encoding.lower().startswith("utf"):
-        return group
-    recorder = Console(width=console.width, no_color=True, force_terminal=False, highlight=False)
-    with recorder.capture() as capture:
-        recorder.print(group)
-    swaps = str.maketrans({"▶": ">", "\u2013": "-", "\u2212": "-", "─": "-", "≈": "~", "±": "+", "\u202f": " "})
-    return Text(capture.get().rstrip("\n").translate(swaps).encode("ascii", "replace").decode("ascii"))
+    return Group(*lines)
 
 
 @dataclass(frozen=True)

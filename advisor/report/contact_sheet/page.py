@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from advisor.datasets.findings import Finding
 from advisor.report.contact_sheet.thumbnails import data_uri
-from advisor.report.html import content_policy
+from advisor.report.templating import asset, content_policy, page_environment, trusted
 from advisor.search.data_check import Checked
 
 GROUPS, MEMBERS = 60, 6
@@ -56,17 +52,15 @@ class Section:
 def render(checked: Checked) -> str:
     """Return the whole page; names and labels are escaped wherever they stand."""
     return (
-        _environment()
+        page_environment("advisor.report.contact_sheet")
         .get_template("sheet.html.j2")
         .render(
             checked=checked,
             dataset=checked.survey.dataset,
             counts=tuple(zip(checked.survey.dataset.classes, checked.survey.dataset.counts, strict=True)),
             sections=sections(checked),
-            style=_trusted(
-                _asset("advisor.report", "report.css") + _asset("advisor.report.contact_sheet", "sheet.css")
-            ),
-            policy=content_policy(()).replace("script-src ;", "script-src 'none';"),
+            style=trusted(asset("advisor.report", "report.css") + asset("advisor.report.contact_sheet", "sheet.css")),
+            policy=content_policy(()),
         )
     )
 
@@ -94,23 +88,3 @@ def sections(checked: Checked) -> tuple[Section, ...]:
         return Section(finding, groups, max(0, len(finding.groups) - GROUPS))
 
     return tuple(map(section, checked.findings))
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("advisor.report.contact_sheet", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _asset(package: str, name: str) -> str:
-    return (files(package) / "assets" / name).read_text(encoding="utf-8")
-
-
-def _trusted(content: str) -> Markup:
-    """Mark what needs no escaping: our own style sheets."""
-    return Markup(content)  # noqa: S704

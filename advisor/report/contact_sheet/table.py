@@ -11,8 +11,7 @@ from rich.text import Text
 from advisor.datasets.conditions import Condition
 from advisor.datasets.findings import Finding, Kind
 from advisor.report import text
-from advisor.report.profile.console import Column, line, table, write
-from advisor.report.table import default_console
+from advisor.report.console import Column, default_console, line, table, write
 from advisor.search.data_check import Checked
 
 NAMED = 3

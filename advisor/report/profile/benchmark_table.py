@@ -12,8 +12,7 @@ from advisor.benchmark.findings import Benchmark, FileBenchmark
 from advisor.benchmark.results import LatencyResult, ModelTiming, Ratio
 from advisor.benchmark.summary import Verdict
 from advisor.report import text
-from advisor.report.profile.console import WIDE, Column, figure, line, span, table, write
-from advisor.report.table import default_console
+from advisor.report.console import WIDE, Column, default_console, figure, line, span, table, write
 
 STYLES = {Verdict.STABLE: "green", Verdict.UNSTABLE: "yellow", Verdict.CONTENDED: "bold yellow"}
 LATENCY = (

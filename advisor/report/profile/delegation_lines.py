@@ -8,7 +8,7 @@ from rich.text import Text
 
 from advisor.benchmark.delegation import Delegation
 from advisor.report import text
-from advisor.report.profile.console import line
+from advisor.report.console import line
 
 SHOWN_REASONS = 6
 

@@ -11,9 +11,8 @@ from rich.text import Text
 from advisor.benchmark.device_findings import DeviceBenchmark, DeviceRow
 from advisor.core.quantity import Provenance
 from advisor.report import text
+from advisor.report.console import Column, default_console, figure, line, span, table, write
 from advisor.report.profile import delegation_lines
-from advisor.report.profile.console import Column, figure, line, span, table, write
-from advisor.report.table import default_console
 
 COLUMNS = (
     Column("file", left=True),

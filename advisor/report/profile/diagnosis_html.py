@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.report.profile.diagnosis_lines import decibel, outlier, scale, span
 from advisor.report.profile.diagnosis_plots import channel_plot, snr_plot
+from advisor.report.templating import page_environment, trusted
 
 
 def diagnosis_html(found: Diagnosis) -> Markup:
     """Return verdict, plots and every layer; names out of the files are escaped wherever they stand."""
     layers = {layer.index: layer for layer in found.layers}
     plots = [(layers[one.index], channel_plot(layers[one.index], one)) for one in found.channels]
-    return Markup(  # noqa: S704 - a rendered template
-        _environment()
+    return trusted(
+        page_environment("advisor.report.profile")
         .get_template("diagnosis.html.j2")
         .render(
             found=found,
@@ -30,15 +29,4 @@ def diagnosis_html(found: Diagnosis) -> Markup:
             scale=scale,
             span=span,
         )
-    )
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("advisor.report.profile", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
     )

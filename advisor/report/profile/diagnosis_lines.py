@@ -10,7 +10,7 @@ from rich.text import Text
 
 from advisor.compression.diagnosis.values import Diagnosis, Layer, Outlier
 from advisor.report import text
-from advisor.report.profile.console import WIDE, Column, line, table
+from advisor.report.console import WIDE, Column, line, table
 
 SHOWN = 10
 LAYERS = (

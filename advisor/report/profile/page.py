@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2 import Environment
 
 from advisor.benchmark.profile_values import OperatorTime, Profile
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.units import show_bytes
 from advisor.report import text
+from advisor.report.console import figure
 from advisor.report.escape import json_for_script
-from advisor.report.html import content_policy, plotly_script
-from advisor.report.profile.console import figure
+from advisor.report.html import plotly_script
 from advisor.report.profile.delegation_lines import reasons
 from advisor.report.profile.diagnosis_html import diagnosis_html
 from advisor.report.profile.profile_table import quality
+from advisor.report.templating import asset, content_policy, page_environment, trusted
 
 BARS = 20
 
@@ -31,7 +30,7 @@ def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
         profile: what was found.
         diagnosis: how the file differs from its float origin, None where it was not asked for.
     """
-    scripts = (plotly_script(), _asset("advisor.report.profile", "profile.js"))
+    scripts = (plotly_script(), asset("advisor.report.profile", "profile.js"))
     return (
         _environment()
         .get_template("profile.html.j2")
@@ -41,9 +40,9 @@ def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
             facts=facts(profile),
             quality=quality(profile),
             diagnosis=diagnosis_html(diagnosis) if diagnosis else None,
-            data=_trusted(json_for_script(payload(profile))),
-            style=_trusted(_asset("advisor.report", "report.css") + _asset("advisor.report.profile", "profile.css")),
-            scripts=[_trusted(script) for script in scripts],
+            data=trusted(json_for_script(payload(profile))),
+            style=trusted(asset("advisor.report", "report.css") + asset("advisor.report.profile", "profile.css")),
+            scripts=[trusted(script) for script in scripts],
             policy=content_policy(scripts),
         )
     )
@@ -100,22 +99,7 @@ def _common(row: OperatorTime) -> dict[str, Any]:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("advisor.report.profile", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_environment("advisor.report.profile")
     environment.filters["figure"] = figure
     environment.filters["reasons"] = reasons
     return environment
-
-
-def _asset(package: str, name: str) -> str:
-    return (files(package) / "assets" / name).read_text(encoding="utf-8")
-
-
-def _trusted(content: str) -> Markup:
-    """Mark what needs no escaping: our own files, plotly's, JSON made for scripts."""
-    return Markup(content)  # noqa: S704

@@ -12,9 +12,8 @@ from advisor.benchmark.profile_values import OperatorTime, Profile, TypeTime
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.units import show_bytes
 from advisor.report import text
+from advisor.report.console import WIDE, Column, default_console, figure, line, table, write
 from advisor.report.profile import delegation_lines, diagnosis_lines
-from advisor.report.profile.console import WIDE, Column, figure, line, table, write
-from advisor.report.table import default_console
 
 SHOWN = 10
 GOOD_COVERAGE = (0.95, 1.02)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,12 @@ from advisor.report import text
 WIDE = 118
 """Columns from which on the tables show every figure."""
 
-_ASCII = str.maketrans({"\u2013": "-", "\u2212": "-", "\u202f": " ", "×": "x", "…": "~", "±": "+"})
+PIPE_WIDTH = 160
+"""Columns assumed where the output is no terminal: nothing is cut off in a log file."""
+
+_ASCII = str.maketrans(
+    {"\u2013": "-", "\u2212": "-", "\u202f": " ", "×": "x", "…": "~", "±": "+", "≈": "~", "─": "-", "▶": ">"}
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,14 @@ class Column:
     left: bool = False
     width: int = 0
     short: str = ""
+
+
+def default_console() -> Console:
+    """Return a console on standard output that is wide enough where nobody looks at a window."""
+    console = Console(highlight=False)
+    if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
+        return console
+    return Console(highlight=False, width=PIPE_WIDTH)
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str | Text]], console: Console) -> Table:
