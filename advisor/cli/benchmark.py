@@ -20,26 +20,39 @@ FAILED = 2
 
 Models = Annotated[list[str], typer.Argument(metavar="MODEL...", help="One .tflite file, or several to compare.")]
 Device = Annotated[
-    str, typer.Option(help="A device profile, or name:target: measured over its connection, else predicted.")
+    str,
+    typer.Option(
+        metavar="NAME", help="A device profile, or name:target: measured over its connection, else predicted."
+    ),
 ]
-Accelerator = Annotated[str, typer.Option(help="cpu, or gpu; with --device also npu and tpu.")]
+Accelerator = Annotated[str, typer.Option(metavar="NAME", help="cpu, or gpu; with --device also npu and tpu.")]
 Threads = Annotated[
-    list[str] | None, typer.Option(help="CPU threads: a number or 'all'; repeat, or join by commas. Default 1.")
+    list[str] | None,
+    typer.Option(metavar="COUNTS", help="CPU threads: a number or 'all'; repeat, or join by commas. Default 1."),
 ]
-EffortName = Annotated[str, typer.Option(help="quick (6 s a file and thread count), normal (10 s) or full (60 s).")]
-Shape = Annotated[str | None, typer.Option(help="Shape of the first input where the file leaves it open: 1,224,224,3.")]
+EffortName = Annotated[
+    str, typer.Option(metavar="NAME", help="quick (6 s a file and thread count), normal (10 s) or full (60 s).")
+]
+Shape = Annotated[
+    str | None,
+    typer.Option(metavar="SHAPE", help="Shape of the first input where the file leaves it open: 1,224,224,3."),
+]
 Xnnpack = Annotated[bool, typer.Option("--xnnpack/--no-xnnpack", help="Use XNNPACK where it applies.")]
 Runtime = Annotated[
-    str | None, typer.Option(help="Another runtime, in an environment of its own: tflite-runtime==2.14.0.")
+    str | None,
+    typer.Option(metavar="PACKAGE", help="Another runtime, in an environment of its own: tflite-runtime==2.14.0."),
 ]
-Cpus = Annotated[str | None, typer.Option(help="Pin the threads to these processors: 0,1.")]
+Cpus = Annotated[str | None, typer.Option(metavar="NUMBERS", help="Pin the threads to these processors: 0,1.")]
 Contended = Annotated[bool, typer.Option("--contended", help="Also measure beside a load on the other processors.")]
 Sustained = Annotated[
-    str | None, typer.Option(help="Also run without a rest for so long, such as 5min: does it slow down?")
+    str | None,
+    typer.Option(metavar="TIME", help="Also run without a rest for so long, such as 5min: does it slow down?"),
 ]
-Picture = Annotated[str | None, typer.Option(help="Picture whose whole way to an answer is timed; one is at hand.")]
+Picture = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Picture whose whole way to an answer is timed; one is at hand.")
+]
 Folders = Annotated[
-    list[str] | None, typer.Option("--profiles", help="A folder of your own device profiles (--device).")
+    list[str] | None, typer.Option("--profiles", metavar="DIR", help="A folder of your own device profiles (--device).")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AsLog = Annotated[bool, typer.Option("--mllog", help="Print MLPerf-style log lines.")]
@@ -48,7 +61,7 @@ Force = Annotated[bool, typer.Option("--force", help="Time even on a busy machin
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("benchmark")(benchmark)
+    app.command("benchmark", short_help="Time .tflite files, here or on a device.")(benchmark)
 
 
 def benchmark(

@@ -20,14 +20,15 @@ NOT_ALL_HAD = 3
 SCHEMA_VERSION = 1
 
 Catalogs = Annotated[
-    list[str] | None, typer.Option("--catalog", help="Your own catalogue file (YAML); repeat for more.")
+    list[str] | None, typer.Option("--catalog", metavar="FILE", help="Your own catalogue file (YAML); repeat for more.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Mirror = Annotated[str | None, typer.Option(help="Folder or address that holds weights, asked first.")]
+Mirror = Annotated[str | None, typer.Option(metavar="PLACE", help="Folder or address that holds weights, asked first.")]
 
 commands = typer.Typer(
     name="catalog",
     help="The model cards: list, show, check them, fetch their weights, add a model of your own.",
+    short_help="The model cards, and their weights.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -40,10 +41,16 @@ def register(app: typer.Typer) -> None:
 
 @commands.command("list")
 def list_(
-    family: Annotated[list[str] | None, typer.Option(help="Only this family; repeat, or join by commas.")] = None,
-    max_params: Annotated[str | None, typer.Option(help="Parameters at most, such as 5M.")] = None,
-    max_macs: Annotated[str | None, typer.Option(help="Multiply-accumulates at most, such as 300M.")] = None,
-    licence: Annotated[str, typer.Option(help="Only this licence; globs such as 'apache*' are taken.")] = "",
+    family: Annotated[
+        list[str] | None, typer.Option(metavar="NAMES", help="Only this family; repeat, or join by commas.")
+    ] = None,
+    max_params: Annotated[str | None, typer.Option(metavar="COUNT", help="Parameters at most, such as 5M.")] = None,
+    max_macs: Annotated[
+        str | None, typer.Option(metavar="COUNT", help="Multiply-accumulates at most, such as 300M.")
+    ] = None,
+    licence: Annotated[
+        str, typer.Option(metavar="NAME", help="Only this licence; globs such as 'apache*' are taken.")
+    ] = "",
     available: Annotated[
         bool, typer.Option("--available", help="Only cards whose weights are on this machine.")
     ] = False,
@@ -173,17 +180,26 @@ def check(
 @commands.command("add")
 def add(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A .keras or .tflite file, or a SavedModel's folder.")],
-    name: Annotated[str, typer.Option(help="Name of the card. Default: that of the file.")] = "",
-    labels: Annotated[str, typer.Option(help="File with one label a line, or 'imagenet'.")] = "",
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the card. Default: that of the file.")] = "",
+    labels: Annotated[str, typer.Option(metavar="FILE", help="File with one label a line, or 'imagenet'.")] = "",
     mean: Annotated[
-        str | None, typer.Option(help="Subtracted from RGB 0..255: one number, or three joined by commas.")
+        str | None,
+        typer.Option(metavar="NUMBERS", help="Subtracted from RGB 0..255: one number, or three joined by commas."),
     ] = None,
-    std: Annotated[str | None, typer.Option(help="What the difference is divided by, like --mean.")] = None,
-    input_size: Annotated[int | None, typer.Option(help="Side of the input where the model leaves it open.")] = None,
-    licence: Annotated[str, typer.Option(help="Licence of the model.")] = "",
-    family: Annotated[str, typer.Option(help="Family of the card.")] = "own",
-    top1: Annotated[str, typer.Option(help="Its known top-1, such as 71.8%, for searches without pictures.")] = "",
-    into: Annotated[str | None, typer.Option(help="Catalogue file that takes the card. Default: your own.")] = None,
+    std: Annotated[
+        str | None, typer.Option(metavar="NUMBERS", help="What the difference is divided by, like --mean.")
+    ] = None,
+    input_size: Annotated[
+        int | None, typer.Option(metavar="PIXELS", help="Side of the input where the model leaves it open.")
+    ] = None,
+    licence: Annotated[str, typer.Option(metavar="NAME", help="Licence of the model.")] = "",
+    family: Annotated[str, typer.Option(metavar="NAME", help="Family of the card.")] = "own",
+    top1: Annotated[
+        str, typer.Option(metavar="PERCENT", help="Its known top-1, such as 71.8%, for searches without pictures.")
+    ] = "",
+    into: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Catalogue file that takes the card. Default: your own.")
+    ] = None,
 ) -> None:
     """Make a model of your own a card, checked by running it; every search then finds it.
 

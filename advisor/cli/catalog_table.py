@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from advisor.core.units import show_bytes
+from advisor.report.console import WIDE, Column, default_console, table, write
 from advisor.report.text import plain, plural
 
 if TYPE_CHECKING:
@@ -23,8 +24,17 @@ if TYPE_CHECKING:
 RICH_ROWS = 300
 """Up to here a table is laid out for the terminal's width; that takes a third of a millisecond a row."""
 
-HEADERS = ("card", "top-1 %", "int8 %", "params M", "MACs M", "~MB", "licence", "here", "weights from")
-_LEFT = frozenset({0, 6, 7, 8})
+COLUMNS = (
+    Column("card", left=True, whole=True),
+    Column("top-1 %"),
+    Column("int8 %"),
+    Column("params M"),
+    Column("MACs M"),
+    Column("~MB", width=90),
+    Column("licence", left=True, width=WIDE),
+    Column("here", left=True),
+    Column("weights from", left=True, width=150),
+)
 _MISSING = "\u2013"
 
 
@@ -35,11 +45,13 @@ def print_rows(rows: Sequence[Row]) -> None:
         typer.echo("no card passes these filters")
         return
     if len(cells) <= RICH_ROWS:
-        _print_rich(cells)
+        console = default_console()
+        write([table(COLUMNS, cells, console)], console)
     else:
         _print_plain(cells)
     here = sum(row.here for row in rows)
-    typer.echo(f"{plural(len(rows), 'card')}, the weights of {here} on this machine.")
+    count = f"{plural(len(rows), 'card')}, the weights of {here} on this machine"
+    typer.echo(f"{count}; all of one: advisor catalog show NAME")
     typer.echo("Top-1: published, ImageNet; * quantization-aware training, other weights. ~MB: a float32 file.")
 
 
@@ -149,29 +161,14 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def _print_rich(cells: Sequence[Sequence[str]]) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    from advisor.report.console import default_console
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for place, header in enumerate(HEADERS):
-        table.add_column(header, justify="left" if place in _LEFT else "right", overflow="fold")
-    for row in cells:
-        table.add_row(*(Text(plain(cell)) for cell in row))
-    default_console().print(table)
-
-
 def _print_plain(cells: Sequence[Sequence[str]]) -> None:
-    rows = [HEADERS, *([plain(cell) for cell in row] for row in cells)]
+    rows = [[column.title for column in COLUMNS], *([plain(cell) for cell in row] for row in cells)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
         padded = (
-            cell.ljust(width) if place in _LEFT else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if column.left else cell.rjust(width)
+            for column, cell, width in zip(COLUMNS, row, widths, strict=True)
         )
         lines.append("  ".join(padded).rstrip())
     typer.echo("\n".join(lines))

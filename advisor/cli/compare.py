@@ -10,12 +10,12 @@ from advisor.cli.limits import warn_of_flaws
 
 CHANGED = 4
 
-Format = Annotated[str, typer.Option("--format", help="text, markdown or json.")]
+Format = Annotated[str, typer.Option("--format", metavar="FORMAT", help="text, markdown or json.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("compare")(compare)
+    app.command("compare", short_help="Show what changed between two runs.")(compare)
 
 
 def compare(

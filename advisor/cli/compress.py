@@ -17,23 +17,31 @@ NOTHING_GOOD = 3
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A float .tflite classifier with fixed shapes.")]
 Recipes = Annotated[
-    list[str], typer.Option("--recipe", help="Recipes, such as int8,rounded; repeat, or join by commas.")
+    list[str],
+    typer.Option("--recipe", metavar="NAMES", help="Recipes, such as int8,rounded; repeat, or join by commas."),
 ]
 Calibration = Annotated[str | None, typer.Option(metavar="DIR", help="Pictures to calibrate on, labelled or not.")]
 Data = Annotated[
     str | None, typer.Option(metavar="DIR", help="Labelled pictures, one folder a class: measures accuracy.")
 ]
-MaxDrop = Annotated[str | None, typer.Option(help="What a form may lose against float, such as 0.5pt (needs --data).")]
+MaxDrop = Annotated[
+    str | None, typer.Option(metavar="POINTS", help="What a form may lose against float, such as 0.5pt (needs --data).")
+]
 To = Annotated[str | None, typer.Option(metavar="DIR", help="Folder for the forms. Default MODEL-forms.")]
-Mean = Annotated[str | None, typer.Option(help="Subtracted from RGB 0 to 255, where the file does not say it: 127.5")]
-Std = Annotated[str | None, typer.Option(help="What the difference is divided by: 127.5")]
-Seed = Annotated[int, typer.Option(help="Draws pictures and splits.")]
+Mean = Annotated[
+    str | None,
+    typer.Option(metavar="NUMBERS", help="Subtracted from RGB 0 to 255, where the file does not say it: 127.5"),
+]
+Std = Annotated[str | None, typer.Option(metavar="NUMBERS", help="What the difference is divided by: 127.5")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Draws pictures and splits.")]
 Latency = Annotated[bool, typer.Option("--latency/--no-latency", help="Time the forms.")]
 Accelerator = Annotated[
-    str, typer.Option(help="Whose operators are counted: xnnpack (the CPU), edgetpu, nnapi, coreml, ...")
+    str,
+    typer.Option(metavar="NAME", help="Whose operators are counted: xnnpack (the CPU), edgetpu, nnapi, coreml, ..."),
 ]
 TimeLimit = Annotated[
-    str, typer.Option(help="How long a recipe that learns may take: it gives the best that it has by then.")
+    str,
+    typer.Option(metavar="TIME", help="How long a recipe that learns may take: it gives the best that it has by then."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace forms that are there.")]
@@ -41,7 +49,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace forms that are the
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("compress")(compress)
+    app.command("compress", short_help="Make smaller or faster forms of a .tflite file.")(compress)
 
 
 def compress(

@@ -17,6 +17,7 @@ SHEET = "data-check.html"
 commands = typer.Typer(
     name="data",
     help="Your own pictures: what is wrong with them, and a manifest without it.",
+    short_help="Your own pictures: what is wrong with them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -35,15 +36,21 @@ def register(app: typer.Typer) -> None:
 @commands.command("check")
 def check(
     data: Annotated[str, typer.Argument(metavar="DATA", help="Folder of pictures, or a CSV or Parquet manifest.")],
-    fix: Annotated[str, typer.Option(help="Write a manifest (CSV) that leaves the suspects out.")] = "",
-    html: Annotated[str, typer.Option(help="Where the contact sheet of the suspects goes.")] = SHEET,
-    card: Annotated[str, typer.Option(help="Model card whose features judge the labels. Default: the best here.")] = "",
+    fix: Annotated[str, typer.Option(metavar="FILE", help="Write a manifest (CSV) that leaves the suspects out.")] = "",
+    html: Annotated[str, typer.Option(metavar="FILE", help="Where the contact sheet of the suspects goes.")] = SHEET,
+    card: Annotated[
+        str, typer.Option(metavar="NAME", help="Model card whose features judge the labels. Default: the best here.")
+    ] = "",
     labels: Annotated[
         bool, typer.Option("--labels/--no-labels", help="Look for wrong labels and crops with a network.")
     ] = True,
-    mirror: Annotated[str, typer.Option(help="Folder or address that holds weights, asked first.")] = "",
+    mirror: Annotated[
+        str, typer.Option(metavar="PLACE", help="Folder or address that holds weights, asked first.")
+    ] = "",
     offline: Annotated[bool, typer.Option("--offline", help="Never open a connection.")] = False,
-    catalog: Annotated[list[str] | None, typer.Option("--catalog", help="Your own catalogue file (YAML).")] = None,
+    catalog: Annotated[
+        list[str] | None, typer.Option("--catalog", metavar="FILE", help="Your own catalogue file (YAML).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
 ) -> None:
     """Find what is wrong with pictures: unreadable, repeated, wrongly labelled, unlike a phone's. None is changed.

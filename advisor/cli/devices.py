@@ -17,7 +17,8 @@ SCHEMA_VERSION = 1
 NOT_MEASURED = 3
 
 Folders = Annotated[
-    list[str] | None, typer.Option("--profiles", help="One more folder of your own device profiles; repeat for more.")
+    list[str] | None,
+    typer.Option("--profiles", metavar="DIR", help="One more folder of your own device profiles; repeat for more."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a device.")]
@@ -25,6 +26,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a device.")]
 commands = typer.Typer(
     name="devices",
     help="The device profiles: list and show them, add or remove your own, calibrate a device at hand.",
+    short_help="The device profiles: what is known of each.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -38,9 +40,11 @@ def register(app: typer.Typer) -> None:
 @commands.command("list")
 def list_(
     kind: Annotated[
-        str, typer.Option(help="Only phone, board, module, accelerator, microcontroller or computer.")
+        str, typer.Option(metavar="KIND", help="Only phone, board, module, accelerator, microcontroller or computer.")
     ] = "",
-    soc: Annotated[str, typer.Option(help="Only where the SoC, a core or the NPU has this in its name.")] = "",
+    soc: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only where the SoC, a core or the NPU has this in its name.")
+    ] = "",
     profiles: Folders = None,
     as_json: AsJson = False,
 ) -> None:
@@ -79,7 +83,7 @@ def show(name: Name, profiles: Folders = None, as_json: AsJson = False) -> None:
 @commands.command("add")
 def add(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A profile (YAML), its measurements (CSV) beside it.")],
-    into: Annotated[str | None, typer.Option(help="Folder that takes it. Default: your own.")] = None,
+    into: Annotated[str | None, typer.Option(metavar="DIR", help="Folder that takes it. Default: your own.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace your profile of the same name.")] = False,
 ) -> None:
     """Check a profile and keep it among your own, measurements included.
@@ -95,7 +99,9 @@ def add(
 @commands.command("remove")
 def remove(
     name: Name,
-    from_: Annotated[str | None, typer.Option("--from", help="Folder that holds it. Default: your own.")] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="DIR", help="Folder that holds it. Default: your own.")
+    ] = None,
 ) -> None:
     """Remove a profile of your own with its measurements; shipped ones stay.
 
@@ -113,7 +119,7 @@ def calibrate(
     ssh: reaching.Ssh = "",
     adb: reaching.Adb = "",
     here: Annotated[bool, typer.Option("--here", help="It is this machine.")] = False,
-    models: Annotated[int, typer.Option(min=1, max=50, help="How many models are measured.")] = 5,
+    models: Annotated[int, typer.Option(min=1, max=50, metavar="N", help="How many models are measured.")] = 5,
     python: reaching.Python = "python3",
     benchmark_model: reaching.BenchmarkModel = "",
     cores: reaching.Cores = "",

@@ -10,6 +10,7 @@ import typer
 from advisor.benchmark.accelerators import serving
 from advisor.core.units import show_bytes, show_ms
 from advisor.devices import listing
+from advisor.report.console import Column, default_console, table, write
 from advisor.report.text import plain, plural
 
 if TYPE_CHECKING:
@@ -17,29 +18,27 @@ if TYPE_CHECKING:
     from advisor.devices.own import Added
     from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget
 
-HEADERS = ("device", "kind", "SoC", "default target", "targets", "measurements", "from")
-_RIGHT = frozenset({4, 5})
+COLUMNS = (
+    Column("device", left=True, whole=True),
+    Column("kind", left=True, whole=True),
+    Column("SoC", left=True),
+    Column("default target", left=True, width=110, whole=True),
+    Column("targets", width=100),
+    Column("measurements", short="known"),
+    Column("from", left=True, width=130),
+)
 
 
 def print_rows(profiles: Sequence[DeviceProfile]) -> None:
     """Print the table, and one line that counts."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    from advisor.report.console import default_console
-
     if not profiles:
         typer.echo("no device passes these filters")
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for place, header in enumerate(HEADERS):
-        table.add_column(header, justify="right" if place in _RIGHT else "left", overflow="fold")
-    for profile in profiles:
-        table.add_row(*(Text(plain(cell)) for cell in _cells(profile)))
-    default_console().print(table)
+    console = default_console()
+    write([table(COLUMNS, map(_cells, profiles), console)], console)
     known = sum(map(listing.measured, profiles))
-    typer.echo(f"{plural(len(profiles), 'device')}, {known:,} measurements of models on them.")
+    count = f"{plural(len(profiles), 'device')}, {known:,} measurements of models on them"
+    typer.echo(f"{count}; all of one: advisor devices show NAME")
 
 
 def print_device(profile: DeviceProfile) -> None:

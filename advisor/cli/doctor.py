@@ -14,7 +14,7 @@ NOT_READY = 1
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("doctor")(doctor)
+    app.command("doctor", short_help="Check whether this machine is ready.")(doctor)
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:

@@ -11,14 +11,17 @@ from advisor.cli.limits import RunArgument, warn_of_flaws
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("export")(export)
+    app.command("export", short_help="Write the bundle to ship: model, labels, code.")(export)
 
 
 def export(
     run: RunArgument,
-    to: Annotated[str | None, typer.Option(help="Folder to make.")] = None,
+    to: Annotated[str | None, typer.Option(metavar="DIR", help="Folder to make.")] = None,
     pick: Annotated[
-        str | None, typer.Option(help="Ship another candidate than the pick: its number in --list, or its key.")
+        str | None,
+        typer.Option(
+            metavar="CANDIDATE", help="Ship another candidate than the pick: its number in --list, or its key."
+        ),
     ] = None,
     android: Annotated[bool, typer.Option("--android", help="With Kotlin for an app.")] = False,
     ios: Annotated[bool, typer.Option("--ios", help="With Swift for an app.")] = False,
@@ -27,7 +30,7 @@ def export(
         bool, typer.Option("--edgetpu", help="With a program for a Coral Edge TPU (int8 only).")
     ] = False,
     encrypt_key_file: Annotated[
-        str | None, typer.Option(help="Encrypt the model (AES-256-GCM) with the key in this file.")
+        str | None, typer.Option(metavar="FILE", help="Encrypt the model (AES-256-GCM) with the key in this file.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a bundle that is already there.")] = False,
     show: Annotated[

@@ -29,6 +29,9 @@ from advisor.core.errors import AdvisorError
 
 OK, INTERNAL_ERROR = 0, 1
 
+HELP_WIDTH = 120
+"""Columns that help fills at most: longer lines are hard to read."""
+
 app = typer.Typer(
     name="advisor",
     help="Chooses, retrains and compresses the image model to ship on phones and small devices.",
@@ -38,6 +41,7 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"max_content_width": HELP_WIDTH},
 )
 
 

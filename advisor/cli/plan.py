@@ -12,7 +12,7 @@ from advisor.cli.question import Question, asks
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("plan")(plan)
+    app.command("plan", short_help="Show what a search would do, and its price.")(plan)
 
 
 @asks

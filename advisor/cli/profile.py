@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file.")]
-Threads = Annotated[int, typer.Option(help="CPU threads.")]
-Shape = Annotated[str | None, typer.Option(help="Shape of the first input where the file leaves it open: 1,224,224,3.")]
+Threads = Annotated[int, typer.Option(metavar="N", help="CPU threads.")]
+Shape = Annotated[
+    str | None,
+    typer.Option(metavar="SHAPE", help="Shape of the first input where the file leaves it open: 1,224,224,3."),
+]
 Xnnpack = Annotated[bool, typer.Option("--xnnpack/--no-xnnpack", help="Use XNNPACK where it applies.")]
 Accelerators = Annotated[
     list[str] | None,
-    typer.Option(help="Also say what this accelerator would take: edgetpu, nnapi, coreml, ...; repeat for more."),
+    typer.Option(
+        metavar="NAMES", help="Also say what this accelerator would take: edgetpu, nnapi, coreml, ...; repeat for more."
+    ),
 ]
 Against = Annotated[
     str | None,
@@ -33,20 +38,22 @@ Against = Annotated[
 Calibration = Annotated[
     str | None, typer.Option(metavar="DIR", help="Pictures to run both on; a few that are at hand without it.")
 ]
-Mean = Annotated[str | None, typer.Option(help="Subtracted from RGB 0 to 255, where neither file says it: 127.5")]
-Std = Annotated[str | None, typer.Option(help="What the difference is divided by: 127.5")]
+Mean = Annotated[
+    str | None, typer.Option(metavar="NUMBERS", help="Subtracted from RGB 0 to 255, where neither file says it: 127.5")
+]
+Std = Annotated[str | None, typer.Option(metavar="NUMBERS", help="What the difference is divided by: 127.5")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Tsv = Annotated[str | None, typer.Option(help="Write the tables for a spreadsheet to this file.")]
-Trace = Annotated[str | None, typer.Option(help="Write a trace for Chrome or Perfetto to this file.")]
-Html = Annotated[str | None, typer.Option(help="Write the page with plots to this file.")]
-Graph = Annotated[str | None, typer.Option(help="Write the graph for Model Explorer to this file.")]
-Out = Annotated[str | None, typer.Option(help="Write all of these into this folder, and the JSON.")]
+Tsv = Annotated[str | None, typer.Option(metavar="FILE", help="Write the tables for a spreadsheet to this file.")]
+Trace = Annotated[str | None, typer.Option(metavar="FILE", help="Write a trace for Chrome or Perfetto to this file.")]
+Html = Annotated[str | None, typer.Option(metavar="FILE", help="Write the page with plots to this file.")]
+Graph = Annotated[str | None, typer.Option(metavar="FILE", help="Write the graph for Model Explorer to this file.")]
+Out = Annotated[str | None, typer.Option(metavar="DIR", help="Write all of these into this folder, and the JSON.")]
 Everything = Annotated[bool, typer.Option("--all", help="Show every operator, not only the slowest.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("profile")(profile)
+    app.command("profile", short_help="Show where the time of a .tflite file goes, and why it loses.")(profile)
 
 
 def profile(

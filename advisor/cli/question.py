@@ -30,64 +30,62 @@ JOINED = ("candidates", "training", "compressions", "threads", "must_run_on")
 """Options that may be repeated, or joined by commas."""
 
 
+def _one(metavar: str, about: str) -> Any:
+    return Annotated[str | None, typer.Option(metavar=metavar, help=about)]
+
+
+def _several(metavar: str, about: str) -> Any:
+    return Annotated[list[str] | None, typer.Option(metavar=metavar, help=about)]
+
+
+def _number(about: str) -> Any:
+    return Annotated[int | None, typer.Option(metavar="N", help=about)]
+
+
+def _flag(name: str, about: str) -> Any:
+    """Declare a flag that is given or left open, and has no opposite."""
+    return Annotated[bool | None, typer.Option(name, help=about)]
+
+
 _OPTIONS: Mapping[str, Any] = {
-    "task": Annotated[str | None, typer.Option(help="What the model is to do: image-classification.")],
+    "task": _one("TASK", "What the model is to do: image-classification."),
     "budget": Budget,
     "size_budget": SizeBudget,
     "memory_budget": MemoryBudget,
     "max_drop": MaxDrop,
     "min_accuracy": MinAccuracy,
-    "data": Annotated[str | None, typer.Option(help="Labelled pictures: a folder, or a CSV or Parquet manifest.")],
-    "device": Annotated[
-        str | None,
-        typer.Option(help="Where the model is to run: host, or names of devices joined by commas (device:target)."),
-    ],
+    "data": _one("PATH", "Labelled pictures: a folder, or a CSV or Parquet manifest."),
+    "device": _one("NAMES", "Where the model is to run: host, or names of devices joined by commas (device:target)."),
     "must_run_on": MustRunOn,
     "profiles": ProfileFolders,
-    "objective": Annotated[
-        str | None,
-        typer.Option(help="What candidates are compared by: accuracy, or robust-accuracy (bad light, motion, ...)."),
-    ],
+    "objective": _one(
+        "NAME", "What candidates are compared by: accuracy, or robust-accuracy (bad light, motion, ...)."
+    ),
     "prefer": Prefer,
     "licence": Licence,
     "confidence": Confidence,
-    "candidates": Annotated[
-        list[str] | None,
-        typer.Option(help="Names, families or globs of models ('mobilenet_v2_*'); repeat, or join by commas."),
-    ],
-    "training": Annotated[
-        list[str] | None,
-        typer.Option(help="Training recipes: head, finetune_top, finetune_all; repeat, or join by commas."),
-    ],
-    "compressions": Annotated[
-        list[str] | None, typer.Option(help="Compression recipes: float32, int8, ...; repeat, or join by commas.")
-    ],
-    "threads": Annotated[
-        list[str] | None,
-        typer.Option(help="CPU threads to measure with: a number or 'all'; repeat, or join by commas."),
-    ],
-    "catalog": Annotated[list[str] | None, typer.Option(help="Your own catalogue file (YAML); repeat for more.")],
-    "sampler": Annotated[str | None, typer.Option(help="Order of the search: advisor, tpe, nsga2 or random.")],
-    "time_limit": Annotated[str | None, typer.Option(help="Stop with the best answer so far after, such as 10min.")],
-    "max_trials": Annotated[int | None, typer.Option(help="Evaluate at most so many configurations.")],
-    "stop_below": Annotated[
-        str | None,
-        typer.Option(
-            help="Stop when an hour more is expected to add less than this share of the front: 0.5%, or never. "
-            "Default: 0.5% from 100 configurations on."
-        ),
-    ],
-    "storage": Annotated[
-        str | None, typer.Option(help="Where the study is kept: journal, sqlite, or postgresql://user@host/database.")
-    ],
-    "seed": Annotated[int | None, typer.Option(help="Seed of the split, of training and of the order. Default 0.")],
-    "out": Annotated[str | None, typer.Option(help="Folder that takes the run. Default: runs.")],
-    "request": Annotated[str | None, typer.Option(help="YAML file with the same keys as these options.")],
-    "offline": Annotated[bool | None, typer.Option("--offline", help="Never open a connection.")],
-    "mirror": Annotated[str | None, typer.Option(help="Folder or address that holds weights, asked first.")],
-    "remeasure": Annotated[
-        bool | None, typer.Option("--remeasure", help="Time again what was timed on this machine before.")
-    ],
+    "candidates": _several(
+        "NAMES", "Names, families or globs of models ('mobilenet_v2_*'); repeat, or join by commas."
+    ),
+    "training": _several("NAMES", "Training recipes: head, finetune_top, finetune_all; repeat, or join by commas."),
+    "compressions": _several("NAMES", "Compression recipes: float32, int8, ...; repeat, or join by commas."),
+    "threads": _several("COUNTS", "CPU threads to measure with: a number or 'all'; repeat, or join by commas."),
+    "catalog": _several("FILE", "Your own catalogue file (YAML); repeat for more."),
+    "sampler": _one("NAME", "Order of the search: advisor, tpe, nsga2 or random."),
+    "time_limit": _one("TIME", "Stop with the best answer so far after, such as 10min."),
+    "max_trials": _number("Evaluate at most so many configurations."),
+    "stop_below": _one(
+        "SHARE",
+        "Stop when an hour more is expected to add less than this share of the front: 0.5%, or never. "
+        "Default: 0.5% from 100 configurations on.",
+    ),
+    "storage": _one("PLACE", "Where the study is kept: journal, sqlite, or postgresql://user@host/database."),
+    "seed": _number("Seed of the split, of training and of the order. Default 0."),
+    "out": _one("DIR", "Folder that takes the run. Default: runs."),
+    "request": _one("FILE", "YAML file with the same keys as these options."),
+    "offline": _flag("--offline", "Never open a connection."),
+    "mirror": _one("PLACE", "Folder or address that holds weights, asked first."),
+    "remeasure": _flag("--remeasure", "Time again what was timed on this machine before."),
 }
 """Each option's declaration; without exception None where it is not given."""
 

@@ -9,13 +9,17 @@ import typer
 if TYPE_CHECKING:
     from advisor.devices.connections.reach import Reach
 
-Ssh = Annotated[str, typer.Option(help="Reach it over ssh: host, user@host or a name of your ssh config.")]
-Adb = Annotated[str, typer.Option(help="Reach it over adb: its serial.")]
-Python = Annotated[str, typer.Option(help="The device's Python, with a TFLite runtime (--ssh).")]
-BenchmarkModel = Annotated[
-    str, typer.Option(help="TensorFlow Lite's benchmark_model for the phone's processor (--adb).")
+Ssh = Annotated[
+    str, typer.Option(metavar="HOST", help="Reach it over ssh: host, user@host or a name of your ssh config.")
 ]
-Cores = Annotated[str, typer.Option(help="Mask of the cores to pin to, hexadecimal, such as f0 (--adb).")]
+Adb = Annotated[str, typer.Option(metavar="SERIAL", help="Reach it over adb: its serial.")]
+Python = Annotated[str, typer.Option(metavar="PATH", help="The device's Python, with a TFLite runtime (--ssh).")]
+BenchmarkModel = Annotated[
+    str, typer.Option(metavar="PATH", help="TensorFlow Lite's benchmark_model for the phone's processor (--adb).")
+]
+Cores = Annotated[
+    str, typer.Option(metavar="MASK", help="Mask of the cores to pin to, hexadecimal, such as f0 (--adb).")
+]
 
 
 def reach(ssh: str, adb: str, here: bool, python: str, benchmark_model: str, cores: str) -> Reach | None:

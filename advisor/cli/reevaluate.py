@@ -11,25 +11,30 @@ CHANGED = 4
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("reevaluate")(reevaluate)
+    app.command("reevaluate", short_help="Answer earlier runs again for what changed since.")(reevaluate)
 
 
 def reevaluate(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run folder, such as runs/latest.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every search under --runs instead of one run.")] = False,
-    runs: Annotated[str, typer.Option(help="Folder of the runs.")] = "runs",
+    runs: Annotated[str, typer.Option(metavar="DIR", help="Folder of the runs.")] = "runs",
     device: Annotated[
         list[str] | None,
-        typer.Option(help="Answer for this device too (a profile's name, or name:target); repeat for more."),
+        typer.Option(
+            metavar="NAME", help="Answer for this device too (a profile's name, or name:target); repeat for more."
+        ),
     ] = None,
     profiles: Annotated[
         list[str] | None,
-        typer.Option(help="Folder of your own device profiles; without --device, all of its devices. Repeat for more."),
+        typer.Option(
+            metavar="DIR",
+            help="Folder of your own device profiles; without --device, all of its devices. Repeat for more.",
+        ),
     ] = None,
     since_last: Annotated[
         bool, typer.Option("--since-last", help="Start from what was made of each run last: tells only what is new.")
     ] = False,
-    form: Annotated[str, typer.Option("--format", help="text, markdown or json.")] = "text",
+    form: Annotated[str, typer.Option("--format", metavar="FORMAT", help="text, markdown or json.")] = "text",
 ) -> None:
     """Answer earlier runs again for what changed since: devices, runtime, this machine, the catalogue.
 

@@ -27,7 +27,7 @@ NOTHING_FITS = 3
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("report")(report)
+    app.command("report", short_help="Decide again with other limits, and write the report.")(report)
 
 
 def report(
@@ -43,7 +43,10 @@ def report(
     profiles: ProfileFolders = None,
     confidence: Confidence = None,
     to: Annotated[
-        str | None, typer.Option(help="Folder for the report files. Default: the run folder, where nothing changed.")
+        str | None,
+        typer.Option(
+            metavar="DIR", help="Folder for the report files. Default: the run folder, where nothing changed."
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace report files that are already in --to.")] = False,
 ) -> None:

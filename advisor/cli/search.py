@@ -13,14 +13,18 @@ NOTHING_FITS, INTERRUPTED = 3, 130
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("search")(search)
+    app.command("search", short_help="Find the model to ship.")(search)
 
 
 @asks
 def search(
     question: Question,
-    resume: Annotated[str | None, typer.Option(help="Go on with a run that was stopped, such as runs/latest.")] = None,
-    extend: Annotated[str | None, typer.Option(help="With --resume: go on for so much longer, such as 30min.")] = None,
+    resume: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped, such as runs/latest.")
+    ] = None,
+    extend: Annotated[
+        str | None, typer.Option(metavar="TIME", help="With --resume: go on for so much longer, such as 30min.")
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the libraries' own output.")] = False,
 ) -> None:
     """Find the model to ship: evaluate candidates under a budget, and recommend one with its reasons.

@@ -15,7 +15,7 @@ SHIPPED, OWN, THIS_MACHINE = "shipped", "own", "this machine"
 
 
 def filtered(profiles: Iterable[DeviceProfile], kind: str = "", soc: str = "") -> tuple[DeviceProfile, ...]:
-    """Return the profiles of one kind whose processor is meant by a text.
+    """Return the profiles of one kind whose processor is meant by a text: this machine, then all others by name.
 
     Args:
         profiles: the devices.
@@ -29,7 +29,8 @@ def filtered(profiles: Iterable[DeviceProfile], kind: str = "", soc: str = "") -
 
     if kind and kind not in KINDS:
         raise UsageError(f"--kind: '{kind}' is no kind of device{nearest(kind, KINDS)}", f"kinds: {', '.join(KINDS)}")
-    return tuple(profile for profile in profiles if kind in ("", profile.kind) and _has(profile, soc.casefold()))
+    meant = (profile for profile in profiles if kind in ("", profile.kind) and _has(profile, soc.casefold()))
+    return tuple(sorted(meant, key=lambda profile: (profile.origin is not None, profile.name)))
 
 
 def _has(profile: DeviceProfile, text: str) -> bool:

@@ -19,6 +19,9 @@ WIDE = 118
 PIPE_WIDTH = 160
 """Columns assumed where the output is no terminal: nothing is cut off in a log file."""
 
+NARROW = 72
+"""Columns below which names are folded, so that there is room for a figure beside them."""
+
 _ASCII = str.maketrans(
     {"\u2013": "-", "\u2212": "-", "\u202f": " ", "×": "x", "…": "~", "±": "+", "≈": "~", "─": "-", "▶": ">"}
 )
@@ -33,12 +36,14 @@ class Column:
         left: aligned to the left: names, not figures.
         width: columns that the terminal must have for it to be shown.
         short: title on narrow terminals, where that is another.
+        whole: its cells stay on one line: names, which nobody can copy in pieces.
     """
 
     title: str
     left: bool = False
     width: int = 0
     short: str = ""
+    whole: bool = False
 
 
 def default_console() -> Console:
@@ -56,10 +61,10 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str | Text]], conso
     made = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2 if roomy else 1, 0, 0), header_style="bold", show_edge=False
     )
-    for index in kept:
-        column = columns[index]
-        left, title = column.left, column.title if roomy else column.short or column.title
-        made.add_column(title, justify="left" if left else "right", overflow="fold")
+    for column in (columns[index] for index in kept):
+        title = column.title if roomy else column.short or column.title
+        whole = column.whole and console.width >= NARROW
+        made.add_column(title, justify="left" if column.left else "right", overflow="fold", no_wrap=whole)
     for row in rows:
         cells = [row[index] for index in kept]
         made.add_row(*(cell if isinstance(cell, Text) else Text(text.plain(cell)) for cell in cells))

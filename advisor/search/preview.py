@@ -165,7 +165,7 @@ def _whereabouts(request: Request, cards: Sequence[Card]) -> _Found:
             places[card.name] = 0  # measured with settled random weights, quoted with its published accuracy
             missing[card.name] = "no weights: measured with random ones, its published accuracy is quoted"
         else:
-            missing[card.name] = "its weights are not on this machine" + (" (--offline)" if request.offline else "")
+            missing[card.name] = "weights not on this machine" + (" (--offline)" if request.offline else "")
     return _Found(places, files, missing)
 
 
