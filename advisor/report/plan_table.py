@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from advisor.core.figures import HOST
 from advisor.core.quantity import Provenance
 from advisor.core.units import show_bytes, show_ms, show_seconds
-from advisor.report.console import default_console
+from advisor.report.console import Column, default_console, table, write
+from advisor.report.text import plain, plural
 from advisor.search.forecast import CardForecast, Forecast, PlanView
 
 MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
@@ -22,13 +22,14 @@ LEGEND = "latency: timed here before, ~ predicted from what was timed here, ? ro
 LEGEND_THERE = "latency: measured or published for that device, ~ predicted, ? rough (from MACs alone)"
 NAMES_SHOWN = 8
 
+ROOMY = 100
+"""Columns from which on the table also shows what the catalogue says: accuracy, size, where weights are."""
+
 
 def print_plan(view: PlanView, console: Console | None = None) -> None:
     """Write the plan to ``console``, or to standard output."""
     console = console or default_console()
-    console.print(_table(view))
-    for line in sentences(view):
-        console.print(escape(line), highlight=False)
+    write([_table(view, console), Text(), *(Text(plain(line)) for line in sentences(view))], console)
 
 
 def sentences(view: PlanView) -> list[str]:
@@ -46,27 +47,32 @@ def sentences(view: PlanView) -> list[str]:
     return lines
 
 
-def _table(view: PlanView) -> Table:
-    budget = view.request.limits.latency_ms
-    where = _place_of(view)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("candidate", no_wrap=True)
-    table.add_column("form", no_wrap=True)
-    table.add_column("published\ntop-1 %", justify="right")
-    table.add_column(f"latency ms\n{where}", justify="right", no_wrap=True)
-    if budget is not None:
-        table.add_column(f"meets\n{show_ms(budget)}", justify="right", no_wrap=True)
-    table.add_column("size MB", justify="right")
-    table.add_column("price", justify="right", no_wrap=True)
-    table.add_column("weights", no_wrap=True)
+def _table(view: PlanView, console: Console) -> Table:
     cards = {card.card: card for card in view.cards}
     order = {card: place for place, card in enumerate(cards)}
     forecasts = sorted(view.forecasts, key=lambda row: order[row.configuration.card])
-    for name, rows in groupby(forecasts, key=lambda row: row.configuration.card):
-        forms = groupby(rows, key=lambda row: row.configuration.form)
+    budgeted = view.request.limits.latency_ms is not None
+    rows = []
+    for name, of_card in groupby(forecasts, key=lambda row: row.configuration.card):
+        forms = groupby(of_card, key=lambda row: row.configuration.form)
         for place, (form, each) in enumerate(forms):
-            table.add_row(*_cells(cards[name], form, list(each), first=place == 0, budgeted=budget is not None))
-    return table
+            rows.append(_cells(cards[name], form, list(each), first=place == 0, budgeted=budgeted))
+    return table(_columns(view), rows, console)
+
+
+def _columns(view: PlanView) -> tuple[Column, ...]:
+    budget = view.request.limits.latency_ms
+    chance = () if budget is None else (Column(f"meets\n{show_ms(budget)}", whole=True),)
+    return (
+        Column("candidate", left=True),
+        Column("form", left=True, whole=True),
+        Column("published\ntop-1 %", width=ROOMY, whole=True),
+        Column(f"latency ms\n{_place_of(view)}", whole=True),
+        *chance,
+        Column("size MB", width=ROOMY, whole=True),
+        Column("price", whole=True),
+        Column("weights", left=True, width=ROOMY),
+    )
 
 
 def _place_of(view: PlanView) -> str:
@@ -85,7 +91,7 @@ def _cells(card: CardForecast, form: str, rows: Sequence[Forecast], *, first: bo
     size = f"{'' if row.size.provenance is Provenance.MEASURED else '?'}{row.size.value / 1e6:.1f}"
     price = "x" if row.filtered else show_seconds(sum(each.price_s for each in rows))
     return [
-        escape(card.card) if first else "",
+        card.card if first else "",
         form,
         top1,
         latency,
@@ -127,7 +133,8 @@ def _names(names: Sequence[str]) -> str:
 
 def _price(view: PlanView) -> str:
     count = sum(not forecast.filtered for forecast in view.forecasts)
-    text = f"Price: about {show_seconds(view.price_s)} for {count} configurations of {len(view.cards)} cards"
+    asked = f"{plural(count, 'configuration')} of {plural(len(view.cards), 'card')}"
+    text = f"Price: about {show_seconds(view.price_s)} for {asked}"
     if view.request.time_limit_s is not None and view.price_s > view.request.time_limit_s:
         text += f"; with --time-limit {view.request.time_limit} about {view.reached} of them"
     elif view.reached < count:
@@ -138,9 +145,10 @@ def _price(view: PlanView) -> str:
 def _weights(view: PlanView) -> str:
     here = sum(card.on_disk for card in view.cards)
     missing = [card for card in view.cards if not card.on_disk and card.download_bytes != 0]
+    cards = plural(len(view.cards), "card")
     if not missing:
-        return f"Weights: {here} of {len(view.cards)} cards are here, nothing to download."
+        return f"Weights: {here} of {cards} here, nothing to download."
     unknown = sum(card.download_bytes is None for card in missing)
     size = show_bytes(view.download_bytes) if view.download_bytes else "sizes not known"
     more = f", and {unknown} of unknown size" if unknown and view.download_bytes else ""
-    return f"Weights: {here} of {len(view.cards)} cards are here; to download: {len(missing)} ({size}{more})."
+    return f"Weights: {here} of {cards} here; to download: {len(missing)} ({size}{more})."
