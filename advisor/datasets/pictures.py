@@ -53,19 +53,26 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
         ) from error
 
 
-def normalise(array: NDArray[np.uint8], mean: Sequence[float], std: Sequence[float]) -> NDArray[np.float32]:
+def normalise(
+    array: NDArray[np.uint8], mean: Sequence[float], std: Sequence[float], out: NDArray[np.float32] | None = None
+) -> NDArray[np.float32]:
     """Return ``(array - mean) / std`` per channel: uint8 (..., 3) RGB to float32 of the same shape.
 
     Args:
         array: RGB values 0..255.
         mean: three values on the scale 0..255.
         std: three values on the scale 0..255.
+        out: C-contiguous float32 of the array's shape to write to and return: pictures one after the other then cost
+            no memory anew, which is most of the price.
     """
     import numpy as np
 
-    centre = np.asarray(mean, dtype=np.float32)
-    scale = np.asarray(std, dtype=np.float32)
-    result: NDArray[np.float32] = (array.astype(np.float32) - centre) / scale
+    result = np.empty(array.shape, np.float32) if out is None else out
+    columns = array.shape[-2] if array.ndim > 1 else 1  # whole lines at once: three values at a time are slow
+    lines = (*array.shape[:-2], 3 * columns)
+    inside = result.reshape(lines)
+    np.subtract(array.reshape(lines), np.tile(np.asarray(mean, np.float32), columns), out=inside, dtype=np.float32)
+    np.divide(inside, np.tile(np.asarray(std, np.float32), columns), out=inside)
     return result
 
 

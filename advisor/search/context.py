@@ -55,6 +55,7 @@ class Part:
         labels: their classes.
         fingerprint: hash of the pictures in their order and with their labels.
         stamps: size and time of change of each file when it was read.
+        hashes: SHA-256 of each file, in hexadecimal.
     """
 
     indices: tuple[int, ...]
@@ -62,6 +63,7 @@ class Part:
     labels: tuple[int, ...]
     fingerprint: str
     stamps: tuple[tuple[int, int], ...] = ()
+    hashes: tuple[str, ...] = ()
 
     def between(self, start: int, end: int) -> Part:
         """Return the pictures from one place to before another."""
@@ -71,6 +73,7 @@ class Part:
             labels=self.labels[start:end],
             fingerprint=f"{self.fingerprint}[{start}:{end}]",
             stamps=self.stamps[start:end],
+            hashes=self.hashes[start:end],
         )
 
 
@@ -145,6 +148,7 @@ class Pictures:
             labels=tuple(picture.label for picture in pictures),
             fingerprint=sha256_json([(picture.sha256, picture.label) for picture in pictures]),
             stamps=tuple(picture.stamp for picture in pictures),
+            hashes=tuple(picture.sha256 for picture in pictures),
         )
 
 

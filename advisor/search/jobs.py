@@ -72,14 +72,29 @@ def screen(trunk: Path) -> float:
     return least_cpu_ms(trunk)
 
 
-def extract(trunk: Path, pictures: Sequence[Path], view: View, seen: Seen, path: Path) -> None:
-    """Write the features of pictures, float32 (N, F), as ``.npy``; ``seen`` says how the pictures are looked at."""
-    import numpy as np
+def extract(
+    trunk: Path, pictures: Sequence[Path], names: Sequence[bytes], view: View, seen: Seen, blocks: Path, out: Path
+) -> None:
+    """Write the features of pictures as a block of rows; only those are computed that no block has yet.
 
+    Args:
+        trunk: the feature model.
+        pictures: files.
+        names: what each picture's features are known by, see :func:`advisor.training.views.names`.
+        view: how a picture becomes input.
+        seen: how the pictures are looked at.
+        blocks: list of the blocks of this trunk and view.
+        out: the block's folder.
+    """
+    from advisor.store.rows import with_known, write_block
     from advisor.training.features import extract as extract_features
 
     mean, std = view.preprocessing.mean, view.preprocessing.std
-    np.save(path, extract_features(trunk, pictures, view.size, mean, std, seen=seen))
+
+    def compute(places: Sequence[int]) -> Any:
+        return extract_features(trunk, [pictures[place] for place in places], view.size, mean, std, seen=seen)
+
+    write_block(out, names, with_known(blocks, names, compute))
 
 
 def train_head(

@@ -51,8 +51,10 @@ def extract(
     interpreter = _interpreter(model_path, threads)
     source, sink = _input_index(interpreter, size), _output_index(interpreter)
     rows: list[NDArray[np.float32]] = []
+    pixels = np.empty((1, size, size, 3), np.float32)
     for done, path in enumerate(pictures, start=1):
-        interpreter.set_tensor(source, normalise(seen.apply(path, size), mean, std)[None])
+        normalise(seen.apply(path, size)[None], mean, std, pixels)
+        interpreter.set_tensor(source, pixels)
         interpreter.invoke()
         rows.append(interpreter.get_tensor(sink).reshape(-1))
         if progress:

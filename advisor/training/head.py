@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import StageError
+from advisor.training.logistic import CLOSELY, ROUGHLY, fit_path
 from advisor.training.space import find_space
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-VERSION = 2
+VERSION = 3
 """Raised whenever equal features would give another head."""
 
 FOLDS = 5
@@ -22,8 +23,6 @@ GRID = (0.001, 0.003, 0.01, 0.03, 0.1)
 FEW_PICTURES = 10
 NEAREST_MEAN = "nearest_mean"
 LOGISTIC = "logistic"
-_MAX_ITERATIONS = 100
-_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +182,7 @@ def _cross_validated(
     fold = folds(targets, min(FOLDS, len(targets)), seed)
     for number in np.unique(fold):
         seen, unseen = fold != number, fold == number
-        fitted = _fit(features[seen], targets[seen], classes, [view[seen] for view in views], strengths)
+        fitted = _fit(features[seen], targets[seen], classes, [view[seen] for view in views], strengths, ROUGHLY)
         for strength, (weights, bias) in fitted.items():
             found[strength][unseen] = softmax(features[unseen] @ weights + bias)
     yield from found.items()
@@ -195,6 +194,7 @@ def _fit(
     classes: int,
     views: Sequence[NDArray[np.float32]],
     strengths: Sequence[float],
+    tolerance: float = CLOSELY,
 ) -> dict[float, tuple[NDArray[np.float32], NDArray[np.float32]]]:
     """Fit a head for every strength, from strong to weak penalty."""
     import numpy as np
@@ -204,46 +204,38 @@ def _fit(
     fitted = {}
     if 0.0 in strengths:
         fitted[0.0] = _nearest_mean(stacked, repeated, classes)
-    return fitted | _logistic(stacked, repeated, classes, [strength for strength in strengths if strength > 0])
+    penalised = [strength for strength in strengths if strength > 0]
+    return fitted | _logistic(stacked, repeated, classes, penalised, tolerance)
 
 
 def _logistic(
-    standard: NDArray[np.float32], targets: NDArray[np.int64], classes: int, strengths: Sequence[float]
+    standard: NDArray[np.float32],
+    targets: NDArray[np.int64],
+    classes: int,
+    strengths: Sequence[float],
+    tolerance: float,
 ) -> dict[float, tuple[NDArray[np.float32], NDArray[np.float32]]]:
-    """Fit from strong to weak penalty, each starting where the last one ended: a tenth of the time of fresh starts."""
-    import warnings
-
+    """Fit from strong to weak penalty; a class without a picture, as in a fold, is never answered."""
     import numpy as np
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
 
     present = np.unique(targets)
     if len(present) == 1:
-        nothing = np.zeros((1, standard.shape[1]), np.float32)
+        nothing = np.zeros((standard.shape[1], 1), np.float32)
         return dict.fromkeys(strengths, _all_classes(nothing, np.zeros(1, np.float32), present, classes))
-    model = LogisticRegression(warm_start=True, max_iter=_MAX_ITERATIONS, tol=_TOLERANCE)
-    fitted = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        for strength in strengths:
-            model.set_params(C=strength).fit(standard, targets)
-            fitted[strength] = _all_classes(model.coef_, model.intercept_, model.classes_, classes)
-    return fitted
+    fitted = fit_path(standard, np.searchsorted(present, targets), len(present), strengths, tolerance)
+    return {strength: _all_classes(*found, present, classes) for strength, found in fitted.items()}
 
 
 def _all_classes(
-    coefficients: NDArray[np.float32], intercept: NDArray[np.float32], present: NDArray[np.int64], classes: int
+    some: NDArray[np.float32], offsets: NDArray[np.float32], present: NDArray[np.int64], classes: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Bring scikit-learn's result to one column a class: two classes come as one row, an absent class as none."""
+    """Bring a head of the classes that are present, (D, P) and (P,), to one column a class."""
     import numpy as np
 
-    if len(coefficients) < len(present):
-        halves = np.array([[-0.5], [0.5]], np.float32)
-        coefficients, intercept = halves * coefficients, halves[:, 0] * intercept
-    weights = np.zeros((coefficients.shape[1], classes), np.float32)
+    weights = np.zeros((len(some), classes), np.float32)
     bias = np.full(classes, -30.0, np.float32)
-    weights[:, present] = coefficients.T
-    bias[present] = intercept
+    weights[:, present] = some
+    bias[present] = offsets
     return weights, bias
 
 
@@ -257,7 +249,7 @@ def _nearest_mean(
     means = np.stack([standard[targets == label].mean(axis=0) for label in present])
     spread = float(np.square(standard - means[np.searchsorted(present, targets)]).sum(axis=1).mean())
     temperature = max(spread, 1e-6) / standard.shape[1] ** 0.5
-    return _all_classes(means / temperature, -np.square(means).sum(axis=1) / (2 * temperature), present, classes)
+    return _all_classes((means / temperature).T, -np.square(means).sum(axis=1) / (2 * temperature), present, classes)
 
 
 def _require_fitting(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,11 @@ from advisor.search.context import Part, versions, view_of
 from advisor.search.prices import feature_parts
 from advisor.search.stages.keeper import Form, Keeper, convert_limits, read_result, write_result
 from advisor.store.hashing import sha256_json
+from advisor.store.rows import ROWS, add_block
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
 from advisor.training.views import AS_IT_IS, Seen
+
+_STAGE = "features-3"
 
 NO_FEATURES = (
     "it needs a head of your classes, and its file does not end in one linear layer that a head could replace: "
@@ -115,31 +119,41 @@ class Trunks:
         return await self._keeper.once(("screen", card.name), make)
 
     async def features(self, card: Card, pictures: Part, seen: Seen = AS_IT_IS) -> Features:
-        """Extract the features of pictures, one part a core; ``seen`` says how the pictures are looked at."""
+        """Extract the features of pictures, one part a core; ``seen`` says how the pictures are looked at.
+
+        A picture that was seen with this trunk before, in whatever set, is not read again.
+        """
         trunk = await self.trunk(card)
-        inputs: dict[str, Any] = {
-            "trunk": trunk.sha256,
-            "view": asdict(view_of(card)),
-            "pictures": pictures.fingerprint,
-            **versions("ai-edge-litert", "pillow", "numpy"),
-        }
-        if seen != AS_IT_IS:
-            names = [path.name for path in pictures.paths]  # which decide what is drawn for each
-            inputs |= {"seen": asdict(seen), "names": names, "conditions": CAPTURE_VERSION}
+        look = self._look(trunk, card, seen)
+        names = seen.names(pictures.hashes, pictures.paths)
+        inputs = {**look, "pictures": sha256_json([name.hex() for name in names])}
+        blocks = self._keeper.context.cache.root / _STAGE / f"{sha256_json(look)}.blocks"
         parts, count = feature_parts(len(pictures.paths)), len(pictures.paths)
         bounds = [count * part // parts for part in range(parts + 1)]
 
-        async def part(index: int) -> Path:
-            chunk = pictures.between(bounds[index], bounds[index + 1])
+        async def part(start: int, end: int) -> Path:
+            chunk, called = pictures.between(start, end), names[start:end]
             folder = await self._keeper.kept(
-                "features-2", "reading pictures with", card, {**inputs, "part": [index, parts]},
+                _STAGE, "reading pictures with", card, {**inputs, "part": [start, end]},
                 lambda out: self._keeper.light_on(
-                    chunk, "extract", trunk.path, chunk.paths, view_of(card), seen, out / "features.npy"
+                    chunk, "extract", trunk.path, chunk.paths, called, view_of(card), seen, blocks, out
                 ),
             )  # fmt: skip
-            return folder / "features.npy"
+            await asyncio.to_thread(add_block, blocks, folder)
+            return folder / ROWS
 
-        return Features(tuple(await asyncio.gather(*(part(index) for index in range(parts)))), sha256_json(inputs))
+        found = await asyncio.gather(*(part(*between) for between in pairwise(bounds)))
+        return Features(tuple(found), sha256_json(inputs))
+
+    @staticmethod
+    def _look(trunk: Form, card: Card, seen: Seen) -> dict[str, Any]:
+        """Return everything that a picture's features depend on besides the picture."""
+        look: dict[str, Any] = {
+            "trunk": trunk.sha256,
+            "view": asdict(view_of(card)),
+            **versions("ai-edge-litert", "pillow", "numpy"),
+        }
+        return look if seen == AS_IT_IS else {**look, "seen": asdict(seen), "conditions": CAPTURE_VERSION}
 
     async def _cut(self, card: Card, output: str) -> Form:
         master = await self.master(card)

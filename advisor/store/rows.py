@@ -1,0 +1,101 @@
+"""Rows computed before, found again one by one: by what they were computed from, whatever set they were part of.
+
+A block is a folder with ``rows.npy`` (N, F) and ``names.npy`` (N, 32), the hash that names each row. A list of blocks
+is a text file with one folder a line, appended to. Blocks are made whole or not at all (see
+:mod:`advisor.store.cache`), and a block that no list names, or a line cut short by a kill, costs that block's work
+again and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ROWS, NAMES = "rows.npy", "names.npy"
+_NAME_BYTES = 32
+
+
+def with_known(
+    blocks: Path, names: Sequence[bytes], compute: Callable[[Sequence[int]], NDArray[np.float32]]
+) -> NDArray[np.float32]:
+    """Return the rows of these names, computing those that no block has.
+
+    Args:
+        blocks: the list of blocks.
+        names: N hashes of 32 bytes.
+        compute: from places among the names to their rows, in that order; called once, with none where all are known.
+
+    Returns:
+        float32, shape (N, F).
+    """
+    import numpy as np
+
+    known = _known(blocks, names)
+    missing = [place for place in range(len(names)) if place not in known]
+    fresh = compute(missing)
+    rows = np.empty((len(names), fresh.shape[1]), np.float32)
+    rows[missing] = fresh
+    for place, row in known.items():
+        if len(row) != rows.shape[1]:
+            raise ValueError(f"a row of {len(row)} values among rows of {rows.shape[1]}")
+        rows[place] = row
+    return rows
+
+
+def write_block(folder: Path, names: Sequence[bytes], rows: NDArray[np.float32]) -> None:
+    """Write rows and their names as a block."""
+    import numpy as np
+
+    np.save(folder / ROWS, rows)
+    np.save(folder / NAMES, np.frombuffer(b"".join(names), np.uint8).reshape(-1, _NAME_BYTES))
+
+
+def add_block(blocks: Path, folder: Path) -> None:
+    """Name a block, which lies beside the list, in the list, once."""
+    line = folder.name.encode() + b"\n"
+    if blocks.exists() and line in blocks.read_bytes().splitlines(keepends=True):
+        return
+    with FileLock(f"{blocks}.lock"):
+        written = blocks.read_bytes() if blocks.exists() else b""
+        if line in written.splitlines(keepends=True):
+            return
+        with blocks.open("ab") as file:
+            file.write((b"" if written.endswith(b"\n") or not written else b"\n") + line)
+
+
+def _known(blocks: Path, names: Sequence[bytes]) -> dict[int, NDArray[np.float32]]:
+    """Return the rows that blocks have, by their places among the names."""
+    found: dict[int, NDArray[np.float32]] = {}
+    wanted: dict[bytes, list[int]] = {}
+    for place, name in enumerate(names):
+        wanted.setdefault(name, []).append(place)
+    listed = blocks.read_text(encoding="utf-8", errors="replace").split() if blocks.exists() else []
+    for block in reversed(listed):
+        for name, row in _read(blocks.parent / Path(block).name, wanted):
+            for place in wanted.pop(name):
+                found[place] = row
+        if not wanted:
+            break
+    return found
+
+
+def _read(folder: Path, wanted: dict[bytes, Any]) -> list[tuple[bytes, NDArray[np.float32]]]:
+    """Return those rows of a block that are wanted; none of a block that is gone or does not fit together."""
+    import numpy as np
+
+    try:
+        names = np.load(folder / NAMES, allow_pickle=False)
+        rows = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return []
+    if names.shape != (len(rows), _NAME_BYTES) or rows.ndim != 2 or rows.dtype != np.float32:
+        return []
+    first = {name.tobytes(): place for place, name in reversed(list(enumerate(names)))}
+    return [(name, rows[place]) for name, place in first.items() if name in wanted]
