@@ -6,14 +6,15 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from advisor.benchmark.accelerators import Accelerator
 from advisor.benchmark.operator_facts import SHAPE_FACTS
 from advisor.benchmark.rules import LEAST_MACS, MOST_PARTITIONS, Accepted, Constraint, Form, Rules
 from advisor.core.errors import UsageError, nearest
-from advisor.devices.located_yaml import LocatedYaml, read_yaml
+from advisor.devices.located_yaml import read_yaml
 from advisor.devices.profiles import NAME_PATTERN
+from advisor.devices.validating import FileKind
 
 Text = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
@@ -117,23 +118,21 @@ class AcceleratorSchema(_Strict):
     operators: Annotated[list[OperatorsSchema], Field(min_length=1)]
 
 
+_ACCELERATOR = FileKind(
+    "description of an accelerator",
+    AcceleratorSchema,
+    {"operators": OperatorsSchema, "serves": ServesSchema, "keeps": KeepsSchema, "where": RangeSchema},
+    "see the files that ship for examples",
+)
+
+
 def read_accelerator(path: Path) -> Accelerator:
     """Read one file.
 
     Raises:
         UsageError: whatever the schema refuses, with file and line.
     """
-    document = read_yaml(path)
-    if not isinstance(document.value, dict):
-        raise UsageError(f"{document.at()}: an accelerator is a mapping of keys", "see the files that ship")
-    try:
-        data = AcceleratorSchema.model_validate(document.value)
-    except ValidationError as error:
-        raise _refusal(error, document) from error
-    if data.name != path.stem:
-        raise UsageError(
-            f"{document.at(('name',))}: the name '{data.name}' is not the file's", f"call the file {data.name}.yaml"
-        )
+    data = _ACCELERATOR.validated(read_yaml(path))
     notes = {name: entry.note for entry in data.operators if entry.note for name in entry.names}
     return Accelerator(_rules(data), tuple((each.runtime, each.accelerator) for each in data.serves), notes)
 
@@ -166,26 +165,3 @@ def _constraints(where: Where) -> tuple[Constraint, ...]:
         else Constraint(fact, allowed=tuple(asked))
         for fact, asked in where.items()
     )
-
-
-def _refusal(error: ValidationError, document: LocatedYaml) -> UsageError:
-    # A misspelt key makes another one missing: the misspelling is what to tell.
-    first = min(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
-    location = tuple(first["loc"])
-    at, where = document.at(location), ".".join(map(str, location)) or "the accelerator"
-    if first["type"] == "extra_forbidden":
-        valid = tuple(_model_at(location).model_fields)
-        return UsageError(
-            f"{at}: unknown key '{location[-1]}'{nearest(str(location[-1]), valid)}", f"keys: {', '.join(valid)}"
-        )
-    if first["type"] == "missing":
-        return UsageError(f"{at}: the key '{location[-1]}' is missing", "see the files that ship for examples")
-    message = str(first.get("ctx", {}).get("error") or first["msg"])
-    return UsageError(f"{at}: {where}: {message}")
-
-
-def _model_at(location: tuple[Any, ...]) -> type[BaseModel]:
-    parts: dict[str, type[BaseModel]] = {"operators": OperatorsSchema, "serves": ServesSchema, "keeps": KeepsSchema}
-    if "where" in location:
-        return RangeSchema
-    return parts.get(str(location[0]), AcceleratorSchema) if len(location) > 1 else AcceleratorSchema

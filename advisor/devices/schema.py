@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from advisor.core.errors import UsageError, nearest
 from advisor.core.units import size_bytes
@@ -13,6 +13,7 @@ from advisor.devices.connections.reach import Reach
 from advisor.devices.located_yaml import LocatedYaml
 from advisor.devices.measurements import PRECISIONS
 from advisor.devices.profiles import NAME_PATTERN, Cluster, DeviceProfile, DeviceTarget, Limits
+from advisor.devices.validating import FileKind
 
 KINDS = ("phone", "board", "module", "accelerator", "microcontroller", "computer")
 ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
@@ -106,57 +107,28 @@ class ProfileSchema(_Strict):
     sources: list[Text] = []
 
 
+_PROFILE = FileKind(
+    "profile",
+    ProfileSchema,
+    {"targets": TargetSchema, "cores": ClusterSchema, "limits": LimitsSchema, "connection": ConnectionSchema},
+    "see docs/devices.md for an example",
+)
+
+
 def profile_from(document: LocatedYaml) -> DeviceProfile:
     """Validate a document and return its profile, without measurements.
 
     Raises:
         UsageError: whatever the schema refuses, with file and line.
     """
-    if not isinstance(document.value, dict):
-        raise UsageError(f"{document.at()}: a profile is a mapping of keys", "see docs/devices.md for an example")
-    try:
-        data = ProfileSchema.model_validate(document.value)
-    except ValidationError as error:
-        raise _refusal(error, document) from error
-    _check_names(data, document)
+    data = _PROFILE.validated(document)
+    _check_targets(data, document)
     if data.connection and bool(data.connection.ssh) == bool(data.connection.adb):
         raise UsageError(f"{document.at(('connection',))}: a connection is either ssh or adb", "write one of the two")
     return _profile(data, document)
 
 
-def _refusal(error: ValidationError, document: LocatedYaml) -> UsageError:
-    # A misspelt key makes another one missing: the misspelling is what to tell.
-    first = min(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
-    location = tuple(first["loc"])
-    where = ".".join(map(str, location)) or "the profile"
-    at = document.at(location)
-    if first["type"] == "extra_forbidden":
-        valid = _keys_at(location)
-        return UsageError(
-            f"{at}: unknown key '{location[-1]}'{nearest(str(location[-1]), valid)}", f"keys: {', '.join(valid)}"
-        )
-    if first["type"] == "missing":
-        return UsageError(f"{at}: the key '{location[-1]}' is missing", "see docs/devices.md for an example")
-    message = str(first.get("ctx", {}).get("error") or first["msg"])
-    return UsageError(f"{at}: {where}: {message} (it is {first['input']!r:.80})")
-
-
-def _keys_at(location: tuple[Any, ...]) -> tuple[str, ...]:
-    parts: dict[str, type[BaseModel]] = {
-        "targets": TargetSchema,
-        "cores": ClusterSchema,
-        "limits": LimitsSchema,
-        "connection": ConnectionSchema,
-    }
-    model = parts.get(str(location[0]), ProfileSchema) if len(location) > 1 else ProfileSchema
-    return tuple(model.model_fields)
-
-
-def _check_names(data: ProfileSchema, document: LocatedYaml) -> None:
-    if data.name != document.path.stem:
-        raise UsageError(
-            f"{document.at(('name',))}: the name '{data.name}' is not the file's", f"call the file {data.name}.yaml"
-        )
+def _check_targets(data: ProfileSchema, document: LocatedYaml) -> None:
     names = [target.name for target in data.targets]
     for index, name in enumerate(names):
         if name in names[:index]:
