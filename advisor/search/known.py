@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card
@@ -14,7 +13,7 @@ from advisor.compression.recipes import Recipe
 from advisor.core.errors import UnsupportedRecipe
 from advisor.core.quantity import Quantity
 from advisor.core.training import FINETUNED, HEAD_SUBSET
-from advisor.isolation import ChildPool, Pause
+from advisor.isolation import ChildPool
 from advisor.search.context import Context, Pictures, Purpose, trainings_of
 from advisor.search.evaluate import metadata_of
 from advisor.search.machine import Machine
@@ -84,33 +83,15 @@ class _NotDone(Exception):
 class _Finder(Keeper):
     """Finds results and makes none."""
 
-    async def kept(
-        self, stage: str, doing: str, card: Card, inputs: Mapping[str, Any], make: Callable[[Path], None]
-    ) -> Path:
-        """Return the stage's folder in the cache.
+    def has(self, stage: str, inputs: Mapping[str, Any]) -> bool:
+        """Return True: what is not kept ends the question.
 
         Raises:
             _NotDone: it is not there.
         """
-        if not self.context.cache.has(stage, inputs):
+        if not super().has(stage, inputs):
             raise _NotDone
-        return self.context.cache.folder(stage, inputs)
-
-    async def trained(
-        self,
-        stage: str,
-        doing: str,
-        card: Card,
-        inputs: Mapping[str, Any],
-        make: Callable[[Path, Path, Pause], None],
-        epochs: Callable[[Path], tuple[int, int] | None],
-    ) -> Path:
-        """Return the folder of a training in the cache.
-
-        Raises:
-            _NotDone: it is not there.
-        """
-        return await self.kept(stage, doing, card, inputs, lambda _: None)
+        return True
 
 
 class _LookupTimer(Timer):

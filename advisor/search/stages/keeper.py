@@ -80,6 +80,10 @@ class Keeper:
             task.add_done_callback(_looked_at)
         return await asyncio.shield(task)
 
+    def has(self, stage: str, inputs: Mapping[str, Any]) -> bool:
+        """Return whether an earlier search has kept what the stage makes of these inputs."""
+        return self.context.cache.has(stage, inputs)
+
     async def kept(
         self, stage: str, doing: str, card: Card, inputs: Mapping[str, Any], make: Callable[[Path], None]
     ) -> Path:
@@ -93,7 +97,7 @@ class Keeper:
             make: fills the folder.
         """
         context = self.context
-        if context.cache.has(stage, inputs):
+        if self.has(stage, inputs):
             context.notify(stage, card.name, doing, "cached")
             return context.cache.folder(stage, inputs)
         async with self.core(card):
@@ -125,7 +129,7 @@ class Keeper:
             epochs: reads from the checkpoints how many epochs of how many are done.
         """
         context, pause = self.context, Pause()
-        if context.cache.has(stage, inputs):
+        if self.has(stage, inputs):
             context.notify(stage, card.name, doing, "cached")
             return context.cache.folder(stage, inputs)
         checkpoints = context.cache.folder(stage, inputs).with_suffix(".checkpoints")
