@@ -17,7 +17,8 @@ from markupsafe import Markup
 from advisor.report import text
 from advisor.report.escape import json_for_script
 from advisor.report.payload import payload
-from advisor.report.sections import SECTIONS, Section, limits
+from advisor.report.phrases import limits
+from advisor.report.sections import SECTIONS, Section
 from advisor.report.templating import asset, content_policy, page_environment, trusted
 from advisor.report.view import RunView
 

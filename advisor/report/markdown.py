@@ -13,10 +13,10 @@ from advisor.report import text
 from advisor.report.escape import markdown as escaped
 from advisor.report.everywhere import own_answers, sentence, spots
 from advisor.report.figures import foundations, key_figures
+from advisor.report.method import command_line, shown
 from advisor.report.order import funnel, shortlist
+from advisor.report.phrases import counts, limits, parts, verdict
 from advisor.report.risks import risks
-from advisor.report.sections import command_line, limits, parts, shown, verdict
-from advisor.report.table import counts
 from advisor.report.view import RunView
 
 _log = logging.getLogger(__name__)

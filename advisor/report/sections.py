@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Any
 
-from advisor.core.budget import ON
-from advisor.core.chance import CONFIDENCE, percent
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Quantity
-from advisor.core.relaxation import show_limit
-from advisor.core.units import show_seconds
-from advisor.report import text
 from advisor.report.classes import confused_pairs, heatmap, recalls
 from advisor.report.everywhere import own_answers, spots
 from advisor.report.figures import foundations, key_figures
 from advisor.report.graphs import graph_summary
+from advisor.report.method import method
 from advisor.report.order import fastest_per_artefact, funnel, ranked
 from advisor.report.payload import facets
+from advisor.report.phrases import counts, parts, verdict
 from advisor.report.risks import captured, risks
-from advisor.report.table import counts
-from advisor.report.view import DatasetSummary, RunView
+from advisor.report.view import RunView
 
 REJECTED_SHOWN = 100
 
@@ -54,29 +48,6 @@ class Section:
     title: str
     context: Context
     wanted: Callable[[RunView], bool] = _always
-
-
-def limits(view: RunView) -> tuple[tuple[str, str], ...]:
-    """Return every limit set, by its name, as text."""
-    budget = view.budget
-    rows = (
-        ("latency", "p90 latency", budget.latency_ms),
-        ("size", "size", budget.size_bytes),
-        ("drop", "drop", budget.max_drop_points),
-        ("accuracy", "top-1", budget.min_accuracy),
-        ("memory", "memory", budget.memory_bytes),
-    )
-    sign = {"accuracy": "≥"}
-    numbers = [
-        (label, f"{sign.get(name, '≤')} {show_limit(name, value)}") for name, label, value in rows if value is not None
-    ]
-    words = (
-        ("confidence", "" if budget.confidence == CONFIDENCE else percent(budget.confidence)),
-        ("licence", ", ".join(budget.licence)),
-        ("must run on", ", ".join(budget.must_run_on)),
-        ("prefer", str(view.request.get("prefer") or "")),
-    )
-    return (*numbers, *((label, value) for label, value in words if value))
 
 
 def _answer(view: RunView) -> dict[str, Any]:
@@ -141,27 +112,6 @@ def _evaluations(view: RunView) -> dict[str, Any]:
     }
 
 
-def verdict(view: RunView, evaluation: Evaluation) -> str:
-    """Say in one or two words what became of an evaluation."""
-    key = evaluation.configuration.key
-    if key == view.pick_key:
-        return "pick" if view.decision.feasible else "least bad"
-    if evaluation.status is not Status.OK:
-        return evaluation.status.value
-    if key in view.device_picks:
-        return f"pick on {evaluation.configuration.target.device}"
-    if key in view.tie_keys:
-        return "tie"
-    if key in view.front_keys:
-        return "front"
-    broken = view.budget.violations(evaluation)
-    return "over " + ", ".join(_broken(name) for name in broken) if broken else "dominated"
-
-
-def _broken(limit: str) -> str:
-    return "budget " + limit if limit.startswith(ON) else limit
-
-
 def _funnel(view: RunView) -> dict[str, Any]:
     steps = funnel(view)
     return {"steps": steps, "total": max(len(view.evaluations), 1)}
@@ -191,17 +141,6 @@ def _data(view: RunView) -> dict[str, Any]:
         "rejected": dataset.rejected[:REJECTED_SHOWN],
         "more_rejected": max(0, len(dataset.rejected) - REJECTED_SHOWN),
     }
-
-
-def parts(dataset: DatasetSummary) -> str:
-    """Say what the pictures were used for."""
-    if not dataset.validation:
-        return f"{dataset.train} to train and calibrate on, {dataset.holdout} held out to measure accuracy"
-    own = " (your own split)" if dataset.own_split else ""
-    return (
-        f"{dataset.train} to train on, {dataset.validation} to compare candidates on (validation), {dataset.holdout} "
-        f"held out to judge the finalists{own}"
-    )
 
 
 def _classes(view: RunView) -> dict[str, Any]:
@@ -238,44 +177,6 @@ def _losses(view: RunView) -> dict[str, Any]:
     return {"losses": tuple((row, found, diagnosis_html(found)) for row, found in told)}
 
 
-def _method(view: RunView) -> dict[str, Any]:
-    manifest = view.manifest
-    known = ("command_line", "versions", "durations", "weights", "without_weights")
-    durations = {str(stage): show_seconds(float(value)) for stage, value in (manifest.get("durations") or {}).items()}
-    return {
-        "command_line": command_line(view),
-        "weights": {name: shown(origin) for name, origin in (manifest.get("weights") or {}).items()},
-        "versions": manifest.get("versions") or {},
-        "durations": durations,
-        "request": {key: shown(value) for key, value in view.request.items() if _is_given(value)},
-        "manifest": {key: shown(value) for key, value in manifest.items() if key not in known and _is_given(value)},
-        "pick": view.decision.pick,
-    }
-
-
-def _is_given(value: Any) -> bool:
-    return value is not None and value is not False and value != "" and value != [] and value != {}
-
-
-def command_line(view: RunView) -> str:
-    """Return what was typed, ready to be typed again; the program without the folder that it lies in."""
-    given = view.manifest.get("command_line") or ""
-    if isinstance(given, str):
-        return given
-    program, *arguments = (str(part) for part in given)
-    name = PurePath(program).name
-    return shlex.join(["advisor" if name in ("__main__.py", "advisor.exe") else name, *arguments])
-
-
-def shown(value: Any) -> str:
-    """Flatten a manifest's value into one line."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {shown(item)}" for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(shown(item) for item in value)
-    return text.plain(value)
-
-
 SECTIONS = (
     Section("answer", "Answer", _answer),
     Section("explore", "Trade-offs", _explore, lambda view: bool(view.ok)),
@@ -288,5 +189,5 @@ SECTIONS = (
     Section("funnel", "Funnel", _funnel, lambda view: bool(view.evaluations)),
     Section("failures", "Failures", _failures, _has_failures),
     Section("data", "Data", _data, lambda view: view.dataset is not None),
-    Section("method", "Method", _method),
+    Section("method", "Method", method),
 )

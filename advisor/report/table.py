@@ -10,13 +10,14 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST, robust_of
 from advisor.core.quantity import Quantity
 from advisor.report import text
 from advisor.report.console import default_console, write
 from advisor.report.everywhere import own_answers, sentence, spots
 from advisor.report.order import shortlist
+from advisor.report.phrases import counts
 from advisor.report.view import RunView
 from advisor.search.request import ROBUST
 
@@ -193,11 +194,3 @@ def _remarks(view: RunView) -> list[Text]:
     if view.dataset and view.dataset.leaking:
         lines.append(Text(view.dataset.leaking, style="yellow"))
     return lines
-
-
-def counts(view: RunView) -> str:
-    """Say how many evaluations ran, met the budget, failed and were skipped."""
-    meets = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
-    failed, skipped = len(view.with_status(Status.FAILED)), len(view.with_status(Status.SKIPPED))
-    total = text.plural(len(view.evaluations), "configuration")
-    return f"{total}: {meets} meet the budget, {len(view.ok) - meets} do not, {failed} failed, {skipped} skipped."

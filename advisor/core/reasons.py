@@ -1,0 +1,85 @@
+"""Why a pick is the pick, and what another would cost or win: sentences for every place that shows a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.core.budget import Budget
+from advisor.core.chance import chance_of, sure
+from advisor.core.evaluation import Evaluation
+from advisor.core.figures import accuracy_of, describe, latency_of, name, p90_of, size_of
+from advisor.core.preference import Preference
+from advisor.core.units import show_ms
+
+
+def reason(
+    pick: Evaluation,
+    feasible: Sequence[Evaluation],
+    ties: Sequence[Evaluation],
+    budget: Budget,
+    preference: Preference,
+) -> str:
+    """Say in one sentence why a pick is the pick.
+
+    Args:
+        pick: what was chosen.
+        feasible: everything that meets the budget.
+        ties: what the figures cannot tell from the most accurate of them.
+        budget: the limits.
+        preference: what the pick was chosen by.
+    """
+    best = max(feasible, key=accuracy_of)
+    met = _met(pick, budget)
+    if not preference.among_ties and preference.name != "accuracy":
+        return f"{describe(pick)} is {_praise(preference)}{_price_of(pick, best)}{met}."
+    if not preference.among_ties:
+        doubt = f", though the figures cannot tell it from {_others(ties)}" if ties else ""
+        return f"{describe(pick)} has the best accuracy of what fits{doubt}{met}."
+    if pick is best or accuracy_of(pick) == accuracy_of(best):
+        tied = f", tied with {_others(ties)} slower, larger or less accurate" if ties else ""
+        return f"{describe(pick)} has the best accuracy of what fits{tied}{met}."
+    return (
+        f"{describe(pick)} ties in accuracy with the best that fits ({name(best)}, {accuracy_of(best):.1f} %), "
+        f"is {_times(latency_of(best), latency_of(pick), 'faster', 'slower')} and "
+        f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{met}."
+    )
+
+
+def _others(ties: Sequence[Evaluation]) -> str:
+    return f"{len(ties)} other{'s'[: len(ties) != 1]}"
+
+
+def _met(pick: Evaluation, budget: Budget) -> str:
+    """Say how the pick meets the latency budget; a prediction says how sure it is."""
+    if budget.latency_ms is None:
+        return ""
+    if chance_of(pick) is not None:
+        return f"; it is {sure(pick, budget.latency_ms)}, which is predicted, not measured"
+    return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(p90_of(pick))}"
+
+
+def _praise(preference: Preference) -> str:
+    named = {"latency": "the fastest of what fits", "size": "the smallest of what fits"}
+    return named.get(preference.name, f"the best of what fits by the weights {preference}")
+
+
+def _price_of(pick: Evaluation, best: Evaluation) -> str:
+    """Say how far the pick is behind the most accurate candidate that fits."""
+    behind = accuracy_of(best) - accuracy_of(pick)
+    return f", {behind:.1f} points behind the most accurate ({describe(best)})" if behind > 0 else ""
+
+
+def comparison(other: Evaluation, pick: Evaluation) -> str:
+    """Say what another evaluation would cost or win against the pick: points, latency, size."""
+    points = accuracy_of(other) - accuracy_of(pick)
+    return (
+        f"{describe(other)}: {points:+.1f} points, {_times(latency_of(pick), latency_of(other), 'faster', 'slower')}, "
+        f"{_times(size_of(pick), size_of(other), 'smaller', 'larger')}"
+    )
+
+
+def _times(reference: float, value: float, better: str, worse: str) -> str:
+    ratio = reference / value
+    if 0.95 < ratio < 1.05:
+        return f"no {worse}"
+    return f"{ratio:.1f}x {better}" if ratio > 1 else f"{1 / ratio:.1f}x {worse}"
