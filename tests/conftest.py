@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -18,6 +19,11 @@ os.environ["ADVISOR_CONFIG_DIR"] = tempfile.mkdtemp(prefix="advisor-tests-")
 
 PROJECT = Path(__file__).resolve().parents[1]
 SHARED = PROJECT.parent / "shared"
+
+
+def pytest_unconfigure() -> None:
+    """Leave nothing among the temporary files; a worker of a parallel run does so for itself."""
+    shutil.rmtree(os.environ["ADVISOR_CONFIG_DIR"], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ three lines of Python without a ``__main__`` guard would start the search inside
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import importlib
@@ -21,12 +22,14 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from advisor.core.errors import AdvisorError, StageError
+from advisor.isolation import scratch
 
 _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
     """Serve calls until the parent closes the connection."""
+    atexit.register(scratch.remove_own)
     connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
     if os.environ.get("ADVISOR_CHILD_ENDS_WITH_PARENT"):
         _ended_by_the_kernel()
@@ -75,6 +78,7 @@ def _end_with_parent(parent: int) -> None:
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(1.0)
+        scratch.remove_own()
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -19,6 +19,7 @@ import psutil
 from advisor.core.errors import StageError
 from advisor.core.units import show_bytes, show_seconds
 from advisor.isolation.pause import Pause
+from advisor.isolation.scratch import VARIABLE, Scratch
 
 _POLL_S = 0.2
 
@@ -49,6 +50,7 @@ class Worker:
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection[Any, Any] | None = None
+        self._scratch: Scratch | None = None
         self.peak_bytes = 0
 
     def call(self, function: str, *args: Any, limits: Limits, pause: Pause | None = None, **kwargs: Any) -> Any:
@@ -81,12 +83,16 @@ class Worker:
         self._process.wait()
         if self._connection is not None:
             self._connection.close()
-        self._process = self._connection = None
+        if self._scratch is not None:
+            self._scratch.remove()
+        self._process = self._connection = self._scratch = None
 
     def _started(self) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
         if self._process is None or self._process.poll() is not None or self._connection is None:
             self.stop()
-            self._process, self._connection = _start(self._log, self._environment)
+            self._scratch = Scratch()
+            environment = {**self._environment, VARIABLE: str(self._scratch.path)}
+            self._process, self._connection = _start(self._log, environment)
         return self._process, self._connection
 
     def _wait(

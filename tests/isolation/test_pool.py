@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -75,6 +76,50 @@ def test_a_call_that_eats_memory_is_stopped(pool: ChildPool) -> None:
 def test_native_output_goes_to_the_log(pool: ChildPool, tmp_path: Path) -> None:
     pool.call(f"{HERE}:talk")
     assert "native words" in (tmp_path / "log.txt").read_text()
+
+
+def left_behind(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("ending", ["process", "kill_itself", "segfault"])
+def test_what_a_child_leaves_among_temporary_files_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with ChildPool(Path(os.devnull)) as pool:
+        littered = Path(pool.call("tempfile:mkdtemp"))
+        assert littered.parent.parent == tmp_path
+        with suppress(StageError):
+            pool.call(f"{HERE}:{ending}")
+    assert left_behind(tmp_path) == []
+
+
+def test_a_child_whose_parent_was_killed_takes_its_temporary_files_with_it(tmp_path: Path) -> None:
+    script = (
+        "import os, signal\n"
+        "from advisor.isolation import ChildPool\n"
+        "ChildPool().call('tempfile:mkdtemp')\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], env={**os.environ, "TMPDIR": str(tmp_path)}, check=False)
+    deadline = time.monotonic() + 30
+    while left_behind(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left_behind(tmp_path) == []
+
+
+def test_what_nobody_could_remove_goes_with_the_next_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    dead = tmp_path / "advisor-child-of-the-dead"
+    dead.mkdir()
+    os.utime(dead, (0, 0))
+    with ChildPool(Path(os.devnull)) as first, ChildPool(Path(os.devnull)) as second:
+        living = Path(first.call("tempfile:mkdtemp"))
+        os.utime(living.parent, (0, 0))
+        second.call(f"{HERE}:process")
+        assert living.is_dir()
+        assert not dead.exists()
 
 
 def test_closing_ends_busy_children(pool: ChildPool) -> None:
