@@ -15,6 +15,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import show_seconds
 from advisor.search.context import Pictures
 from advisor.search.expected import Expected, Key, expected_latencies, joined
+from advisor.search.experience import read_experience
 from advisor.search.forecast import CardForecast, Forecast, PlanView, cheapest
 from advisor.search.known import Known, what_is_known
 from advisor.search.left_out import ruled_out
@@ -31,6 +32,7 @@ from advisor.search.prepare import (
 )
 from advisor.search.prices import Stage, Variant, rough_size, wall_s
 from advisor.search.request import Request, usable_cores
+from advisor.search.samplers import require_parts
 from advisor.search.targets import chosen_targets
 
 
@@ -40,8 +42,10 @@ def preview(request: Request) -> PlanView:
     Raises:
         UsageError: what ``search`` would refuse before anything is spent.
     """
+    require_parts(request.sampler)
     recipes, cards = chosen_recipes(request), chosen_cards(request)
     pictures = read_pictures(request, lambda _: None)
+    read_experience(request, pictures)  # what search would refuse
     ahead = _look_ahead(request, recipes, cards, pictures)
     if ahead is None:
         raise UsageError(

@@ -27,7 +27,17 @@ LEAST_GAIN = 0.005
 LARGE_SPACE = 100
 """Smaller spaces are searched to their end: that takes minutes, and the whole table is worth having."""
 
-FREE_ON_RESUME = ("time_limit", "max_trials", "stop_below", "offline", "mirror", "remeasure", "storage", "out")
+FREE_ON_RESUME = (
+    "time_limit",
+    "max_trials",
+    "stop_below",
+    "offline",
+    "mirror",
+    "remeasure",
+    "storage",
+    "out",
+    "learn_from",
+)
 """Options that a resumed run may be given anew: they do not change the question."""
 
 
@@ -58,7 +68,7 @@ class Request:
         compressions: names of compression recipes; empty for the default five.
         threads: CPU thread counts; empty for 1 and all cores.
         catalog: the team's own catalogue files.
-        sampler: ``advisor``, ``tpe``, ``nsga2`` or ``random``.
+        sampler: ``advisor``, ``tpe``, ``nsga2``, ``gp`` (needs PyTorch) or ``random``.
         time_limit: stop after, such as ``10min``; empty for none.
         max_trials: stop after so many configurations; 0 for none.
         seed: seed of the split, of training and of the sampler.
@@ -69,6 +79,7 @@ class Request:
         storage: where the Optuna study is kept: ``journal`` or ``sqlite`` in the run folder, or ``postgresql://...``.
         stop_below: stop when an hour more is expected to add less than this share of the front's hypervolume, such as
             ``0.5%``; ``never``; empty for 0.5 % in spaces of 100 configurations and more.
+        learn_from: earlier runs, or folders of runs, whose results order this search.
     """
 
     task: str = "image-classification"
@@ -100,6 +111,7 @@ class Request:
     remeasure: bool = False
     storage: str = "journal"
     stop_below: str = ""
+    learn_from: tuple[str, ...] = ()
 
     @property
     def limits(self) -> Budget:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from advisor.search.card_times import CardTimes
 from advisor.search.context import Context, Notify
 from advisor.search.drive import Drive
 from advisor.search.evaluate import Evaluator
+from advisor.search.experience import read_experience
 from advisor.search.left_out import leave_out, name_the_rest
 from advisor.search.machine import Machine, one_blas_thread
 from advisor.search.pace import PaceBook
@@ -28,6 +29,7 @@ from advisor.search.progress import Progress
 from advisor.search.record import describe_run, write_manifest, write_pictures
 from advisor.search.request import Request, usable_cores
 from advisor.search.resume import same_cards, same_weights
+from advisor.search.samplers import require_parts
 from advisor.search.sited import SitedEvaluator
 from advisor.search.stages import Keeper, Stages, trainers
 from advisor.search.stopping import COMPLETE, INTERRUPTED, Stop
@@ -93,15 +95,18 @@ class _Search:
         self._progress = progress
         self._started = time.monotonic()
         self.request = request
+        require_parts(request.sampler)
         self.targets = chosen_targets(request)
         self.recipes = chosen_recipes(request)
         self._cards = chosen_cards(request)
         self.pictures = read_pictures(request, progress.say)
+        self._experience = read_experience(request, self.pictures)
         if resume:
             self.run = RunFolder.open(resume)
             self._cards = same_cards(self.run, request, self._cards, self.recipes, self.pictures)
         else:
             self._refuse_what_cannot_work()
+            self.request = request = replace(request, learn_from=self._experience.folders or request.learn_from)
             self.run = RunFolder.create(Path(request.out), _slug(request))
             self.run.write_request(request.to_dict())
         self._log = None if verbose else self.run.log_file
@@ -142,7 +147,7 @@ class _Search:
         request, plan = self.request, make_plan(self.request, candidates, self.recipes, self.pictures, self._book.pace)
         done = leave_out(self.run, plan, request.limits)
         with opened(request.storage, self.run) as (storage, name), lost_connection(request.storage, self.run.path):
-            study = Study(storage, name, plan, request.limits, request.sampler, request.seed, done)
+            study = Study(storage, name, plan, request.limits, request.sampler, request.seed, done, self._experience)
             self._write_manifest(candidates, plan)
             with ChildPool(self._log) as heavy, ChildPool(self._log) as light, trainers(self._log) as training:
                 evaluator = self._evaluator(candidates, plan, heavy, light, training)
@@ -160,6 +165,7 @@ class _Search:
                 if drive.stopping.is_set():
                     self.stopped = INTERRUPTED
                 more: dict[str, Any] = {"targets": evaluator.environments} if evaluator.environments else {}
+                more |= {"learnt_from": self._experience.to_json()} if self._experience.runs else {}
                 more |= {"children_peak_bytes": peak, "stopped": self.stopped.to_json()}
                 self._write_manifest(candidates, plan, spent, **more)
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.search.experience import Experience
 from advisor.search.facts import Facts
 from advisor.search.plan import Plan
+from advisor.search.samplers import make_sampler
 
 if TYPE_CHECKING:
     import optuna
@@ -36,9 +38,10 @@ class Study:
         name: its name in the storage.
         plan: the search space.
         budget: its limits become the trials' constraints.
-        sampler: ``advisor``, ``tpe``, ``nsga2`` or ``random``.
+        sampler: one of :data:`advisor.search.samplers.SAMPLERS`.
         seed: of the sampler.
         done: what has been evaluated and is not to be evaluated again.
+        experience: what earlier runs tell of the candidates.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Study:
         sampler: str,
         seed: int,
         done: Iterable[Evaluation],
+        experience: Experience | None = None,
     ) -> None:
         import optuna
 
@@ -58,12 +62,13 @@ class Study:
         finished = {evaluation.configuration: evaluation for evaluation in done}
         self._left = {each: None for each in plan.configurations() if each not in finished}
         self._opened: dict[Configuration, None] = {}
-        self._rung, self._again = -1, list[Configuration]()
+        self._rung, self._again, self._first = -1, list[Configuration](), list[Configuration]()
         self._changed: dict[str, None] = {}
         self._told = 0
         for evaluation in finished.values():
             self._note(evaluation)
-        self._sampler = _sampler(sampler, plan, self._facts, seed)
+        experience = experience or Experience()
+        self._sampler = make_sampler(sampler, experience.taught(self._facts.corrected(plan.candidates())), seed)
         self._changed.clear()
         self._study = optuna.create_study(
             study_name=name, storage=storage, sampler=self._sampler, directions=DIRECTIONS, load_if_exists=True
@@ -72,6 +77,8 @@ class Study:
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             self._study.set_metric_names(list(METRICS))
         self._trials: dict[Configuration, optuna.Trial] = {}
+        if not self._study.get_trials(deepcopy=False):
+            self._first = experience.first(tuple(self._left))
         self._take_up(finished)
         self._climb()
 
@@ -134,7 +141,7 @@ class Study:
             self._rung += 1
             self._opened = {each: None for each in self._left if each.training == trainings[self._rung]}
             self._hold_back(frozenset(trainings[self._rung + 1 :]))
-            for configuration in self._again:
+            for configuration in (*self._again, *self._first):
                 if configuration in self._opened:
                     self._study.enqueue_trial(_parameters(configuration))
 
@@ -249,25 +256,6 @@ def _attributes(evaluation: Evaluation) -> dict[str, str]:
 
 def _ending(evaluation: Evaluation) -> str:
     return "FAIL" if evaluation.status is Status.FAILED else "PRUNED"
-
-
-def _sampler(name: str, plan: Plan, facts: Facts, seed: int) -> optuna.samplers.BaseSampler:
-    from optuna import samplers
-
-    if name == "tpe":
-        return samplers.TPESampler(seed=seed)
-    if name == "nsga2":
-        return samplers.NSGAIISampler(seed=seed)
-    if name == "random":
-        return samplers.RandomSampler(seed=seed)
-    from advisor.search.sampler import AdvisorSampler, Objective
-
-    objectives = (
-        Objective("accuracy", "maximize"),
-        Objective("latency", "minimize", log=True),
-        Objective("size", "minimize", log=True),
-    )
-    return AdvisorSampler(facts.corrected(plan.candidates()), objectives, seed=seed)
 
 
 def _state(name: str) -> Any:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest
 from advisor.core.training import CHOOSABLE, FINETUNED, HEAD, NONE
+from advisor.search.samplers import ADVISOR, SAMPLERS
 from advisor.search.storage import checked
 
 if TYPE_CHECKING:
     from advisor.search.request import Request
 
 TASKS = ("image-classification",)
-SAMPLERS = ("advisor", "tpe", "nsga2", "random")
 ROBUST = "robust-accuracy"
 OBJECTIVES = ("accuracy", ROBUST)
 
@@ -25,10 +25,15 @@ def validate(request: Request) -> None:
     """
     _one_of("--task", request.task, TASKS)
     _one_of("--sampler", request.sampler, SAMPLERS)
+    if request.learn_from and not request.data:
+        raise UsageError(
+            "--learn-from: earlier accuracies were measured on pictures, and --data is not given",
+            "add --data DIR, or leave --learn-from out",
+        )
     limits, _ = request.limits, request.preference
     _ = request.time_limit_s
     _ = checked(request.storage)
-    if request.least_gain(0) is not None and request.sampler != "advisor":
+    if request.least_gain(0) is not None and request.sampler != ADVISOR:
         raise UsageError(
             f"--stop-below: the sampler '{request.sampler}' does not say what more would gain",
             "leave it out, or take --sampler advisor",
