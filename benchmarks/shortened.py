@@ -7,7 +7,10 @@ added to a catalogue by the product's own way (``advisor.catalog.bring``), so th
 
 from __future__ import annotations
 
+import contextlib
+import io
 import multiprocessing
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,37 +21,47 @@ from advisor.catalog.weights.file import WeightsFile
 CLASSES = 10
 """Of the classifier that stands in until a head is trained."""
 
+Cut = tuple[int, int]
+"""Side of the input, and how many resolutions before its last the network ends."""
 
-def add_shortened(card: Card, weights: WeightsFile, size: int, halvings: int, catalogue: Path) -> str:
-    """Add ``card`` cut ``halvings`` resolutions before its last to ``catalogue``; returns the new card's name."""
+
+def add_shortened(card: Card, weights: WeightsFile, cuts: Sequence[Cut], catalogue: Path) -> None:
+    """Add ``card`` cut short in several ways to ``catalogue``."""
     from advisor.catalog.bring import Given, add, inspect
 
-    name = f"{card.name}_cut{halvings}_at_{size}"
-    file, labels = catalogue.parent / f"{name}.keras", catalogue.parent / "labels.txt"
+    labels = catalogue.parent / "labels.txt"
     labels.write_text("".join(f"class {place}\n" for place in range(CLASSES)), encoding="utf-8")
-    child = multiprocessing.get_context("spawn").Process(target=save, args=(card, weights, size, halvings, file))
+    files = [catalogue.parent / f"{card.name}_cut{halvings}_at_{size}.tflite" for size, halvings in cuts]
+    child = multiprocessing.get_context("spawn").Process(target=save, args=(card, weights, cuts, files))
     child.start()
     child.join()
     if child.exitcode:
-        raise RuntimeError(f"{name} could not be made")
+        raise RuntimeError(f"{card.name} could not be cut short")
     looks = card.preprocessing
-    given = Given(name=name, labels=str(labels), mean=looks.mean, std=looks.std, licence=card.licence)
-    with inspect(file) as inspected:
-        add(inspected, replace(given, family=card.family), into=catalogue)
-    file.unlink()
-    return name
+    given = Given(labels=str(labels), mean=looks.mean, std=looks.std, licence=card.licence, family=card.family)
+    for file in files:
+        with inspect(file) as inspected:
+            add(inspected, given, into=catalogue)
+        file.unlink()
 
 
-def save(card: Card, weights: WeightsFile, size: int, halvings: int, file: Path) -> None:
-    """Build the card at ``size`` with its weights, cut it and save it for Keras."""
-    import keras
+def save(card: Card, weights: WeightsFile, cuts: Sequence[Cut], files: Sequence[Path]) -> None:
+    """Build the card at each size with its weights, cut it and write it as a float ``.tflite``."""
+    import tensorflow as tf
 
     from advisor.catalog.build import build_model
 
-    model = build_model(replace(card, input_size=size), weights)
+    for (size, halvings), file in zip(cuts, files, strict=True):
+        model = build_model(replace(card, input_size=size), weights)
+        with contextlib.redirect_stdout(io.StringIO()):
+            file.write_bytes(tf.lite.TFLiteConverter.from_keras_model(_cut(model, halvings)).convert())
+
+
+def _cut(model: Any, halvings: int) -> Any:
+    import keras
+
     pooled = keras.layers.GlobalAveragePooling2D()(_end(model, halvings))
-    answers = keras.layers.Dense(CLASSES, activation="softmax", name="probabilities")(pooled)
-    keras.Model(model.inputs, answers).save(file)
+    return keras.Model(model.inputs, keras.layers.Dense(CLASSES, activation="softmax")(pooled))
 
 
 def _end(model: Any, halvings: int) -> Any:

@@ -1,7 +1,7 @@
 """Makes the exhaustive table of TrashNet: every card at several input sizes, on every rung, in every form, with times.
 
     python -m benchmarks trashnet_table --network mobilenet_v2_1.0_224 --rung head      # one piece, some minutes
-    python -m benchmarks trashnet_table                                                # all pieces that are missing
+    python -m benchmarks trashnet_table --minutes 10                                    # pieces that are missing
 
 A piece is one search of the product over one published network: at its own input, at smaller ones (the same weights,
 for they do not depend on the input), and cut short (``benchmarks.shortened``). Its evaluations and the seconds of every
@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 import os
+import shutil
 import tempfile
 import threading
 import time
@@ -41,27 +43,27 @@ TRASHNET = Path(__file__).resolve().parents[2] / "shared" / "data" / "images" / 
 TABLE = RESULTS / "trashnet_table.csv"
 
 SIZES: Mapping[str, Sequence[int]] = {
-    "mobilenet_v1_0.25_224": (224, 192, 160, 128, 96),
-    "mobilenet_v1_1.0_224": (224, 192, 160, 128),
-    "mobilenet_v2_1.0_224": (224, 192, 160, 128, 96),
-    "mobilenet_v2_1.0_224_torchvision": (224, 192, 160, 128),
-    "squeezenet_1.1_227": (227, 195, 163, 131),
-    "squeezenet_1.1_224_onnx": (224, 192, 160, 128),
-    "efficientnet_lite0_224": (224, 192, 160, 128),
-    "efficientnet_lite1_240": (240, 208, 176, 128),
+    "mobilenet_v1_0.25_224": (224, 160, 128),
+    "mobilenet_v2_1.0_224": (224, 160, 128),
+    "squeezenet_1.1_227": (227, 163, 131),
+    "efficientnet_lite0_224": (224, 160, 128),
+    "mobilenet_v1_1.0_224": (224, 160, 128),
+    "mobilenet_v2_1.0_224_torchvision": (224, 160, 128),
+    "efficientnet_lite1_240": (240, 176, 128),
     "efficientnet_lite2_260": (260, 196, 132),
+    "squeezenet_1.1_224_onnx": (224, 160, 128),
     "inception_v3_299": (299, 203, 139),
 }
 """Inputs of each network whose weights a package index holds, its own first."""
 
-HALVINGS = (1, 2)
-"""Each network also stands cut short by so many resolutions, at its own input and at its third."""
+CUTS = ((0, 1), (1, 1), (0, 2))
+"""Each network also stands cut short: at which of its inputs, and by how many resolutions."""
 
 RECIPES = ("float32", "float16", "dynamic_int8", "int8")
 FIRST_LOOK = 400
 """Pictures of the first look: the product has none at sets as small as TrashNet."""
 
-TUNED: Mapping[str, Sequence[int]] = {"mobilenet_v1_0.25_224": (224, 192, 160, 128, 96), "mobilenet_v2_1.0_224": (96,)}
+TUNED: Mapping[str, Sequence[int]] = {"mobilenet_v1_0.25_224": (224, 160, 128), "mobilenet_v2_1.0_224": (128,)}
 """Cards that were fine-tuned too: minutes each, so the light ones."""
 
 RUNGS = (HEAD, HEAD_SUBSET, "finetune")
@@ -96,17 +98,19 @@ class Stopwatch(Progress):
 
 
 def main() -> None:
-    """Make the pieces that are asked for, or all that the table lacks."""
+    """Make the pieces that the table lacks, or those of them that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--network", choices=tuple(SIZES), action="append")
     parser.add_argument("--rung", choices=RUNGS, action="append")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no piece after so many")
     arguments = parser.parse_args()
+    started = time.monotonic()
     asked = [(network, rung) for rung in arguments.rung or RUNGS for network in arguments.network or SIZES]
     with tempfile.TemporaryDirectory() as folder:
         place = Path(os.environ.get("BENCHMARK_FOLDER") or folder)
         _own_cache(place)
         for network, rung in asked:
-            if (arguments.network and arguments.rung) or not has_piece(network, rung):
+            if not has_piece(network, rung) and time.monotonic() - started < 60 * arguments.minutes:
                 piece(network, rung, place)
 
 
@@ -179,8 +183,10 @@ def _catalogues(network: str, place: Path) -> list[Path]:
     place.mkdir(parents=True, exist_ok=True)
     own, sized = place / "own.yaml", place / "sized.yaml"
     if not sized.is_file():
-        _write_sized(network, sized)
+        own.unlink(missing_ok=True)
+        shutil.rmtree(place / "models", ignore_errors=True)
         _add_cut(network, own)
+        _write_sized(network, sized)
     return [sized, own]
 
 
@@ -200,9 +206,7 @@ def _add_cut(network: str, own: Path) -> None:
 
     card = load_catalogue()[network]
     weights = fetch(card, FetchOptions(offline=True))
-    for halvings in HALVINGS:
-        for size in (SIZES[network][0], SIZES[network][2]):
-            add_shortened(card, weights, size, halvings, own)
+    add_shortened(card, weights, [(SIZES[network][place], halvings) for place, halvings in CUTS], own)
 
 
 def _names(network: str, catalogues: Sequence[Path]) -> list[str]:
