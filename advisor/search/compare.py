@@ -4,30 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import describe
-from advisor.core.noise import Move, moved, moves, settled, show_figure
-from advisor.core.relaxation import excess_texts
+from advisor.core.noise import Move, moved, moves, settled
 from advisor.core.statistics import paired
+from advisor.search.compare_reasons import Outcome, choice, reason
 from advisor.search.conclude import compared_on, conclude, right_answers
 from advisor.search.differences import Difference, find_differences
 from advisor.search.stored import StoredRun
 
-MOVED_SHOWN = 3
 HELD_OUT = "holdout_accuracy"
-
-
-class Outcome(StrEnum):
-    """What became of the recommendation."""
-
-    SAME = "same"
-    NOISE = "within noise"
-    WORSE = "worse"
-    CHANGED = "changed"
 
 
 @dataclass(frozen=True)
@@ -83,22 +71,12 @@ def compare(before: StoredRun, after: StoredRun) -> Comparison:
         before=before.name,
         after=after.name,
         outcome=outcome,
-        reason=_reason(outcome, before, after, changes, differences),
+        reason=reason(outcome, before, after, changes, differences),
         pick_before=before.decision.pick,
         pick_after=after.decision.pick,
         differences=differences,
         figures=_moved(changes),
     )
-
-
-def _choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]:
-    """Return what a team chooses: the artefact, and the device; the number of threads is a setting, not a choice."""
-    if evaluation is None:
-        return ()
-    configuration = evaluation.configuration
-    target = configuration.target
-    artefact = (configuration.card, configuration.training, configuration.compression)
-    return (*artefact, target.device, target.accelerator) if with_device else artefact
 
 
 def _moves(before: StoredRun, after: StoredRun) -> dict[str, tuple[Move, ...]]:
@@ -150,7 +128,7 @@ def _steady_decision(after: StoredRun, changes: Mapping[str, tuple[Move, ...]]) 
 def _outcome(
     then: Decision, now: Decision, steady: Decision, changes: Mapping[str, tuple[Move, ...]], one_device: bool
 ) -> Outcome:
-    chosen = [_choice(decision.pick, one_device) for decision in (then, now, steady)]
+    chosen = [choice(decision.pick, one_device) for decision in (then, now, steady)]
     if chosen[0] != chosen[2]:
         return Outcome.CHANGED
     if then.feasible != steady.feasible:
@@ -173,82 +151,3 @@ def _moved(changes: Mapping[str, tuple[Move, ...]]) -> tuple[MovedFigure, ...]:
 
 def _value(quantity: Any) -> float | None:
     return None if quantity is None else quantity.value
-
-
-def _reason(
-    outcome: Outcome,
-    before: StoredRun,
-    after: StoredRun,
-    changes: Mapping[str, tuple[Move, ...]],
-    differences: tuple[Difference, ...],
-) -> str:
-    then, now = before.decision.pick, after.decision.pick
-    if outcome is Outcome.SAME:
-        return f"The pick is as it was: {_named(now)}."
-    if outcome is Outcome.NOISE:
-        return (
-            f"The pick would be {_named(now)} instead of {_named(then)}, but no figure that decides it moved beyond "
-            "the noise: not counted as a change."
-        )
-    if outcome is Outcome.WORSE:
-        return f"The pick is still {_named(now)}, and worse: {'; '.join(_losses(then, after, changes))}."
-    causes = [
-        *(
-            f"{row.what}: {row.before or 'none'} -> {row.after or 'none'}"
-            for row in differences
-            if row.topic == "question"
-        ),
-        *_losses(then, after, changes),
-        *_gains(now, before, changes),
-    ]
-    told = f" Because {'; '.join(causes)}." if causes else f" {after.decision.reason}"
-    if now is not None and not after.decision.feasible:
-        return f"Nothing meets the budget; the least bad is {_named(now)}, the pick was {_named(then)}.{told}"
-    return f"The pick changed from {_named(then)} to {_named(now)}.{told}"
-
-
-def _named(evaluation: Evaluation | None) -> str:
-    return "nothing" if evaluation is None else describe(evaluation)
-
-
-def _losses(then: Evaluation | None, after: StoredRun, changes: Mapping[str, tuple[Move, ...]]) -> list[str]:
-    """Say what happened to the earlier pick."""
-    if then is None:
-        return []
-    now = _counterpart(then, after)
-    if now is None:
-        return [f"{then.configuration.key} was not evaluated again"]
-    key = now.configuration.key
-    if now.status is not Status.OK:
-        return [f"{key} was {now.status}: {now.reason}"]
-    broken = excess_texts(now, after.request.limits)
-    texts = [_moved_text(key, change) for change in changes.get(key, ()) if change.worse]
-    return [*texts, *([f"{key} breaks the budget: {' and '.join(broken)}"] if broken else [])]
-
-
-def _counterpart(evaluation: Evaluation, run: StoredRun) -> Evaluation | None:
-    """Return the same configuration in another run, or the same artefact where that is on another device."""
-    same = [e for e in run.evaluations if _choice(e, False) == _choice(evaluation, False)]
-    exact = [e for e in same if e.configuration.key == evaluation.configuration.key]
-    return next(iter([*exact, *same]), None)
-
-
-def _gains(now: Evaluation | None, before: StoredRun, changes: Mapping[str, tuple[Move, ...]]) -> list[str]:
-    """Say what is new about the later pick."""
-    if now is None:
-        return []
-    key = now.configuration.key
-    then = _counterpart(now, before)
-    if then is None:
-        return [f"{key} is new"]
-    if then.status is not Status.OK:
-        return [f"{key} was {then.status} before ({then.reason})"]
-    return [_moved_text(key, c) for c in changes.get(key, ()) if c.counts and not c.worse][:MOVED_SHOWN]
-
-
-def _moved_text(key: str, change: Move) -> str:
-    ends = [
-        "unknown" if quantity is None else show_figure(change.figure, quantity.value)
-        for quantity in (change.before, change.after)
-    ]
-    return f"{change.figure.replace('_', ' ')} of {key} {ends[0]} -> {ends[1]}"

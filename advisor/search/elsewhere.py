@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from advisor.core.chance import CONFIDENCE, KEY, asked, sampled
-from advisor.core.evaluation import Evaluation, Status, Target
+from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import artefact_of
-from advisor.core.units import show_bytes
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.search.expected import device_predictor
+from advisor.search.fitting import FORMS, GRAPH, Place, graph_of, misfit, unfit
 from advisor.store.hashing import sha256_json
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.devices.latency.features import FeatureTable, ModelFeatures
-    from advisor.devices.latency.from_file import FileFeatures
     from advisor.devices.prediction import Prediction, Predictor
 
 LEVEL = 0.8
 """Confidence of the interval that is shown."""
-
-GRAPH = "graph"
-"""Name among an evaluation's details of what its file holds (:class:`FileFeatures`)."""
-
-FORMS: Mapping[str, str] = {
-    "int8_per_tensor": "int8",
-    "int8_float_io": "int8",
-    "mixed_int8": "int8",
-    "qat_int8": "int8",
-    "rounded": "float32",
-}
-"""Recipes, and the form that most of their work is done in; others are a form themselves."""
-
-ACCEPTS: Mapping[str, tuple[str, ...]] = {
-    "float16": ("float16", "float32"),
-    "int8": ("int8",),
-    "int16x8": ("int16x8",),
-}
-"""Precisions of which a target must take one for a form; other forms need ``float32``."""
-
-INTEGER_OR_FLOAT = ("npu", "tpu")
-"""Accelerators that compute in one arithmetic: the mixed one of ``dynamic_int8`` falls back to the CPU."""
 
 LEAVES_BELOW = 0.05
 """Chance to meet the latency budget below which a candidate leaves before it is trained."""
@@ -68,20 +45,6 @@ KEPT = (
     GRAPH,
 )
 """Details that hold on any device."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """One target of one device, and the name under which evaluations on it are kept."""
-
-    label: str
-    profile: DeviceProfile
-    target: DeviceTarget
-
-    @property
-    def identity(self) -> Target:
-        """The identity under which evaluations are kept."""
-        return self.target.of(self.label)
 
 
 @dataclass(frozen=True)
@@ -183,14 +146,6 @@ class Forecaster:
         return form, self.table.features(configuration.card, evaluation.family, float(macs), float(params), int(size))
 
 
-def graph_of(evaluation: Evaluation) -> FileFeatures | None:
-    """Return what the evaluation's file holds, None where that was not kept."""
-    from advisor.devices.latency.from_file import FileFeatures
-
-    kept = evaluation.details.get(GRAPH)
-    return FileFeatures.from_json(kept) if kept else None
-
-
 def one_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
     """Return one evaluation that is ok of each artefact: its threads say nothing about another device."""
     found: dict[tuple[str, str, str], Evaluation] = {}
@@ -198,46 +153,6 @@ def one_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...
         if evaluation.status is Status.OK:
             found.setdefault(artefact_of(evaluation), evaluation)
     return tuple(found.values())
-
-
-def unfit(form: str, place: Place) -> str:
-    """Say why a target does not take a form, empty where it does."""
-    if form == "dynamic_int8" and place.target.accelerator in INTEGER_OR_FLOAT:
-        return f"{place.label}:{place.target.name} does not compute floats with 8-bit weights"
-    if set(ACCEPTS.get(form, ("float32",))) & set(place.target.precisions):
-        return ""
-    return f"{place.label}:{place.target.name} takes {', '.join(place.target.precisions)}, not {form}"
-
-
-def misfit(evaluation: Evaluation, place: Place) -> str:
-    """Say why an artefact cannot run on a target: its form, its operators, its memory, its size; empty where it can."""
-    recipe, graph = evaluation.configuration.compression, graph_of(evaluation)
-    form = graph.form if graph else FORMS.get(recipe, recipe)
-    checks = [unfit(form, place), _too_large(evaluation, place)]
-    if graph is not None:
-        checks += [_lacks(graph, place), _too_hungry(graph, place)]
-    return next((reason for reason in checks if reason), "")
-
-
-def _lacks(graph: FileFeatures, place: Place) -> str:
-    taken = place.target.operators
-    lacking = [name for name in graph.operators if name not in taken] if taken else []
-    return f"{place.label}:{place.target.name} does not take {', '.join(lacking)}" if lacking else ""
-
-
-def _too_hungry(graph: FileFeatures, place: Place) -> str:
-    room = place.profile.limits.arena_bytes
-    if room is None or graph.arena_bytes <= room:
-        return ""
-    return f"its activations take {show_bytes(graph.arena_bytes)}, {place.label} has {show_bytes(room)} for them"
-
-
-def _too_large(evaluation: Evaluation, place: Place) -> str:
-    limits = place.profile.limits
-    room = min((limit for limit in (limits.flash_bytes, limits.package_bytes) if limit is not None), default=None)
-    if room is None or evaluation.size is None or evaluation.size.value <= room:
-        return ""
-    return f"its {show_bytes(evaluation.size.value)} do not fit into {show_bytes(room)} of {place.label}"
 
 
 def _moved(evaluation: Evaluation, place: Place) -> Evaluation:

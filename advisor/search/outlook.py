@@ -11,7 +11,8 @@ from advisor.core.chance import percent
 from advisor.core.figures import show_latency
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_ms
-from advisor.search.elsewhere import FORMS, LEAVES_BELOW, Forecaster, Place, unfit
+from advisor.search.elsewhere import LEAVES_BELOW, Forecaster
+from advisor.search.fitting import FORMS, Place, unfit
 from advisor.search.targets import Targets
 
 if TYPE_CHECKING:

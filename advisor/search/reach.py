@@ -13,7 +13,7 @@ from advisor.core.chance import KEY
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
-from advisor.search.elsewhere import Place
+from advisor.search.fitting import Place
 
 if TYPE_CHECKING:
     from advisor.devices.connections.protocol import Timing

@@ -10,8 +10,8 @@ from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import artefact_of
 from advisor.core.joint import joint, on_device, with_elsewhere
-from advisor.search.elsewhere import GRAPH, Place
 from advisor.search.evaluate import Evaluator
+from advisor.search.fitting import GRAPH, Place
 from advisor.search.outlook import Outlook
 from advisor.search.promotion import STAGE as PROMOTION
 from advisor.search.reach import measured_over_connection

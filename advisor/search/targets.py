@@ -9,7 +9,7 @@ from pathlib import Path
 from advisor.core.errors import UsageError
 from advisor.core.figures import HOST
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles
-from advisor.search.elsewhere import Place
+from advisor.search.fitting import Place
 from advisor.search.request import Request
 
 TFLITE_RUNTIMES = frozenset({"tflite", "tflite-micro", "tflite-runtime", "ai-edge-litert"})

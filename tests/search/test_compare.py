@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.search.compare import Comparison, Outcome, compare
+from advisor.search.compare import Comparison, compare
+from advisor.search.compare_reasons import Outcome
 from advisor.search.stored import read_run
 from tests.builders import evaluation
 from tests.stored_runs import HOST, VERSIONS, candidates, pictures, write_run

@@ -15,7 +15,7 @@ import yaml
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
-from advisor.search.compare import Outcome
+from advisor.search.compare_reasons import Outcome
 from advisor.search.reevaluation.again import Devices, Reevaluation, reevaluate, reevaluate_all
 from advisor.search.reevaluation.cards import card_changes
 from advisor.search.reevaluation.host import manifest_changes

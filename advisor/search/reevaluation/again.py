@@ -16,7 +16,8 @@ from advisor.core.joint import on_device
 from advisor.devices.own import distinct, known_devices, own_folder
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget, load_profiles
 from advisor.search.compare import Comparison, compare
-from advisor.search.elsewhere import Forecaster, Place
+from advisor.search.elsewhere import Forecaster
+from advisor.search.fitting import Place
 from advisor.search.reevaluation import host
 from advisor.search.reevaluation.cards import CardChanges, card_changes, evaluate_cards, merged, needs_search
 from advisor.search.reevaluation.lineage import (

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST
-from advisor.search.elsewhere import Forecaster, Place
+from advisor.search.elsewhere import Forecaster
+from advisor.search.fitting import Place
 from advisor.search.stored import StoredRun
 from advisor.search.targets import places_of
 

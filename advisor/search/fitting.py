@@ -1,0 +1,98 @@
+"""Whether a target takes an artefact at all: its form, its operators, its memory, its size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from advisor.core.evaluation import Evaluation, Target
+from advisor.core.units import show_bytes
+from advisor.devices.profiles import DeviceProfile, DeviceTarget
+
+if TYPE_CHECKING:
+    from advisor.devices.latency.from_file import FileFeatures
+
+GRAPH = "graph"
+"""Name among an evaluation's details of what its file holds (:class:`FileFeatures`)."""
+
+FORMS: Mapping[str, str] = {
+    "int8_per_tensor": "int8",
+    "int8_float_io": "int8",
+    "mixed_int8": "int8",
+    "qat_int8": "int8",
+    "rounded": "float32",
+}
+"""Recipes, and the form that most of their work is done in; others are a form themselves."""
+
+ACCEPTS: Mapping[str, tuple[str, ...]] = {
+    "float16": ("float16", "float32"),
+    "int8": ("int8",),
+    "int16x8": ("int16x8",),
+}
+"""Precisions of which a target must take one for a form; other forms need ``float32``."""
+
+INTEGER_OR_FLOAT = ("npu", "tpu")
+"""Accelerators that compute in one arithmetic: the mixed one of ``dynamic_int8`` falls back to the CPU."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """One target of one device, and the name under which evaluations on it are kept."""
+
+    label: str
+    profile: DeviceProfile
+    target: DeviceTarget
+
+    @property
+    def identity(self) -> Target:
+        """The identity under which evaluations are kept."""
+        return self.target.of(self.label)
+
+
+def graph_of(evaluation: Evaluation) -> FileFeatures | None:
+    """Return what the evaluation's file holds, None where that was not kept."""
+    from advisor.devices.latency.from_file import FileFeatures
+
+    kept = evaluation.details.get(GRAPH)
+    return FileFeatures.from_json(kept) if kept else None
+
+
+def unfit(form: str, place: Place) -> str:
+    """Say why a target does not take a form, empty where it does."""
+    if form == "dynamic_int8" and place.target.accelerator in INTEGER_OR_FLOAT:
+        return f"{place.label}:{place.target.name} does not compute floats with 8-bit weights"
+    if set(ACCEPTS.get(form, ("float32",))) & set(place.target.precisions):
+        return ""
+    return f"{place.label}:{place.target.name} takes {', '.join(place.target.precisions)}, not {form}"
+
+
+def misfit(evaluation: Evaluation, place: Place) -> str:
+    """Say why an artefact cannot run on a target: its form, its operators, its memory, its size; empty where it can."""
+    recipe, graph = evaluation.configuration.compression, graph_of(evaluation)
+    form = graph.form if graph else FORMS.get(recipe, recipe)
+    checks = [unfit(form, place), _too_large(evaluation, place)]
+    if graph is not None:
+        checks += [_lacks(graph, place), _too_hungry(graph, place)]
+    return next((reason for reason in checks if reason), "")
+
+
+def _lacks(graph: FileFeatures, place: Place) -> str:
+    taken = place.target.operators
+    lacking = [name for name in graph.operators if name not in taken] if taken else []
+    return f"{place.label}:{place.target.name} does not take {', '.join(lacking)}" if lacking else ""
+
+
+def _too_hungry(graph: FileFeatures, place: Place) -> str:
+    room = place.profile.limits.arena_bytes
+    if room is None or graph.arena_bytes <= room:
+        return ""
+    return f"its activations take {show_bytes(graph.arena_bytes)}, {place.label} has {show_bytes(room)} for them"
+
+
+def _too_large(evaluation: Evaluation, place: Place) -> str:
+    limits = place.profile.limits
+    room = min((limit for limit in (limits.flash_bytes, limits.package_bytes) if limit is not None), default=None)
+    if room is None or evaluation.size is None or evaluation.size.value <= room:
+        return ""
+    return f"its {show_bytes(evaluation.size.value)} do not fit into {show_bytes(room)} of {place.label}"
