@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from advisor.export.bundle import Bundle
     from advisor.report.view import RunView
     from advisor.search.compare import Comparison
-    from advisor.search.reevaluation.again import Reevaluation
+    from advisor.search.reevaluation.session import Reevaluation
 
 
 @dataclass(frozen=True)

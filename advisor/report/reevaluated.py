@@ -11,7 +11,7 @@ from advisor.core.escape import markdown as escaped
 from advisor.core.escape import plain
 from advisor.report.changes import comparison_json
 from advisor.report.text import plural
-from advisor.search.reevaluation.again import Reevaluation
+from advisor.search.reevaluation.session import Reevaluation
 
 SCHEMA_VERSION = 1
 

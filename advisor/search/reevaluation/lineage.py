@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -82,16 +82,28 @@ def _relation(path: Path) -> Relation:
     )
 
 
-def write_child(
-    parent: StoredRun,
-    relation: Relation,
-    evaluations: Sequence[Evaluation],
-    device: str,
-    environment: str,
-    changes: Mapping[str, Any],
-    answers: Mapping[str, Sequence[int]] | None = None,
-    sources: Sequence[Path] = (),
-) -> RunFolder:
+@dataclass(frozen=True)
+class Child:
+    """What a new run is to hold.
+
+    Attributes:
+        evaluations: all of them.
+        device: what it answers for.
+        environment: hash of what it was evaluated under.
+        changes: entries of the manifest that differ from the parent's.
+        answers: new answers on the hold-out by path within the run; the parent's are shared for the others.
+        sources: runs to take files from that the parent does not have.
+    """
+
+    evaluations: Sequence[Evaluation]
+    device: str
+    environment: str
+    changes: Mapping[str, Any]
+    answers: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    sources: Sequence[Path] = ()
+
+
+def write_child(parent: StoredRun, relation: Relation, child: Child) -> RunFolder:
     """Write a new run beside its parent; files that are as they were are shared with it.
 
     The request comes last: what was killed half-way is no run.
@@ -99,31 +111,26 @@ def write_child(
     Args:
         parent: the run that it is made from.
         relation: the parent's origin.
-        evaluations: all of the new run's.
-        device: what it answers for.
-        environment: hash of what it was evaluated under.
-        changes: entries of the manifest that differ from the parent's.
-        answers: new answers on the hold-out by path within the run; the parent's are shared for the others.
-        sources: runs to take files from that the parent does not have.
+        child: what it is to hold.
     """
     base = _STAMP.sub("", relation.root)
-    run = RunFolder.create(parent.folder.path.parent, f"{base[:20]} {device}")
-    origin = {"parent": parent.name, "root": relation.root, "device": device, "environment": environment}
+    run = RunFolder.create(parent.folder.path.parent, f"{base[:20]} {child.device}")
+    origin = {"parent": parent.name, "root": relation.root, "device": child.device, "environment": child.environment}
     manifest = {
         **parent.manifest,
-        **changes,
+        **child.changes,
         "advisor": __version__,
         "updated": datetime.now(UTC).isoformat(timespec="microseconds"),
         "reevaluated": origin,
     }
     run.write_json("manifest.json", manifest)
-    for name, labels in (answers or {}).items():
+    for name, labels in child.answers.items():
         run.keep_answers(Path(name).stem, labels)
-    for source in (parent.folder.path, *sources):
-        _share(source, run, evaluations)
-    lines = [json.dumps(evaluation.to_json(), ensure_ascii=False) for evaluation in evaluations]
+    for source in (parent.folder.path, *child.sources):
+        _share(source, run, child.evaluations)
+    lines = [json.dumps(evaluation.to_json(), ensure_ascii=False) for evaluation in child.evaluations]
     write_atomically(run.evaluations_file, "".join(f"{line}\n" for line in lines))
-    asked = parent.request.device if device == HOST else device
+    asked = parent.request.device if child.device == HOST else child.device
     run.write_request({**parent.request.to_dict(), "device": asked})
     return run
 
