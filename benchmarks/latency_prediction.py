@@ -19,7 +19,7 @@ from latency_protocols.protocols import FEATURES, LOW_RANK, NEAREST, OURS, Cover
 from advisor.devices.latency.features import ModelFeatures, Traits, load_features
 from advisor.devices.latency.table import Column, LatencyTable, build_table
 from advisor.devices.paths import shipped_profiles
-from advisor.devices.prediction import fit_predictor
+from advisor.devices.fitting import fit_predictor
 from advisor.devices.profiles import load_profiles
 
 OUT = Path(__file__).resolve().parent / "results"

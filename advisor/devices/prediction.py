@@ -9,38 +9,25 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core.errors import UsageError, nearest
+from advisor.core.errors import UsageError
 from advisor.core.quantity import Provenance, Quantity
+from advisor.devices.forms import stand_in
 from advisor.devices.latency.anchors import choose
-from advisor.devices.latency.base import Base, fit_base
+from advisor.devices.latency.base import Base
 from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
 from advisor.devices.latency.features import FeatureTable, ModelFeatures, load_features
 from advisor.devices.latency.model import Estimate, Queries, estimate, place, posterior_of
 from advisor.devices.latency.posterior import NOISE, Posterior
 from advisor.devices.latency.store import base_from_json, base_to_json
-from advisor.devices.latency.table import Column, LatencyTable, build_table, column_of
-from advisor.devices.latency.validation import calibrate
+from advisor.devices.latency.table import LatencyTable, build_table, column_of
 from advisor.devices.paths import shipped_profiles
 from advisor.devices.predicted import Floats, PredictedColumn, Prediction, normal_bounds
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles
 
-CALIBRATION_FILE = "prediction_calibration.json"
 CALIBRATED = "calibrated"
 """``source_repo`` of measurements that a user made on the device."""
 
-_RUNS_AS: Mapping[str, tuple[str, float]] = {
-    "float16": ("float32", 0.05),
-    "weight_int8": ("float32", 0.1),
-    "weight_int4": ("float32", 0.2),
-    "pruned_50": ("float32", 0.05),
-    "clustered_16": ("float32", 0.05),
-    "dynamic_int8": ("float32", 0.7),
-    "qat": ("int8", 0.03),
-}
-"""Form that runs most alike where a form's own latency is unknown, and the deviation (log) that this adds: weights that
-are widened while loading cost little, arithmetic that changes while running (``dynamic_int8``) can go either way."""
-
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
 
 
 class Predictor:
@@ -170,14 +157,7 @@ class Predictor:
         table = self._base.table
         known = {column.precision for column in table.columns}
         measured = {m.precision for m in profile.measurements if m.target == target.name and m.usable}
-        precision, doubt = form, 0.0
-        if form in _RUNS_AS and form not in measured:
-            precision, doubt = _RUNS_AS[form]
-        if precision not in known:
-            forms = sorted(known | set(_RUNS_AS))
-            raise UsageError(
-                f"no latency is known of the form '{form}'{nearest(form, forms)}", f"forms: {', '.join(forms)}"
-            )
+        precision, doubt = stand_in(form, measured, known)
         column = column_of(profile, target, precision)
         seen, values = _measured_models(table, profile, target, precision)
         identity = (profile.name, target.name, precision)
@@ -241,45 +221,6 @@ class Predictor:
         )  # fmt: skip
 
 
-def fit_predictor(
-    profiles: Profiles, features: FeatureTable | None = None, calibration: Calibration | None = None
-) -> Predictor:
-    """Fit a predictor to everything that ``profiles`` know.
-
-    Args:
-        profiles: the devices; measurements that a user added count like the shipped ones.
-        features: features of the measured models, the shipped ones by default.
-        calibration: errors to make intervals from; by default those stored with the shipped profiles, which hold for
-            targets added since, learnt anew (half a minute) where there are none.
-
-    Raises:
-        UsageError: no profile has a measurement.
-    """
-    folder = shipped_profiles()
-    table = build_table(profiles.values(), features or load_features(folder))
-    if not table.columns:
-        raise UsageError("no device profile has a measurement to predict from", "keep the shipped profiles")
-    if calibration is None:
-        stored = folder / CALIBRATION_FILE
-        calibration = read_calibration(stored) if stored.is_file() else calibrate(table)
-    return Predictor(profiles, fit_base(table), calibration)
-
-
-def read_calibration(path: Path) -> Calibration:
-    """Read a stored calibration.
-
-    Raises:
-        UsageError: not such a file.
-    """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
-    if not isinstance(data, dict):
-        raise UsageError(f"{path} is not a stored calibration")
-    return Calibration.from_json(data)
-
-
 def _measured_models(
     table: LatencyTable, profile: DeviceProfile, target: DeviceTarget, precision: str
 ) -> tuple[NDArray[np.intp], Floats]:
@@ -305,4 +246,4 @@ def _source(posterior: Posterior, base: Base) -> str:
     return f"{len(posterior.seen) or 'no'} models measured on it, {resembled}"
 
 
-__all__ = ["Column", "PredictedColumn", "Prediction", "Predictor", "fit_predictor", "read_calibration"]
+__all__ = ["PredictedColumn", "Prediction", "Predictor"]

@@ -155,8 +155,9 @@ def device_predictor() -> Predictor:
     Raises:
         UsageError: a profile of the team's own folder is refused.
     """
+    from advisor.devices.fitting import fit_predictor
     from advisor.devices.own import known_devices
-    from advisor.devices.prediction import Predictor, fit_predictor
+    from advisor.devices.prediction import Predictor
 
     file, profiles = cache_root() / PREDICTOR_FILE, known_devices()
     if file.is_file():

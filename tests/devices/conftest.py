@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from advisor.devices.fitting import fit_predictor
 from advisor.devices.latency.features import FeatureTable, load_features
 from advisor.devices.latency.table import LatencyTable, build_table
 from advisor.devices.paths import shipped_profiles
-from advisor.devices.prediction import Predictor, fit_predictor
+from advisor.devices.prediction import Predictor
 from advisor.devices.profiles import Profiles, load_profiles
 from tests.benchmark import small_models
 from tests.devices.debug_daemon import DebugDaemon
