@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from advisor.core.errors import UsageError, nearest
 from advisor.core.units import size_bytes
-from advisor.devices.connections.reach import Reach
+from advisor.devices.connections.reach import KEYS_ONLY, Reach, has_password
 from advisor.devices.located_yaml import LocatedYaml
 from advisor.devices.measurements import PRECISIONS
 from advisor.devices.profiles import NAME_PATTERN, Cluster, DeviceProfile, DeviceTarget, Limits
@@ -123,6 +123,9 @@ def profile_from(document: LocatedYaml) -> DeviceProfile:
     """
     data = _PROFILE.validated(document)
     _check_targets(data, document)
+    if data.connection and has_password(data.connection.ssh):
+        # The message shows no part of it: messages end up in logs.
+        raise UsageError(f"{document.at(('connection', 'ssh'))}: connection.ssh holds a password", KEYS_ONLY)
     if data.connection and bool(data.connection.ssh) == bool(data.connection.adb):
         raise UsageError(f"{document.at(('connection',))}: a connection is either ssh or adb", "write one of the two")
     return _profile(data, document)

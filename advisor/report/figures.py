@@ -155,11 +155,7 @@ def _latency_basis(evaluation: Evaluation) -> str:
         return f"Latency was measured on {place}.{busy}"
     ends = text.interval(quantity)
     margin = f", between {ends.replace(text.DASH, ' and ')} ms" if ends else ""
-    failed = evaluation.details.get("connection_failed")
-    why = f" It could not be reached: {failed}." if failed else ""
-    return (
-        f"Latency on {place} is {quantity.provenance.value}{margin}, not measured: try it there before you decide.{why}"
-    )
+    return f"Latency on {place} is {quantity.provenance.value}{margin}, not measured: try it there before you decide."
 
 
 def _tie_basis(view: RunView) -> str:

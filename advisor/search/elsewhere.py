@@ -11,7 +11,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import artefact_of
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.search.expected import device_predictor
-from advisor.search.fitting import FORMS, GRAPH, Place, graph_of, misfit, unfit
+from advisor.search.fitting import FORMS, GRAPH, Place, graph_of, memory_of, misfit, unfit
 from advisor.store.hashing import sha256_json
 
 if TYPE_CHECKING:
@@ -109,7 +109,10 @@ class Forecaster:
         if reason or isinstance(prediction, str):
             return _skipped(evaluation, reason)
         details = {**evaluation.details, KEY: sampled(prediction.quantile)}
-        return asked(replace(evaluation, latency=prediction.latency, details=details), budget_ms, confidence)
+        memory = memory_of(evaluation, place)
+        return asked(
+            replace(evaluation, latency=prediction.latency, memory=memory, details=details), budget_ms, confidence
+        )
 
     def _predictions(self, place: Place, models: Sequence[tuple[str, ModelFeatures | None]]) -> list[Prediction | str]:
         """Return a prediction, or why there is none, for each (form, model)."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from advisor.core.evaluation import Evaluation, Target
+from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 
@@ -73,7 +74,7 @@ def misfit(evaluation: Evaluation, place: Place) -> str:
     form = graph.form if graph else FORMS.get(recipe, recipe)
     checks = [unfit(form, place), _too_large(evaluation, place)]
     if graph is not None:
-        checks += [_lacks(graph, place), _too_hungry(graph, place)]
+        checks += [_lacks(graph, place), _too_hungry(graph, place), _over_ram(evaluation, place)]
     return next((reason for reason in checks if reason), "")
 
 
@@ -88,6 +89,25 @@ def _too_hungry(graph: FileFeatures, place: Place) -> str:
     if room is None or graph.arena_bytes <= room:
         return ""
     return f"its activations take {show_bytes(graph.arena_bytes)}, {place.label} has {show_bytes(room)} for them"
+
+
+def memory_of(evaluation: Evaluation, place: Place) -> Quantity | None:
+    """Return the memory that an artefact is predicted to take there; None where its file was not read."""
+    from advisor.devices.latency.table import column_of
+    from advisor.devices.memory import predicted_memory
+
+    graph = graph_of(evaluation)
+    if graph is None:
+        return None
+    return predicted_memory(graph, column_of(place.profile, place.target, graph.form).kind)
+
+
+def _over_ram(evaluation: Evaluation, place: Place) -> str:
+    """Say where even the least that a file is predicted to take is more than all of the device's memory."""
+    memory, room = memory_of(evaluation, place), place.profile.memory_bytes
+    if memory is None or room is None or (memory.low or memory.value) <= room:
+        return ""
+    return f"it takes about {show_bytes(memory.value)} of memory, {place.label} has {show_bytes(room)} in all"
 
 
 def _too_large(evaluation: Evaluation, place: Place) -> str:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -181,7 +182,19 @@ def adb_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture
 def phone(adb_server: None, tmp_path: Path) -> Iterator[Phone]:
     """A phone whose shell is this machine's, in a folder."""
-    root = tmp_path / "phone"
+    with attached(tmp_path / "phone") as found:
+        yield found
+
+
+@pytest.fixture
+def second_phone(adb_server: None, tmp_path: Path) -> Iterator[Phone]:
+    """Another phone on the same client."""
+    with attached(tmp_path / "second-phone") as found:
+        yield found
+
+
+@contextmanager
+def attached(root: Path) -> Iterator[Phone]:
     root.mkdir()
     daemon = DebugDaemon(root)
     port = daemon.start()

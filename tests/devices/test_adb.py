@@ -191,7 +191,7 @@ def test_a_tool_that_fails_is_a_failed_measurement(connection: AdbConnection, mo
 
 def test_a_phone_that_vanishes_is_a_failed_measurement(connection: AdbConnection, phone: Phone, model: Path) -> None:
     phone.daemon.vanish_on = "--graph="
-    with pytest.raises(StageError):
+    with pytest.raises(StageError, match="vanished"):
         connection.measure(Job((model,), timeout_s=20))
 
 

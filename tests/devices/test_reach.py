@@ -62,6 +62,14 @@ def test_what_is_wrong_is_refused_with_file_and_line(tmp_path: Path, connection:
     assert message in caught.value.message
 
 
+def test_a_password_is_refused_and_not_repeated(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"board.yaml:8: connection.ssh holds a password") as caught:
+        read_profile(profile_with(tmp_path, "{ssh: 'pi:hunter2@board.local'}"))
+    with pytest.raises(UsageError, match="the ssh address holds a password") as told:
+        SshConnection("pi:hunter2@board.local", Path("agent.py"))
+    assert "hunter2" not in f"{caught.value.message}{caught.value.hint}{told.value.message}{told.value.hint}"
+
+
 def test_a_connection_survives_writing_and_changes_no_prediction(tmp_path: Path) -> None:
     profile = read_profile(profile_with(tmp_path, "{ssh: pi@board.local, port: 2222}"))
     again = read_profile(write_profile(profile, tmp_path / "kept"))

@@ -45,7 +45,8 @@ def test_each_file_is_made_once_and_predicted_on_each_device(stored: StoredRun) 
         assert row.latency is not None
         assert row.latency.provenance in (Provenance.PREDICTED, Provenance.PUBLISHED)
         assert row.latency.low is not None
-        assert row.memory is None
+        assert row.memory is not None
+        assert row.memory.provenance is Provenance.PREDICTED
 
 
 def test_accuracy_is_measured_and_the_same_wherever_it_runs(stored: StoredRun) -> None:

@@ -111,7 +111,11 @@ class AdbConnection:
         timings = []
         for threads in job.threads:
             command = self._command(job, folder, remote, threads)
-            timings.append(self._timing(model, threads, parse_output(self._shell(command, job.timeout_s, model.name))))
+            said = self._shell(command, job.timeout_s, model.name)
+            if not said.strip():
+                # A phone that drops off ends adb's shell without a word and, in some releases, with status 0.
+                raise StageError(f"{self.label} vanished, or its tool said nothing, while measuring {model.name}")
+            timings.append(self._timing(model, threads, parse_output(said)))
         self._shell(f"rm -f {shlex.quote(remote)}", _QUICK_S, "remove the model")
         return timings
 

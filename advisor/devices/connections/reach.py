@@ -18,6 +18,13 @@ DELEGATES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
 
+KEYS_ONLY = "write user@host and set up a key: passwords are neither asked for nor stored"
+
+
+def has_password(destination: str) -> bool:
+    """Tell whether an ssh destination is written with a password, as in a URL: ``user:password@host``."""
+    return ":" in destination.rpartition("@")[0]
+
 
 @dataclass(frozen=True)
 class Reach:

@@ -16,6 +16,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import agent_arguments, read_document
 from advisor.devices.connections.program import Finished, run_program
 from advisor.devices.connections.protocol import Job, Timing, timings_of_agent
+from advisor.devices.connections.reach import KEYS_ONLY, has_password
 
 _DESTINATION = re.compile(r"[A-Za-z0-9_.@%:\[\]+~-]{1,255}")
 _LOST = 255
@@ -47,6 +48,8 @@ class SshConnection:
     program: str = "ssh"
 
     def __post_init__(self) -> None:
+        if has_password(self.destination):
+            raise UsageError("the ssh address holds a password", KEYS_ONLY)
         if not _DESTINATION.fullmatch(self.destination) or self.destination.startswith("-"):
             raise UsageError(
                 f"'{self.destination}' is not a host", "write host, user@host or a name from your ssh configuration"

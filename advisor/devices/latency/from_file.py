@@ -36,6 +36,9 @@ class FileFeatures:
         arena_bytes: what the activations take.
         operators: how many of each kind.
         traits: shape of the architecture.
+        weight_bytes: all constants as stored; 0 in what was kept before this was read.
+        held_bytes: what the CPU's kernels keep of them besides: packed into their own order, widened where the
+            arithmetic is wider than the stored form.
     """
 
     macs: int
@@ -46,6 +49,8 @@ class FileFeatures:
     arena_bytes: int
     operators: Mapping[str, int]
     traits: Traits
+    weight_bytes: int = 0
+    held_bytes: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""
@@ -98,16 +103,30 @@ def features_of(model: Model) -> FileFeatures:
     graph, cost = model.subgraphs[0], count(model)
     kinds = Counter(_kind(graph, operator) for operator in graph.operators)
     shape = model.inputs[0].shape if model.inputs else ()
+    form = _form(graph, [each.macs for each in cost.operators])
+    weights = sum(len(tensor.buffer) for tensor in graph.tensors)
     return FileFeatures(
         macs=cost.macs,
         parameters=cost.parameters,
         input_size=shape[1] if len(shape) == 4 else 0,
         layers=sum(number for kind, number in kinds.items() if kind not in CONVERTS),
-        form=_form(graph, [each.macs for each in cost.operators]),
+        form=form,
         arena_bytes=activation_arena_bytes(model),
         operators=dict(Counter(operator.name for operator in graph.operators).most_common()),
         traits=traits_of_operators(kinds),
+        weight_bytes=weights,
+        held_bytes=_held(graph, form) or weights,
     )
+
+
+def _held(graph: Subgraph, form: str) -> int:
+    """Return the bytes of the constants that a DEQUANTIZE widens: as such, and for 8-bit ones packed once more."""
+    widened = sum(
+        graph.tensors[operator.outputs[0]].size_bytes
+        for operator in graph.operators
+        if operator.name == "DEQUANTIZE" and operator.outputs and graph.tensors[operator.inputs[0]].is_constant
+    )
+    return 2 * widened if form == "weight_int8" else widened
 
 
 def _kind(graph: Subgraph, operator: Operator) -> str:
