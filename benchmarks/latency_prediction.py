@@ -1,29 +1,36 @@
 """Measure latency prediction on the shipped measurements and write the table.
 
-Run from the repository's root: ``python benchmarks/latency_prediction.py``. Ten minutes on one core with the default
-draws; ``--draws 3`` gives the same picture in a few minutes.
+Run from the repository's root: ``python -m benchmarks latency_prediction``. Some minutes on one idle core (set
+``OMP_NUM_THREADS=1``: the matrices are small). ``--parts npu,cpu,...`` runs some of the parts and keeps the others'
+rows as they are; ``--draws 3`` gives the same picture sooner.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import json
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from latency_protocols import protocols
-from latency_protocols.protocols import FEATURES, LOW_RANK, NEAREST, OURS, Coverage, Score, Scores, Selector
 
+from advisor.devices.fitting import fit_predictor
 from advisor.devices.latency.features import ModelFeatures, Traits, load_features
 from advisor.devices.latency.table import Column, LatencyTable, build_table
 from advisor.devices.paths import shipped_profiles
-from advisor.devices.fitting import fit_predictor
 from advisor.devices.profiles import load_profiles
+from benchmarks.latency_protocols import protocols
+from benchmarks.latency_protocols.page import markdown
+from benchmarks.latency_protocols.protocols import OURS, Score, Scores, Selector
 
 OUT = Path(__file__).resolve().parent / "results"
 ANCHORS = (1, 3, 5, 10)
+FORMS = {"float": "float32", "w8a8": "int8"}
+STORED = "latency_prediction.json"
 FIELDS = ("protocol", "condition", "method", "within_10", "median_error", "spearman", "predictions")
 
 
@@ -42,48 +49,77 @@ def cpu(column: Column) -> bool:
     return (column.kind, column.runtime, column.precision) == ("cpu", "ncnn", "float32")
 
 
-def any_npu(column: Column) -> bool:
-    """NPUs through TFLite, float."""
-    return npu("float32")(column)
-
-
 def any_target(column: Column) -> bool:
     """Every target."""
     return bool(column.device)
 
 
+PARTS = ("npu", "slow", "cpu", "runtime", "none", "family", "intervals")
+
+
 def main() -> None:
-    """Run every protocol and write ``results/latency_prediction.{md,csv}``."""
+    """Run the protocols that are asked for and write ``results/latency_prediction.{json,md,csv}``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=12, help="anchor sets a target and k")
-    draws = parser.parse_args().draws
-    profiles = load_profiles()
-    features = load_features(shipped_profiles())
-    table = build_table(profiles.values(), features)
-    published = build_table(profiles.values(), features, flags=("", "slow_state"))
-    rows = list(_anchored(table, published, draws))
-    rows += _rows("no anchors, CPUs (ncnn float32)", protocols.no_anchors(table, cpu))
-    rows += _rows("no anchors, NPUs (TFLite float)", protocols.no_anchors(table, any_npu))
-    rows += _rows("family, all targets", protocols.unseen_family(table, any_target))
-    rows += _rows("family, CPUs (ncnn float32)", protocols.unseen_family(table, cpu))
-    coverage = protocols.intervals(table)
-    _write(rows, coverage, _speed())
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
+    arguments = parser.parse_args()
+    wanted = arguments.parts.split(",")
+    if unknown := [part for part in wanted if part not in PARTS]:
+        parser.error(f"unknown part {', '.join(unknown)}; there are: {', '.join(PARTS)}")
+    kept = _read()
+    for part in wanted:
+        kept[part] = _part(part, arguments.draws)
+        (OUT / STORED).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    if all(part in kept for part in PARTS):
+        _write(kept)
 
 
-def _anchored(table: LatencyTable, published: LatencyTable, draws: int) -> Iterable[dict[str, object]]:
-    pools = (
-        ("new device, NPU float", npu("float32"), table),
-        ("new device, NPU w8a8", npu("int8"), table),
-        ("new device, NPU float, slow runs kept", npu("float32"), published),
-        ("new device, NPU w8a8, slow runs kept", npu("int8"), published),
-    )
-    for name, chosen, data in pools:
-        yield from _rows(name, protocols.new_target(data, chosen, ANCHORS, draws))
-        yield _row(name, "all others (ceiling)", OURS, protocols.every_other_model(data, chosen))
-    yield from _rows("new device, CPU (ncnn float32)", protocols.new_target(table, cpu, ANCHORS, max(1, draws // 4)))
-    for precision in ("float32", "int8"):
-        found = protocols.new_runtime(table, npu(precision), 5, max(1, draws // 4))
-        yield from _rows(f"new runtime on a known device, NPU {precision}", found)
+def _read() -> dict[str, Any]:
+    """Return the parts of an earlier run on the same measurements, none where these have changed."""
+    OUT.mkdir(exist_ok=True)
+    fingerprint = _table().fingerprint()
+    stored = json.loads((OUT / STORED).read_text(encoding="utf-8")) if (OUT / STORED).is_file() else {}
+    return stored if stored.get("data") == fingerprint else {"data": fingerprint}
+
+
+def _table(flags: Sequence[str] = ("",)) -> LatencyTable:
+    return build_table(load_profiles().values(), load_features(shipped_profiles()), flags=flags)
+
+
+def _part(name: str, draws: int) -> object:
+    """Run one part: rows of the table, or what stands below it."""
+    table = _table(("", "slow_state")) if name == "slow" else _table()
+    if name == "npu":
+        found = [row for form in FORMS for row in _new_silicon(f"new silicon, NPU {form}", FORMS[form], table, draws)]
+        return {
+            "rows": found,
+            "noise": {form: [asdict(n) for n in protocols.noise(table, FORMS[form])] for form in FORMS},
+        }
+    if name == "slow":
+        named = {form: f"new silicon, NPU {form}, slow runs kept" for form in FORMS}
+        return {"rows": [row for form in FORMS for row in _new_silicon(named[form], FORMS[form], table, draws)]}
+    if name == "cpu":
+        scores = protocols.new_target(table, cpu, ANCHORS, max(1, draws // 4))
+        return {"rows": _rows("new silicon, CPU (ncnn float32)", scores)}
+    if name == "runtime":
+        each = {form: protocols.new_runtime(table, npu(FORMS[form]), (5, 10), max(1, draws // 2)) for form in FORMS}
+        return {
+            "rows": [row for form in FORMS for row in _rows(f"new target of a known device, NPU {form}", each[form])]
+        }
+    if name == "none":
+        pools = {"CPUs (ncnn float32)": cpu, **{f"NPUs ({form})": npu(FORMS[form]) for form in FORMS}}
+        of_all = [(pool, protocols.no_anchors(table, pools[pool])) for pool in pools]
+        return {"rows": [row for pool, scores in of_all for row in _rows(f"no anchors, {pool}", scores)]}
+    if name == "family":
+        pools = {"all targets": any_target, "CPUs (ncnn float32)": cpu}
+        of_all = [(pool, protocols.unseen_family(table, pools[pool])) for pool in pools]
+        return {"rows": [row for pool, scores in of_all for row in _rows(f"family, {pool}", scores)]}
+    return {"coverage": [asdict(each) for each in protocols.intervals(table)], "speed": _speed()}
+
+
+def _new_silicon(name: str, precision: str, table: LatencyTable, draws: int) -> list[dict[str, object]]:
+    rows = _rows(name, protocols.new_target(table, npu(precision), ANCHORS, draws))
+    return [*rows, _row(name, "all others", OURS, protocols.every_other_model(table, npu(precision)))]
 
 
 def _rows(protocol: str, scores: Scores) -> list[dict[str, object]]:
@@ -122,56 +158,13 @@ def _speed() -> dict[str, float]:
     return {"fit_s": fit_s, "one_ms": one_ms, "many_s": time.perf_counter() - started}
 
 
-def _write(rows: list[dict[str, object]], coverage: list[Coverage], speed: dict[str, float]) -> None:
-    OUT.mkdir(exist_ok=True)
+def _write(kept: dict[str, Any]) -> None:
+    rows = [row for part in PARTS for row in kept[part].get("rows", ())]
     with (OUT / "latency_prediction.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
         writer.writeheader()
         writer.writerows({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()} for row in rows)
-    (OUT / "latency_prediction.md").write_text(_markdown(rows, coverage, speed), encoding="utf-8")
-
-
-def _markdown(rows: list[dict[str, object]], coverage: list[Coverage], speed: dict[str, float]) -> str:
-    lines = [
-        "# Latency prediction",
-        "",
-        "Made by `benchmarks/latency_prediction.py` on the shipped device profiles. A new device is hidden with all",
-        "its targets and every other device of the same silicon; jobs published under two names count once; families",
-        "are hidden whole. *chosen*: the anchors are those that the advisor would measure, of a random two thirds of",
-        "the models.",
-        f"Methods: `{NEAREST}` is the baseline, `{LOW_RANK}` collaborative, `{FEATURES}` without other targets,",
-        f"`{OURS}` the product's (additive model of all targets, resemblance to known ones weighed by evidence).",
-        "",
-        "| protocol | condition | method | within +-10 % | median error | Spearman | predictions |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    lines += [
-        f"| {r['protocol']} | {r['condition']} | {r['method']} | {r['within_10']:.3f} | {r['median_error']:.1%} "
-        f"| {r['spearman']:.3f} | {r['predictions']} |"
-        for r in rows
-    ]
-    lines += [
-        "",
-        "## 80 % intervals",
-        "",
-        "Each half of the silicon judged by errors of the other half. Anchors: 0, 1-3, 4-7, 8-15, 16 or more models",
-        "measured on the target; known: the very model was measured on targets that this one resembles, another of its",
-        "family, or neither.",
-        "",
-        "| anchors | known | covered | median width | predictions |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    steps = ("0", "1-3", "4-7", "8-15", "16+")
-    for c in coverage:
-        step, known = c.regime.split("-", 1)
-        lines.append(f"| {steps[int(step)]} | {known} | {c.covered:.1%} | {c.width:.0%} | {c.predictions} |")
-    lines += [
-        "",
-        f"Fit {speed['fit_s']:.2f} s; one model on one target {speed['one_ms']:.2f} ms; 10,000 models on 100 targets "
-        f"{speed['many_s']:.1f} s.",
-        "",
-    ]
-    return "\n".join(lines)
+    (OUT / "latency_prediction.md").write_text(markdown(rows, kept), encoding="utf-8")
 
 
 if __name__ == "__main__":

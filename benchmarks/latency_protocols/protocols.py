@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from latency_protocols import baselines
-from latency_protocols.baselines import Floats, Indices
 
 from advisor.devices.latency.anchors import choose
 from advisor.devices.latency.base import Base, fit_base
@@ -23,6 +21,8 @@ from advisor.devices.latency.validation import (
     known_targets,
     predict_hidden,
 )
+from benchmarks.latency_protocols import baselines
+from benchmarks.latency_protocols.baselines import Floats, Indices
 
 Selector = Callable[[Column], bool]
 Method = str
@@ -112,6 +112,9 @@ def new_target(table: LatencyTable, chosen: Selector, anchors: Sequence[int], dr
                 seen = np.sort(choose(base, whole.columns[index], [int(i) for i in ready], count))
                 rest = np.setdiff1d(known, seen)
                 _score_all(scores, f"k={count}, chosen", base, whole, index, pool, np.array(seen), rest)
+            seen = np.sort(choose(base, whole.columns[index], [int(i) for i in known], count))
+            name = f"k={count}, chosen of all"
+            _score_all(scores, name, base, whole, index, pool, seen, np.setdiff1d(known, seen))
     return dict(scores)
 
 
@@ -138,23 +141,26 @@ def every_other_model(table: LatencyTable, chosen: Selector) -> Score:
     return score
 
 
-def new_runtime(table: LatencyTable, chosen: Selector, count: int, draws: int) -> Scores:
-    """A new target on a known device: its other runtimes stay."""
+def new_runtime(table: LatencyTable, chosen: Selector, anchors: Sequence[int], draws: int) -> Scores:
+    """A new target on a known device: it alone is hidden, the device's other runtimes stay."""
     scores: Scores = defaultdict(Score)
     for index, column in enumerate(table.columns):
         known = np.flatnonzero(~np.isnan(table.values[index]))
-        if not chosen(column) or len(known) < count + _LEAST:
+        if not chosen(column) or len(known) < max(anchors) + _LEAST:
             continue
         hidden = [i for i, c in enumerate(table.columns) if (c.device, c.target) == (column.device, column.target)]
         shown, _ = hide(table, hidden)
         base = fit_base(shown)
         pool = shown.values[[c.kind == column.kind and c.precision == column.precision for c in shown.columns]]
+        known = known[(~np.isnan(pool[:, known])).any(axis=0)]
         generator = np.random.default_rng(fold_of(repr(column), 2**32))
-        for _ in range(draws):
-            seen = np.sort(generator.choice(known, count, replace=False))
-            rest = np.setdiff1d(known, seen)
-            rest = rest[(~np.isnan(pool[:, rest])).any(axis=0)]
-            _score_all(scores, f"k={count}", base, table, index, pool, seen, rest)
+        for count in anchors:
+            for _ in range(draws):
+                seen = np.sort(generator.choice(known, count, replace=False))
+                _score_all(scores, f"k={count}", base, table, index, pool, seen, np.setdiff1d(known, seen))
+            seen = np.sort(choose(base, column, [int(i) for i in known], count))
+            name = f"k={count}, chosen of all"
+            _score_all(scores, name, base, table, index, pool, seen, np.setdiff1d(known, seen))
     return dict(scores)
 
 
@@ -253,9 +259,18 @@ def intervals(table: LatencyTable, level: float = 0.8) -> list[Coverage]:
                 low, high = calibration.bounds(regime, level)
                 inside[regime.key].append(low <= value <= high)
                 widths[regime.key].append(float(np.exp(high * deviation) - np.exp(low * deviation)))
+    keys = sorted(inside)
+    groups = {key: [key] for key in keys}
+    groups["all-with 4 anchors or more, the model known"] = [k for k in keys if k[0] in "234" and k.endswith("-model")]
+    groups["all-everything"] = keys
     return [
-        Coverage(key, float(np.mean(inside[key])), float(np.median(widths[key])), len(inside[key]))
-        for key in sorted(inside)
+        Coverage(
+            name,
+            float(np.mean([each for key in members for each in inside[key]])),
+            float(np.median([each for key in members for each in widths[key]])),
+            sum(len(inside[key]) for key in members),
+        )
+        for name, members in groups.items()
     ]
 
 
@@ -264,3 +279,45 @@ def _standardised(result: Errors) -> Iterator[tuple[Regime, float, float]]:
         result.estimate.support, result.truth - result.estimate.mean, result.estimate.deviation, strict=True
     ):
         yield Regime.of(result.anchors, SUPPORT[support]), float(error / deviation), float(deviation)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How far two jobs of one network on one unit differ, through two of the vendor's runtimes.
+
+    Attributes:
+        runtimes: the two.
+        pairs: networks x devices that both ran.
+        raw: share that differ by more than 10 %.
+        offset: the same after each device's own ratio between the runtimes is taken off.
+        both: and each network's.
+    """
+
+    runtimes: str
+    pairs: int
+    raw: float
+    offset: float
+    both: float
+
+
+def noise(table: LatencyTable, precision: str) -> list[Noise]:
+    """Bound what any method can reach: no network was measured twice on one target, but through several runtimes."""
+    columns = {(c.device, c.runtime): i for i, c in enumerate(table.columns) if _on_npu(c, precision)}
+    found = []
+    for one, other in (("tflite", "qnn"), ("qnn", "onnxruntime")):
+        devices = sorted({d for d, _ in columns if (d, one) in columns and (d, other) in columns})
+        gaps = np.array([table.values[columns[d, one]] - table.values[columns[d, other]] for d in devices])
+        by_device = gaps - np.nanmedian(gaps, axis=1, keepdims=True)
+        enough = (~np.isnan(gaps)).sum(axis=0) >= 3
+        of_both = by_device[:, enough] - np.nanmedian(by_device[:, enough], axis=0, keepdims=True)
+        pairs = int((~np.isnan(gaps)).sum())
+        found.append(Noise(f"{one} and {other}", pairs, *(_beyond(each) for each in (gaps, by_device, of_both))))
+    return found
+
+
+def _on_npu(column: Column, precision: str) -> bool:
+    return (column.kind, column.precision) == ("npu", precision)
+
+
+def _beyond(gaps: Floats) -> float:
+    return float((np.abs(np.expm1(gaps[~np.isnan(gaps)])) > 0.1).mean())

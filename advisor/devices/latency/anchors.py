@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from advisor.devices.latency.base import LEVEL_VARIANCE, Base
+from advisor.devices.latency.contrasts import COUNTS, PECULIARITY, Contrasts, Indices
 from advisor.devices.latency.kernels import Floats
-from advisor.devices.latency.model import posterior_of
-from advisor.devices.latency.posterior import NOISE, PECULIARITY, SCALES, Indices, peers_of
+from advisor.devices.latency.model import estimate, place_known, posterior_of
+from advisor.devices.latency.posterior import NOISE, SCALES
 from advisor.devices.latency.table import Column
 
 _TYPICAL_SCALE = SCALES[3]
@@ -50,14 +52,10 @@ def choose(
 
 def _prior_cover(base: Base, column: Column, models: Indices) -> Floats:
     """Covariance of the models' latencies on a target of this kind before anything is measured there."""
-    everyone = np.arange(len(base.table.columns))
-    peers = peers_of(base, column, everyone)
-    gram = base.gram[np.ix_(models, models)]
-    if len(peers):
-        shapes = base.filled[np.ix_(peers, models)] - base.filled[peers].mean(axis=1, keepdims=True)
-        centred = shapes - shapes.mean(axis=0)
-        gram = gram + _PECULIARITY * centred.T @ centred / max(len(peers) - 1, 1)
-    out: Floats = _TYPICAL_SCALE**2 * gram + LEVEL_VARIANCE
+    contrasts = replace(Contrasts.of(base, column, np.arange(len(base.table.columns))), weight=0.0)
+    counts = base.table.features[models, :COUNTS]
+    seen = contrasts.coordinates(base.filled.T[models], counts, _PECULIARITY)
+    out: Floats = _TYPICAL_SCALE**2 * (base.gram[np.ix_(models, models)] + seen @ seen.T) + LEVEL_VARIANCE
     return out
 
 
@@ -67,7 +65,6 @@ def leave_one_out(base: Base, column: Column, seen: Indices, values: Floats, exc
     for position in range(len(seen)):
         others = np.delete(seen, position)
         posterior = posterior_of(base, column, others, np.delete(values, position), excluded=excluded)
-        model = seen[position]
-        mean = posterior.mean(base.filled.T[[model]], base.gram[[model]])[0]
+        mean = float(estimate(base, posterior, place_known(base, seen[[position]])).mean[0])
         errors.append(float(np.expm1(mean - values[position])))
     return np.asarray(errors)

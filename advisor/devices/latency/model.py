@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.devices.latency.base import CONSENSUS_SCALE, IDENTITY_SCALE, Base
+from advisor.devices.latency.contrasts import COUNTS, Indices
 from advisor.devices.latency.features import ModelFeatures
 from advisor.devices.latency.kernels import Floats, inverse, own
-from advisor.devices.latency.posterior import Indices, Posterior, condition
+from advisor.devices.latency.posterior import Posterior, condition
 from advisor.devices.latency.table import Column
 from advisor.devices.latency.unmeasured import expect
 
@@ -35,7 +36,7 @@ class Queries:
         towards: (queries, known models) kernel.
         own: (queries,) kernel with itself.
         doubt: (queries,) variance of what features alone say of a model.
-        sizes: (queries, 2) log MACs and log parameters, NaN where unknown.
+        counts: (queries, COUNTS) log MACs, log parameters, log input size, log layers, NaN where unknown.
     """
 
     known: NDArray[np.intp]
@@ -44,7 +45,7 @@ class Queries:
     towards: Floats
     own: Floats
     doubt: Floats
-    sizes: Floats
+    counts: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ def place_known(base: Base, models: Sequence[int] | Indices) -> Queries:
         base.gram[index],
         np.diag(base.gram)[index],
         doubt,
-        base.table.features[index, :2],
+        base.table.features[index, :COUNTS],
     )
 
 
@@ -93,7 +94,7 @@ def place(base: Base, models: Sequence[ModelFeatures]) -> Queries:
     alone[named] = np.diag(base.gram)[known[named]]
     estimates[named] = base.filled.T[known[named]]
     doubt = _doubt(base, towards, alone)
-    return Queries(known, points.families, estimates, towards, alone, doubt, vectors[:, :2])
+    return Queries(known, points.families, estimates, towards, alone, doubt, vectors[:, :COUNTS])
 
 
 def _doubt(base: Base, towards: Floats, alone: Floats) -> Floats:
@@ -130,12 +131,12 @@ def posterior_of(
 def estimate(base: Base, posterior: Posterior, queries: Queries) -> Estimate:
     """Predict ``queries`` on one target."""
     of_model, of_family = _shares(base, posterior, queries)
-    variance = posterior.variance(queries.estimates, queries.towards, queries.own)
+    mean, variance = posterior.of(queries.estimates, queries.counts, queries.towards, queries.own)
     variance = variance + (1 - of_model) * queries.doubt
     outside = _outside(base, posterior, queries)
     deviation = np.sqrt(variance) * (1 + outside)
     support = np.where(of_model >= SUPPORTED, 0, np.where(of_family >= SUPPORTED, 1, 2))
-    return Estimate(posterior.mean(queries.estimates, queries.towards), deviation, support, outside)
+    return Estimate(mean, deviation, support, outside)
 
 
 def _shares(base: Base, posterior: Posterior, queries: Queries) -> tuple[Floats, Floats]:
@@ -165,8 +166,9 @@ def _outside(base: Base, posterior: Posterior, queries: Queries) -> Floats:
     sizes = sizes[~np.isnan(sizes).any(axis=1)]
     if not len(sizes):
         return np.zeros(len(queries.known))
-    below = sizes.min(axis=0) - _MARGIN - queries.sizes
-    above = queries.sizes - sizes.max(axis=0) - _MARGIN
+    asked = queries.counts[:, :2]
+    below = sizes.min(axis=0) - _MARGIN - asked
+    above = asked - sizes.max(axis=0) - _MARGIN
     beyond = np.nan_to_num(np.maximum(np.maximum(below, above), 0)).max(axis=1)
-    out: Floats = np.where(np.isnan(queries.sizes).any(axis=1), 0.0, beyond)
+    out: Floats = np.where(np.isnan(asked).any(axis=1), 0.0, beyond)
     return out

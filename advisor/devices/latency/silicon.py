@@ -1,4 +1,4 @@
-"""What a latency depends on in a processor: how many multiply-accumulates its cores do in a second."""
+"""What a latency depends on in a processor: multiply-accumulates a second of its cores, or its generation."""
 
 from __future__ import annotations
 
@@ -23,16 +23,20 @@ _LANES: dict[str, tuple[float, float]] = {
 _TYPICAL = (4.0, 8.0)
 _DESIGN = re.compile(r"\(([\w-]+)\)$")
 
-TARGET_VECTOR_SIZE = 5
+_HEXAGON = re.compile(r"^Hexagon v(\d+)\b")
 
 
 def target_vector(profile: DeviceProfile, target: DeviceTarget) -> tuple[float, ...] | None:
-    """Return what is known of a CPU target's speed, or None for an accelerator or an unstated processor.
+    """Return what is known of a target's speed, or None for an unstated processor. Kinds differ in length.
 
     Returns:
-        logarithms of: multiply-accumulates a second (10^9) of the cores that run, of the fastest of them, its clock in
-        GHz, the number of threads, and the fastest core's multiply-accumulates a cycle.
+        of a CPU, logarithms of: multiply-accumulates a second (10^9) of the cores that run, of the fastest of them, its
+        clock in GHz, the number of threads, and the fastest core's multiply-accumulates a cycle; of a Hexagon NPU, its
+        generation (75 for ``Hexagon v75``).
     """
+    if target.accelerator == "npu":
+        generation = _HEXAGON.match(profile.npu)
+        return (float(generation[1]),) if generation else None
     cores = [(c.core, c.max_mhz) for c in profile.cores for _ in range(c.count) if c.max_mhz]
     if target.accelerator != "cpu" or not cores:
         return None

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.devices.latency.features import VECTOR_SIZE, FeatureTable
-from advisor.devices.latency.silicon import TARGET_VECTOR_SIZE, silicon, target_vector
+from advisor.devices.latency.silicon import silicon, target_vector
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 
 Floats = NDArray[np.float64]
@@ -133,12 +133,3 @@ def _describe(models: Sequence[str], features: FeatureTable) -> tuple[tuple[str,
         if known:
             vectors[index] = known.vector
     return tuple(families), vectors
-
-
-def speeds(columns: Sequence[Column]) -> Floats:
-    """Return (columns, speed features), NaN rows where the processor is not known."""
-    out = np.full((len(columns), TARGET_VECTOR_SIZE), np.nan)
-    for index, column in enumerate(columns):
-        if column.speed:
-            out[index] = column.speed
-    return out

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.devices.latency.base import Base
+from advisor.devices.latency.contrasts import Contrasts, Indices
 from advisor.devices.latency.kernels import Floats
-from advisor.devices.latency.posterior import Indices, Posterior
-from advisor.devices.latency.table import Column, speeds
+from advisor.devices.latency.posterior import Posterior
+from advisor.devices.latency.table import Column
 
 _ENOUGH = 8
+_ENOUGH_SILICON = 5
 _RIDGE = 1.0
 _LOCAL_SCALE = 0.3
 _LOCAL_NOISE = 0.2
@@ -18,15 +20,16 @@ _LOCAL_NOISE = 0.2
 def expect(base: Base, column: Column, candidates: Indices) -> Posterior:
     """Return what to expect of a target without measurements.
 
-    A processor whose clock and SIMD width are stated is placed among those that were measured (ridge regression plus a
-    local correction, on every model's latency alike); of any other, the mean of its kind is all that is known.
+    A processor whose clock and SIMD width are stated, or an NPU whose generation is, is placed among those that were
+    measured (ridge regression plus a local correction, on every model's latency alike); of any other, the mean of its
+    kind is all that is known.
     """
-    speed = speeds(base.table.columns)
     alike = _alike(base, column, candidates)
-    known = alike[~np.isnan(speed[alike]).any(axis=1)] if column.speed else alike[:0]
+    known = _comparable(base, column, candidates, alike)
     combination = np.zeros(len(base.table.columns))
-    if len(known) >= _ENOUGH:
-        weights, spread = _place(np.array(column.speed), speed[known], base.smooth[known])
+    if len(known):
+        speed = np.array([base.table.columns[i].speed for i in known])
+        weights, spread = _place(np.array(column.speed), speed, base.smooth[known])
         combination[known] = weights
     else:
         weights = np.full(len(alike), 1 / max(len(alike), 1))
@@ -36,8 +39,27 @@ def expect(base: Base, column: Column, candidates: Indices) -> Posterior:
     empty = np.zeros((0, 0))
     return Posterior(
         column, none, np.abs(combination) / max(np.abs(combination).sum(), 1e-9), combination, np.zeros(0), 0.0, 0.0,
-        none, empty, np.zeros(0), empty, max(spread, 0.1),
+        Contrasts(none, np.zeros(0), np.zeros(0), np.ones(0)), empty, empty, max(spread, 0.1),
     )  # fmt: skip
+
+
+def _comparable(base: Base, column: Column, candidates: Indices, alike: Indices) -> Indices:
+    """Return the columns whose stated speed the target's can be held against, none where there are too few.
+
+    Of accelerators there are few: each silicon counts once, by the runtime asked for where it has it.
+    """
+    columns, size = base.table.columns, len(column.speed)
+    if not size:
+        return alike[:0]
+    if column.kind == "cpu":
+        known = [i for i in alike if len(columns[i].speed) == size]
+        return np.array(known if len(known) >= _ENOUGH else [], dtype=np.intp)
+    fitting = [i for i in candidates if (columns[i].kind, columns[i].precision) == (column.kind, column.precision)]
+    of_silicon: dict[str, int] = {}
+    for i in sorted(fitting, key=lambda i: columns[i].runtime != column.runtime):
+        if len(columns[i].speed) == size:
+            of_silicon.setdefault(columns[i].silicon, int(i))
+    return np.array(list(of_silicon.values()) if len(of_silicon) >= _ENOUGH_SILICON else [], dtype=np.intp)
 
 
 def _alike(base: Base, column: Column, candidates: Indices) -> Indices:

@@ -15,9 +15,9 @@ import numpy as np
 
 from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
+from advisor.devices.latency.contrasts import Indices
 from advisor.devices.latency.kernels import Floats
 from advisor.devices.latency.model import Estimate, estimate, place_known, posterior_of
-from advisor.devices.latency.posterior import Indices
 from advisor.devices.latency.table import Column, LatencyTable
 
 FOLDS = 12
