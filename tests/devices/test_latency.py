@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from advisor.core.errors import UsageError
 from advisor.devices.latency.anchors import choose, leave_one_out
 from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
+from advisor.devices.latency.contrasts import COUNTS, Contrasts
 from advisor.devices.latency.features import ModelFeatures, Traits, load_features, traits_of_operators
 from advisor.devices.latency.kernels import ModelSpace
 from advisor.devices.latency.model import estimate, place, place_known, posterior_of
@@ -246,7 +249,56 @@ def test_more_threads_and_faster_cores_mean_a_higher_rate(profiles: Profiles) ->
 
     assert rate("raspberry-pi-4:ncnn-cpu-x4") == pytest.approx(rate("raspberry-pi-4:ncnn-cpu-x1") + np.log(4))
     assert rate("raspberry-pi-5:ncnn-cpu-x4") > rate("raspberry-pi-4:ncnn-cpu-x4") > rate("raspberry-pi-3:ncnn-cpu-x4")
-    assert target_vector(*profiles.select("galaxy-s24")) is None
+
+
+def test_a_hexagon_is_known_by_its_generation_and_other_accelerators_by_nothing(profiles: Profiles) -> None:
+    assert target_vector(*profiles.select("galaxy-s24")) == (75.0,)
+    assert target_vector(*profiles.select("coral-usb")) is None
+
+
+def test_an_npu_that_nobody_measured_is_placed_by_its_generation(table: LatencyTable) -> None:
+    column = next(c for c in table.columns if (c.device, c.runtime, c.precision) == ("galaxy-s24", "tflite", "float32"))
+    index = table.columns.index(column)
+    hidden = [i for i, c in enumerate(table.columns) if c.silicon == column.silicon]
+    shown, _ = hide(table, hidden)
+    measured = np.flatnonzero(~np.isnan(table.values[index]))
+    base = fit_base(shown)
+
+    def error(of: Column) -> float:
+        posterior = posterior_of(base, of, np.array([], dtype=np.intp), np.zeros(0))
+        found = estimate(base, posterior, place_known(base, measured))
+        return float(np.median(np.abs(np.expm1(found.mean - table.values[index, measured]))))
+
+    assert error(column) < error(replace(column, speed=()))
+
+
+def npus(targets: int = 12, models: int = 24) -> LatencyTable:
+    """NPUs that launch equally fast and compute at speeds of their own: small models lose less on a slow one."""
+    random = np.random.default_rng(0)
+    features = np.column_stack([random.uniform(17, 23, models), random.uniform(14, 18, models), *np.ones((8, models))])
+    rates = np.exp(random.normal(21, 0.7, targets))
+    values = np.log(0.5 + np.exp(features[:, 0])[None] / rates[:, None])
+    columns = tuple(Column(f"d{i}", "npu", "float32", "tflite", "", "npu", f"s{i}") for i in range(targets))
+    names = tuple(f"m{i}" for i in range(models))
+    return LatencyTable(names, names, features, columns, values)
+
+
+def test_what_a_launch_takes_is_learnt_from_five_models() -> None:
+    made = npus()
+    slowest = int(np.argmax(made.values.sum(axis=1)))
+    shown, _ = hide(made, [slowest])
+    base = fit_base(shown)
+    seen = np.sort(choose(base, made.columns[slowest], range(24), 5))
+    rest = np.setdiff1d(np.arange(24), seen)
+    posterior = posterior_of(base, made.columns[slowest], seen, made.values[slowest, seen])
+    errors = np.abs(np.expm1(estimate(base, posterior, place_known(base, rest)).mean - made.values[slowest, rest]))
+    assert np.median(errors) < 0.05
+
+
+def test_directions_are_none_where_too_few_targets_are_known(made: LatencyTable) -> None:
+    base = fit_base(made.subset([0, 1]))
+    contrasts = Contrasts.of(base, made.columns[0], np.arange(2))
+    assert contrasts.coordinates(base.filled.T, made.features[:, :COUNTS]).shape == (24, 0)
 
 
 def test_traits_follow_from_the_operators() -> None:
