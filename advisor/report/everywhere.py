@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,23 @@ def own_answers(view: RunView) -> tuple[Own, ...]:
         )
         for device, decision in view.by_device.items()
     )
+
+
+def foreign_runtimes(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
+    """Say of which devices the latencies are another runtime's than that of ``.tflite`` files."""
+    from advisor.search.targets import TFLITE_RUNTIMES
+
+    others = [each for decision in view.by_device.values() for each in decision.front]
+    targets = dict.fromkeys(each.configuration.target for each in (*rows, *others))
+    foreign = {
+        target.device: runtime
+        for target in targets
+        if (runtime := target.runtime.partition("==")[0]) not in TFLITE_RUNTIMES
+    }
+    return [
+        f"{device}: the latencies are those of {runtime}, which does not run .tflite files: take them as a guide"
+        for device, runtime in foreign.items()
+    ]
 
 
 def _spots(view: RunView, known: Any, required: bool) -> Iterable[Spot]:

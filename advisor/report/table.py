@@ -15,7 +15,7 @@ from advisor.core.figures import HOST, robust_of
 from advisor.core.quantity import Quantity
 from advisor.report import text
 from advisor.report.console import default_console, write
-from advisor.report.everywhere import own_answers, sentence, spots
+from advisor.report.everywhere import foreign_runtimes, own_answers, sentence, spots
 from advisor.report.order import shortlist
 from advisor.report.phrases import counts
 from advisor.report.view import RunView
@@ -110,6 +110,9 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> 
         lines.append(f"{chooses} chooses; the hold-out, looked at once for finalists, is what to expect")
         if any(robust_of(row) for row in rows):
             lines.append("robust: the hold-out as phones take pictures (bad light, motion, ...), at two strengths")
+    if view.by_device:
+        lines.append("each file on the device where it does worst; the others are told below")
+    lines += foreign_runtimes(view, rows)
     if any(row.configuration.key in view.tie_keys for row in rows):
         lines.append("≈ the figures cannot tell its accuracy from the best one's")
     if any(row.contended for row in rows):

@@ -84,3 +84,17 @@ def test_the_device_that_a_pick_must_run_on_is_shown_with_its_figures(tmp_path: 
     assert view.decision.pick.configuration.card == "small"
     assert [(spot.device, spot.required) for spot in spots(view, view.decision.pick)] == [("board", True)]
     assert "Where it must run too" in render_html(view)
+
+
+def test_another_runtime_s_latencies_are_marked_as_a_guide(tmp_path: Path) -> None:
+    foreign = [
+        replace(row, configuration=replace(row.configuration, target=Target("board", "ncnn==1.0", "cpu", 4)))
+        for row in ROWS[::2]
+    ]
+    view = load_view(write_run(tmp_path, [*foreign, *ROWS[1::2]], request={"device": "board,phone"}))
+    console = Console(width=160, record=True, file=StringIO())
+    print_answer(view, console)
+    said = " ".join(console.export_text().split())
+    assert "board: the latencies are those of ncnn, which does not run .tflite files: take them as a guide" in said
+    assert "phone: the latencies" not in said
+    assert "each file on the device where it does worst" in said
