@@ -23,7 +23,8 @@ from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.quantity import Provenance, Quantity
 from advisor.report.html import render_html
 from advisor.report.load import load_view
-from advisor.search.plan import prior_accuracy, rough_ms, rough_size
+from advisor.search.prices import rough_ms, rough_size
+from advisor.search.priors import prior_accuracy
 from advisor.search.request import resolve
 from advisor.store import RunFolder
 from benchmarks.tables import Row, keep

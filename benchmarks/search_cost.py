@@ -8,18 +8,20 @@ reached, medians over seeds, as a share of evaluating everything.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import importlib.util
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog.cards import Card, Published
+from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
@@ -27,19 +29,19 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.search.hypervolume import hypervolume
 from advisor.search.plan import Plan, order_by_promise
 from advisor.search.study import Study
+from benchmarks.cost_plot import plot
 from benchmarks.tables import RESULTS, keep
 
-TABLE = RESULTS / "trashnet_table.csv"
+TABLE, RUNS = RESULTS / "trashnet_table.csv", RESULTS / "search_cost_runs.csv"
 SHARES = (0.95, 0.99)
-ENOUGH = 0.999
+ENOUGH = 0.995
+STEPS = 100
 SEEDS = 20
 CORES = 2
+TRAININGS = ("head",)
 METHODS = ("advisor", "random", "tpe", "nsga2", "gp")
 GOALS = {0.95: 1 / 4, 0.99: 1 / 2}
 """Share of the cost of everything within which each share of the hypervolume is to be reached."""
-
-INPUT_LOSS = ((96, 11.5), (128, 6.5), (160, 3.0), (192, 1.1), (224, 0.0))
-"""(input, points of top-1 below the 224 input) of MobileNetV2 1.0 (tensorflow/models research/slim/nets/mobilenet)."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,14 @@ class Row:
     size: int
     params: int
     macs: int
+    training: str
     recipe: str
     threads: int
     accuracy: float
     latency_ms: float
     bytes: float
     shared_s: float
+    training_s: float
     own_s: float
     timing_s: float
 
@@ -77,24 +81,38 @@ class Course:
         return max((reached for s, reached in zip(self.seconds, self.shares, strict=True) if s <= seconds), default=0.0)
 
 
+@dataclass(frozen=True)
+class Run:
+    """One replay in shares of the cost of everything: until each of :data:`SHARES`, and reached at each hundredth."""
+
+    method: str
+    seed: int
+    shares: tuple[float, ...]
+    curve: tuple[float, ...]
+
+
 class Table:
     """The table, and the plan over its cards as a search would make it."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows = {(row.card, row.recipe, row.threads): row for row in rows}
+        self.rows = {
+            (row.card, row.training, row.recipe, row.threads): row for row in rows if row.training in TRAININGS
+        }
 
     @cached_property
     def plan(self) -> Plan:
-        """The search space: priors of resized cards are the published figure less what MobileNetV2 loses there."""
+        """The search space, as a search over a team's catalogue of these cards would make it."""
         catalogue = load_catalogue()
         cards = {row.card: _card(catalogue[row.base], row) for row in self.rows.values()}
         recipes = tuple(dict.fromkeys(row.recipe for row in self.rows.values()))
         threads = tuple(sorted({row.threads for row in self.rows.values()}))
-        return Plan(order_by_promise(tuple(cards.values())), recipes, threads, "head", "", 2000, 400)
+        return Plan(order_by_promise(tuple(cards.values())), recipes, threads, ("head",), "", 2021, 404)
 
     def row(self, configuration: Configuration) -> Row:
         """Return what the configuration came to."""
-        return self.rows[configuration.card, configuration.compression, configuration.target.threads]
+        return self.rows[
+            configuration.card, configuration.training, configuration.compression, configuration.target.threads
+        ]
 
     def course(self, order: Iterator[Row]) -> Course:
         """Return what evaluating in this order costs and reaches."""
@@ -128,16 +146,17 @@ def read(path: Path = TABLE) -> Table:
 def _row(values: Mapping[str, str]) -> Row:
     return Row(
         values["card"], values["base"], int(values["input_size"]), int(values["params"]), int(values["macs"]),
-        values["recipe"], int(values["threads"]), float(values["accuracy"]), float(values["latency_ms"]),
-        float(values["size_bytes"]), float(values["shared_s"]), float(values["own_s"]), float(values["timing_s"]),
+        values["training"], values["recipe"], int(values["threads"]), float(values["accuracy"]),
+        float(values["latency_ms"]), float(values["size_bytes"]), float(values["shared_s"]),
+        float(values["training_s"]), float(values["own_s"]), float(values["timing_s"]),
     )  # fmt: skip
 
 
 def _card(base: Card, row: Row) -> Card:
-    inputs, losses = zip(*INPUT_LOSS, strict=True)
-    loss = float(np.interp(row.size / base.input_size * 224, inputs, losses))
-    prior = Published("float32", "published figure less the loss at this input", top1=(base.top1() or 50.0) - loss)
-    return replace(base, name=row.card, input_size=row.size, macs=row.macs, published=(prior,))
+    """Only a card at its own input has published figures; of the others the search has to expect something itself."""
+    if row.card == row.base:
+        return base
+    return replace(base, name=row.card, input_size=row.size, params=row.params, macs=row.macs, published=())
 
 
 def _point(row: Row) -> tuple[float, float, float]:
@@ -147,7 +166,14 @@ def _point(row: Row) -> tuple[float, float, float]:
 def _price(row: Row, paid: set[tuple[str, ...]]) -> float:
     """Seconds of the machine that are due for the row: shared stages and stages of its form are paid once."""
     due = 0.0
-    for key, price in (((row.card,), row.shared_s / CORES), ((row.card, row.recipe), row.own_s / CORES + row.timing_s)):
+    parts = (
+        ((row.card,), row.shared_s / CORES),
+        ((row.card, row.training), row.training_s / CORES),
+        ((row.card, row.training, "float32"), row.own_s / CORES),  # which every form is held against
+        ((row.card, row.training, row.recipe), row.own_s / CORES),
+        ((row.card, row.training, row.recipe, "timing"), row.timing_s),
+    )
+    for key, price in parts:
         due += 0.0 if key in paid else price
         paid.add(key)
     return due
@@ -161,10 +187,10 @@ def searched(table: Table, sampler: str, seed: int) -> Iterator[Row]:
     while (asked := study.ask()) is not None:
         row = table.row(asked)
         yield row
-        study.tell(_evaluation(asked, row))
+        study.tell(_evaluation(asked, row, table.row(replace(asked, compression="float32"))))
 
 
-def _evaluation(configuration: Configuration, row: Row) -> Evaluation:
+def _evaluation(configuration: Configuration, row: Row, floating: Row) -> Evaluation:
     def measured(value: float, unit: str) -> Quantity:
         return Quantity(value, unit, Provenance.MEASURED)
 
@@ -172,6 +198,7 @@ def _evaluation(configuration: Configuration, row: Row) -> Evaluation:
         configuration,
         Status.OK,
         accuracy=measured(row.accuracy, "%"),
+        drop=measured(floating.accuracy - row.accuracy, "points"),
         latency=measured(row.latency_ms, "ms"),
         latency_p90=measured(row.latency_ms, "ms"),
         size=measured(row.bytes, "bytes"),
@@ -179,69 +206,77 @@ def _evaluation(configuration: Configuration, row: Row) -> Evaluation:
 
 
 def main() -> None:
-    """Replay every sampler and keep the table and the plot."""
+    """Replay samplers, all of them or those named, and keep the table, the runs and the plot."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--method", choices=METHODS, action="append")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    arguments = parser.parse_args()
+    named = arguments.method or [name for name in METHODS if name != "gp" or importlib.util.find_spec("torch")]
+    jobs = [(name, seed) for name in named for seed in range(arguments.seeds)]
+    with ProcessPoolExecutor(CORES) as pool:
+        found = list(pool.map(replayed, *zip(*jobs, strict=True)))
+    _keep_runs([*(run for run in _kept_runs() if run.method not in named), *found])
+    print(_summary(read(), _kept_runs()))
+
+
+def replayed(method: str, seed: int) -> Run:
+    """Replay one search."""
     table = read()
-    methods = [name for name in METHODS if name != "gp" or importlib.util.find_spec("torch")]
-    courses = {name: [table.course(searched(table, name, seed)) for seed in range(SEEDS)] for name in methods}
+    course = table.course(searched(table, method, seed))
     everything = table.everything_s
-    rows = [_summary(name, runs, everything) for name, runs in courses.items()]
-    header = ("method", *(f"seconds to {share:.0%}" for share in SHARES), *(f"share of all, {s:.0%}" for s in SHARES))
+    curve = tuple(course.at(step / STEPS * everything) for step in range(1, STEPS + 1))
+    return Run(method, seed, tuple(course.until(share) / everything for share in SHARES), curve)
+
+
+def _keep_runs(runs: Sequence[Run]) -> None:
+    with RUNS.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["method", "seed", *(f"share_to_{s:.0%}" for s in SHARES), *range(1, STEPS + 1)])
+        for run in sorted(runs, key=lambda run: (METHODS.index(run.method), run.seed)):
+            figures = (f"{value:.4f}" for value in (*run.shares, *run.curve))
+            writer.writerow([run.method, run.seed, *figures])
+
+
+def _kept_runs() -> list[Run]:
+    if not RUNS.is_file():
+        return []
+    with RUNS.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))[1:]
+    count = 2 + len(SHARES)
+    return [Run(r[0], int(r[1]), tuple(map(float, r[2:count])), tuple(map(float, r[count:]))) for r in rows]
+
+
+def _summary(table: Table, runs: Sequence[Run]) -> str:
+    everything, methods = table.everything_s, tuple(dict.fromkeys(run.method for run in runs))
+    rows = [_line(name, [run for run in runs if run.method == name], everything) for name in methods]
+    header = (
+        "method",
+        *(f"seconds to {share:.0%}" for share in SHARES),
+        *(f"of all, {s:.0%}" for s in SHARES),
+        "seeds",
+    )
     goals = "; ".join(f"{share:.0%} within {goal:.0%}" for share, goal in GOALS.items())
+    networks = {row.card.partition("_at_")[0] for row in table.rows.values()}
     remarks = [
-        f"{len(table.rows)} configurations of {len(table.plan.cards)} cards; all of them take {everything:.0f} s",
-        f"to reach: {goals} of all, and half of the best other method",
-        *([] if "gp" in methods else ["gp left out: it needs torch, which is not installed"]),
+        f"{len(table.rows)} configurations: {len(networks)} networks ({_cut(networks)} of them cut short), "
+        f"{len(table.plan.cards)} with their inputs; all of them take {everything:.0f} s",
+        f"medians over seeds, the longest in brackets; to reach: {goals} of all, and half of the best other method",
+        *([] if "gp" in methods else ["gp left out: it needs PyTorch, which is not installed"]),
     ]
-    print(keep("search_cost", "What a search costs until it has the front (TrashNet)", header, rows, remarks))
-    (RESULTS / "search_cost.svg").write_text(plot(courses, everything), encoding="utf-8")
+    curves = {name: [run.curve for run in runs if run.method == name] for name in methods}
+    (RESULTS / "search_cost.svg").write_text(plot(curves, everything), encoding="utf-8")
+    return keep("search_cost", "What a search costs until it has the front (TrashNet)", header, rows, remarks)
 
 
-def _summary(name: str, runs: Sequence[Course], everything: float) -> tuple[object, ...]:
-    medians = [statistics.median(run.until(share) for run in runs) for share in SHARES]
-    return (name, *(f"{value:.0f}" for value in medians), *(f"{value / everything:.2f}" for value in medians))
+def _cut(networks: Collection[str]) -> int:
+    return sum("_cut" in name for name in networks)
 
 
-COLOURS = ("#0b6e4f", "#888888", "#c8553d", "#3d5a98", "#a06cd5")
-LEFT, TOP, RIGHT, BOTTOM = 50, 40, 670, 340
-"""The corners of the plot in an SVG of 720 x 400."""
-
-
-def plot(courses: Mapping[str, Sequence[Course]], everything: float) -> str:
-    """Return an SVG of the hypervolume reached against seconds, the median over seeds of each method."""
-    curves = [_curve(name, runs, everything, place) for place, (name, runs) in enumerate(courses.items())]
-    head = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 400" font-family="sans-serif" font-size="13">'
-    return f'{head}<rect width="720" height="400" fill="white"/>{_axes(everything)}{"".join(curves)}</svg>\n'
-
-
-def _curve(name: str, runs: Sequence[Course], everything: float, place: int) -> str:
-    colour = COLOURS[place % len(COLOURS)]
-    shares = [
-        (share, statistics.median(run.at(share * everything) for run in runs)) for share in np.linspace(0, 1, 200)
-    ]
-    points = " ".join(f"{_x(share):.1f},{_y(reached):.1f}" for share, reached in shares)
-    label = f'<text x="570" y="{250 + 18 * place}" fill="{colour}">{name}</text>'
-    return f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>{label}'
-
-
-def _axes(everything: float) -> str:
-    ticks = "".join(
-        f'<text x="{_x(share):.0f}" y="{BOTTOM + 18}" text-anchor="middle">{share * everything:.0f}</text>'
-        f'<text x="{LEFT - 6}" y="{_y(share) + 4:.0f}" text-anchor="end">{share:.0%}</text>'
-        for share in (0, 0.25, 0.5, 0.75, 1)
-    )
-    return (
-        f'<path d="M{LEFT} {TOP}V{BOTTOM}H{RIGHT}" fill="none" stroke="#444"/>{ticks}'
-        f'<text x="360" y="390" text-anchor="middle">seconds of this machine</text>'
-        f'<text x="{LEFT}" y="24">share of the whole table\'s hypervolume, median of {SEEDS} seeds</text>'
-    )
-
-
-def _x(share: float) -> float:
-    return LEFT + share * (RIGHT - LEFT)
-
-
-def _y(share: float) -> float:
-    return BOTTOM - share * (BOTTOM - TOP)
+def _line(name: str, runs: Sequence[Run], everything: float) -> tuple[object, ...]:
+    columns = list(zip(*(run.shares for run in runs), strict=True))
+    medians, worst = [statistics.median(column) for column in columns], [max(column) for column in columns]
+    shown = [f"{middle:.2f} ({last:.2f})" for middle, last in zip(medians, worst, strict=True)]
+    return (name, *(f"{value * everything:.0f}" for value in medians), *shown, len(runs))
 
 
 if __name__ == "__main__":

@@ -28,8 +28,9 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.search.machine import one_blas_thread
-from advisor.search.plan import Plan, prior_accuracy
+from advisor.search.plan import Plan
 from advisor.search.prices import rough_ms, rough_size
+from advisor.search.priors import prior_accuracy
 from advisor.search.storage import journal
 from advisor.search.study import Study
 from advisor.store import RunFolder

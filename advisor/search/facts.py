@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from advisor.catalog.cards import Card
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.search.plan import Plan
 from advisor.search.prices import rough_ms, rough_size
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 NOTHING_LEFT_S = 0.05
 """Seconds that another thread count of a measured artefact takes: all are timed in one go."""
+
+FLOATS = ("float32", "float16")
+"""Forms that answer as the float file does."""
 
 Point = tuple[str, int]
 """Compression recipe and thread count of one card: latency and size hardly depend on how it was trained."""
@@ -117,6 +120,21 @@ class Facts:
             return seen.latency[point]
         same = {other: (ms, rough_ms(card, *other)) for other, ms in seen.latency.items() if other[0] == point[0]}
         return (_mean_ratio(same) if same else slower) * rough_ms(card, *point)
+
+
+def also_shown(evaluation: Evaluation, recipes: Collection[str]) -> list[tuple[Configuration, float]]:
+    """Return other forms whose accuracy in % an evaluation has shown on its way.
+
+    Every form is held against the float32 one on the same pictures, so that one's accuracy is known too; float16
+    rounds weights to 11 bits, which changed no more than one answer in 500 (``benchmarks/results/compression.md``).
+    """
+    accuracy, drop = evaluation.accuracy, evaluation.drop
+    if evaluation.status is not Status.OK or accuracy is None or drop is None:
+        return []
+    value = accuracy.value + drop.value
+    own = evaluation.configuration.compression
+    forms = [name for name in FLOATS if name in recipes and name != own]
+    return [(replace(evaluation.configuration, compression=name), value) for name in forms]
 
 
 def _mean_ratio(pairs: Mapping[Any, tuple[float, float]]) -> float:

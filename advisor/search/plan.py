@@ -13,6 +13,7 @@ from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Target
 from advisor.core.units import show_bytes
 from advisor.search.prices import FORMS, Prices, rough_ms, rough_size
+from advisor.search.priors import prior_accuracy
 
 if TYPE_CHECKING:
     from advisor.search.sampler import Candidate
@@ -136,12 +137,6 @@ def order_by_promise(cards: Sequence[Card]) -> tuple[Card, ...]:
         ordered += sorted(layer, key=lambda card: -(card.top1() or 0.0))
         rest = [card for card in rest if card not in layer]
     return tuple(ordered)
-
-
-def prior_accuracy(card: Card, recipe: str) -> float:
-    """Return the published top-1 in %, of the form itself where there is a figure."""
-    own = card.top1("int8") if recipe == "int8" else None
-    return own or card.top1() or 50.0
 
 
 def _too_large(least: float, limit: float) -> str:

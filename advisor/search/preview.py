@@ -21,7 +21,7 @@ from advisor.search.known import Known, what_is_known
 from advisor.search.left_out import ruled_out
 from advisor.search.outlook import Outlook
 from advisor.search.pace import PaceBook
-from advisor.search.plan import Plan, prior_accuracy
+from advisor.search.plan import Plan
 from advisor.search.prepare import (
     DEFAULT_CARDS,
     Candidates,
@@ -31,6 +31,7 @@ from advisor.search.prepare import (
     read_pictures,
 )
 from advisor.search.prices import Stage, Variant, rough_size, wall_s
+from advisor.search.priors import prior_accuracy
 from advisor.search.request import Request, usable_cores
 from advisor.search.samplers import require_parts
 from advisor.search.targets import chosen_targets

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.search.experience import Experience
-from advisor.search.facts import Facts
+from advisor.search.facts import Facts, also_shown
 from advisor.search.plan import Plan
 from advisor.search.samplers import make_sampler
 
@@ -113,7 +113,7 @@ class Study:
     def tell(self, evaluation: Evaluation) -> None:
         """Report what came of a configuration that was asked for."""
         trial = self._trials.pop(evaluation.configuration)
-        for key, value in _attributes(evaluation).items():
+        for key, value in self._attributes(evaluation).items():
             trial.set_user_attr(key, value)
         values = _values(evaluation)
         for limit, excess in self._constraints(evaluation).items() if values else ():
@@ -154,6 +154,13 @@ class Study:
     def _constraints(self, evaluation: Evaluation) -> dict[str, float]:
         return {limit: min(excess, LARGEST) for limit, excess in self._budget.excesses(evaluation).items()}
 
+    def _attributes(self, evaluation: Evaluation) -> dict[str, Any]:
+        """Return what a trial says beside its values: its end, and what the evaluation showed on its way."""
+        reason = {"reason": evaluation.reason} if evaluation.reason else {}
+        shown = also_shown(evaluation, self._plan.recipes)
+        also = {"advisor:also": [[_parameters(each), value] for each, value in shown]} if shown else {}
+        return {"status": evaluation.status.value, **reason, **also}
+
     def _take_up(self, finished: Mapping[Configuration, Evaluation]) -> None:
         """Bring the study in line with what was evaluated: a process that was killed left trials behind.
 
@@ -191,7 +198,7 @@ class Study:
                 values=values,
                 params=parameters,
                 distributions=distributions,
-                user_attrs=_attributes(evaluation),
+                user_attrs=self._attributes(evaluation),
                 constraints=self._constraints(evaluation) if values else None,
             )
         )
@@ -247,11 +254,6 @@ def _values(evaluation: Evaluation) -> list[float] | None:
     quantities = (evaluation.accuracy, evaluation.latency, evaluation.size)
     values = [quantity.value for quantity in quantities if quantity is not None]
     return values if evaluation.status is Status.OK and len(values) == len(METRICS) else None
-
-
-def _attributes(evaluation: Evaluation) -> dict[str, str]:
-    reason = {"reason": evaluation.reason} if evaluation.reason else {}
-    return {"status": evaluation.status.value, **reason}
 
 
 def _ending(evaluation: Evaluation) -> str:

@@ -18,12 +18,11 @@ from advisor.search.sampler.gain import expected_gain, t4_below
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
-_FIRST_BY_PRIOR = 6
-_PRIOR_EVERY = 4
-"""Every fourth suggestion goes by the prior alone, so that a regression that is wrong about the exceptions can cost
-four times the evaluations of prior order at most. Over the degraded priors of ``benchmarks/sampler_timm_pool.py`` it is
-neutral: the worst case gains (imagenet_r, 0.6, training data unknown: 137 evaluations to 95 % instead of 186), others
-lose some (sketch, 0.4: 44 instead of 37)."""
+_FIRST_BY_PRIOR = 4
+_PRIOR_EVERY = 16
+"""So many results come by the prior alone, and one suggestion in so many after them, so that a regression that is
+wrong about the exceptions stays bounded. One in four cost more than it saved: 95 % of TrashNet's hypervolume took 47 %
+of the cost of everything instead of 20 % (``benchmarks/search_cost.py``, five networks)."""
 _CONSTRAINT_SEEN = 3
 _EXACT_ROWS = 256
 
@@ -94,8 +93,8 @@ class Acquisition:
             allowed: (n,) candidates to choose from.
         """
         self._apply_changes(evidence)
-        turn = len(evidence.revealed) + len(pending)
-        if len(evidence.revealed) < _FIRST_BY_PRIOR or turn % _PRIOR_EVERY == 0:
+        turn = evidence.evaluated + len(pending)
+        if evidence.evaluated < _FIRST_BY_PRIOR or turn % _PRIOR_EVERY == 0:
             return self._first_in_order(allowed)
         rows = self._shuffled[allowed[self._shuffled]]
         predicted = self.predict(evidence, pending, rows)
@@ -127,7 +126,7 @@ class Acquisition:
         """Return an optimistic share of the front's hypervolume that ``seconds`` more would add; see the sampler."""
         if not free.any():
             return 0.0
-        if len(evidence.revealed) < _FIRST_BY_PRIOR or len(evidence.front) == 0:
+        if evidence.evaluated < _FIRST_BY_PRIOR or len(evidence.front) == 0:
             return float("inf")
         predicted = self.predict(evidence, [], np.flatnonzero(free))
         low, high = self._range(evidence, evidence.revealed.means())

@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from advisor.search.sampler.acquisition import Acquisition
 from advisor.search.sampler.claims import CandidatesExhausted, Claim
-from advisor.search.sampler.ledger import CLAIM, Ledger, claim_of
+from advisor.search.sampler.ledger import CLAIM, Ledger, claim_of, shown_by
 from advisor.search.sampler.table import Candidate, Objective, Table
 
 
@@ -26,8 +26,11 @@ class AdvisorSampler(BaseSampler):
     Trials that run, completed, were pruned or failed hold their candidate, whichever process made them: a study
     that is resumed or shared goes on without repeating one. ``Study.enqueue_trial`` goes first and may name some of
     the parameters only. Trials whose constraints (``Trial.set_constraint``) are above zero teach but do not count
-    for the front. When nothing is left, ``Study.optimize`` returns, while ``Study.ask`` raises
-    :class:`CandidatesExhausted` after marking the empty trial as failed; :meth:`remaining` tells beforehand.
+    for the front. What a trial has shown of other candidates' revealed objective on its way can be told in its user
+    attribute ``advisor:also``, pairs of parameters and value.
+
+    When nothing is left, ``Study.optimize`` returns, while ``Study.ask`` raises :class:`CandidatesExhausted` after
+    marking the empty trial as failed; :meth:`remaining` tells beforehand.
 
     Args:
         candidates: the table, at least one entry.
@@ -176,6 +179,10 @@ class AdvisorSampler(BaseSampler):
             losses = self._table.losses(trial.values)
             if np.isfinite(losses).all():
                 self._evidence.add(row, losses, trial.constraints)
+            for params, value in shown_by(trial):
+                other, loss = self._table.row_of(params), self._table.revealed_loss(value)
+                if other is not None and np.isfinite(loss):
+                    self._evidence.hint(other, loss)
         return self._ledger
 
     def _row_of(self, trial: FrozenTrial) -> int | None:

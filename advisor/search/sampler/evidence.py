@@ -15,6 +15,7 @@ class Evidence:
     """What one study has shown, kept incrementally.
 
     Attributes:
+        evaluated: number of finished evaluations.
         front: (m, d) non-dominated feasible losses, the revealed one last.
         worst: the largest revealed loss.
         revealed: the surrogate of the revealed loss.
@@ -24,19 +25,28 @@ class Evidence:
     def __init__(self, design: Design, objectives: int) -> None:
         self.front: Floats = np.zeros((0, objectives))
         self.worst = -np.inf
+        self.evaluated = 0
+        self._seen: set[int] = set()
         self.revealed = Surrogate(design)
         self.constraints: dict[str, Surrogate] = {}
 
     def add(self, row: int, losses: Sequence[float], constraints: Mapping[str, float]) -> None:
         """Take in one finished evaluation; losses (d,) with the revealed one last."""
-        self.revealed.add(row, losses[-1])
-        self.worst = max(self.worst, losses[-1])
+        self.evaluated += 1
+        self.hint(row, losses[-1])
         for name, value in constraints.items():
             if np.isfinite(value):
                 self.constraints.setdefault(name, Surrogate(self.revealed.design)).add(row, value)
         if all(value <= 0 for value in constraints.values()) and not (self.front <= losses).all(axis=1).any():
             points = np.vstack([self.front, losses])
             self.front = points[pareto_mask(points)]
+
+    def hint(self, row: int, loss: float) -> None:
+        """Take in the revealed loss of a candidate alone, which counts once however often it is told."""
+        if row not in self._seen:
+            self._seen.add(row)
+            self.revealed.add(row, loss)
+            self.worst = max(self.worst, loss)
 
     def replace_design(self, design: Design) -> None:
         """Hand a changed design to the surrogates."""

@@ -13,6 +13,9 @@ from optuna.trial import FrozenTrial, TrialState
 CLAIM = "advisor:candidate"
 """The system attribute of a trial in which its candidate stands."""
 
+ALSO = "advisor:also"
+"""The user attribute of a trial that says what its evaluation has shown of other candidates."""
+
 
 class Ledger:
     """Who holds which candidate, read from a study's trials incrementally: finished trials are looked at once.
@@ -78,6 +81,12 @@ class Ledger:
 def claim_of(trial: FrozenTrial) -> dict[str, Any]:
     """Return the candidate's ``key`` and whether it is ``held``, empty where the trial announced none."""
     return dict(trial.system_attrs.get(CLAIM, {}))
+
+
+def shown_by(trial: FrozenTrial) -> list[tuple[dict[str, Any], float]]:
+    """Return other candidates' parameters with the revealed value that this trial has shown them to have."""
+    rows = trial.user_attrs.get(ALSO, ())
+    return [(dict(params), float(value)) for params, value in rows]
 
 
 def announce(study: Study, trial: FrozenTrial, key: str | None, *, held: bool) -> None:

@@ -136,7 +136,11 @@ class Table:
 
     def prior_losses(self, candidates: Sequence[Candidate]) -> Floats:
         """Return (n,) the priors as losses."""
-        return np.array([self.objectives[self._revealed].to_loss(each.prior) for each in candidates])
+        return np.array([self.revealed_loss(each.prior) for each in candidates])
+
+    def revealed_loss(self, value: float) -> float:
+        """Return the loss of a value of the objective that evaluating reveals."""
+        return self.objectives[self._revealed].to_loss(value)
 
     def losses(self, values: Sequence[float]) -> list[float]:
         """Return a trial's values as losses (d,), the revealed one last."""

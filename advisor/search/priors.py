@@ -1,0 +1,61 @@
+"""What accuracy to expect of a card before anything was evaluated: published, else by what cards like it have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+
+from advisor.catalog.cards import Card
+
+FEWEST_PUBLISHED = 20
+"""Published figures below which no law is drawn from them."""
+
+USUAL_DROP: Mapping[str, float] = {
+    "int8": 1.2,
+    "int8_float_io": 1.2,
+    "mixed_int8": 0.6,
+    "qat_int8": 0.6,
+    "dynamic_int8": 0.6,
+    "int8_per_tensor": 4.0,
+    "weight_int4": 15.0,
+}
+"""Points that a form usually loses: of int8 the mean of the catalogue's published pairs, of the others in proportion
+to what ``benchmarks/results/compression.md`` measured. It orders what comes first; results correct it."""
+
+MIDDLING = 50.0
+"""Top-1 of a card of which nothing is known, in %."""
+
+
+def prior_accuracy(card: Card, recipe: str) -> float:
+    """Return the published top-1 in %, of the form itself where there is a figure, else what its size lets expect."""
+    own = card.top1("int8") if recipe == "int8" else None
+    return own or (card.top1() or expected_top1(card)) - USUAL_DROP.get(recipe, 0.0)
+
+
+def expected_top1(card: Card) -> float:
+    """Return the ImageNet top-1 in % that a card of such multiply-accumulates, parameters and input usually has."""
+    law = _law()
+    if not law or not card.macs or not card.params:
+        return MIDDLING
+    value = sum(weight * fact for weight, fact in zip(law, _facts(card), strict=True))
+    return min(max(value, 0.0), 95.0)
+
+
+def _facts(card: Card) -> tuple[float, ...]:
+    return 1.0, math.log(card.macs), math.log(card.params), math.log(card.input_size)
+
+
+@lru_cache(maxsize=1)
+def _law() -> tuple[float, ...]:
+    """Return the weights of :func:`_facts`: least squares over the shipped cards with published figures."""
+    import numpy as np
+
+    from advisor.catalog.catalogue import load_catalogue
+
+    known = [card for card in load_catalogue().values() if card.top1() and card.macs and card.params]
+    if len(known) < FEWEST_PUBLISHED:
+        return ()
+    facts, top1 = [_facts(card) for card in known], [card.top1() for card in known]
+    weights = np.linalg.lstsq(np.array(facts), np.array(top1, dtype=float), rcond=None)[0]
+    return tuple(float(weight) for weight in weights)
