@@ -7,7 +7,7 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
-from advisor.search.facts import NOTHING_LEFT_S, Facts
+from advisor.search.facts import NOTHING_LEFT_S, Facts, also_shown
 from advisor.search.plan import Plan
 from advisor.search.prices import rough_ms, rough_size
 from tests.builders import RUNTIME, evaluation
@@ -77,3 +77,13 @@ def test_the_samplers_table_is_corrected_for_cards_that_were_seen_only(plan: Pla
 def test_a_failure_says_nothing(plan: Plan) -> None:
     failed = Evaluation(plan.configuration(CARD, "float32", 1), Status.FAILED, reason="crashed")
     assert Facts(plan).add(failed) is None
+
+
+def test_a_form_tells_the_accuracy_of_the_float_forms_too() -> None:
+    shown = also_shown(evaluation(compression="int8", accuracy=80.0, drop=1.5), ("float32", "float16", "int8"))
+    assert [(each.compression, value) for each, value in shown] == [("float32", 81.5), ("float16", 81.5)]
+
+
+def test_forms_that_are_not_searched_are_not_told_of() -> None:
+    shown = also_shown(evaluation(compression="float32", accuracy=80.0), ("float32", "int8"))
+    assert shown == []

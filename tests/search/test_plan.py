@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.search.plan import Plan, order_by_promise
-from advisor.search.priors import prior_accuracy
 from advisor.search.prices import rough_latency_ms, rough_size
+from advisor.search.priors import prior_accuracy
 
 FORM = ("head", "float32")
 

@@ -414,3 +414,19 @@ def _finish(study: Study, trial: Trial, how: str) -> None:
         study.tell(trial, (1.0 + trial.number, 60.0))
     else:
         study.tell(trial, state=TrialState.FAIL if how == "fail" else TrialState.PRUNED)
+
+
+def test_what_a_trial_showed_of_another_candidate_moves_that_one_up() -> None:
+    table = [Candidate({"x": f"c{i}"}, 60.0, {"latency": 10.0 + i / 10}) for i in range(12)]
+    orders = []
+    for shown in ({}, {"x": "c9"}):
+        sampler = AdvisorSampler(table, OBJECTIVES)
+        study, asked = _study(sampler), []
+        while sampler.remaining(study):
+            trial = study.ask(sampler.distributions)
+            asked.append(trial.params["x"])
+            if shown:
+                trial.set_user_attr("advisor:also", [[shown, 95.0]])
+            study.tell(trial, (10.0, 60.0))
+        orders.append(asked.index("c9"))
+    assert orders[1] < orders[0]

@@ -10,8 +10,8 @@ from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
 from advisor.core.quantity import Provenance, Quantity
 from advisor.search.plan import Plan
-from advisor.search.priors import prior_accuracy
 from advisor.search.prices import rough_ms, rough_size
+from advisor.search.priors import prior_accuracy
 from advisor.search.request import LEAST_GAIN, resolve
 from advisor.search.stopping import STAYS, Worth, max_trials_reached, time_limit_reached
 from advisor.search.storage import journal

@@ -16,6 +16,7 @@ class Evidence:
 
     Attributes:
         evaluated: number of finished evaluations.
+        hints: revealed losses by row of candidates that were not evaluated themselves.
         front: (m, d) non-dominated feasible losses, the revealed one last.
         worst: the largest revealed loss.
         revealed: the surrogate of the revealed loss.
@@ -26,6 +27,7 @@ class Evidence:
         self.front: Floats = np.zeros((0, objectives))
         self.worst = -np.inf
         self.evaluated = 0
+        self.hints: dict[int, float] = {}
         self._seen: set[int] = set()
         self.revealed = Surrogate(design)
         self.constraints: dict[str, Surrogate] = {}
@@ -34,6 +36,7 @@ class Evidence:
         """Take in one finished evaluation; losses (d,) with the revealed one last."""
         self.evaluated += 1
         self.hint(row, losses[-1])
+        self.hints.pop(row, None)
         for name, value in constraints.items():
             if np.isfinite(value):
                 self.constraints.setdefault(name, Surrogate(self.revealed.design)).add(row, value)
@@ -45,6 +48,7 @@ class Evidence:
         """Take in the revealed loss of a candidate alone, which counts once however often it is told."""
         if row not in self._seen:
             self._seen.add(row)
+            self.hints[row] = loss
             self.revealed.add(row, loss)
             self.worst = max(self.worst, loss)
 
