@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.benchmark.child import existing_model
-from advisor.core.errors import StageError
+from advisor.core.errors import RuntimeRefusal, StageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,7 +39,8 @@ def predict(
 
     Raises:
         UsageError: the model file is missing.
-        StageError: the model cannot be loaded, or its input or output is not that of a picture classifier.
+        RuntimeRefusal: the runtime cannot load or run the model.
+        StageError: its input or output is not that of a picture classifier.
     """
     from advisor.datasets.pictures import load
 
@@ -92,7 +93,8 @@ class Classifier:
 
     Raises:
         UsageError: the model file is missing.
-        StageError: it cannot be loaded, or is no picture classifier.
+        RuntimeRefusal: it cannot be loaded.
+        StageError: it is no picture classifier.
     """
 
     def __init__(self, model: Path | str, threads: int = 1) -> None:
@@ -104,7 +106,7 @@ class Classifier:
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
             text = " ".join(str(error).split())
-            raise StageError(f"{path.name}: LiteRT cannot load the model: {text[:300]}") from error
+            raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {text[:300]}") from error
         self._input = _picture_input(path.name, self._interpreter.get_input_details())
         self._output = _probabilities(path.name, self._interpreter)
         self.classes = int(self._output["shape"][-1])
@@ -113,7 +115,8 @@ class Classifier:
         """Return the probabilities of one normalised picture.
 
         Raises:
-            StageError: the picture has not the input's shape, or the runtime fails.
+            StageError: the picture has not the input's shape.
+            RuntimeRefusal: the runtime fails.
         """
         expected = tuple(int(side) for side in self._input["shape"][1:])
         if picture.shape != expected:
@@ -122,7 +125,7 @@ class Classifier:
             self._interpreter.set_tensor(self._input["index"], quantise(picture[None], self._input))
             self._interpreter.invoke()
         except (ValueError, RuntimeError) as error:
-            raise StageError(f"LiteRT cannot run the model: {' '.join(str(error).split())[:300]}") from error
+            raise RuntimeRefusal(f"LiteRT cannot run the model: {' '.join(str(error).split())[:300]}") from error
         return dequantise(self._interpreter.get_tensor(self._output["index"]), self._output).reshape(-1)
 
 

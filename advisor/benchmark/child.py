@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import RuntimeRefusal, StageError, UsageError
 
 # Appended rather than put in front: a package's folder must not hide the standard library.
 _RUN_MODULE = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), {}, '__main__')"
@@ -26,6 +26,10 @@ class Reported(StageError):
     """
 
     kind = ""
+
+
+class Refused(Reported, RuntimeRefusal):
+    """The runtime could not load or run the file."""
 
 
 _HINTS = {"shape": "give the shape that the product uses, such as --shape 1,224,224,3"}
@@ -109,7 +113,8 @@ def _document(status: int, output: str, errors: str, subject: str) -> dict[str, 
 def _reported(error: dict[str, Any], subject: str) -> Reported:
     """Return a child's own error."""
     kind = str(error.get("kind", ""))
-    raised = Reported(f"{subject}: {error.get('message', 'unknown error')}", _HINTS.get(kind, ""))
+    refused = Refused if kind in ("load", "run") else Reported
+    raised = refused(f"{subject}: {error.get('message', 'unknown error')}", _HINTS.get(kind, ""))
     raised.kind = kind
     return raised
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from advisor.benchmark.agent import AgentError, new_interpreter, set_inputs
 from advisor.benchmark.child import existing_model
-from advisor.core.errors import StageError
+from advisor.core.errors import RuntimeRefusal
 
 RUNS = 5
 
@@ -21,7 +21,7 @@ def least_cpu_ms(model: Path, runs: int = RUNS) -> float:
 
     Raises:
         UsageError: the file is missing.
-        StageError: the runtime cannot load or run it.
+        RuntimeRefusal: the runtime cannot load or run it.
     """
     path = existing_model(model)
     try:
@@ -31,7 +31,7 @@ def least_cpu_ms(model: Path, runs: int = RUNS) -> float:
         interpreter.invoke()
         return min(_cpu_ns(interpreter.invoke) for _ in range(runs)) / 1e6
     except (AgentError, RuntimeError, ValueError) as error:
-        raise StageError(f"{path.name}: {' '.join(str(error).split())[:300]}") from error
+        raise RuntimeRefusal(f"{path.name}: {' '.join(str(error).split())[:300]}") from error
 
 
 def _cpu_ns(call: Callable[[], object]) -> int:

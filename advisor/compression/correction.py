@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from advisor.compression.observe import Observation
+    from advisor.compression.observe import Activation, Observation
 
 
 LEAST_CHANNEL = 1e-3
 """Greatest weight of a channel over the median channel's, at least: so small that nobody sees it in the answer."""
+
+MOST_OF_BIAS = 2**30
+"""Half of what 32 bits hold: a bias that grows by its correction still fits."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +41,51 @@ class Grid:
     per_channel: bool = True
     power_of_two: bool = False
 
-    def round(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-        """Put a kernel whose output channels lie along ``axis`` on the grid."""
+    @property
+    def last(self) -> int:
+        """The last step."""
+        return (1 << (self.bits - 1)) - 1
+
+    def steps(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+        """Return the step of each output channel, which lie along ``axis`` of the kernel, in the kernel's rank."""
         import numpy as np
 
         others = tuple(other for other in range(kernel.ndim) if not self.per_channel or other != axis)
-        step = np.abs(kernel).max(axis=others, keepdims=True) / (2 ** (self.bits - 1) - 1)
+        step: NDArray[np.float64] = np.abs(kernel).max(axis=others, keepdims=True) / self.last
         step[step == 0] = 1.0
-        if self.power_of_two:
-            step = np.exp2(np.ceil(np.log2(step)))
+        return np.exp2(np.ceil(np.log2(step))) if self.power_of_two else step
+
+    def round(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+        """Put a kernel whose output channels lie along ``axis`` on the grid, each weight by itself."""
+        import numpy as np
+
+        step = self.steps(kernel, axis)
         result: NDArray[np.float64] = np.rint(kernel / step) * step
+        return result
+
+    def spread(
+        self, kernel: NDArray[np.float64], axis: int, moments: NDArray[np.float64] | None
+    ) -> NDArray[np.float64]:
+        """Put a kernel on the grid, errors spread over the weights that see the same (:mod:`.rounding`).
+
+        Args:
+            kernel: as of :class:`advisor.compression.layers.Layer`.
+            axis: of its output channels.
+            moments: what :class:`advisor.compression.observe.Observation` says of the layer; None where it does not.
+        """
+        import numpy as np
+
+        from advisor.compression.rounding import spread
+
+        flat = np.moveaxis(kernel, axis, -1).reshape(-1, kernel.shape[axis])
+        if moments is None or moments.shape[-1] != len(flat):
+            return self.round(kernel, axis)
+        steps = np.broadcast_to(self.steps(kernel, axis).reshape(-1), flat.shape[1:])
+        if moments.ndim == 3:
+            moments = np.repeat(moments, flat.shape[1] // len(moments), axis=0)
+        found = spread(flat, steps, moments, None if self.power_of_two else self.last)
+        shape = np.moveaxis(kernel, axis, -1).shape
+        result: NDArray[np.float64] = np.moveaxis(found.reshape(shape), -1, axis)
         return result
 
 
@@ -71,7 +109,7 @@ def correct(data: bytes, grids: Grids, observation: Observation, shifted: bool =
         data: a float ``.tflite``.
         grids: what the kernels will be stored as.
         observation: the model's activations.
-        shifted: correct the biases; weights that learnt as integers have theirs already.
+        shifted: spread the errors and correct the biases; weights that learnt as integers need neither.
 
     Raises:
         UsageError: the file is damaged.
@@ -82,21 +120,37 @@ def correct(data: bytes, grids: Grids, observation: Observation, shifted: bool =
     for layer in layers(model):
         grid = grids.depthwise if layer.depthwise else grids.dense
         if grid is not None:
-            mean = observation.activations[layer.source].means
-            _put_on(grid, model, layer, mean if shifted else 0.0 * mean)
+            _put_on(grid, model, layer, observation, shifted)
     drop_unused_buffers(model)
     return pack(model)
 
 
-def _put_on(grid: Grid, model: Any, layer: Layer, mean: NDArray[np.float64]) -> None:
-    kernel, axis = values(model, layer.kernel), layer.output_axis
-    rounded = grid.round(_lifted(kernel, axis) if grid.per_channel else kernel, axis)
+def _put_on(grid: Grid, model: Any, layer: Layer, observation: Observation, shifted: bool) -> None:
+    kernel, bias, axis = values(model, layer.kernel), values(model, layer.bias), layer.output_axis
+    seen = observation.activations[layer.source]
+    whole = _lifted(kernel, axis, _least(kernel, bias, seen, axis)) if grid.per_channel else kernel
+    rounded = grid.spread(whole, axis, observation.moments.get(layer.kernel)) if shifted else grid.round(whole, axis)
     set_values(model, layer.kernel, rounded)
-    lost = shift(kernel - rounded, mean, layer.depthwise)
-    set_values(model, layer.bias, values(model, layer.bias) + lost)
+    lost = shift(kernel - rounded, seen.means if shifted else 0.0 * seen.means, layer.depthwise)
+    set_values(model, layer.bias, bias + lost)
 
 
-def _lifted(kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+def _least(kernel: NDArray[np.float64], bias: NDArray[np.float64], seen: Activation, axis: int) -> NDArray[np.float64]:
+    """Return the least that each channel's greatest weight may be, so that 32 bits hold its bias.
+
+    A step of 16-bit activations is the smaller, and a file with 8-bit ones loses nothing by what those need.
+    """
+    import numpy as np
+
+    step = max(float(np.abs(seen.lows).max()), float(np.abs(seen.highs).max()), 1e-9) / 32767
+    largest = np.abs(np.moveaxis(kernel, axis, 0)).reshape(kernel.shape[axis], -1).max(axis=1)
+    least: NDArray[np.float64] = np.maximum(
+        LEAST_CHANNEL * np.median(largest), 127 * np.abs(bias) / (step * MOST_OF_BIAS)
+    )
+    return least
+
+
+def _lifted(kernel: NDArray[np.float64], axis: int, least: NDArray[np.float64]) -> NDArray[np.float64]:
     """Give each channel without weights worth the name one small weight, so that its bias survives quantizing.
 
     Training leaves some channels with weights of nearly nothing and a bias. A bias is stored in 32 bits in steps of
@@ -107,9 +161,8 @@ def _lifted(kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
 
     rows = np.moveaxis(kernel.copy(), axis, 0)
     largest = np.abs(rows).reshape(len(rows), -1).max(axis=1)
-    least = LEAST_CHANNEL * np.median(largest)
     for channel in np.flatnonzero(largest < least):
-        rows[channel].flat[0] = least
+        rows[channel].flat[0] = least[channel]
     return np.moveaxis(rows, 0, axis)
 
 

@@ -69,6 +69,7 @@ class Mixed(Recipe):
     description = "int8 with the operators that cost most left in float, as few as --max-drop allows"
     needs_calibration = True
     rung = Rung.SCORED
+    version = 2
     after = "int8"
 
     def __init__(self, grids: Grids) -> None:

@@ -6,14 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from advisor.compression.windows import Window, windows
 from advisor.core.errors import StageError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SAMPLES_A_PICTURE = 1000
-"""Values kept of each tensor and picture: 100 pictures give a tensor's distribution to a percent."""
+POSITIONS = 16
+"""Positions of each layer and picture whose inputs are noted: 100 pictures give more of them than any kernel of a
+mobile network has inputs."""
+
+AT_A_TIME = 20
+"""Pictures whose positions are added up together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,28 +29,38 @@ class Activation:
         lows: least value, float32 (n, C).
         highs: greatest value, float32 (n, C).
         means: float64 (C,).
-        samples: values at some positions, float32 (k, C).
     """
 
     lows: NDArray[np.float32]
     highs: NDArray[np.float32]
     means: NDArray[np.float64]
-    samples: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """A model's activations by tensor index: its input and every operator's float output."""
+    """What a model computes on pictures.
+
+    Attributes:
+        activations: by tensor index: its input and every operator's float output.
+        moments: of each layer by its kernel's index, the covariance of the inputs that an output channel sees, float64
+            (K, K); for a depthwise layer (C, K, K), each input channel by itself.
+    """
 
     activations: Mapping[int, Activation]
+    moments: Mapping[int, NDArray[np.float64]]
 
 
 class Observer:
-    """Keeps the last observation: the forms of one model ask for the same one after another."""
+    """Keeps the last observation: the forms of one model ask for the same one after another.
+
+    Attributes:
+        made: what was made of it, by whoever makes it; forgotten with it.
+    """
 
     def __init__(self) -> None:
         self._key: tuple[str, str] | None = None
         self._kept: Observation | None = None
+        self.made: dict[Any, bytes] = {}
 
     def __call__(self, data: bytes, pictures: NDArray[np.float32]) -> Observation:
         """Return :func:`observe` of the same arguments."""
@@ -53,7 +68,7 @@ class Observer:
 
         key = (sha256(data).hexdigest(), sha256(pictures.tobytes()).hexdigest())
         if self._kept is None or key != self._key:
-            self._key, self._kept = key, observe(data, pictures)
+            self._key, self._kept, self.made = key, observe(data, pictures), {}
         return self._kept
 
 
@@ -64,18 +79,24 @@ def observe(data: bytes, pictures: NDArray[np.float32]) -> Observation:
         UsageError: the file is damaged.
         StageError: an activation is not finite.
     """
-    interpreter, source, tensors = _everything(data)
+    interpreter, source, tensors, seen = _everything(data)
     notes = {index: _Notes(len(pictures)) for index in tensors}
+    sums = [_Sums(one) for one in seen]
     for place, picture in enumerate(pictures):
         interpreter.set_tensor(source, picture[None])
         interpreter.invoke()
-        for index in tensors:
-            value = interpreter.get_tensor(index)
+        values = {index: interpreter.get_tensor(index) for index in tensors}
+        for index, value in values.items():
             notes[index].add(place, value.reshape(-1, value.shape[-1] if value.ndim else 1))
-    return Observation({index: note.activation() for index, note in notes.items()})
+        for one in sums:
+            one.add(values[one.window.layer.source])
+    return Observation(
+        {index: note.activation() for index, note in notes.items()},
+        {one.window.layer.kernel: one.moments() for one in sums},
+    )
 
 
-def _everything(data: bytes) -> tuple[Any, int, list[int]]:
+def _everything(data: bytes) -> tuple[Any, int, list[int], list[Window]]:
     """Return an interpreter that gives every float activation as an output: kernels then stay those of the runtime."""
     from ai_edge_litert import schema_py_generated as schema
     from ai_edge_litert.interpreter import Interpreter
@@ -83,14 +104,15 @@ def _everything(data: bytes) -> tuple[Any, int, list[int]]:
     from advisor.tflite.rewrite import pack, unpack
 
     model = unpack(data)
-    graph = model.subgraphs[0]
+    graph, seen = model.subgraphs[0], windows(model)
     source = graph.inputs[0]
     outputs = {index for operator in graph.operators for index in operator.outputs}
     kept = [index for index in sorted(outputs) if graph.tensors[index].type == schema.TensorType.FLOAT32]
     graph.outputs, model.signatureDefs = kept, []
     interpreter = Interpreter(model_content=pack(model), num_threads=1)
     interpreter.allocate_tensors()
-    return interpreter, source, sorted({source, *kept})
+    tensors = sorted({source, *kept})
+    return interpreter, source, tensors, [one for one in seen if one.layer.source in tensors and one.few]
 
 
 class _Notes:
@@ -108,18 +130,14 @@ class _Notes:
             self._begin(value)
         self._lows[place], self._highs[place] = value.min(axis=0), value.max(axis=0)
         self._sums += value.mean(axis=0, dtype=np.float64)
-        self._samples[place] = value[self._positions]
 
     def _begin(self, value: NDArray[np.float32]) -> None:
         import numpy as np
 
-        positions, channels = value.shape
-        wanted = min(positions, max(1, -(-SAMPLES_A_PICTURE // channels)))
-        self._positions = np.sort(np.random.default_rng(0).permutation(positions)[:wanted])
+        channels = value.shape[1]
         self._lows = np.empty((self._count, channels), np.float32)
         self._highs = np.empty((self._count, channels), np.float32)
         self._sums = np.zeros(channels, np.float64)
-        self._samples = np.empty((self._count, wanted, channels), np.float32)
 
     def activation(self) -> Activation:
         """Return what was noted."""
@@ -127,5 +145,50 @@ class _Notes:
 
         if not (np.isfinite(self._lows).all() and np.isfinite(self._highs).all()):
             raise StageError("the float model gives values that are not finite on the calibration pictures")
-        samples = self._samples.reshape(-1, self._samples.shape[-1])
-        return Activation(self._lows, self._highs, self._sums / self._count, samples)
+        return Activation(self._lows, self._highs, self._sums / self._count)
+
+
+class _Sums:
+    """Adds up what one layer sees."""
+
+    def __init__(self, window: Window) -> None:
+        import numpy as np
+
+        self.window = window
+        self._draw = np.random.default_rng(0)
+        self._waiting: list[NDArray[np.float32]] = []
+        self._count = 0
+        self._centre: Any = None
+        self._sum: Any = None
+        self._products: Any = None
+
+    def add(self, value: NDArray[np.float32]) -> None:
+        """Note the layer's input for one picture."""
+        self._waiting.append(self.window.seen(value, POSITIONS, self._draw))
+        if len(self._waiting) >= AT_A_TIME:
+            self._flush()
+
+    def _flush(self) -> None:
+        import numpy as np
+
+        rows = np.concatenate(self._waiting)
+        by_channel = np.moveaxis(rows, 2, 0) if self.window.layer.depthwise else rows.reshape(1, len(rows), -1)
+        if self._count == 0:
+            self._centre = by_channel.mean(axis=1, keepdims=True)
+        # Small numbers keep their digits in products that large means would take.
+        by_channel = by_channel - self._centre
+        products = np.matmul(np.swapaxes(by_channel, 1, 2), by_channel).astype(np.float64)
+        total = by_channel.sum(axis=1, dtype=np.float64)
+        begun = self._count > 0
+        self._products = self._products + products if begun else products
+        self._sum = self._sum + total if begun else total
+        self._count += len(rows)
+        self._waiting = []
+
+    def moments(self) -> NDArray[np.float64]:
+        """Return the covariance."""
+        if self._waiting:
+            self._flush()
+        means = self._sum / self._count
+        found: NDArray[np.float64] = self._products / self._count - means[:, :, None] * means[:, None, :]
+        return found if self.window.layer.depthwise else found[0]

@@ -30,16 +30,10 @@ class Prepared:
     observation: Observation
 
     def spans(self, bits: int = 8) -> Mapping[int, Range]:
-        """Return the span of each activation: at 8 bits the one that loses least, else the whole.
-
-        What softmax reads and what the model gives is not clipped: the best classes could not be told apart.
-        """
+        """Return the span of each activation."""
         if bits > 8:
             return spans(self.observation)
-        model = read(self.model)
-        scores = {index for one in model.operators if one.name in ("SOFTMAX", "LOGISTIC") for index in one.inputs}
-        graph = model.subgraphs[0]
-        return ranges(self.observation, graph.inputs[0], scores | set(graph.outputs))
+        return ranges(self.observation, read(self.model).subgraphs[0].inputs[0])
 
 
 def prepare(model: bytes, material: Material, grids: Grids) -> Prepared:
@@ -49,7 +43,10 @@ def prepare(model: bytes, material: Material, grids: Grids) -> Prepared:
         StageError: calibration pictures are missing or do not fit.
     """
     observation = material.observer(model, fitting_pictures(model, material.calibration))
-    return Prepared(correct(model, grids, observation), observation)
+    made = material.observer.made
+    if grids not in made:
+        made[grids] = correct(model, grids, observation)
+    return Prepared(made[grids], observation)
 
 
 def to_integers(prepared: Prepared, make_rules: Callable[[], Any], bits: int = 8) -> bytes:
@@ -69,7 +66,7 @@ class Corrected(Recipe):
 
     needs_calibration = True
     rung = Rung.CALIBRATED
-    version = 4
+    version = 5
 
     def __init__(self, name: str, grids: Grids, finish: Callable[[bytes], bytes], description: str) -> None:
         self.name, self.description = name, description
@@ -94,7 +91,7 @@ class Integer(Recipe):
 
     needs_calibration = True
     rung = Rung.CALIBRATED
-    version = 4
+    version = 5
 
     def __init__(
         self,

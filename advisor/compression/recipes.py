@@ -43,7 +43,7 @@ _WEIGHTS = rules.shipped("weight_only_wi8_afp32")
 
 _BYTE = Grid(8)
 _BYTES = Grids(_BYTE, _BYTE)
-_ROUNDED = Grids(dense=Grid(8, per_channel=False, power_of_two=True), depthwise=Grid(10, power_of_two=True))
+_ROUNDED = Grids(dense=Grid(6, power_of_two=True), depthwise=Grid(8, power_of_two=True))
 _PER_TENSOR = Grids(Grid(8, per_channel=False), Grid(8, per_channel=False))
 
 RECIPES: tuple[Recipe, ...] = (
@@ -63,7 +63,7 @@ RECIPES: tuple[Recipe, ...] = (
     Pruned(50),
     Pruned(75),
     Clustered(16),
-    Corrected("rounded", _ROUNDED, _unchanged, "float weights in 256 steps: a quarter to download"),
+    Corrected("rounded", _ROUNDED, _unchanged, "float weights in few steps: downloads as int8 does"),
 )
 
 

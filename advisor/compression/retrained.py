@@ -35,6 +35,7 @@ class Retrained(Recipe):
 
     needs_pictures = True
     rung = Rung.TRAINED
+    version = 2
     learning_rate = 3e-4
     epochs = 4.0
 
@@ -161,9 +162,9 @@ def _some(material: Material) -> Floats:
 
 
 def _inner(graph: Graph) -> list[int]:
-    """Return the kernels of dense convolutions and dense layers without the first and the last layer."""
-    kernels = graph.kernels
-    return [at for at in list(kernels)[1:-1] if kernels[at] != "DEPTHWISE_CONV_2D"]
+    """Return the kernels of dense convolutions and dense layers without those next to the picture and the answer."""
+    spared = {step.inputs[1] for step in (*graph.first, *graph.last)}
+    return [at for at, name in graph.kernels.items() if at not in spared and name != "DEPTHWISE_CONV_2D"]
 
 
 class Aware(Retrained):

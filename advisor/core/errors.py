@@ -45,6 +45,10 @@ class UnsupportedRecipe(StageError):
     """A recipe that does not apply to this model: becomes a ``skipped`` evaluation."""
 
 
+class RuntimeRefusal(StageError):
+    """The installed runtime cannot load or run a file: a form that it refuses becomes a ``skipped`` evaluation."""
+
+
 def nearest(value: str, valid: Iterable[str]) -> str:
     """Return `` (did you mean 'x'?)`` for the valid name closest to ``value``, or an empty string."""
     matches = get_close_matches(value, list(valid), n=1, cutoff=0.5)

@@ -11,7 +11,7 @@ from advisor.catalog.cards import Card
 from advisor.catalog.labels import published_labels
 from advisor.compression.ladder import Ladder, Outcome
 from advisor.compression.recipes import Recipe
-from advisor.core.errors import AdvisorError, UnsupportedRecipe
+from advisor.core.errors import AdvisorError, RuntimeRefusal, UnsupportedRecipe
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET
@@ -90,12 +90,12 @@ class Evaluator:
         if configuration.training in FINETUNED:
             await _at("train", self._stages.float_form(card, configuration.training, Purpose.SHIP))
         await self._climb(card, variant)
-        artefact = await _at("compress", self._artefact(card, variant, Purpose.SHIP))
-        verdict = await _at("score", self._verdict(card, variant, artefact))
         threads, recipe = configuration.target.threads, configuration.compression
+        artefact = await _at("compress", self._artefact(card, variant, Purpose.SHIP), recipe)
+        verdict = await _at("score", self._verdict(card, variant, artefact), recipe)
         place = self._order[card.name]
         measuring = self._timer.measure(artefact, threads, place, card.name, recipe) if self.timing else _untimed()
-        timing = await _at("measure", measuring)
+        timing = await _at("measure", measuring, recipe)
         kept = self._run.keep_artefact(
             artefact.path, f"{card.name}-{configuration.training}-{configuration.compression}.tflite"
         )
@@ -250,12 +250,23 @@ async def _untimed() -> ThreadTiming:
     return ThreadTiming(None, None, None, False, {})
 
 
-async def _at(stage: str, work: Awaitable[Value]) -> Value:
-    """Await a stage; its failure ends the evaluation with the stage's name and the reason."""
+async def _at(stage: str, work: Awaitable[Value], recipe: str = "") -> Value:
+    """Await a stage; its failure ends the evaluation with the stage's name and the reason.
+
+    Args:
+        stage: its name.
+        work: the stage.
+        recipe: what made the file that the stage runs, if any: a form that the runtime cannot run is left out, as one
+            that does not apply is.
+    """
     try:
         return await work
     except UnsupportedRecipe as error:
         raise _Ended(Status.SKIPPED, stage, error.message) from None
+    except RuntimeRefusal as error:
+        if recipe in ("", "float32"):
+            raise _Ended(Status.FAILED, stage, error.message) from None
+        raise _Ended(Status.SKIPPED, stage, f"this runtime cannot run {recipe}: {error.message}") from None
     except AdvisorError as error:
         raise _Ended(Status.FAILED, stage, error.message) from None
     except OSError as error:

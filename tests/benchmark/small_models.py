@@ -67,9 +67,12 @@ class Builder:
 
     def head(self, pooled: int, classes: int) -> int:
         """Add FULLY_CONNECTED and SOFTMAX."""
+        return self.softmax(self.dense(pooled, classes))
+
+    def dense(self, pooled: int, classes: int) -> int:
+        """Add FULLY_CONNECTED."""
         inputs = [pooled, self.weights(classes, self.shape(pooled)[-1]), self.weights(classes)]
-        options = schema.FullyConnectedOptionsT()
-        return self.softmax(self.operator(OPERATORS.FULLY_CONNECTED, inputs, (1, classes), options))
+        return self.operator(OPERATORS.FULLY_CONNECTED, inputs, (1, classes), schema.FullyConnectedOptionsT())
 
     def softmax(self, logits: int, beta: float = 1.0) -> int:
         """Add SOFTMAX."""
@@ -142,3 +145,23 @@ def crashing() -> bytes:
     axis = builder.constant(np.array(1, np.int32), INT32)
     output = builder.operator(OPERATORS.SPLIT, [axis, image], (1, 8, 8, 3), schema.SplitOptionsT(numSplits=0))
     return builder.finish({"image": image}, {"probabilities": output})
+
+
+def two_levels(side: int) -> bytes:
+    """Return a float classifier whose head reads two levels of the net: a dense layer a level, and their sum."""
+    build = Builder()
+    image = build.input(side)
+    lower = build.convolution(image, 8, 3, 2)
+    upper = build.convolution(lower, 16)
+    logits = [build.dense(build.mean(level), 3) for level in (upper, lower)]
+    total = build.operator(OPERATORS.ADD, logits, (1, 3), schema.AddOptionsT())
+    return build.finish({"image": image}, {"probabilities": build.softmax(total)})
+
+
+def of_a_newer_runtime(data: bytes) -> bytes:
+    """Return a file that wants its first operator in a version that the installed runtime does not have."""
+    from advisor.tflite.rewrite import pack, unpack
+
+    model = unpack(data)
+    model.operatorCodes[model.subgraphs[0].operators[0].opcodeIndex].version = 99
+    return pack(model)

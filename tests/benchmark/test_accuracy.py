@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from advisor.benchmark.accuracy import dequantise, predict, predict_arrays, predict_pixels, quantise, top1
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import RuntimeRefusal, StageError, UsageError
 from tests.benchmark import small_models
 
 MEAN = STD = (127.5, 127.5, 127.5)
@@ -71,6 +71,13 @@ def test_a_truncated_file_is_one_line(tmp_path: Path, brightness_model: Path) ->
     broken.write_bytes(brightness_model.read_bytes()[:300])
     with pytest.raises(StageError, match=r"broken.tflite: LiteRT cannot load the model"):
         predict_pixels(broken, np.zeros((1, 8, 8, 3), np.uint8), MEAN, STD)
+
+
+def test_a_file_for_a_newer_runtime_is_refused(tmp_path: Path, brightness_model: Path) -> None:
+    newer = tmp_path / "newer.tflite"
+    newer.write_bytes(small_models.of_a_newer_runtime(brightness_model.read_bytes()))
+    with pytest.raises(RuntimeRefusal, match=r"newer.tflite: LiteRT cannot load the model: .*version '99'"):
+        predict_pixels(newer, np.zeros((1, 8, 8, 3), np.uint8), MEAN, STD)
 
 
 def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:

@@ -94,24 +94,28 @@ def test_the_rounded_file_keeps_its_size_and_deflates_far_better(float_model: by
     assert deflated_bytes(rounded) < 0.5 * deflated_bytes(float_model)
 
 
-def _with_a_dead_channel(data: bytes) -> tuple[bytes, int]:
-    """The model with next to no weights, and a bias of 2, in the first convolution's channel 5; the bias's tensor."""
+def _with_a_dead_channel(data: bytes, value: float) -> tuple[bytes, int]:
+    """The model with next to no weights, and a large bias, in the first convolution's channel 5; the bias's tensor."""
     from advisor.tflite.rewrite import pack, unpack
 
     model = unpack(data)
     graph = model.subgraphs[0]
     _, kernel, bias = graph.operators[0].inputs
-    for tensor, value in ((kernel, 1e-9), (bias, 2.0)):
+    for tensor, content in ((kernel, 1e-9), (bias, value)):
         buffer = model.buffers[graph.tensors[tensor].buffer]
         values = np.frombuffer(bytes(bytearray(buffer.data)), "<f4").reshape(graph.tensors[tensor].shape).copy()
-        values[5] = value
+        values[5] = content
         buffer.data = np.frombuffer(values.tobytes(), np.uint8)
     return pack(model), bias
 
 
-def test_the_bias_of_a_channel_without_weights_survives_int8(float_model: bytes, photographs: np.ndarray) -> None:
-    dead, bias = _with_a_dead_channel(float_model)
-    tensor = read(recipe("int8").apply(dead, photographs)).tensors[bias]
-    stored = np.frombuffer(tensor.buffer, "<i4")
+@pytest.mark.parametrize(("name", "stored_as"), [("int8", "<i4"), ("int16x8", "<i8")])
+@pytest.mark.parametrize("value", [2.0, 40.0])
+def test_the_bias_of_a_channel_without_weights_survives(
+    float_model: bytes, photographs: np.ndarray, name: str, stored_as: str, value: float
+) -> None:
+    dead, bias = _with_a_dead_channel(float_model, value)
+    tensor = read(recipe(name).apply(dead, photographs)).tensors[bias]
+    stored = np.frombuffer(tensor.buffer, stored_as)
     assert tensor.quantization is not None
-    assert stored[5] * tensor.quantization.scales[5] == pytest.approx(2.0, rel=1e-2)
+    assert stored[5] * tensor.quantization.scales[5] == pytest.approx(value, rel=1e-2)

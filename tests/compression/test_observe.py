@@ -37,10 +37,27 @@ def test_what_is_noted_is_what_the_model_computes(
     np.testing.assert_allclose(found.means, np.mean(answers, axis=0), rtol=1e-4, atol=1e-6)
 
 
-def test_samples_lie_between_the_extremes(observation: Observation) -> None:
-    for one in observation.activations.values():
-        assert (one.samples >= one.lows.min(axis=0)).all()
-        assert (one.samples <= one.highs.max(axis=0)).all()
+def test_every_layer_has_the_covariance_of_what_it_sees(float_model: bytes, observation: Observation) -> None:
+    model = read(float_model)
+    kernels = {op.inputs[1]: op.name for op in model.operators if len(op.inputs) > 2}
+    assert set(observation.moments) == set(kernels)
+    for at, moments in observation.moments.items():
+        shape = model.tensors[at].shape
+        weights = int(np.prod(shape[1:]))
+        wanted = (shape[3], shape[1] * shape[2]) if kernels[at] == "DEPTHWISE_CONV_2D" else (weights,)
+        assert moments.shape == (*wanted, wanted[-1])
+        np.testing.assert_allclose(moments, np.swapaxes(moments, -1, -2), atol=1e-6)
+        assert np.linalg.eigvalsh(moments).min() > -1e-6
+
+
+def test_what_is_made_of_an_observation_is_forgotten_with_it(float_model: bytes, photographs: np.ndarray) -> None:
+    observer = Observer()
+    observer(float_model, photographs[:3])
+    observer.made["form"] = b"made"
+    observer(float_model, photographs[:3])
+    assert observer.made == {"form": b"made"}
+    observer(float_model, photographs[:4])
+    assert observer.made == {}
 
 
 def test_the_same_question_is_asked_once(float_model: bytes, photographs: np.ndarray) -> None:

@@ -11,8 +11,11 @@ from advisor.compression.calibration import from_photographs
 from advisor.compression.download import deflated_bytes
 from advisor.compression.material import Compressed, Material, TrainingPictures
 from advisor.compression.recipes import recipe
+from advisor.compression.retrained import _inner
 from advisor.core.errors import StageError
 from advisor.tflite.model import read
+from advisor.training.flatgraph.graph import read_graph
+from tests.benchmark.small_models import two_levels
 
 MEAN = STD = (127.5, 127.5, 127.5)
 SIDE = 32
@@ -58,6 +61,11 @@ def test_pruned_weights_are_zero_and_deflate(float_model: bytes, pictures: Train
     # Weights of inputs that no picture shows go too.
     assert all(0.749 <= share <= 0.85 for share in shares)
     assert deflated_bytes(made.data) < 0.75 * deflated_bytes(float_model)
+
+
+def test_every_level_of_a_head_is_spared_by_what_takes_weights() -> None:
+    graph = read_graph(two_levels(SIDE))
+    assert _inner(graph) == [graph.steps[1].inputs[1]]
 
 
 def test_a_clustered_kernel_has_sixteen_values(float_model: bytes, pictures: TrainingPictures) -> None:

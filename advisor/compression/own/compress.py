@@ -16,7 +16,7 @@ from advisor.compression.own.question import FLOAT, Question
 from advisor.compression.own.timing import time_forms
 from advisor.compression.own.values import Compression, Form
 from advisor.compression.recipes import Recipe
-from advisor.core.errors import AdvisorError, StageError, UnsupportedRecipe, UsageError
+from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.isolation import ChildPool, Limits
 
 LIMITS = Limits(seconds=3600, memory_bytes=4_000_000_000)
@@ -78,7 +78,7 @@ def _made(pool: ChildPool, question: Question, one: Recipe, tell: Tell) -> Form:
             tell(f"making {one.name}")
             notes = _form(pool, question, one.name, path)
         sizes, taken = _call(pool, "look", path, question.accelerator)
-    except UnsupportedRecipe as error:
+    except (UnsupportedRecipe, RuntimeRefusal) as error:
         return Form(one.name, "skipped", error.message)
     except AdvisorError as error:
         return Form(one.name, "failed", error.message)
@@ -120,8 +120,10 @@ def _judged(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) 
         try:
             own = _call(pool, "answer", Path(form.path), pictures.judged, question.reading, question.seed)
             judged.append(replace(form, likeness=judge(own, floats, pictures.labels)))
+        except RuntimeRefusal as error:
+            judged.append(replace(form, status="skipped", reason=f"this runtime cannot run it: {error.message}"))
         except StageError as error:
-            judged.append(replace(form, status="failed", reason=f"this runtime cannot run it: {error.message}"))
+            judged.append(replace(form, status="failed", reason=error.message))
     return judged
 
 

@@ -65,9 +65,35 @@ class Graph:
         return next((step.inputs[0] for step in reversed(self.steps) if step.name == "SOFTMAX"), self.output)
 
     @property
-    def features(self) -> int:
-        """What the last layer reads, else the output."""
-        return next((step.inputs[0] for step in reversed(self.steps) if step.name in _LAYERS), self.output)
+    def first(self) -> tuple[Step, ...]:
+        """Layers that the input reaches through no other layer."""
+        reached, found = {self.source}, []
+        for step in self.steps:
+            if reached.isdisjoint(step.inputs):
+                continue
+            if step.name in _LAYERS:
+                found.append(step)
+            else:
+                reached.add(step.output)
+        return tuple(found)
+
+    @property
+    def last(self) -> tuple[Step, ...]:
+        """Layers that reach the output through no other layer: a head over several levels has one a level."""
+        reaching, found = {self.output}, []
+        for step in reversed(self.steps):
+            if step.output not in reaching:
+                continue
+            if step.name in _LAYERS:
+                found.append(step)
+            else:
+                reaching.update(step.inputs)
+        return tuple(reversed(found))
+
+    @property
+    def features(self) -> tuple[int, ...]:
+        """What the last layers read, else the output."""
+        return tuple(dict.fromkeys(step.inputs[0] for step in self.last)) or (self.output,)
 
     def run(self, pictures: Any, weights: Mapping[int, Any], change: Change | None = None) -> dict[int, Any]:
         """Return every activation.

@@ -168,12 +168,11 @@ class _Lessons:
         return loss
 
     def _loss(self, taught: Mapping[int, Any], own: Mapping[int, Any]) -> Any:
-        """Return the features' error over their variance, and the divergence of the answers."""
+        """Return the features' error over their variance, the mean of all levels, and the divergence of the answers."""
         import tensorflow as tf
 
-        wanted = taught[self._graph.features]
-        spread = tf.math.reduce_variance(wanted) + 1e-9
-        features = tf.reduce_mean(tf.square(own[self._graph.features] - wanted)) / spread
+        levels = self._graph.features
+        features = tf.add_n([_lost(taught[index], own[index]) for index in levels]) / len(levels)
         answers = tf.nn.log_softmax(taught[self._graph.logits])
         ours = tf.nn.log_softmax(own[self._graph.logits])
         return features + tf.reduce_mean(tf.reduce_sum(tf.exp(answers) * (answers - ours), axis=-1))
@@ -188,3 +187,10 @@ class _Lessons:
             second.assign(0.999 * second + 0.001 * tf.square(gradient))
             mean, size = first / (1.0 - 0.9**number), second / (1.0 - 0.999**number)
             variable.assign_sub(rate * mean / (tf.sqrt(size) + 1e-8))
+
+
+def _lost(wanted: Any, given: Any) -> Any:
+    """Return the mean squared error over the variance of what was wanted."""
+    import tensorflow as tf
+
+    return tf.reduce_mean(tf.square(given - wanted)) / (tf.math.reduce_variance(wanted) + 1e-9)

@@ -6,10 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.compression.own.compress import compress
+from advisor.compression.own.compress import _judged, compress
 from advisor.compression.own.judging import judge
 from advisor.compression.own.question import ask
+from advisor.compression.own.values import Form
+from advisor.isolation import ChildPool
 from advisor.tflite.metadata import read_metadata
+from tests.benchmark.small_models import of_a_newer_runtime
 from tests.compression.own.conftest import CLASSES
 
 
@@ -47,6 +50,17 @@ def test_a_recipe_that_does_not_apply_is_a_row_and_the_others_go_on(described: P
     assert [form.status for form in found.forms] == ["ok", "skipped", "ok"]
     assert "labelled pictures" in found.forms[1].reason
     assert [form.recipe for form in found.good] == ["float16"]
+
+
+def test_a_form_that_the_runtime_cannot_run_is_skipped(described: Path, tmp_path: Path) -> None:
+    question = ask(described, ["float16"], to=tmp_path / "forms")
+    made = tmp_path / "newer.tflite"
+    made.write_bytes(of_a_newer_runtime(described.read_bytes()))
+    forms = [Form("float32", "ok", path=str(described)), Form("float16", "ok", path=str(made))]
+    with ChildPool(tmp_path / "log.txt") as pool:
+        _, refused = _judged(pool, question, forms, _silent)
+    assert refused.status == "skipped"
+    assert "this runtime cannot run it: newer.tflite: LiteRT cannot load the model" in refused.reason
 
 
 def test_without_labels_there_is_agreement_and_a_note(described: Path, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_kernels_biases_and_the_head_are_found() -> None:
     assert list(graph.kernels.values()) == ["CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D", "FULLY_CONNECTED"]
     assert len(graph.biases) == 4
     assert graph.steps[-2].output == graph.logits
-    assert graph.steps[-3].output == graph.features
+    assert graph.features == (graph.steps[-3].output,)
 
 
 def test_weights_written_back_are_those_of_the_file() -> None:
@@ -81,3 +81,10 @@ def test_an_operator_that_cannot_be_trained_is_named() -> None:
     data = build.finish({"image": image}, {"probabilities": build.head(build.mean(floor), 3)})
     with pytest.raises(UnsupportedRecipe, match="FLOOR"):
         read_graph(data)
+
+
+def test_the_layers_next_to_picture_and_answer_are_found_through_what_has_no_weights() -> None:
+    graph = read_graph(small_models.two_levels(SIDE))
+    assert [step.name for step in graph.first] == ["CONV_2D"]
+    assert [step.name for step in graph.last] == ["FULLY_CONNECTED", "FULLY_CONNECTED"]
+    assert [step.inputs[0] for step in graph.last] == list(graph.features)

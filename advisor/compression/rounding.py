@@ -1,0 +1,89 @@
+"""Weights put on a grid so that a layer's output moves least: what rounding one takes, those not yet rounded give back.
+
+Rounding each weight to the nearest step is best only where inputs know nothing of each other. Neighbouring pixels and
+channels do; so the weights of an output channel are rounded one after another, and each one's error is spread over the
+rest by least squares over what the layer saw on the calibration pictures (Frantar et al., "GPTQ: Accurate Post-Training
+Quantization for Generative Pre-trained Transformers", 2023; the inputs that carry most go first, as there).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+RIDGE = 1e-2
+"""Added to the inputs' variances, as a share of their mean: directions that the pictures hardly show are left alone."""
+
+
+def spread(weights: Floats, steps: Floats, moments: Floats, last: int | None = None) -> Floats:
+    """Round weights to multiples of their steps, the errors of each output channel spread.
+
+    Args:
+        weights: (inputs, outputs).
+        steps: of each output channel, (outputs,).
+        moments: covariance of the inputs, (inputs, inputs), or of each output channel's own, (outputs, inputs, inputs).
+        last: multiple that no weight passes and those on it keep: whoever stores the weights takes its step from the
+            greatest of them. None where they stay float.
+
+    Returns:
+        the rounded weights.
+    """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        return (_each if moments.ndim == 3 else _together)(weights, steps, moments, last)
+
+
+def _together(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
+    """All output channels see the same inputs."""
+    import numpy as np
+
+    order = np.argsort(-np.diag(moments), kind="stable")
+    factor = _factor(moments[np.ix_(order, order)])
+    left, rounded = weights[order], np.empty_like(weights)
+    for place, row in enumerate(order):
+        rounded[row] = _rounded(left[place], weights[row], steps, last)
+        error = (left[place] - rounded[row]) / factor[place, place]
+        left[place + 1 :] -= np.outer(factor[place, place + 1 :], error)
+    return rounded
+
+
+def _each(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
+    """Each output channel sees inputs of its own: few of them, as in a depthwise kernel."""
+    import numpy as np
+
+    factors, left = _factor(moments), weights.copy()
+    rounded = np.empty_like(weights)
+    for place in range(len(weights)):
+        rounded[place] = _rounded(left[place], weights[place], steps, last)
+        error = (left[place] - rounded[place]) / factors[:, place, place]
+        left[place + 1 :] -= (factors[:, place, place + 1 :] * error[:, None]).T
+    return rounded
+
+
+def _rounded(left: Floats, first: Floats, steps: Floats, last: int | None) -> Floats:
+    """Round what is left of the weights; those that were on the last step to begin with stay on it."""
+    import numpy as np
+
+    if last is None:
+        return np.rint(left / steps) * steps
+    found = np.clip(np.rint(left / steps), -last, last)
+    greatest = np.abs(first) >= (last - 1e-6) * steps
+    return np.where(greatest, np.sign(first) * last, found) * steps
+
+
+def _factor(moments: Floats) -> Floats:
+    """Return the upper factor of the inverse: its rows say how an error is spread over the weights behind it."""
+    import numpy as np
+
+    count = moments.shape[-1]
+    size = np.trace(moments, axis1=-2, axis2=-1) / count
+    ridge = np.maximum(RIDGE * size, 1e-9)[..., None, None] * np.eye(count)
+    inverse = np.linalg.inv(moments + ridge)
+    upper: Floats = np.swapaxes(np.linalg.cholesky((inverse + np.swapaxes(inverse, -1, -2)) / 2), -1, -2)
+    return upper
