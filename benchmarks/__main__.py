@@ -21,6 +21,7 @@ NAMES = (
     "training_accuracy",
     "trashnet_table",
     "search_cost",
+    "plan_cost",
 )
 
 

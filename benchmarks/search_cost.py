@@ -212,10 +212,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     arguments = parser.parse_args()
     named = arguments.method or [name for name in METHODS if name != "gp" or importlib.util.find_spec("torch")]
-    jobs = [(name, seed) for name in named for seed in range(arguments.seeds)]
     with ProcessPoolExecutor(CORES) as pool:
-        found = list(pool.map(replayed, *zip(*jobs, strict=True)))
-    _keep_runs([*(run for run in _kept_runs() if run.method not in named), *found])
+        for name in named:
+            found = list(pool.map(replayed, [name] * arguments.seeds, range(arguments.seeds)))
+            _keep_runs([*(run for run in _kept_runs() if run.method != name), *found])
     print(_summary(read(), _kept_runs()))
 
 

@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from advisor.compression.recipes import Recipe
+from advisor.core.evaluation import Evaluation
 from advisor.isolation import ChildPool
 from advisor.search.card_times import CardTimes
 from advisor.search.context import Context, Notify
@@ -159,7 +160,7 @@ class _Search:
                     name_the_rest(self.run, plan, self.stopped)
                 await drive.time_again(evaluator)
                 await drive.judge(evaluator)
-                self._book.keep(evaluator.spent)
+                self._book.keep(evaluator.spent, disturbed=_disturbed(self.run.evaluations()))
                 spent = {stage: round(seconds, 1) for stage, seconds in sorted(evaluator.spent.items())}
                 peak = max(heavy.peak_bytes, light.peak_bytes, training.peak_bytes)
                 if drive.stopping.is_set():
@@ -217,6 +218,12 @@ class _Search:
         data = self.pictures.dataset.fingerprint if self.pictures else ""
         manifest = describe_run(self.request, candidates, plan, self._cards, self.recipes, data)
         write_manifest(self.run, {**manifest, "durations": spent, "durations_by_card": self._times.to_json(), **more})
+
+
+def _disturbed(evaluations: Sequence[Evaluation]) -> bool:
+    """Say whether other work kept the machine busy: most timings of the run saw some."""
+    timed = [evaluation.contended for evaluation in evaluations if evaluation.latency is not None]
+    return sum(timed) * 2 > len(timed)
 
 
 def _slug(request: Request) -> str:
