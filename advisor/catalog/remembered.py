@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import tempfile
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
@@ -18,6 +17,7 @@ from typing import Any
 
 from advisor.catalog import architectures
 from advisor.catalog.cards import Card, MemberFile, Preprocessing, Published, WeightSource
+from advisor.store.atomic import write_atomically
 
 _log = logging.getLogger(__name__)
 
@@ -46,10 +46,7 @@ def remember(path: Path, text: str, cards: Sequence[Card], indices: Sequence[int
     place = _place(path)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-            whole = Path(folder) / place.name
-            whole.write_text("\n".join((_key(path, text), _digest(body), body)), encoding="utf-8")
-            whole.replace(place)
+        write_atomically(place, "\n".join((_key(path, text), _digest(body), body)))
         _prune(place.parent)
     except OSError as error:
         _log.debug("the cards of %s are not remembered: %s", path, error)

@@ -17,7 +17,7 @@ from advisor.report.escape import finite, spreadsheet
 from advisor.report.markdown import render_markdown
 from advisor.report.risks import risks
 from advisor.report.view import RunView
-from advisor.store.run_folder import write_atomically
+from advisor.store.atomic import write_atomically
 
 SCHEMA_VERSION = 1
 """Of recommendation.json and of front.csv's columns; raised when either changes its meaning."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from advisor.benchmark import host
 from advisor.store import cache_root
-from advisor.store.run_folder import write_atomically
+from advisor.store.atomic import write_atomically
 
 MOST = 30.0
 """A ratio beyond this says more about a disturbance than about the machine."""

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +17,7 @@ from filelock import FileLock, Timeout
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
+from advisor.store.atomic import write_atomically
 from advisor.store.full_disk import full_disk, is_full_disk
 
 SCHEMA_VERSION = 1
@@ -176,15 +176,6 @@ class RunFolder:
         if not target.exists():
             shutil.copyfile(source, target)
         return target
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old or the new content, never a part."""
-    handle, unfinished = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    Path(unfinished).chmod(0o644)
-    Path(unfinished).replace(path)
 
 
 def _new_folder(out: Path, name: str) -> Path:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
 
 from advisor.catalog.cards import MemberFile
 from advisor.catalog.weights.digest import HashMismatch
+from advisor.store.atomic import write_atomically
 
 
 def fully_known(root: Path, member: MemberFile) -> MemberFile:
@@ -38,10 +38,7 @@ def remember(root: Path, member: MemberFile, sha256: str, what: str) -> None:
         return
     path = _record(root, member)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        whole = Path(folder) / path.name
-        whole.write_text(f"{sha256}\n", encoding="ascii")
-        whole.replace(path)
+    write_atomically(path, f"{sha256}\n")
 
 
 def _record(root: Path, member: MemberFile) -> Path:

@@ -16,7 +16,7 @@ from advisor.core.figures import HOST
 from advisor.datasets.split import HOLDOUT
 from advisor.search.stored import StoredRun
 from advisor.store import RunFolder
-from advisor.store.run_folder import write_atomically
+from advisor.store.atomic import write_atomically
 
 _STAMP = re.compile(r"^\d{8}-\d{6}-")
 
