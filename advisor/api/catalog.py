@@ -156,8 +156,9 @@ def add(
         UsageError: the file is refused, or something is not said; nothing is kept then.
     """
     from advisor.catalog import bring
+    from advisor.catalog.description import Given
 
-    given = bring.Given(name, str(labels), tuple(mean), tuple(std), licence, family, top1)
+    given = Given(name, str(labels), tuple(mean), tuple(std), licence, family, top1)
     with bring.inspect(Path(file), input_size) as inspected:
         return bring.add(inspected, given, Path(into) if into else None)
 

@@ -2,65 +2,30 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import OWN_FILE, Card, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.labels import BACKGROUND, imagenet_labels
+from advisor.catalog.description import NOT_STATED, Given, Inspected, described_by
 from advisor.catalog.own import own_catalogue, with_card
 from advisor.catalog.ownfile import Facts, Seen
 from advisor.catalog.weights.digest import sha256_of
 from advisor.core.errors import StageError, UsageError
 from advisor.isolation import ChildPool, Limits
+from advisor.store.atomic import write_atomically
 from advisor.tflite.metadata import Metadata
 
-IMAGENET = "imagenet"
-MAX_LABELS_BYTES = 16 * 2**20
 MODELS = "models"
 
 _WORK = "advisor.catalog.ownfile"
 _LIMITS = Limits(seconds=600, memory_bytes=6_000_000_000)
-_NOT_STATED = "not stated"
-
-
-@dataclass(frozen=True)
-class Given:
-    """What the user says of the model; empty and None are read from the file where it says so.
-
-    Attributes:
-        name: of the card; by default that of the file.
-        labels: file with one label a line, or ``imagenet``.
-        mean: subtracted from RGB 0..255, one number or three.
-        std: what the difference is divided by, one number or three.
-        licence: of the model.
-        family: of the card.
-        top1: accuracy in percent, which a search without pictures quotes.
-    """
-
-    name: str = ""
-    labels: str = ""
-    mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
-    licence: str = ""
-    family: str = "own"
-    top1: float | None = None
-
-
-@dataclass(frozen=True)
-class Inspected:
-    """A model that can become a card: the float ``.tflite`` made from it, and what that says of itself."""
-
-    file: Path
-    prepared: Path
-    facts: Facts
 
 
 @dataclass(frozen=True)
@@ -93,13 +58,6 @@ def inspect(file: Path, size: int | None = None) -> Iterator[Inspected]:
         yield Inspected(file, prepared, facts)
 
 
-def missing(inspected: Inspected, given: Given) -> tuple[str, ...]:
-    """What neither the file nor the user says: any of ``labels``, ``mean``, ``std``."""
-    said = inspected.facts.metadata
-    known = {"labels": bool(said and said.labels), "mean": bool(said and said.mean), "std": bool(said and said.std)}
-    return tuple(name for name, is_known in known.items() if not is_known and not getattr(given, name))
-
-
 def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
     """Run the model over photographs, keep it beside the catalogue and add its card.
 
@@ -114,7 +72,7 @@ def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
     """
     catalogue = own_catalogue() if into is None else into
     name = _name(inspected, given, catalogue)
-    described = _described(inspected, given, name)
+    described = described_by(inspected, given, name)
     preprocessing = Preprocessing(_triple(described.mean), _triple(described.std))
     folder = inspected.prepared.parent
     _in_child(folder, "describe", inspected.prepared, described)
@@ -148,61 +106,13 @@ def _name(inspected: Inspected, given: Given, catalogue: Path) -> str:
     return name
 
 
-def _described(inspected: Inspected, given: Given, name: str) -> Metadata:
-    lacking = missing(inspected, given)
-    if lacking:
-        flags = " and ".join(f"--{flag}" for flag in lacking)
-        raise UsageError(f"{inspected.file} does not say its {', '.join(lacking)}: give {flags}", _FLAGS)
-    said = inspected.facts.metadata or Metadata("", (), (), ())
-    found = replace(
-        said,
-        name=name,
-        labels=_labels(given.labels, inspected.facts.classes) if given.labels else said.labels,
-        mean=given.mean or said.mean,
-        std=given.std or said.std,
-        licence=given.licence or said.licence or _NOT_STATED,
-    )
-    _check(found, inspected.facts.classes)
-    return found
-
-
-_FLAGS = (
-    "for example --labels labels.txt --mean 127.5 --std 127.5, which makes -1..1 of RGB 0..255; "
-    "--mean 0 --std 1 where the model scales by itself; --labels imagenet for ImageNet's classes"
-)
-
-
-def _check(metadata: Metadata, classes: int) -> None:
-    if len(metadata.labels) != classes:
-        raise UsageError(f"--labels: {len(metadata.labels)} labels do not fit a model of {classes} classes")
-    for flag, values in (("--mean", metadata.mean), ("--std", metadata.std)):
-        if len(values) not in (1, 3) or not all(math.isfinite(value) for value in values):
-            raise UsageError(f"{flag}: {values} is not one number or three", "write for example 127.5, or 124,116,104")
-    if min(metadata.std) <= 0:
-        raise UsageError(f"--std: {metadata.std} is not above zero", "--std 1 divides by nothing")
-
-
-def _labels(given: str, classes: int) -> tuple[str, ...]:
-    if given == IMAGENET:
-        names = imagenet_labels()
-        return (BACKGROUND, *names) if classes == len(names) + 1 else names
-    path = Path(given)
-    try:
-        if path.stat().st_size > MAX_LABELS_BYTES:
-            raise UsageError(f"--labels: {path} has more than {MAX_LABELS_BYTES} bytes")
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--labels: '{path}' cannot be read ({error})", "one label a line, in UTF-8") from error
-    return tuple(line.strip() for line in lines if line.strip())
-
-
 def _entry(inspected: Inspected, given: Given, metadata: Metadata, sha256: str) -> dict[str, Any]:
     facts = inspected.facts
     entry = {
         "name": metadata.name,
         "family": given.family,
         "licence": metadata.licence,
-        "paper": _NOT_STATED,
+        "paper": NOT_STATED,
         "architecture": OWN_FILE,
         "input_size": facts.input_size,
         "preprocessing": {"mean": list(_triple(metadata.mean)), "std": list(_triple(metadata.std))},
@@ -228,18 +138,12 @@ def _keep(prepared: Path, model: Path, catalogue: Path, text: str) -> None:
     model.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(prepared, model)
     try:
-        _write_whole(catalogue, text.encode())
+        write_atomically(catalogue, text.encode())
         load_catalogue([catalogue])
     except BaseException:
         model.unlink()
-        _write_whole(catalogue, before) if before is not None else catalogue.unlink(missing_ok=True)
+        write_atomically(catalogue, before) if before is not None else catalogue.unlink(missing_ok=True)
         raise
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.write_bytes(data)
-    fresh.replace(path)
 
 
 def _answers(seen: tuple[Seen, ...], labels: tuple[str, ...]) -> tuple[tuple[str, str, float], ...]:

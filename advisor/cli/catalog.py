@@ -14,7 +14,7 @@ from advisor.cli.output import print_json
 from advisor.cli.progress import download_bars, progress
 
 if TYPE_CHECKING:
-    from advisor.catalog.bring import Given, Inspected
+    from advisor.catalog.description import Given, Inspected
 
 NOT_ALL_HAD = 3
 SCHEMA_VERSION = 1
@@ -208,10 +208,11 @@ def add(
     Example: advisor catalog add net.keras --labels labels.txt --mean 127.5 --std 127.5
     """
     from advisor.catalog import bring
+    from advisor.catalog.description import Given
     from advisor.cli.catalog_table import print_added
     from advisor.core import units
 
-    given = bring.Given(
+    given = Given(
         name=name,
         labels=labels,
         mean=decimals(mean, "--mean") or (),
@@ -231,11 +232,11 @@ def _completed(inspected: Inspected, given: Given) -> Given:
     """Ask for what neither the file nor the flags say, where somebody is there to answer."""
     from dataclasses import replace
 
-    from advisor.catalog import bring
+    from advisor.catalog.description import missing
 
     if not sys.stdin.isatty():
         return given
-    answers = {lacking: str(typer.prompt(_QUESTIONS[lacking], err=True)) for lacking in bring.missing(inspected, given)}
+    answers = {lacking: str(typer.prompt(_QUESTIONS[lacking], err=True)) for lacking in missing(inspected, given)}
     return replace(
         given,
         labels=answers.get("labels", given.labels),
