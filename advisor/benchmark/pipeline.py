@@ -52,11 +52,6 @@ class Pipeline:
     clock: str
 
     @property
-    def before_ms(self) -> float:
-        """Preprocessing: everything before the copy into the tensor."""
-        return self.decode_ms + self.normalise_ms
-
-    @property
     def sentence(self) -> str:
         """What the whole way costs beside the run."""
         share = self.invoke_ms / self.pipeline_ms

@@ -2,49 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from advisor.benchmark import host, latency
+from advisor.benchmark.asked import Plan, Tell, described, distinct, known_effort, python_of, usable
 from advisor.benchmark.background import busy_processes
-from advisor.benchmark.child import existing_model
 from advisor.benchmark.conditions import Conditions, require_quiet
 from advisor.benchmark.findings import Benchmark, FileBenchmark
 from advisor.benchmark.latency import Setup
-from advisor.benchmark.memory import refuse_too_large
 from advisor.benchmark.pipeline import time_pipeline
 from advisor.benchmark.results import LatencyResult, ModelTiming, Ratio
-from advisor.benchmark.runtimes import interpreter, parse
 from advisor.benchmark.sustained import sustain
-from advisor.core.errors import StageError, UsageError, nearest
-
-Tell = Callable[[str], None]
-EFFORTS = ("quick", "normal", "full", "search")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to measure of each file.
-
-    Attributes:
-        threads: thread counts, without repeats.
-        effort: name of the effort.
-        setup: how a file is loaded.
-        contended: also beside a load on the other processors.
-        sustained_s: also so many seconds without a rest.
-        pipeline: also from a picture to an answer.
-        picture: the picture for that, None for one that comes with the installation.
-    """
-
-    threads: tuple[int, ...]
-    effort: str
-    setup: Setup
-    contended: bool
-    sustained_s: float | None
-    pipeline: bool
-    picture: Path | None
+from advisor.core.errors import StageError, UsageError
 
 
 def benchmark(
@@ -84,12 +56,11 @@ def benchmark(
             timing. Of several files those that cannot be run are rows with a ``failure``, as long as one can.
     """
     say = tell or _say_nothing
-    if effort not in EFFORTS:
-        raise UsageError(f"unknown effort '{effort}'{nearest(effort, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
+    effort = known_effort(effort)
     counts = tuple(latency.thread_counts(threads))
-    files = [_described(model) for model in _distinct(models)]
-    python = _environment(runtime, say)
-    setup = Setup(kernels, tuple(shape) if shape else None, python, _usable(cpus))
+    files = [described(model) for model in distinct(models)]
+    python = python_of(runtime, say)
+    setup = Setup(kernels, tuple(shape) if shape else None, python, usable(cpus))
     plan = Plan(counts, effort, setup, contended, sustained_s, pipeline, Path(picture) if picture else None)
     say("watching the machine")
     conditions = require_quiet(counts, force)
@@ -112,63 +83,6 @@ def _as_usage_error() -> Iterator[None]:
         yield
     except StageError as error:
         raise UsageError(error.message, error.hint) from error
-
-
-def _distinct(models: Sequence[Path | str]) -> list[str]:
-    """Return the paths as text.
-
-    Raises:
-        UsageError: there is none, or one twice.
-    """
-    names = [str(model) for model in models]
-    if not names:
-        raise UsageError("no model given", "give one or more .tflite files")
-    twice = next((name for index, name in enumerate(names) if name in names[:index]), None)
-    if twice is not None:
-        raise UsageError(f"'{twice}' is given twice", "a file's noise against itself: copy it under another name")
-    return names
-
-
-def _described(model: str) -> FileBenchmark:
-    """Read a file whole before anything is spent on it.
-
-    Raises:
-        UsageError: it is missing, damaged, or larger than the memory that is free.
-    """
-    from advisor.tflite.arena import activation_arena_bytes
-    from advisor.tflite.model import read
-
-    path = existing_model(model)
-    graph = read(path)
-    arena = activation_arena_bytes(graph)
-    refuse_too_large(path.name, graph.size_bytes + arena)
-    return FileBenchmark(model, graph.size_bytes, arena)
-
-
-def _environment(runtime: str | None, say: Tell) -> Path | None:
-    """Return the Python of another runtime's environment, None for this one."""
-    if runtime is None:
-        return None
-    asked = parse(runtime)
-    say(f"preparing {asked}")
-    return interpreter(asked)
-
-
-def _usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
-    """Return the processors without repeats.
-
-    Raises:
-        UsageError: this process may not use one of them.
-    """
-    if not cpus:
-        return None
-    import os
-
-    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    wrong = next((cpu for cpu in cpus if cpu not in usable), None)
-    if wrong is not None:
-        raise UsageError(f"--cpus: processor {wrong} cannot be used", f"processors: {', '.join(map(str, usable))}")
-    return tuple(dict.fromkeys(cpus))
 
 
 def _alone(file: FileBenchmark, plan: Plan, say: Tell, retries: int) -> FileBenchmark:
