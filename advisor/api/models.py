@@ -59,19 +59,9 @@ def compress(
     from advisor.compression.own.question import ask
 
     question = ask(
-        Path(model),
-        recipes,
-        calibration=Path(calibration) if calibration is not None else None,
-        data=Path(data) if data is not None else None,
-        max_drop_points=max_drop_points,
-        to=Path(to) if to is not None else None,
-        mean=mean,
-        std=std,
-        seed=seed,
-        target=accelerator,
-        learn_s=learn_s,
-        force=force,
-    )
+        Path(model), recipes, calibration=_path(calibration), data=_path(data), max_drop_points=max_drop_points,
+        to=_path(to), mean=mean, std=std, seed=seed, target=accelerator, learn_s=learn_s, force=force,
+    )  # fmt: skip
     return made(question, tell or (lambda _text: None), latency)
 
 
@@ -102,4 +92,8 @@ def diagnose(
     """
     from advisor.compression.diagnosis.request import diagnose as diagnosed
 
-    return diagnosed(Path(model), Path(against), Path(calibration) if calibration else None, mean, std)
+    return diagnosed(Path(model), Path(against), _path(calibration), mean, std)
+
+
+def _path(given: str | Path | None) -> Path | None:
+    return None if given is None else Path(given)

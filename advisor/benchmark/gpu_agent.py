@@ -160,7 +160,11 @@ def adapter(log: IO[bytes]) -> dict[str, str]:
 
 
 def collect(path: str, effort: Effort) -> dict[str, Any]:
-    """Run the file on both and return the document."""
+    """Run the file on both and return the document.
+
+    Raises:
+        AgentError: there is no such file, or one of both cannot run it.
+    """
     from importlib import metadata
 
     if not Path(path).is_file():

@@ -105,7 +105,11 @@ def check_catalogue(
 
 
 def count_graph(card: Card) -> Counts:
-    """Build the card's graph and count it (a user's own file is read instead); runs in a child process."""
+    """Build the card's graph and count it (a user's own file is read instead); runs in a child process.
+
+    Raises:
+        UsageError: a source of the card names a rule that there is not.
+    """
     if card.own_file:
         return _count_file(card)
     import keras

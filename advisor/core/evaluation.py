@@ -136,7 +136,11 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Evaluation:
-        """Read back :meth:`to_json`."""
+        """Read back :meth:`to_json`.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is not what that writes.
+        """
         fields = {key: value for key, value in data.items() if key != "key"}
         if not isinstance(fields.get("details", {}), dict) or not isinstance(fields.get("contended", False), bool):
             raise TypeError("details are no mapping")

@@ -73,7 +73,11 @@ def points(text: str, option: str) -> float:
 
 
 def percent(text: str, option: str) -> float:
-    """Parse a share such as ``90%`` into percent (0-100]."""
+    """Parse a share such as ``90%`` into percent (0-100].
+
+    Raises:
+        UsageError: no number with its unit, or more than 100 %.
+    """
     value = parse(text, PERCENT, option, "90%")
     if value > 100:
         raise UsageError(f"{option}: '{text}' is above 100%", f"write for example {option} 90%")
@@ -81,7 +85,11 @@ def percent(text: str, option: str) -> float:
 
 
 def seconds(text: str, option: str) -> float:
-    """Parse a duration such as ``10min`` into seconds."""
+    """Parse a duration such as ``10min`` into seconds.
+
+    Raises:
+        UsageError: no number with its unit.
+    """
     return parse(text, SECONDS, option, "10min")
 
 

@@ -88,7 +88,11 @@ def cell(quantity: Any, shown: str, ends: str = "") -> Markup:
 
 @cache
 def plotly_script() -> str:
-    """plotly.js as the plotly package carries it; read as a file, for importing plotly takes longer than the page."""
+    """plotly.js as the plotly package carries it; read as a file, for importing plotly takes longer than the page.
+
+    Raises:
+        ModuleNotFoundError: plotly is not installed.
+    """
     spec = find_spec("plotly")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("plotly is not installed: reinstall advisor with its dependencies")

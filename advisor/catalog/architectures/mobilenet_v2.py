@@ -29,7 +29,11 @@ _STAGES = (
 def build(
     input_size: int, classes: int, width: float = 1.0, padding: Padding = "same", batch_norm_epsilon: float = 1e-3
 ) -> Any:
-    """Build the graph at ``width``; ``symmetric`` padding and an epsilon of 1e-5 are torchvision's variant."""
+    """Build the graph at ``width``; ``symmetric`` padding and an epsilon of 1e-5 are torchvision's variant.
+
+    Raises:
+        ValueError: another padding.
+    """
     if padding not in ("same", "symmetric"):
         raise ValueError(f"padding '{padding}' is neither 'same' nor 'symmetric'")
     block = _Blocks(padding, batch_norm_epsilon)

@@ -26,7 +26,11 @@ _STEMS = {"1.0": _Stem(96, 7, (4, 8)), "1.1": _Stem(64, 3, (3, 5))}
 
 
 def build(input_size: int, classes: int, version: str = "1.1") -> Any:
-    """Build the graph. ``features`` is the pooled output of fire9: the classifier is a convolution, then the mean."""
+    """Build the graph. ``features`` is the pooled output of fire9: the classifier is a convolution, then the mean.
+
+    Raises:
+        ValueError: a version that there is not.
+    """
     if version not in _STEMS:
         raise ValueError(f"SqueezeNet has no version '{version}' (there are {', '.join(_STEMS)})")
     stem = _STEMS[version]

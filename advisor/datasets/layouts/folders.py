@@ -23,14 +23,16 @@ class ClassFolders:
         return path.is_dir()
 
     def list_files(self, path: Path) -> Listing:
-        """List the pictures of each class's folder."""
+        """List the pictures of each class's folder.
+
+        Raises:
+            UsageError: there are no pictures, or all of one class.
+        """
         folders = folders_in(path)
         entries = [Entry(file, folder.name) for folder in folders for file in pictures_in(folder)]
         if not entries:
             raise UsageError(f"--data: '{path}' {_nothing(path)}", _hint(path))
-        if len(folders) == 1:
-            raise UsageError(f"--data: '{path}' has one class only, '{folders[0].name}'", "add a second class's folder")
-        return Listing(path, entries, [folder.name for folder in folders])
+        return Listing(path, entries, _several(path, [folder.name for folder in folders]))
 
 
 class SplitFolders:
@@ -42,7 +44,11 @@ class SplitFolders:
         return bool(folders) and all(folder.name.casefold() in PARTS for folder in folders)
 
     def list_files(self, path: Path) -> Listing:
-        """List the pictures of each part's class folders; a part alone is no split."""
+        """List the pictures of each part's class folders; a part alone is no split.
+
+        Raises:
+            UsageError: there are no pictures, or all of one class.
+        """
         folders = folders_in(path)
         entries: list[Entry] = []
         classes: list[str] = []
@@ -53,9 +59,13 @@ class SplitFolders:
             entries += [Entry(file, one.name, part) for one in inner for file in pictures_in(one)]
         if not entries:
             raise UsageError(f"--data: the parts {_names(folders)} of '{path}' hold no class folders", HINT)
-        if len(set(classes)) == 1:
-            raise UsageError(f"--data: '{path}' has one class only, '{classes[0]}'", "add a second class's folder")
-        return Listing(path, entries, sorted(set(classes)))
+        return Listing(path, entries, _several(path, sorted(set(classes))))
+
+
+def _several(path: Path, classes: list[str]) -> list[str]:
+    if len(classes) == 1:
+        raise UsageError(f"--data: '{path}' has one class only, '{classes[0]}'", "add a second class's folder")
+    return classes
 
 
 def _nothing(path: Path) -> str:

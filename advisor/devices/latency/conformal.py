@@ -73,6 +73,9 @@ class Calibration:
         """Return the standardised errors between which a share ``level`` of them lies, each tail alike.
 
         The finite sample's correction (n + 1) / n widens them where the regime has few errors.
+
+        Raises:
+            UsageError: a level that is not between 0 and 1.
         """
         if not 0 < level < 1:
             raise UsageError(f"confidence {level:g} is not between 0 and 1", "write for example 80%")
