@@ -85,13 +85,10 @@ def _source_of(card: Card, found: WeightsFile) -> WeightSource:
 
 def _kept(source: WeightSource, found: WeightsFile, options: FetchOptions) -> WeightsFile:
     """The file in the cache, copied there (and checked again) where it lies in a mirror."""
-    cache = Cache(options.cache_root)
-    with cache.locked(source):
-        present = cache.find(source)
-        if present is not None:
-            return present
-        with cache.workspace() as folder:
-            for member in (source.file, *source.companions):
-                beside = found.path if member is source.file else found.path.parent / member.name
-                shutil.copyfile(beside, folder / member.name)
-            return cache.keep(source, folder, found.source)
+
+    def copy(folder: Path) -> None:
+        for member in (source.file, *source.companions):
+            beside = found.path if member is source.file else found.path.parent / member.name
+            shutil.copyfile(beside, folder / member.name)
+
+    return Cache(options.cache_root).find_or_fill(source, found.source, copy)

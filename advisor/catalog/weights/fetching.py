@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 from advisor.catalog.cards import Card, WeightSource
 from advisor.catalog.weights.digest import Unavailable
@@ -60,7 +62,9 @@ def _on_this_machine(card: Card, options: FetchOptions, reasons: list[str]) -> W
 def _from_origins(source: WeightSource, options: FetchOptions, reasons: list[str]) -> WeightsFile | None:
     for label, origin in _origins(source, options):
         try:
-            return _obtain(label, origin, source, options)
+            # Another process may have fetched it meanwhile: the origin is asked only where the cache lacks it.
+            fill = partial(_obtain, origin, source, options)
+            return Cache(options.cache_root).find_or_fill(source, label, fill)
         except Unavailable as error:
             _log.info("weights are not to be had from %s: %s", label, error)
             reasons.append(tried(label, error))
@@ -78,13 +82,5 @@ def _origins(source: WeightSource, options: FetchOptions) -> Iterator[tuple[str,
     yield source.label, origin_of(source)
 
 
-def _obtain(label: str, origin: Origin, source: WeightSource, options: FetchOptions) -> WeightsFile:
-    cache = Cache(options.cache_root)
-    with cache.locked(source):
-        # Another process may have fetched it while this one waited for the lock.
-        present = cache.find(source)
-        if present is not None:
-            return present
-        with cache.workspace() as folder:
-            origin.obtain(source, folder, options)
-            return cache.keep(source, folder, label)
+def _obtain(origin: Origin, source: WeightSource, options: FetchOptions, folder: Path) -> None:
+    origin.obtain(source, folder, options)

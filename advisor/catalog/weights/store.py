@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from filelock import FileLock
@@ -87,27 +86,31 @@ class Cache:
         folder = self._folder(source)
         return folder is not None and (folder / source.file.name).is_file()
 
-    @contextmanager
-    def locked(self, source: WeightSource) -> Iterator[None]:
-        """Hold the source's place alone: of two processes that want it, the second finds it filled."""
-        folder = self._root / "locks"
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / f"{source.file.key or source.file.name}.lock"):
-            yield
+    def find_or_fill(self, source: WeightSource, origin: str, fill: Callable[[Path], None]) -> WeightsFile:
+        """Return the source's file, which ``fill`` puts into an empty folder where it is not here.
 
-    @contextmanager
-    def workspace(self) -> Iterator[Path]:
-        """A folder on the cache's own disk, gone afterwards."""
-        self._root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self._root, prefix="fetch-") as name:
-            yield Path(name)
+        Of two processes that want it, the second waits and finds it filled.
 
-    def keep(self, source: WeightSource, folder: Path, origin: str) -> WeightsFile:
-        """Check the files in ``folder`` and move them into the cache.
+        Args:
+            source: what to find.
+            origin: where ``fill`` has it from, for the reader.
+            fill: puts every member of the source into the folder that it is given.
 
         Raises:
             HashMismatch: a member is not the one on the card; nothing is kept.
         """
+        locks = self._root / "locks"
+        locks.mkdir(parents=True, exist_ok=True)
+        with FileLock(locks / f"{source.file.key or source.file.name}.lock"):
+            present = self.find(source)
+            if present is not None:
+                return present
+            with tempfile.TemporaryDirectory(dir=self._root, prefix="fetch-") as folder:
+                fill(Path(folder))
+                return self._keep(source, Path(folder), origin)
+
+    def _keep(self, source: WeightSource, folder: Path, origin: str) -> WeightsFile:
+        """Check the files in ``folder`` and move them into the cache."""
         members = (source.file, *source.companions)
         whats = [f"{member.path} from {origin}" for member in members]
         hashes = [check(folder / member.name, member, what) for member, what in zip(members, whats, strict=True)]
