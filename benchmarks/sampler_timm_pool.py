@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib.util
+import math
 import os
 import platform
 import statistics
@@ -199,8 +200,10 @@ def cold_methods() -> dict[str, Search | str]:
     return methods
 
 
-def run_natural(pool: Pool, seeds: int, cold_seeds: int) -> tuple[list[Result], dict[str, str]]:
-    """Every method with the published top-1 as the prior."""
+def run_natural(
+    pool: Pool, seeds: int, cold_seeds: int, kept: Sequence[Result] = ()
+) -> tuple[list[Result], dict[str, str]]:
+    """Every method with the published top-1 as the prior; ``kept`` rows stand for methods of no seeds."""
     methods: dict[str, Search | str] = {"random": random_order, **cold_methods()}
     methods |= {"prior order alone": by_prior, "advisor": advised(training_tag=True)}
     methods["advisor, training data unknown"] = advised(training_tag=False)
@@ -211,6 +214,9 @@ def run_natural(pool: Pool, seeds: int, cold_seeds: int) -> tuple[list[Result], 
                 skipped[name] = search
                 continue
             count = cold_seeds if name.startswith("Optuna") else seeds
+            if count == 0:
+                results += [row for row in kept if (row.task, row.method) == (task, name)]
+                continue
             results.append(_run(pool, task, "published", pool.prior, name, search, range(count)))
     return results, skipped
 
@@ -313,6 +319,17 @@ def write_csv(path: Path, results: Sequence[Result]) -> None:
                 writer.writerow([result.task, result.prior, f"{result.correlation:.3f}", result.method, seed, *found])
 
 
+def read_csv(path: Path) -> list[Result]:
+    """Return the results of an earlier run."""
+    found: dict[tuple[str, str, float, str], list[tuple[float, ...]]] = {}
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            key = row["task"], row["prior"], float(row["rank_correlation"]), row["method"]
+            figures = (row["evaluations_90"], row["evaluations_95"])
+            found.setdefault(key, []).append(tuple(math.inf if each == "-" else float(each) for each in figures))
+    return [Result(*key, tuple(runs)) for key, runs in found.items()]
+
+
 def markdown(
     natural: Sequence[Result], degraded: Sequence[Result], skipped: dict[str, str], overheads: Sequence[Overhead]
 ) -> str:
@@ -379,7 +396,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("pool", nargs="?", type=Path, default=DEFAULT_POOL)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--cold-seeds", type=int, default=20, help="seeds for Optuna's own samplers, which are slow")
+    parser.add_argument(
+        "--cold-seeds",
+        type=int,
+        default=20,
+        help="seeds for Optuna's own samplers, which are slow; 0 to keep their rows",
+    )
     parser.add_argument("--output", type=Path, default=Path(__file__).resolve().parent / "results")
     arguments = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -387,7 +409,8 @@ def main() -> None:
     overheads = [
         measure_overhead(d, n, done) for d in (2, 3) for n, done in ((400, 100), (10_100, 10_000), (20_000, 10_000))
     ]
-    natural, skipped = run_natural(pool, arguments.seeds, arguments.cold_seeds)
+    kept = read_csv(arguments.output / "sampler_timm_pool.csv") if arguments.cold_seeds == 0 else []
+    natural, skipped = run_natural(pool, arguments.seeds, arguments.cold_seeds, kept)
     degraded = run_degraded(pool, arguments.seeds)
     arguments.output.mkdir(parents=True, exist_ok=True)
     write_csv(arguments.output / "sampler_timm_pool.csv", [*natural, *degraded])
