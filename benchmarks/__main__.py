@@ -22,6 +22,8 @@ NAMES = (
     "trashnet_table",
     "search_cost",
     "plan_cost",
+    "kills",
+    "two_workers",
 )
 
 

@@ -75,11 +75,11 @@ def photos(shared_folder: Path) -> Path:
     folder = shared_folder / "photos"
     with FileLock(shared_folder / "photos.lock"):
         if not folder.is_dir():
-            _write_photos(folder)
+            write_photos(folder)
     return folder
 
 
-def _write_photos(folder: Path) -> None:
+def write_photos(folder: Path) -> None:
     rng = np.random.default_rng(0)
     for name, photograph in PICTURES.items():
         (folder / name).mkdir(parents=True)

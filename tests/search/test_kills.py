@@ -1,132 +1,33 @@
 """``kill -9`` at random moments, of the search, of one of its children, or of both: the answer is that of peace.
 
-``ADVISOR_KILLS`` says at how many moments (5); ``ADVISOR_KILL_SEED`` which.
+``ADVISOR_KILLS`` says at how many moments (5); ``ADVISOR_KILL_SEED`` which. ``python -m benchmarks kills`` keeps a
+table of twenty.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import random
-import subprocess
-import time
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
-import psutil
 import pytest
 
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import ROBUST_ACCURACY
-from advisor.core.pareto import front
-from advisor.store import RunFolder
-from tests.search.conftest import SMALLEST, linked_cache
-from tests.search.test_interruptions import children, started
+from tests.search.killing import Peace, disturbed, undisturbed
 
 KILLS = int(os.environ.get("ADVISOR_KILLS", "5"))
 SEED = int(os.environ.get("ADVISOR_KILL_SEED", "0"))
-VICTIMS = ("search", "child", "both")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
-@dataclass(frozen=True)
-class Peace:
-    """A search that nobody disturbed, and how long it took."""
-
-    run: RunFolder
-    seconds: float
-
-
-def options(photos: Path) -> tuple[str, ...]:
-    return ("--candidates", SMALLEST, "--data", str(photos), "--budget", "50ms", "--threads", "1")
-
-
 @pytest.fixture(scope="module")
 def peace(warm_cache: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Peace:
-    folder = tmp_path_factory.mktemp("peace")
-    start = time.monotonic()
-    process = started(linked_cache(folder / "cache"), folder / "runs", *options(photos))
-    _, err = process.communicate(timeout=900)
-    assert process.returncode == 0, err
-    return Peace(RunFolder((folder / "runs" / "latest").resolve()), time.monotonic() - start)
+    return undisturbed(photos, tmp_path_factory.mktemp("peace"))
 
 
 @pytest.mark.parametrize("moment", range(KILLS))
 def test_a_kill_changes_nothing_of_the_answer(moment: int, peace: Peace, photos: Path, tmp_path: Path) -> None:
-    chance = random.Random(f"{SEED}-{moment}")
-    share, victim = chance.random(), VICTIMS[moment % len(VICTIMS)]
-    cache, out = linked_cache(tmp_path / "cache"), tmp_path / "runs"
-    process = started(cache, out, *options(photos))
-    kill(process, share * peace.seconds, victim)
-    process.communicate(timeout=900)
-    before = written(out)
-    if (out / "latest").exists():
-        resumed = started(cache, out, "--resume", str((out / "latest").resolve()))
-    else:
-        resumed = started(cache, out, *options(photos))
-    _, err = resumed.communicate(timeout=900)
-    assert resumed.returncode == 0, (victim, share, err)
-    run = RunFolder((out / "latest").resolve())
-    assert figures(run.evaluations()) == figures(peace.run.evaluations())
-    assert front_with(run.evaluations(), peace.run.evaluations()) == keys(front(peace.run.evaluations()))
-    lost = [key for key in before if key not in written(out)]
-    twice = [key for key, count in Counter(written(out)).items() if count > 1]
-    assert (lost, twice) == ([], [])
-
-
-def kill(process: subprocess.Popen[str], after_s: float, victim: str) -> None:
-    """Wait and kill; a child that is to die alone is waited for."""
-    deadline = time.monotonic() + after_s
-    while process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    while victim == "child" and process.poll() is None and not children(process):
-        time.sleep(0.01)
-    if process.poll() is not None:
-        return
-    doomed = random.Random(after_s).sample(children(process), 1) if victim != "search" and children(process) else []
-    for child in doomed:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            child.kill()
-    if victim != "child":
-        process.kill()
-
-
-def written(out: Path) -> Sequence[str]:
-    """Return the configurations that were evaluated, once for every whole line; failures may be made good.
-
-    A finalist has further lines: with its figures on the hold-out, and with those under capture conditions.
-    """
-    file = out / "latest" / "evaluations.jsonl"
-    found = []
-    for line in file.read_text().splitlines() if file.is_file() else ():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        judged = (row["holdout_accuracy"] is not None) + (ROBUST_ACCURACY in row["details"])
-        found += [f"{row['key']} {judged}"] if row["status"] == Status.OK.value else []
-    return found
-
-
-def figures(evaluations: Sequence[Evaluation]) -> dict[str, tuple[object, ...]]:
-    """Return all that does not depend on the clock."""
-    return {
-        e.configuration.key: (e.status, e.accuracy, e.drop, e.size, e.artefact_sha256, e.reason) for e in evaluations
-    }
-
-
-def front_with(evaluations: Sequence[Evaluation], timed: Sequence[Evaluation]) -> list[str]:
-    """Return the front under the latencies of another run: those of two runs differ by the clock's noise."""
-    times = {e.configuration: e for e in timed}
-    same = [
-        replace(e, latency=times[e.configuration].latency, memory=times[e.configuration].memory) for e in evaluations
-    ]
-    return keys(front(same))
-
-
-def keys(evaluations: Sequence[Evaluation]) -> list[str]:
-    return sorted(evaluation.configuration.key for evaluation in evaluations)
+    killed = disturbed(moment, SEED, peace, photos, tmp_path)
+    assert killed.code == 0, killed
+    assert (killed.lost, killed.twice) == (0, 0)
+    assert killed.same_figures
+    assert killed.same_front
