@@ -1,7 +1,9 @@
 """Native code runs in child processes: what crashes, hangs or eats the memory there is one failed evaluation."""
 
+from advisor.isolation.memory import Room
 from advisor.isolation.pause import ENDS_WITH_PARENT, Pause
 from advisor.isolation.pool import ChildPool
+from advisor.isolation.pools import Children, trainers
 from advisor.isolation.worker import Limits
 
-__all__ = ["ENDS_WITH_PARENT", "ChildPool", "Limits", "Pause"]
+__all__ = ["ENDS_WITH_PARENT", "ChildPool", "Children", "Limits", "Pause", "Room", "trainers"]

@@ -6,6 +6,8 @@ import contextlib
 import os
 import signal
 import threading
+from collections.abc import Callable
+from functools import partial
 
 
 class Pause:
@@ -17,22 +19,26 @@ class Pause:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._pid: int | None = None
+        self._reach: Callable[[int], None] | None = None
         self._paused = False
 
     def attach(self, pid: int) -> None:
         """The call runs in this process, the leader of a group of its own."""
+        self.reach(partial(_signal, pid))
+
+    def reach(self, send: Callable[[int], None]) -> None:
+        """The call runs where ``send`` takes a signal to."""
         with self._lock:
-            self._pid = pid
+            self._reach = send
             if self._paused:
-                self._send(signal.SIGSTOP)
+                send(signal.SIGSTOP)
 
     def detach(self) -> None:
         """The call is over; its child goes on for others."""
         with self._lock:
             if self._paused:
                 self._send(signal.SIGCONT)
-            self._pid = None
+            self._reach = None
 
     def pause(self) -> None:
         """Stop the child, at once or as soon as there is one."""
@@ -47,9 +53,13 @@ class Pause:
             self._send(signal.SIGCONT)
 
     def _send(self, number: int) -> None:
-        if self._pid is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._pid, number)
+        if self._reach is not None:
+            self._reach(number)
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
 
 
 ENDS_WITH_PARENT = {"ADVISOR_CHILD_ENDS_WITH_PARENT": "1"}

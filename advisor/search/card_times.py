@@ -24,6 +24,8 @@ class CardTimes:
         key = (stage, card, doing)
         if event == "started":
             self._begun[key].append(self._clock())
+        elif event == "cached" and self._begun[key]:
+            self._begun[key].pop(0)  # another search did it while this one waited
         elif event == "done" and self._begun[key]:
             self._seconds[card][stage.rsplit("-", 1)[0]] += self._clock() - self._begun[key].pop(0)
 

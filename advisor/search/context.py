@@ -10,11 +10,13 @@ from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 
+from advisor.benchmark.host import Host, describe
 from advisor.catalog.cards import Card
 from advisor.core.training import HEAD_SUBSET
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.split import Split
-from advisor.isolation import ChildPool
+from advisor.isolation import ChildPool, Children
+from advisor.search.executors.protocol import OnDevice, here
 from advisor.search.jobs import View
 from advisor.search.machine import Machine
 from advisor.search.prices import SUBSET_PICTURES
@@ -42,7 +44,8 @@ class Purpose(StrEnum):
 
 
 Notify = Callable[[str, str, str, str], None]
-"""Called with (stage, card name, what is being done, ``started`` | ``epoch 3 of 12`` | ``done`` | ``cached``)."""
+"""Called with (stage, card name, what is being done, and ``started`` | ``waits for process 123`` | ``epoch 3 of 12`` |
+``done`` | ``cached``)."""
 
 
 @dataclass(frozen=True)
@@ -166,17 +169,21 @@ class Context:
         notify: told of each stage.
         effort: how long each artefact is timed.
         trainers: children that import TensorFlow and may be paused for a measurement.
+        on_device: calls a measurement where its device is attached.
+        host: the machine that measures the device ``host``.
     """
 
     request: Request
     pictures: Pictures | None
     cache: ArtifactCache
     machine: Machine
-    heavy: ChildPool
-    light: ChildPool
+    heavy: Children
+    light: Children
     notify: Notify
     effort: str = "search"
-    trainers: ChildPool = field(default_factory=ChildPool)
+    trainers: Children = field(default_factory=ChildPool)
+    on_device: OnDevice = here
+    host: Host = field(default_factory=describe)
 
 
 def trainings_of(request: Request, pictures: Pictures | None) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from advisor.search.left_out import too_large, too_slow
 from advisor.search.plan import Plan
 from advisor.search.progress import Progress
 from advisor.search.promotion import Promotion
-from advisor.search.request import Request, usable_cores
+from advisor.search.request import Request
 from advisor.search.sited import SitedEvaluator
 from advisor.search.stopping import COMPLETE, Stop, Worth, max_trials_reached, time_limit_reached
 from advisor.search.study import Study
@@ -36,9 +36,13 @@ class Drive:
         run: takes the evaluations.
         progress: is told of each.
         started: when the search began, on the monotonic clock.
+        cores: how many jobs run side by side.
     """
 
-    def __init__(self, request: Request, run: RunFolder, progress: Progress, started: float) -> None:
+    def __init__(
+        self, request: Request, run: RunFolder, progress: Progress, started: float, cores: int = CARDS_IN_FLIGHT - 1
+    ) -> None:
+        self._cores = cores
         self._request, self._run, self._progress, self._started = request, run, progress, started
         self._promotion = Promotion(request.limits)
         self.stopping = asyncio.Event()
@@ -47,7 +51,7 @@ class Drive:
         """Keep some cards' configurations in flight until the study, a limit or the user's patience ends; say why."""
         left = max(0, self._request.max_trials - done) if self._request.max_trials else plan.size
         worth = Worth(study, self._request.least_gain(plan.size))
-        waiting = _Waiting(study, self._promotion, plan, left)
+        waiting = _Waiting(study, self._promotion, plan, left, self._cores)
         flying: dict[asyncio.Task[Evaluation], Configuration] = {}
         stopped = asyncio.ensure_future(self.stopping.wait())
         self._promotion.add(self._run.evaluations())
@@ -152,11 +156,12 @@ class _Waiting:
         promotion: says who climbs.
         plan: the search space.
         left: how many configurations may still be begun.
+        cores: how many jobs run side by side.
     """
 
-    def __init__(self, study: Study, promotion: Promotion, plan: Plan, left: int) -> None:
-        self._study, self._promotion, self._left = study, promotion, left
-        self._at_most = CARDS_IN_FLIGHT * len(plan.recipes) * len(plan.threads)
+    def __init__(self, study: Study, promotion: Promotion, plan: Plan, left: int, cores: int) -> None:
+        self._study, self._promotion, self._left, self._cores = study, promotion, left, cores
+        self._at_most = max(CARDS_IN_FLIGHT, cores + 1) * len(plan.recipes) * len(plan.threads)
         self._asked: Configuration | None = None
 
     def next(self, flying: Sequence[Configuration]) -> Configuration | None:
@@ -165,19 +170,18 @@ class _Waiting:
             return None
         asked = self._asked or self._study.ask()
         self._asked = None
-        if asked is not None and not _room(asked, flying):
+        if asked is not None and not self._room(asked, flying):
             self._asked = asked
             return None
         self._left -= asked is not None
         return asked
 
-
-def _room(asked: Configuration, flying: Sequence[Configuration]) -> bool:
-    """Fine-tuning begins as cores get free, so that what it gained elsewhere is known first."""
-    if asked.training not in FINETUNED:
-        return True
-    tuned = {(c.card, c.training) for c in flying if c.training in FINETUNED}
-    return (asked.card, asked.training) in tuned or len(tuned) < usable_cores()
+    def _room(self, asked: Configuration, flying: Sequence[Configuration]) -> bool:
+        """Fine-tuning begins as cores get free, so that what it gained elsewhere is known first."""
+        if asked.training not in FINETUNED:
+            return True
+        tuned = {(c.card, c.training) for c in flying if c.training in FINETUNED}
+        return (asked.card, asked.training) in tuned or len(tuned) < self._cores
 
 
 async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:

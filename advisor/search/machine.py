@@ -8,10 +8,16 @@ import itertools
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-from advisor.isolation import Pause
+from advisor.isolation import Pause, Room
 
 AFTER_JOBS = 1e9
 """Added to the priority of a trainer: what takes minutes waits for what takes seconds."""
+
+LOOK_AGAIN_S = 1.0
+"""After so long it is looked whether there is memory now for the job whose turn it is."""
+
+_Turn = tuple[float, int, asyncio.Future[None], int]
+"""Priority, place in the queue, what is told when the turn comes, and expected memory in bytes."""
 
 
 class Machine:
@@ -23,24 +29,34 @@ class Machine:
     Args:
         cores: how many jobs may run side by side.
         batch: how many waiting measurements stop new jobs from starting.
+        room: says whether there is memory for a job; None for as much as it wants.
+        apart: measurements run where no job does, so neither waits for the other.
     """
 
-    def __init__(self, cores: int, batch: int = 5) -> None:
+    def __init__(self, cores: int, batch: int = 5, room: Room | None = None, apart: bool = False) -> None:
         self._cores = cores
         self._batch = batch
+        self._room = room
+        self._apart = apart
+        self._looking = False
         self._running = 0
         self._alone = False
         self._draining = False
         self._order = itertools.count()
         self._trainers: list[Pause] = []
         self._paused = False
-        self._jobs: list[tuple[float, int, asyncio.Future[None]]] = []
-        self._measurements: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._jobs: list[_Turn] = []
+        self._measurements: list[_Turn] = []
+
+    @property
+    def cores(self) -> int:
+        """How many jobs run side by side at most."""
+        return self._cores
 
     @asynccontextmanager
-    async def core(self, priority: float = 0.0) -> AsyncIterator[None]:
-        """Hold one core."""
-        await self._wait(self._jobs, priority)
+    async def core(self, priority: float = 0.0, memory_bytes: int = 0) -> AsyncIterator[None]:
+        """Hold one core, once the memory that the job is expected to take is free."""
+        await self._wait(self._jobs, priority, memory_bytes)
         try:
             yield
         finally:
@@ -48,9 +64,9 @@ class Machine:
             self._grant()
 
     @asynccontextmanager
-    async def trainer(self, pause: Pause, priority: float = 0.0) -> AsyncIterator[None]:
+    async def trainer(self, pause: Pause, priority: float = 0.0, memory_bytes: int = 0) -> AsyncIterator[None]:
         """Hold one core for work of many minutes, after all other jobs, that measurements stop for a while."""
-        async with self.core(AFTER_JOBS + priority):
+        async with self.core(AFTER_JOBS + priority, memory_bytes):
             self._trainers.append(pause)
             asyncio.get_running_loop().call_soon(self._grant)
             try:
@@ -69,9 +85,9 @@ class Machine:
             # One turn of the loop lets the next measurement of the same caller queue up before jobs start again.
             asyncio.get_running_loop().call_soon(self._grant)
 
-    async def _wait(self, queue: list[tuple[float, int, asyncio.Future[None]]], priority: float) -> None:
+    async def _wait(self, queue: list[_Turn], priority: float, memory_bytes: int = 0) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(queue, (priority, next(self._order), turn))
+        heapq.heappush(queue, (priority, next(self._order), turn, memory_bytes))
         asyncio.get_running_loop().call_soon(self._grant)
         try:
             await turn
@@ -80,7 +96,7 @@ class Machine:
                 self._give_back(queue)
             raise
 
-    def _give_back(self, queue: list[tuple[float, int, asyncio.Future[None]]]) -> None:
+    def _give_back(self, queue: list[_Turn]) -> None:
         if queue is self._jobs:
             self._running -= 1
         else:
@@ -91,9 +107,13 @@ class Machine:
         for queue in (self._jobs, self._measurements):
             queue[:] = [entry for entry in queue if not entry[2].done()]
             heapq.heapify(queue)
+        if self._apart:
+            self._measure_apart()
+            self._start_jobs()
+            return
         waiting = len(self._measurements)
         busy = self._running - len(self._trainers)
-        idle = busy == 0 and not any(priority < AFTER_JOBS for priority, _, _ in self._jobs)
+        idle = busy == 0 and not any(priority < AFTER_JOBS for priority, *_ in self._jobs)
         self._draining = waiting > 0 and (self._draining or idle or waiting >= self._batch)
         if self._alone:
             return
@@ -104,9 +124,34 @@ class Machine:
                 heapq.heappop(self._measurements)[2].set_result(None)
             return
         self._pause(False)
+        self._start_jobs()
+
+    def _measure_apart(self) -> None:
+        if self._measurements and not self._alone:
+            self._alone = True
+            heapq.heappop(self._measurements)[2].set_result(None)
+
+    def _start_jobs(self) -> None:
         while self._jobs and self._running < self._cores:
+            memory_bytes = self._jobs[0][3]
+            if self._room is not None:
+                if not self._room.has(memory_bytes, self._running):
+                    self._look_again()
+                    return
+                self._room.begin(memory_bytes)
             self._running += 1
             heapq.heappop(self._jobs)[2].set_result(None)
+
+    def _look_again(self) -> None:
+        """Ask once more in a while: memory becomes free without any job of this search ending."""
+
+        def look() -> None:
+            self._looking = False
+            self._grant()
+
+        if not self._looking:
+            self._looking = True
+            asyncio.get_running_loop().call_later(LOOK_AGAIN_S, look)
 
     def _pause(self, wanted: bool) -> None:
         if wanted == self._paused:

@@ -14,6 +14,7 @@ from advisor.core.evaluation import Configuration, Target
 from advisor.core.units import show_bytes
 from advisor.search.prices import FORMS, Prices, rough_ms, rough_size
 from advisor.search.priors import prior_accuracy
+from advisor.search.request import usable_cores
 
 if TYPE_CHECKING:
     from advisor.search.sampler import Candidate
@@ -44,6 +45,7 @@ class Plan:
         holdout: number of pictures to judge finalists on.
         pace: what a stage took on this machine over its rough price, by stage; 1 where nothing is known.
         robust: candidates are compared under capture conditions.
+        cores: how many jobs run side by side.
         lead: the target that configurations belong to where this machine is not asked about; None for this machine.
     """
 
@@ -58,6 +60,7 @@ class Plan:
     pace: Mapping[str, float] = field(default_factory=dict)
     lead: Target | None = None
     robust: bool = False
+    cores: int = field(default_factory=usable_cores)
 
     @property
     def size(self) -> int:

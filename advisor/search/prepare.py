@@ -163,6 +163,7 @@ def make_plan(
         validation=len(pictures.split.validation) if pictures else 0,
         holdout=len(pictures.split.holdout) if pictures else 0,
         pace=pace or {},
+        cores=request.cores,
         lead=lead,
     )
 

@@ -32,7 +32,7 @@ from advisor.search.prepare import (
 )
 from advisor.search.prices import Stage, Variant, rough_size, wall_s
 from advisor.search.priors import prior_accuracy
-from advisor.search.request import Request, usable_cores
+from advisor.search.request import Request
 from advisor.search.samplers import require_parts
 from advisor.search.targets import chosen_targets
 
@@ -185,8 +185,8 @@ def _card_forecast(
         return {stage: price for stage, price in prices.items() if stage not in done}
 
     lightest = [variant for variant in variants if variant[0] == plan.trainings[0]]
-    first = min((_chain_s(left([variant])) for variant in lightest), default=float("inf"))
-    wall = wall_s(left(variants), usable_cores()) if variants else 0.0
+    first = min((_chain_s(left([variant]), plan.cores) for variant in lightest), default=float("inf"))
+    wall = wall_s(left(variants), plan.cores) if variants else 0.0
     return CardForecast(card.name, card.name in found.files, found.places[card.name], wall, first)
 
 
@@ -204,10 +204,9 @@ def _with_reference(variants: Sequence[Variant]) -> list[Variant]:
     return list(dict.fromkeys(each for variant in variants for each in ((variant[0], "float32"), variant)))
 
 
-def _chain_s(left: Mapping[Stage, float]) -> float:
+def _chain_s(left: Mapping[Stage, float], cores: int) -> float:
     """Return the seconds of stages that wait for each other; features alone are read side by side."""
-    parts = usable_cores()
-    return sum(price / parts if stage == "features" else price for (stage, *_), price in left.items())
+    return sum(price / cores if stage == "features" else price for (stage, *_), price in left.items())
 
 
 def _forecast(

@@ -14,6 +14,9 @@ from advisor.search.plan import Plan
 if TYPE_CHECKING:
     from tqdm import tqdm
 
+WAITS = "waits for "
+"""Begins the event of a stage that another process is at."""
+
 TRUST_S = 20.0
 """How many seconds of finished work weigh as much as the plan's own price in the estimate of what is left."""
 
@@ -65,6 +68,8 @@ class Progress:
         with self._lock:
             if event == "started":
                 self._running[subject] = ""
+            elif event.startswith(WAITS):
+                self._running[subject] = f" (waits for another search, {event.removeprefix(WAITS)}, that does it)"
             elif event.startswith("epoch "):
                 self._epoch(subject, weight, event)
             else:

@@ -37,6 +37,9 @@ FREE_ON_RESUME = (
     "storage",
     "out",
     "learn_from",
+    "executor",
+    "workers",
+    "shared_folder",
 )
 """Options that a resumed run may be given anew: they do not change the question."""
 
@@ -77,6 +80,10 @@ class Request:
         mirror: folder or address that holds weights, asked before all others.
         remeasure: time again what an earlier run has timed on this machine.
         storage: where the Optuna study is kept: ``journal`` or ``sqlite`` in the run folder, or ``postgresql://...``.
+        executor: where the work runs: ``local``, ``ray`` or ``ray://host:port``.
+        workers: how many jobs run side by side at most; 0 for one a core.
+        shared_folder: of a Ray cluster, what every node sees under the same name; empty to send files through the
+            object store.
         stop_below: stop when an hour more is expected to add less than this share of the front's hypervolume, such as
             ``0.5%``; ``never``; empty for 0.5 % in spaces of 100 configurations and more.
         learn_from: earlier runs, or folders of runs, whose results order this search.
@@ -112,6 +119,9 @@ class Request:
     storage: str = "journal"
     stop_below: str = ""
     learn_from: tuple[str, ...] = ()
+    executor: str = "local"
+    workers: int = 0
+    shared_folder: str = ""
 
     @property
     def limits(self) -> Budget:
@@ -171,6 +181,11 @@ class Request:
         if self.stop_below:
             return None if self.stop_below == NEVER else units.percent(self.stop_below, "--stop-below") / 100
         return LEAST_GAIN if self.sampler == "advisor" and configurations >= LARGE_SPACE else None
+
+    @property
+    def cores(self) -> int:
+        """How many jobs run side by side on this machine."""
+        return self.workers or usable_cores()
 
     @property
     def thread_counts(self) -> tuple[int, ...]:

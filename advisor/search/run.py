@@ -14,25 +14,25 @@ from typing import Any
 
 from advisor.compression.recipes import Recipe
 from advisor.core.evaluation import Evaluation
-from advisor.isolation import ChildPool
 from advisor.search.card_times import CardTimes
 from advisor.search.context import Context, Notify
 from advisor.search.drive import Drive
 from advisor.search.evaluate import Evaluator
+from advisor.search.executors import executor_for
 from advisor.search.experience import read_experience
 from advisor.search.left_out import leave_out, name_the_rest
-from advisor.search.machine import Machine, one_blas_thread
+from advisor.search.machine import one_blas_thread
 from advisor.search.pace import PaceBook
 from advisor.search.plan import Plan
 from advisor.search.prepare import Candidates, chosen_cards, chosen_recipes, find_weights, make_plan, read_pictures
 from advisor.search.preview import refuse_too_short
 from advisor.search.progress import Progress
 from advisor.search.record import describe_run, write_manifest, write_pictures
-from advisor.search.request import Request, usable_cores
+from advisor.search.request import Request
 from advisor.search.resume import same_cards, same_weights
 from advisor.search.samplers import require_parts
 from advisor.search.sited import SitedEvaluator
-from advisor.search.stages import Keeper, Stages, trainers
+from advisor.search.stages import Keeper, Stages
 from advisor.search.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.search.storage import lost_connection, opened, reach
 from advisor.search.study import Study
@@ -67,7 +67,7 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
     """
     search = _Search(request, progress, resume, verbose)
     worker = threading.Thread(target=search.work, name="advisor-search", daemon=True)
-    with search.run.hold():
+    with contextlib.closing(search.executor), search.run.hold():
         search.write_pictures()
         worker.start()
         interrupted = _wait(worker, search.stop)
@@ -108,9 +108,10 @@ class _Search:
         else:
             self._refuse_what_cannot_work()
             self.request = request = replace(request, learn_from=self._experience.folders or request.learn_from)
+        self.executor = executor_for(request, lambda: None if verbose else self.run.log_file)
+        if not resume:
             self.run = RunFolder.create(Path(request.out), _slug(request))
             self.run.write_request(request.to_dict())
-        self._log = None if verbose else self.run.log_file
         self._loop: asyncio.AbstractEventLoop | None = None
         self._drive: Drive | None = None
         self._book, self._times = PaceBook(), CardTimes()
@@ -143,46 +144,55 @@ class _Search:
 
     async def _work(self, candidates: Candidates) -> None:
         self._loop = asyncio.get_running_loop()
-        drive = self._drive = Drive(self.request, self.run, self._progress, self._started)
+        executor = self.executor
+        drive = self._drive = Drive(self.request, self.run, self._progress, self._started, executor.machine.cores)
         self._loop.set_default_executor(ThreadPoolExecutor(32))
         request, plan = self.request, make_plan(self.request, candidates, self.recipes, self.pictures, self._book.pace)
         done = leave_out(self.run, plan, request.limits)
         with opened(request.storage, self.run) as (storage, name), lost_connection(request.storage, self.run.path):
             study = Study(storage, name, plan, request.limits, request.sampler, request.seed, done, self._experience)
             self._write_manifest(candidates, plan)
-            with ChildPool(self._log) as heavy, ChildPool(self._log) as light, trainers(self._log) as training:
-                evaluator = self._evaluator(candidates, plan, heavy, light, training)
+            with contextlib.closing(executor):
+                evaluator = self._evaluator(candidates, plan)
                 self._progress.start(plan, len(done))
+                began = time.monotonic()
                 self.stopped = await drive.evaluate_all(study, evaluator, plan, len(done))
-                training.close()  # what a limit cut off would train on beside the finalists' timings
+                evaluating = time.monotonic() - began
+                executor.trainers.close()  # what a limit cut off would train on beside the finalists' timings
                 await drive.rescue(evaluator, plan)
                 if not drive.stopping.is_set():
                     name_the_rest(self.run, plan, self.stopped)
                 await drive.time_again(evaluator)
                 await drive.judge(evaluator)
                 self._book.keep(evaluator.spent, disturbed=_disturbed(self.run.evaluations()))
-                spent = {stage: round(seconds, 1) for stage, seconds in sorted(evaluator.spent.items())}
-                peak = max(heavy.peak_bytes, light.peak_bytes, training.peak_bytes)
+                rows = {"evaluating": evaluating, **evaluator.spent}
+                spent = {stage: round(seconds, 1) for stage, seconds in sorted(rows.items())}
+                peak = max(each.peak_bytes for each in (executor.heavy, executor.light, executor.trainers))
                 if drive.stopping.is_set():
                     self.stopped = INTERRUPTED
                 more: dict[str, Any] = {"targets": evaluator.environments} if evaluator.environments else {}
                 more |= {"learnt_from": self._experience.to_json()} if self._experience.runs else {}
-                more |= {"children_peak_bytes": peak, "stopped": self.stopped.to_json()}
+                more |= {
+                    "host": executor.host.to_json(),
+                    "children_peak_bytes": peak,
+                    "stopped": self.stopped.to_json(),
+                }
                 self._write_manifest(candidates, plan, spent, **more)
 
-    def _evaluator(
-        self, candidates: Candidates, plan: Plan, heavy: ChildPool, light: ChildPool, training: ChildPool
-    ) -> SitedEvaluator:
+    def _evaluator(self, candidates: Candidates, plan: Plan) -> SitedEvaluator:
+        executor = self.executor
         context = Context(
             request=self.request,
             pictures=self.pictures,
             cache=ArtifactCache(),
-            machine=Machine(usable_cores()),
-            heavy=heavy,
-            light=light,
+            machine=executor.machine,
+            heavy=executor.heavy,
+            light=executor.light,
             notify=self._notify(plan),
             effort=effort_for(plan.size),
-            trainers=training,
+            trainers=executor.trainers,
+            on_device=executor.on_device,
+            host=executor.host,
         )
         # Of what is in flight the cheapest goes first: answers come early, and the cores stay busy to the end.
         by_price = sorted(plan.cards, key=lambda card: plan.prices.variant_s(card, (plan.trainings[0], "float32")))
@@ -191,7 +201,7 @@ class _Search:
         cards = {card.name: card for card in plan.cards}
         recipes: dict[str, Recipe] = self.recipes
         evaluator = Evaluator(context, stages, cards, recipes, self.run, order)
-        return SitedEvaluator(evaluator, self.targets, self.request, cards, self.run)
+        return SitedEvaluator(evaluator, self.targets, self.request, cards, self.run, executor.on_device)
 
     def _notify(self, plan: Plan) -> Notify:
         cards = {card.name: card for card in plan.cards}

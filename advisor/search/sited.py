@@ -11,6 +11,7 @@ from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import artefact_of
 from advisor.core.joint import joint, on_device, with_elsewhere
 from advisor.search.evaluate import Evaluator
+from advisor.search.executors.protocol import OnDevice, here
 from advisor.search.fitting import GRAPH, Place
 from advisor.search.outlook import Outlook
 from advisor.search.promotion import STAGE as PROMOTION
@@ -31,11 +32,19 @@ class SitedEvaluator:
         request: the question.
         cards: by name.
         run: takes the evaluations on the other devices, each as soon as it is known.
+        on_device: calls a measurement where its device is attached.
     """
 
     def __init__(
-        self, evaluator: Evaluator, targets: Targets, request: Request, cards: Mapping[str, Card], run: RunFolder
+        self,
+        evaluator: Evaluator,
+        targets: Targets,
+        request: Request,
+        cards: Mapping[str, Card],
+        run: RunFolder,
+        on_device: OnDevice = here,
     ) -> None:
+        self._on_device = on_device
         self._evaluator, self._targets, self._request = evaluator, targets, request
         self._cards, self._run = cards, run
         self._outlook = Outlook.of(targets, request.limits)
@@ -134,7 +143,14 @@ class SitedEvaluator:
         (predicted,) = self._outlook.forecaster.evaluate([made], place, limits.latency_ms, limits.confidence)
         if predicted.status is not Status.OK or place.profile.connection is None:
             return predicted
-        return await asyncio.to_thread(measured_over_connection, predicted, place, self._run.path / made.artefact)
+        return await asyncio.to_thread(
+            self._on_device,
+            place.profile.name,
+            measured_over_connection,
+            predicted,
+            place,
+            self._run.path / made.artefact,
+        )
 
     async def _with_graph(self, made: Evaluation) -> Evaluation:
         """Note what the file holds: operators, multiply-accumulates, how they are computed, memory of activations."""

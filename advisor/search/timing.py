@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from advisor.benchmark import host, latency
+from advisor.benchmark import latency
+from advisor.core.figures import HOST
 from advisor.core.quantity import Quantity
 from advisor.search.context import Context, versions
 from advisor.search.stages import Artefact
@@ -96,7 +97,7 @@ class Timer:
     def _inputs(self, artefact: Artefact, effort: str) -> dict[str, Any]:
         return {
             "artefact": artefact.sha256,
-            "host": host.describe().fingerprint,
+            "host": self._context.host.fingerprint,
             "threads": list(self._context.request.thread_counts),
             "effort": effort,
             **versions("ai-edge-litert"),
@@ -104,7 +105,7 @@ class Timer:
 
     def _run(self, artefact: Artefact) -> dict[str, Any]:
         counts = self._context.request.thread_counts
-        timing = latency.measure(artefact.path, counts, self._effort)
+        timing = self._context.on_device(HOST, latency.measure, artefact.path, counts, self._effort)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         return {str(count): _row(timing, count, now) for count in counts}
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest
 from advisor.core.training import CHOOSABLE, FINETUNED, HEAD, NONE
+from advisor.search.executors import LOCAL, kind_of
 from advisor.search.samplers import ADVISOR, SAMPLERS
 from advisor.search.storage import checked
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 TASKS = ("image-classification",)
 ROBUST = "robust-accuracy"
 OBJECTIVES = ("accuracy", ROBUST)
+MOST_WORKERS = 1000
 
 
 def validate(request: Request) -> None:
@@ -33,6 +36,7 @@ def validate(request: Request) -> None:
     limits, _ = request.limits, request.preference
     _ = request.time_limit_s
     _ = checked(request.storage)
+    _validate_executor(request)
     if request.least_gain(0) is not None and request.sampler != ADVISOR:
         raise UsageError(
             f"--stop-below: the sampler '{request.sampler}' does not say what more would gain",
@@ -49,6 +53,23 @@ def validate(request: Request) -> None:
         raise UsageError(
             "--max-drop: the drop is measured on pictures, and --data is not given",
             "add --data DIR, or leave --max-drop out",
+        )
+
+
+def _validate_executor(request: Request) -> None:
+    kind = kind_of(request.executor)
+    if request.workers > MOST_WORKERS:
+        raise UsageError(f"--workers: {request.workers} is more than {MOST_WORKERS}", "write for example --workers 2")
+    if not request.shared_folder:
+        return
+    if kind == LOCAL:
+        raise UsageError(
+            "--shared-folder: the local executor has no other machines", "add --executor ray, or leave it out"
+        )
+    if not Path(request.shared_folder).is_dir():
+        raise UsageError(
+            f"--shared-folder: '{request.shared_folder}' is no folder here",
+            "name a folder that this machine and every node of the cluster see under the same name",
         )
 
 

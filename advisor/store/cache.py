@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from advisor.core.errors import StageError
@@ -41,7 +42,13 @@ class ArtifactCache:
         """True where the result is there."""
         return self.folder(stage, inputs).is_dir()
 
-    def get(self, stage: str, inputs: Mapping[str, Any], make: Callable[[Path], None]) -> Path:
+    def get(
+        self,
+        stage: str,
+        inputs: Mapping[str, Any],
+        make: Callable[[Path], None],
+        waits: Callable[[str], None] = lambda _: None,
+    ) -> Path:
         """Return the folder with the stage's result, calling ``make(folder)`` to fill it where it is not there.
 
         Two processes that want the same result make it once. A ``make`` that raises leaves nothing behind.
@@ -50,6 +57,7 @@ class ArtifactCache:
             stage: name and version of the stage, such as ``convert-1``.
             inputs: every input that the result depends on, as JSON values.
             make: writes the result's files into the folder that it is given.
+            waits: told who makes it, such as ``process 123``, where another process is at it.
 
         Raises:
             StageError: the disk is full.
@@ -58,17 +66,35 @@ class ArtifactCache:
         if folder.is_dir():
             return folder
         try:
-            return _filled(folder, make)
+            return _filled(folder, make, waits)
         except (OSError, StageError) as error:
             if is_full_disk(error):
                 raise full_disk(self.root) from error
             raise
 
 
-def _filled(folder: Path, make: Callable[[Path], None]) -> Path:
+@contextlib.contextmanager
+def _held(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
+    """Hold a folder's lock, and leave beside it who does."""
+    lock, holder = FileLock(f"{folder}.lock"), Path(f"{folder}.holder")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        with contextlib.suppress(OSError):
+            waits(holder.read_text(encoding="ascii"))
+        lock.acquire()
+    try:
+        holder.write_text(f"process {os.getpid()}", encoding="ascii")
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        lock.release()
+
+
+def _filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], None]) -> Path:
     """Fill a folder beside its place, and put it there whole."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
+    with _held(folder, waits):
         if folder.is_dir():
             return folder
         unfinished = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))

@@ -215,6 +215,18 @@ def test_a_run_whose_space_is_another_now_is_not_gone_on_with(
     assert (run / "evaluations.jsonl").read_bytes() == (without_more / "evaluations.jsonl").read_bytes()
 
 
+def test_a_run_of_a_newer_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "request.yaml").write_text("schema_version: 99\nbudget: 50ms\n")
+    refused = started(tmp_path / "cache", tmp_path / "runs", "--resume", str(run))
+    _, err = refused.communicate(timeout=60)
+    assert refused.returncode == 2
+    assert "was written by a newer advisor (schema 99, this one reads 1)" in err
+    assert "upgrade advisor" in err
+    assert [file.name for file in run.iterdir()] == ["request.yaml"]
+
+
 def test_extend_without_a_run_is_refused(tmp_path: Path) -> None:
     refused = started(tmp_path / "cache", tmp_path / "runs", "--extend", "1min")
     _, err = refused.communicate(timeout=60)

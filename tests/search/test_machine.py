@@ -5,10 +5,12 @@ from collections.abc import Awaitable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.isolation import Pause
+from advisor.isolation import Pause, Room
+from advisor.isolation.memory import KEPT_FREE_BYTES
 from advisor.search.machine import Machine
 
 
@@ -169,3 +171,44 @@ def test_nothing_waits_for_ever_and_no_measurement_meets_work(cores: int, wanted
     work = {"job": lambda: watched.job("j"), "measure": measure, "train": train}
     run(together(*(work[name]() for name in wanted)))
     assert len(watched.order) == len(wanted)
+
+
+def test_a_job_waits_for_memory_and_begins_when_there_is_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("advisor.search.machine.LOOK_AGAIN_S", 0.01)
+    free = [KEPT_FREE_BYTES + 100]
+    machine, seen = Machine(2, room=Room(lambda: free[0])), list[str]()
+
+    async def small() -> None:
+        async with machine.core(0, 50):
+            await asyncio.sleep(0.05)
+            seen.append("small")
+            free[0] += 1000
+            await asyncio.sleep(0.1)
+            seen.append("small ends")
+
+    async def large() -> None:
+        async with machine.core(1, 500):
+            seen.append("large")
+
+    run(together(small(), large()))
+    assert seen == ["small", "large", "small ends"]
+
+
+def test_measurements_apart_run_beside_jobs_one_at_a_time() -> None:
+    machine, seen, over = Machine(1, apart=True), list[str](), asyncio.Event()
+
+    async def job() -> None:
+        async with machine.core():
+            await over.wait()
+            seen.append("job")
+
+    async def measure(name: str) -> None:
+        async with machine.alone():
+            seen.append(f"{name} begins")
+            await asyncio.sleep(0.01)
+            seen.append(f"{name} ends")
+        if name == "second":
+            over.set()
+
+    run(together(job(), measure("first"), measure("second")))
+    assert seen == ["first begins", "first ends", "second begins", "second ends", "job"]

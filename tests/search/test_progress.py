@@ -55,3 +55,12 @@ def test_it_is_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str]) ->
     progress.close()
     said = capsys.readouterr()
     assert said.err + said.out == ""
+
+
+def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(shown=True)
+    progress.stage("finetune_top-1", "mobilenet_v2_1.0_224", "fine-tuning", "started")
+    progress.stage("finetune_top-1", "mobilenet_v2_1.0_224", "fine-tuning", "waits for process 4711")
+    progress.close()
+    said = capsys.readouterr().err
+    assert "fine-tuning mobilenet_v2_1.0_224 (waits for another search, process 4711, that does it)" in said

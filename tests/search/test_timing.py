@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from advisor.benchmark.host import describe
+from advisor.search.executors import here
 from advisor.search.machine import Machine
 from advisor.search.stages import Artefact
 from advisor.search.timing import SURVEY, SURVEYED_FROM, THOROUGH, Timer, effort_for
@@ -35,6 +37,8 @@ def timed(artefact: Artefact, cache: Path, effort: str, events: list[str]) -> An
         machine=Machine(1),
         notify=lambda *event: events.append(event[-1]),
         request=SimpleNamespace(thread_counts=(1,), remeasure=False),
+        on_device=here,
+        host=describe(),
     )
     # In a thread of its own: a browser's driver may have left a running loop in this one.
     with ThreadPoolExecutor(1) as thread:

@@ -18,12 +18,12 @@ from advisor.search.prices import Variant
 from advisor.search.stages.compress import Artefact, Compression
 from advisor.search.stages.finetune import Tuning
 from advisor.search.stages.head import Heads
-from advisor.search.stages.keeper import WORK_LIMITS, Form, Keeper, trainers
+from advisor.search.stages.keeper import WORK_LIMITS, Form, Keeper
 from advisor.search.stages.score import Scores
 from advisor.search.stages.trunk import Trunks
 from advisor.tflite.metadata import Metadata
 
-__all__ = ["WORK_LIMITS", "Artefact", "Form", "Keeper", "Stages", "trainers"]
+__all__ = ["WORK_LIMITS", "Artefact", "Form", "Keeper", "Stages"]
 
 
 class Stages:

@@ -16,10 +16,11 @@ from advisor.compression.recipes import recipe as find_recipe
 from advisor.isolation import Limits
 from advisor.search.context import CALIBRATION_PICTURES, Purpose, versions, view_of
 from advisor.search.jobs import More
-from advisor.search.stages.keeper import Form, Keeper, read_result, write_result
+from advisor.search.stages.keeper import WORK_BYTES, Form, Keeper, read_result, write_result
 from advisor.store.hashing import sha256_file
 from advisor.tflite.metadata import Metadata
 
+LEARNING_BYTES = 4_000_000_000
 LEARNING_LIMITS = Limits(seconds=3600, memory_bytes=10_000_000_000)
 """Gradients keep every activation of a batch: 16 pictures of MobileNetV2 take some 4 GB with their integer forms."""
 
@@ -95,6 +96,7 @@ class Compression:
                     "compress", form.path, recipe, calibration, view_of(card), seed, metadata, out / "model.tflite",
                     stands_in, more,
                 )),
+                LEARNING_BYTES if find_recipe(recipe).rung >= Rung.TRAINED else WORK_BYTES,
             )  # fmt: skip
             path = folder / "model.tflite"
             figures = dict(read_result(folder))

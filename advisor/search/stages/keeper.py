@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,9 +14,10 @@ from typing import Any, TypeVar
 
 from advisor.catalog.cards import Card
 from advisor.datasets.changes import require_unchanged
-from advisor.isolation import ENDS_WITH_PARENT, ChildPool, Limits, Pause
+from advisor.isolation import Limits, Pause
 from advisor.search import jobs
 from advisor.search.context import Context, Part
+from advisor.search.progress import WAITS
 from advisor.store.hashing import sha256_file
 
 Result = TypeVar("Result")
@@ -30,18 +30,14 @@ times over, at four bytes each (1.6 GB for the 102 MB of ResNet-50)."""
 WORK_LIMITS = Limits(seconds=1800, memory_bytes=3_000_000_000)
 TRAIN_LIMITS = Limits(seconds=24 * 3600, memory_bytes=8_000_000_000)
 
+WORK_BYTES = 400_000_000
+CONVERT_BYTES = 700_000_000
+TRAIN_BYTES = 2_500_000_000
+"""Memory that a job is expected to take, without TensorFlow, with it (a conversion takes more for each value of the
+model), and while it trains; a job begins when as much is free."""
+
 EPOCHS_EVERY_S = 2.0
 """How often the epochs of a training are counted."""
-
-
-def trainers(log: Path | None) -> ChildPool:
-    """Return the children that train: they see the GPU, where there is one, and end with this process when paused.
-
-    oneDNN's kernels take two thirds of the time of TensorFlow's own for a step of fine-tuning EfficientNet-Lite0; the
-    other children do without, as its answers differ in the last digits from one processor to the next.
-    """
-    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return ChildPool(log, {**ENDS_WITH_PARENT, "CUDA_VISIBLE_DEVICES": seen, "TF_ENABLE_ONEDNN_OPTS": "1"})
 
 
 @dataclass(frozen=True)
@@ -56,6 +52,18 @@ class Form:
         """Return the file that a stage left in its folder."""
         path = folder / "model.tflite"
         return cls(path, sha256_file(path))
+
+
+class _Wait:
+    """Whether a stage waited for another search on this machine that was at it: one of the two does it for both."""
+
+    def __init__(self, notify: Callable[[str], None]) -> None:
+        self.notify, self.start, self.begun = notify, time.monotonic(), False
+
+    def begins(self, who: str) -> None:
+        """Say for whom."""
+        self.begun = True
+        self.notify(f"{WAITS}{who}")
 
 
 class Keeper:
@@ -85,7 +93,13 @@ class Keeper:
         return self.context.cache.has(stage, inputs)
 
     async def kept(
-        self, stage: str, doing: str, card: Card, inputs: Mapping[str, Any], make: Callable[[Path], None]
+        self,
+        stage: str,
+        doing: str,
+        card: Card,
+        inputs: Mapping[str, Any],
+        make: Callable[[Path], None],
+        memory_bytes: int = WORK_BYTES,
     ) -> Path:
         """Return the stage's folder in the cache, taking a core to fill it where it is not there.
 
@@ -95,17 +109,17 @@ class Keeper:
             card: of which card.
             inputs: everything that the result depends on; its hash is the key.
             make: fills the folder.
+            memory_bytes: what that is expected to take.
         """
         context = self.context
         if self.has(stage, inputs):
             context.notify(stage, card.name, doing, "cached")
             return context.cache.folder(stage, inputs)
-        async with self.core(card):
+        async with self.core(card, memory_bytes):
             context.notify(stage, card.name, doing, "started")
-            start = time.monotonic()
-            folder = await asyncio.to_thread(context.cache.get, stage, inputs, make)
-            self.spent[stage] = self.spent.get(stage, 0.0) + time.monotonic() - start
-            context.notify(stage, card.name, doing, "done")
+            wait = _Wait(lambda event: context.notify(stage, card.name, doing, event))
+            folder = await asyncio.to_thread(context.cache.get, stage, inputs, make, wait.begins)
+            self._done(stage, wait)
             return folder
 
     async def trained(
@@ -133,20 +147,29 @@ class Keeper:
             context.notify(stage, card.name, doing, "cached")
             return context.cache.folder(stage, inputs)
         checkpoints = context.cache.folder(stage, inputs).with_suffix(".checkpoints")
-        async with context.machine.trainer(pause, self._order[card.name]):
+        async with context.machine.trainer(pause, self._order[card.name], TRAIN_BYTES):
             context.notify(stage, card.name, doing, "started")
-            start = time.monotonic()
+            wait = _Wait(lambda event: context.notify(stage, card.name, doing, event))
             watch = asyncio.ensure_future(self._watch(stage, card, doing, lambda: epochs(checkpoints)))
             try:
                 folder = await asyncio.to_thread(
-                    context.cache.get, stage, inputs, lambda out: make(out, checkpoints, pause)
+                    context.cache.get,
+                    stage,
+                    inputs,
+                    lambda out: make(out, checkpoints, pause),
+                    wait.begins,
                 )
             finally:
                 watch.cancel()
             await asyncio.to_thread(shutil.rmtree, checkpoints, ignore_errors=True)
-            self.spent[stage] = self.spent.get(stage, 0.0) + time.monotonic() - start
-            context.notify(stage, card.name, doing, "done")
+            self._done(stage, wait)
             return folder
+
+    def _done(self, stage: str, wait: _Wait) -> None:
+        """Count what a stage took; of one that another search did nothing."""
+        if not wait.begun:
+            self.spent[stage] = self.spent.get(stage, 0.0) + time.monotonic() - wait.start
+        wait.notify("cached" if wait.begun else "done")
 
     async def _watch(self, stage: str, card: Card, doing: str, epochs: Callable[[], tuple[int, int] | None]) -> None:
         told = None
@@ -157,9 +180,9 @@ class Keeper:
                 told = now
                 self.context.notify(stage, card.name, doing, f"epoch {now[0]} of {now[1]}")
 
-    def core(self, card: Card) -> AbstractAsyncContextManager[None]:
+    def core(self, card: Card, memory_bytes: int = WORK_BYTES) -> AbstractAsyncContextManager[None]:
         """Hold one core, in the card's turn."""
-        return self.context.machine.core(self._order[card.name])
+        return self.context.machine.core(self._order[card.name], memory_bytes)
 
     def light(self, job: str, *arguments: Any) -> Any:
         """Run a function of :mod:`advisor.search.jobs` in a child without TensorFlow."""
@@ -186,6 +209,11 @@ class Keeper:
 def convert_limits(card: Card) -> Limits:
     """Return what the card's conversion may use: large models need more memory."""
     return replace(CONVERT_LIMITS, memory_bytes=CONVERT_LIMITS.memory_bytes + CONVERT_BYTES_A_VALUE * card.params)
+
+
+def convert_bytes(card: Card) -> int:
+    """Return the memory that the card's conversion is expected to take."""
+    return CONVERT_BYTES + CONVERT_BYTES_A_VALUE * card.params
 
 
 def _looked_at(task: asyncio.Task[Any]) -> None:

@@ -16,7 +16,7 @@ from advisor.core.errors import UnsupportedRecipe
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.search.context import Part, versions, view_of
 from advisor.search.prices import feature_parts
-from advisor.search.stages.keeper import Form, Keeper, convert_limits, read_result, write_result
+from advisor.search.stages.keeper import Form, Keeper, convert_bytes, convert_limits, read_result, write_result
 from advisor.store.hashing import sha256_json
 from advisor.store.rows import ROWS, add_block
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
@@ -84,6 +84,7 @@ class Trunks:
                 lambda out: write_result(out, self._keeper.heavy(
                     "convert", card, weights, out / "model.tflite", limits=convert_limits(card)
                 )),
+                convert_bytes(card),
             )  # fmt: skip
             return Form.within(folder)
 

@@ -1,0 +1,104 @@
+"""Arguments that name files, made ready for another machine: each path becomes a slip that says where its file is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from advisor.store.hashing import sha256_json
+
+
+@dataclass(frozen=True)
+class Slip:
+    """Stands for a path.
+
+    Attributes:
+        bundle: key of the bundle of files that holds it; of what is yet to be written ``out``, of a folder that stays
+            from one try to the next ``kept``.
+        place: its place in the bundle, or the name of what is to be written or kept.
+    """
+
+    bundle: str
+    place: int | str
+
+
+OUT, KEPT = "out", "kept"
+
+
+def swapped(value: Any, swap: Callable[[Sequence[Any]], Sequence[Any]], kind: type) -> Any:
+    """Return a value with everything of a kind in it swapped; what holds nothing of it is returned as it is.
+
+    Args:
+        value: tuples, lists, mappings and dataclasses are looked into.
+        swap: called with neighbours together, as the paths of many pictures are.
+        kind: :class:`pathlib.Path` or :class:`Slip`.
+    """
+    if isinstance(value, kind):
+        return swap([value])[0]
+    if isinstance(value, tuple | list):
+        if value and all(isinstance(item, kind) for item in value):
+            return type(value)(swap(value))
+        items = [swapped(item, swap, kind) for item in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else type(value)(items)
+    if isinstance(value, Mapping):
+        found = {key: swapped(item, swap, kind) for key, item in value.items()}
+        return value if all(found[key] is item for key, item in value.items()) else found
+    if is_dataclass(value) and not isinstance(value, type):
+        return _dataclass(value, swap, kind)
+    return value
+
+
+def _dataclass(value: Any, swap: Callable[[Sequence[Any]], Sequence[Any]], kind: type) -> Any:
+    old = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+    new = {name: swapped(item, swap, kind) for name, item in old.items()}
+    changed = {name: item for name, item in new.items() if item is not old[name]}
+    return replace(value, **changed) if changed else value
+
+
+def bundle_key(paths: Sequence[Path]) -> str:
+    """Return what the files are known by: names, sizes and times of change."""
+    stats = [path.stat() for path in paths]
+    return sha256_json([[str(p), s.st_size, s.st_mtime_ns] for p, s in zip(paths, stats, strict=True)])
+
+
+class Outgoing:
+    """Packs the arguments of one call.
+
+    Args:
+        send: takes the files of a bundle with their key, and returns what stands for the bundle on the way.
+        shared: a folder that the other machine sees too: paths in it stay as they are.
+    """
+
+    def __init__(self, send: Callable[[str, Sequence[Path]], Any], shared: Path | None) -> None:
+        self._send, self._shared = send, shared
+        self.bundles: dict[str, Any] = {}
+        self.written: list[Path] = []
+
+    def pack(self, arguments: Any) -> Any:
+        """Return the arguments with slips; ``bundles`` are then what they need, ``written`` where results belong."""
+        return swapped(arguments, self._slips, Path)
+
+    def _slips(self, paths: Sequence[Path]) -> list[Any]:
+        if self._shared is not None and all(path.resolve().is_relative_to(self._shared) for path in paths):
+            return list(paths)
+        if all(path.is_file() for path in paths):
+            key = bundle_key(paths)
+            if key not in self.bundles:
+                self.bundles[key] = self._send(key, paths)
+            return [Slip(key, place) for place in range(len(paths))]
+        return [self._yet_to_be(path) for path in paths]
+
+    def _yet_to_be(self, path: Path) -> Slip:
+        if path.is_dir() or path.suffix == ".checkpoints":
+            return Slip(KEPT, path.name)
+        self.written.append(path)
+        return Slip(OUT, f"{len(self.written) - 1}-{path.name}")
+
+    def unpack(self, contents: Mapping[str, bytes]) -> None:
+        """Write the files that the call made, each where it belongs."""
+        for place, path in enumerate(self.written):
+            data = contents.get(f"{place}-{path.name}")
+            if data is not None:
+                path.write_bytes(data)

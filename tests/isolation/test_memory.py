@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from advisor.isolation.memory import GROWS_S, KEPT_FREE_BYTES, Room, _within_cgroup, free_bytes
+
+GB = 10**9
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_job_begins_beside_others_where_what_it_takes_is_free() -> None:
+    room = Room(lambda: 2 * GB + KEPT_FREE_BYTES)
+    assert room.has(2 * GB, running=1)
+    assert not room.has(2 * GB + 1, running=1)
+
+
+def test_a_job_that_runs_alone_may_always_begin() -> None:
+    assert Room(lambda: 0).has(100 * GB, running=0)
+
+
+def test_what_began_just_now_counts_until_it_has_grown() -> None:
+    clock = Clock()
+    room = Room(lambda: 3 * GB + KEPT_FREE_BYTES, clock)
+    room.begin(2 * GB)
+    assert not room.has(2 * GB, running=1)
+    clock.now = GROWS_S + 1
+    assert room.has(2 * GB, running=1)
+
+
+def test_free_memory_is_within_the_limit_of_the_control_group(tmp_path: Path) -> None:
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("900\n")
+    (tmp_path / "memory.stat").write_text("anon 700\ninactive_file 150\n")
+    assert _within_cgroup(tmp_path) == 250
+    (tmp_path / "memory.max").write_text("max\n")
+    assert _within_cgroup(tmp_path) > 1 << 60
+    assert free_bytes() > 0

@@ -1,0 +1,76 @@
+"""Starts two nodes, and kills one when told so: ``start``, ``start client``, ``kill``, ``end``; a line answers each."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from typing import Any
+
+from ray.cluster_utils import Cluster
+
+NODE = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 150_000_000}
+PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
+"""Given to each node: one that is to find them waits fifteen seconds for its agents, too little on a busy machine."""
+
+TRIES = 4
+"""A node that starts beside much other work gives up too early at times."""
+
+
+def main() -> None:
+    nodes: list[Any] = []
+    cluster = Cluster()
+    for order in sys.stdin:
+        words = order.split()
+        if words[:1] == ["start"]:
+            port = free_port()
+            client = {"ray_client_server_port": port} if "client" in words else {}
+            cluster, head = started_head(client)
+            nodes += [head, added(cluster, resources={"device:host": 1})]
+            say(f"{cluster.address} 127.0.0.1:{port}")
+        elif words == ["kill"]:
+            cluster.remove_node(nodes.pop(), allow_graceful=False)
+            say("killed")
+        else:
+            cluster.shutdown()
+            say("ended")
+            return
+
+
+def started_head(more: dict[str, Any]) -> tuple[Cluster, Any]:
+    for last in range(1, TRIES + 1):
+        cluster = Cluster()
+        try:
+            return cluster, cluster.add_node(**node(), include_dashboard=False, **more)
+        except Exception:  # Ray raises no error of its own
+            if last == TRIES:
+                raise
+            cluster.shutdown()
+    raise AssertionError
+
+
+def added(cluster: Cluster, **more: Any) -> Any:
+    for last in range(1, TRIES + 1):
+        try:
+            return cluster.add_node(**node(), **more)
+        except Exception:  # Ray raises no error of its own
+            if last == TRIES:
+                raise
+    raise AssertionError
+
+
+def node() -> dict[str, Any]:
+    return {**NODE, **{name: free_port() for name in PORTS}}
+
+
+def say(text: str) -> None:
+    print(f"> {text}", flush=True)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+if __name__ == "__main__":
+    main()

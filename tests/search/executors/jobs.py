@@ -1,0 +1,39 @@
+"""Jobs that nodes run in the tests of the executors."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Named:
+    """A value with a file in it, as weights are handed to a conversion."""
+
+    path: Path
+    name: str
+
+
+def join(parts: tuple[Path, ...], named: Named, out: Path) -> list[str]:
+    """Write the contents one after the other, and return the names of the files."""
+    out.write_text("".join(path.read_text() for path in (*parts, named.path)))
+    return [path.name for path in (*parts, named.path)]
+
+
+def note_and_wait(started: str, seconds: float) -> str:
+    """Note in a folder of this machine that a process began, wait, and return which process ended it."""
+    Path(started, str(os.getpid())).write_text("began")
+    time.sleep(seconds)
+    return str(os.getpid())
+
+
+def count(file: str, seconds: float) -> int:
+    """Write a number every twentieth of a second; stands still while it is stopped."""
+    done, deadline = 0, time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        done += 1
+        Path(file).write_text(str(done))
+        time.sleep(0.05)
+    return done
