@@ -3,7 +3,7 @@
 from advisor.isolation.memory import Room
 from advisor.isolation.pause import ENDS_WITH_PARENT, Pause
 from advisor.isolation.pool import ChildPool
-from advisor.isolation.pools import Children, trainers
+from advisor.isolation.pools import Children
 from advisor.isolation.worker import Limits
 
-__all__ = ["ENDS_WITH_PARENT", "ChildPool", "Children", "Limits", "Pause", "Room", "trainers"]
+__all__ = ["ENDS_WITH_PARENT", "ChildPool", "Children", "Limits", "Pause", "Room"]

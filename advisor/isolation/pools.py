@@ -40,5 +40,10 @@ def trainers(log: Path | None) -> ChildPool:
     return ChildPool(log, {**ENDS_WITH_PARENT, "CUDA_VISIBLE_DEVICES": seen, "TF_ENABLE_ONEDNN_OPTS": "1"})
 
 
-POOLS: Mapping[str, Callable[[Path | None], ChildPool]] = {LIGHT: ChildPool, HEAVY: ChildPool, TRAINERS: trainers}
+def workers(log: Path | None) -> ChildPool:
+    """Return the children that do all else; they end with this process when paused."""
+    return ChildPool(log, ENDS_WITH_PARENT)
+
+
+POOLS: Mapping[str, Callable[[Path | None], ChildPool]] = {LIGHT: workers, HEAVY: workers, TRAINERS: trainers}
 """What each kind of children is: without TensorFlow, with it, and with it to train."""

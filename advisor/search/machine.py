@@ -23,8 +23,8 @@ _Turn = tuple[float, int, asyncio.Future[None], int]
 class Machine:
     """Cores for jobs, first to the smallest ``priority``; the whole machine for one measurement at a time.
 
-    Taking the machine whole means waiting until its cores are idle, so measurements are gathered: they start when
-    ``batch`` of them wait or when no job wants a core, and then all that wait are served in a row.
+    Jobs that can be paused stand still meanwhile; the others are waited for. Measurements are gathered: they start
+    when ``batch`` of them wait or when no job wants a core, and then all that wait are served in a row.
 
     Args:
         cores: how many jobs may run side by side.
@@ -43,7 +43,7 @@ class Machine:
         self._alone = False
         self._draining = False
         self._order = itertools.count()
-        self._trainers: list[Pause] = []
+        self._pausable: list[Pause] = []
         self._paused = False
         self._jobs: list[_Turn] = []
         self._measurements: list[_Turn] = []
@@ -54,25 +54,33 @@ class Machine:
         return self._cores
 
     @asynccontextmanager
-    async def core(self, priority: float = 0.0, memory_bytes: int = 0) -> AsyncIterator[None]:
-        """Hold one core, once the memory that the job is expected to take is free."""
+    async def core(
+        self, priority: float = 0.0, memory_bytes: int = 0, pause: Pause | None = None
+    ) -> AsyncIterator[None]:
+        """Hold one core, once the memory that the job is expected to take is free.
+
+        Args:
+            priority: the smallest goes first.
+            memory_bytes: what the job is expected to take.
+            pause: stops the job for a while; measurements wait for those that have none.
+        """
         await self._wait(self._jobs, priority, memory_bytes)
+        if pause is not None:
+            self._pausable.append(pause)
+            asyncio.get_running_loop().call_soon(self._grant)
         try:
             yield
         finally:
+            if pause is not None:
+                self._pausable.remove(pause)
             self._running -= 1
             self._grant()
 
     @asynccontextmanager
     async def trainer(self, pause: Pause, priority: float = 0.0, memory_bytes: int = 0) -> AsyncIterator[None]:
-        """Hold one core for work of many minutes, after all other jobs, that measurements stop for a while."""
-        async with self.core(AFTER_JOBS + priority, memory_bytes):
-            self._trainers.append(pause)
-            asyncio.get_running_loop().call_soon(self._grant)
-            try:
-                yield
-            finally:
-                self._trainers.remove(pause)
+        """Hold one core for work of many minutes, after all other jobs."""
+        async with self.core(AFTER_JOBS + priority, memory_bytes, pause):
+            yield
 
     @asynccontextmanager
     async def alone(self, priority: float = 0.0) -> AsyncIterator[None]:
@@ -112,7 +120,7 @@ class Machine:
             self._start_jobs()
             return
         waiting = len(self._measurements)
-        busy = self._running - len(self._trainers)
+        busy = self._running - len(self._pausable)
         idle = busy == 0 and not any(priority < AFTER_JOBS for priority, *_ in self._jobs)
         self._draining = waiting > 0 and (self._draining or idle or waiting >= self._batch)
         if self._alone:
@@ -157,8 +165,8 @@ class Machine:
         if wanted == self._paused:
             return
         self._paused = wanted
-        for trainer in self._trainers:
-            trainer.pause() if wanted else trainer.resume()
+        for job in self._pausable:
+            job.pause() if wanted else job.resume()
 
 
 @contextmanager

@@ -132,6 +132,24 @@ def test_a_measurement_stops_training_and_lets_it_go_on() -> None:
     assert seen == [("measured", True), ("after", False), ("trained", False)]
 
 
+def test_a_job_that_can_be_paused_is_not_waited_for() -> None:
+    machine, pause, seen, over = Machine(1), Stoppable(), list[tuple[str, bool]](), asyncio.Event()
+
+    async def convert() -> None:
+        async with machine.core(pause=pause):
+            await over.wait()
+            seen.append(("converted", pause.stopped))
+
+    async def measure() -> None:
+        await asyncio.sleep(0.01)
+        async with machine.alone():
+            seen.append(("measured", pause.stopped))
+        over.set()
+
+    run(together(convert(), measure()))
+    assert seen == [("measured", True), ("converted", False)]
+
+
 def test_jobs_go_before_training_and_training_waits_for_a_core() -> None:
     machine, order = Machine(1), list[str]()
 

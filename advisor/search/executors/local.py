@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from advisor.benchmark import host
-from advisor.isolation import ChildPool, Room, trainers
+from advisor.isolation import ChildPool, Room
+from advisor.isolation.pools import HEAVY, LIGHT, POOLS, TRAINERS
 from advisor.search.executors.protocol import here
 from advisor.search.machine import Machine
 
@@ -31,17 +32,17 @@ class LocalExecutor:
     @cached_property
     def heavy(self) -> ChildPool:
         """Children that import TensorFlow."""
-        return ChildPool(self._log())
+        return POOLS[HEAVY](self._log())
 
     @cached_property
     def light(self) -> ChildPool:
         """Children that do not."""
-        return ChildPool(self._log())
+        return POOLS[LIGHT](self._log())
 
     @cached_property
     def trainers(self) -> ChildPool:
         """Children that train."""
-        return trainers(self._log())
+        return POOLS[TRAINERS](self._log())
 
     def on_device(self, device: str, function: Callable[..., Result], *arguments: Any) -> Result:
         """Call a measurement on this machine."""

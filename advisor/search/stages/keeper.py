@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +36,9 @@ CONVERT_BYTES = 700_000_000
 TRAIN_BYTES = 2_500_000_000
 """Memory that a job is expected to take, without TensorFlow, with it (a conversion takes more for each value of the
 model), and while it trains; a job begins when as much is free."""
+
+_pause: ContextVar[Pause | None] = ContextVar("pause", default=None)
+"""Of the stage whose jobs are being called: a thread that fills a stage's folder takes it over from the stage."""
 
 EPOCHS_EVERY_S = 2.0
 """How often the epochs of a training are counted."""
@@ -115,7 +119,8 @@ class Keeper:
         if self.has(stage, inputs):
             context.notify(stage, card.name, doing, "cached")
             return context.cache.folder(stage, inputs)
-        async with self.core(card, memory_bytes):
+        _pause.set(pause := Pause())
+        async with self.core(card, memory_bytes, pause):
             context.notify(stage, card.name, doing, "started")
             wait = _Wait(lambda event: context.notify(stage, card.name, doing, event))
             folder = await asyncio.to_thread(context.cache.get, stage, inputs, make, wait.begins)
@@ -180,13 +185,15 @@ class Keeper:
                 told = now
                 self.context.notify(stage, card.name, doing, f"epoch {now[0]} of {now[1]}")
 
-    def core(self, card: Card, memory_bytes: int = WORK_BYTES) -> AbstractAsyncContextManager[None]:
+    def core(
+        self, card: Card, memory_bytes: int = WORK_BYTES, pause: Pause | None = None
+    ) -> AbstractAsyncContextManager[None]:
         """Hold one core, in the card's turn."""
-        return self.context.machine.core(self._order[card.name], memory_bytes)
+        return self.context.machine.core(self._order[card.name], memory_bytes, pause)
 
     def light(self, job: str, *arguments: Any) -> Any:
         """Run a function of :mod:`advisor.search.jobs` in a child without TensorFlow."""
-        return self.context.light.call(f"{jobs.__name__}:{job}", *arguments, limits=WORK_LIMITS)
+        return self.context.light.call(f"{jobs.__name__}:{job}", *arguments, limits=WORK_LIMITS, pause=_pause.get())
 
     def light_on(self, pictures: Part, job: str, *arguments: Any) -> Any:
         """Run such a job that reads pictures; it fails where they are not those any more that were listed."""
@@ -203,7 +210,7 @@ class Keeper:
 
     def heavy(self, job: str, *arguments: Any, limits: Limits = CONVERT_LIMITS) -> Any:
         """Run a function of :mod:`advisor.search.jobs` in a child that imports TensorFlow."""
-        return self.context.heavy.call(f"{jobs.__name__}:{job}", *arguments, limits=limits)
+        return self.context.heavy.call(f"{jobs.__name__}:{job}", *arguments, limits=limits, pause=_pause.get())
 
 
 def convert_limits(card: Card) -> Limits:
