@@ -204,13 +204,12 @@ class RayExecutor:
         """Return what a task returns on each node, by the node's name."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        remote = self._as_remote(_called).options(num_cpus=0, max_retries=0)
-        references = {
-            f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})": remote.options(
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            ).remote(task)
-            for node in self._alive()
-        }
+        references = {}
+        for node in self._alive():
+            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            remote = self._as_remote(_called).options(num_cpus=0, max_retries=0, scheduling_strategy=there)
+            name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}, {node['NodeID'][:8]})"
+            references[name] = remote.remote(task)
         return {name: self._answer(name, reference, timeout_s) for name, reference in references.items()}
 
     def _answer(self, name: str, reference: Any, timeout_s: float) -> Any:

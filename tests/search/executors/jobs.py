@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +24,8 @@ def join(parts: tuple[Path, ...], named: Named, out: Path) -> list[str]:
 
 
 def note_and_wait(started: str, seconds: float) -> str:
-    """Note in a folder of this machine that a process began, wait, and return which process ended it."""
-    Path(started, str(os.getpid())).write_text("began")
+    """Note in a folder of this machine that it began, wait, and return which process ended it."""
+    Path(started, uuid.uuid4().hex).write_text("began")
     time.sleep(seconds)
     return str(os.getpid())
 
