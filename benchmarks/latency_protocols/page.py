@@ -69,7 +69,7 @@ def markdown(rows: Sequence[Row], kept: Mapping[str, Any]) -> str:
 
 def _asked(rows: Sequence[Row]) -> list[Sequence[str]]:
     by_key = {(row["protocol"], row["condition"], row["method"]): row for row in rows}
-    lines = []
+    lines: list[Sequence[str]] = []
     for protocol, condition, figure, wanted in WANTED:
         ours = by_key[protocol, condition, OURS][figure]
         met = ours <= wanted if figure == "median_error" else ours >= wanted
