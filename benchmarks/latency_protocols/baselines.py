@@ -69,7 +69,9 @@ def low_rank(pool: Floats, seen: Indices, values: Floats, hidden: Indices, noise
     cover = 0.8 * cover + 0.2 * np.diag(np.diag(cover)) + 4.0
     inner = cover[np.ix_(seen, seen)] + noise**2 * np.eye(len(seen))
     level = float(filled.mean())
-    return level + shape[hidden] + cover[np.ix_(hidden, seen)] @ np.linalg.solve(inner, values - shape[seen] - level)
+    told = np.linalg.solve(inner, values - shape[seen] - level)
+    out: Floats = level + shape[hidden] + cover[np.ix_(hidden, seen)] @ told
+    return out
 
 
 def features_alone(features: Floats, seen: Indices, values: Floats, hidden: Indices) -> Floats:
@@ -81,7 +83,8 @@ def features_alone(features: Floats, seen: Indices, values: Floats, hidden: Indi
     # Without evidence a latency grows as the 0.7th power of the MACs.
     prior = np.array([0.7, 0.0])
     slopes = prior + np.linalg.solve(inner.T @ inner + np.eye(2), inner.T @ (values - values.mean() - inner @ prior))
-    return values.mean() + (design[hidden] - design[seen].mean(axis=0)) @ slopes
+    out: Floats = values.mean() + (design[hidden] - design[seen].mean(axis=0)) @ slopes
+    return out
 
 
 def spearman(left: Floats, right: Floats) -> float:

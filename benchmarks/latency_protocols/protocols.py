@@ -52,7 +52,8 @@ class Score:
     @property
     def relative(self) -> Floats:
         """Relative errors."""
-        return np.abs(np.expm1(np.array(self.errors)))
+        out: Floats = np.abs(np.expm1(np.array(self.errors)))
+        return out
 
     def row(self) -> dict[str, float]:
         """Return within +-10 %, median error, mean Spearman, number of predictions."""
