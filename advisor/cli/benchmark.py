@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FAILED = 2
 
-Models = Annotated[list[str], typer.Argument(metavar="MODEL...", help="One .tflite file, or several to compare.")]
+Models = Annotated[list[str], typer.Argument(metavar="MODEL", help="One .tflite file, or several to compare.")]
 Device = Annotated[
     str,
     typer.Option(

@@ -108,7 +108,7 @@ def show(
 
 @commands.command("fetch")
 def fetch(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAMES]...", help="Names, families or globs.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Names, families or globs.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every card.")] = False,
     mirror: Mirror = None,
     offline: Annotated[bool, typer.Option("--offline", help="Never open a connection.")] = False,

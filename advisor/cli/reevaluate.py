@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
 
 
 def reevaluate(
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run folder, such as runs/latest.")] = None,
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every search under --runs instead of one run.")] = False,
     runs: Annotated[str, typer.Option(metavar="DIR", help="Folder of the runs.")] = "runs",
     device: Annotated[
