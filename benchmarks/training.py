@@ -115,6 +115,7 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     from advisor.training.batches import Batches
     from advisor.training.head import Head
     from advisor.training.knobs import Finetuning
+    from advisor.training.network import Start
     from advisor.training.step import Step
 
     card = load_catalogue().select([CARD])[0]
@@ -131,7 +132,9 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     )
     batches = Batches(paths, labels, card.input_size, folder / "pictures.npy")
     shown = np.arange(STEPS * BATCH) % len(paths)
-    model, fitted = (network.build(trunk, head, card.preprocessing.mean, card.preprocessing.std, 1.0) for _ in range(2))
+    model, fitted = (
+        network.build(trunk, Start(head), card.preprocessing.mean, card.preprocessing.std, 1.0) for _ in range(2)
+    )
     step = Step(model, Finetuning(batch=BATCH), len(shown))
     weights = np.ones(BATCH, np.float32)
 

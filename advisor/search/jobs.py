@@ -149,11 +149,12 @@ def finetune(
     knobs: Finetuning,
     checkpoints: Path,
     path: Path,
+    after: Path | None = None,
 ) -> dict[str, Any]:
     """Fine-tune a card and write its float classifier; see :func:`advisor.training.tuning.tune`."""
     from advisor.training.tuning import tune
 
-    return tune(card, weights, parts, pictures, labels, validation, knobs, checkpoints, path)
+    return tune(card, weights, parts, pictures, labels, validation, knobs, checkpoints, path, after)
 
 
 def join(trunk: Path, head: Path, path: Path) -> None:

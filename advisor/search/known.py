@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from advisor.catalog.cards import Card
@@ -140,7 +141,9 @@ class _Look:
         if pictures is None:
             return []
         if training in FINETUNED:
-            return [(training, lambda: self.stages.tuning.tuned(card, training, pictures))]
+            tuning = self.stages.tuning
+            both = [partial(tuning.tuned, card, training, pictures, purpose) for purpose in Purpose]
+            return [(training, lambda: asyncio.gather(*(ask() for ask in both)))]
         if training == HEAD_SUBSET:
             return [(training, lambda: heads.first_look(card, pictures))]
         return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ class Augmentation:
     Attributes:
         crop: least share of a picture's sides that a crop keeps.
         colour: brightness, contrast and saturation are scaled by 1 +- this at most.
+        turn: half of the pictures are tilted by up to so many degrees.
         mixup: concentration of the Beta distribution that pairs of pictures are mixed by, 0 for none (Zhang et al.,
             "mixup", 2018).
     """
@@ -20,6 +22,7 @@ class Augmentation:
     crop: float = 0.7
     colour: float = 0.2
     mixup: float = 0.1
+    turn: float = 0.0
 
 
 def augmented(pictures: Any, targets: Any, augmentation: Augmentation, seed: Any, side: Any = None) -> tuple[Any, Any]:
@@ -39,26 +42,41 @@ def augmented(pictures: Any, targets: Any, augmentation: Augmentation, seed: Any
 
     seeds = tf.random.split(seed, 3)
     side = tf.shape(pictures)[1] if side is None else side
-    pictures = _recoloured(_cropped(pictures, augmentation.crop, seeds[0], side), augmentation.colour, seeds[1])
+    pictures = _framed(pictures, augmentation.crop, augmentation.turn, seeds[0], side)
+    pictures = _recoloured(pictures, augmentation.colour, seeds[1])
     if augmentation.mixup > 0:
         pictures, targets = _mixed(pictures, targets, augmentation.mixup, seeds[2])
     return pictures, targets
 
 
-def _cropped(pictures: Any, least: float, seed: Any, side: Any) -> Any:
-    """Cut a rectangle of free place and size from each picture, half of them mirrored, and bring it to ``side``."""
+def _framed(pictures: Any, least: float, turn: float, seed: Any, side: Any) -> Any:
+    """Cut a rectangle of free place, size and tilt from each picture, half of them mirrored, and bring it to ``side``.
+
+    What a tilted rectangle takes from beyond the border is mirrored at it.
+    """
     import tensorflow as tf
 
-    count = tf.shape(pictures)[0]
-    drawn = tf.random.stateless_uniform((count, 5), seed)
-    sides = least + (1.0 - least) * drawn[:, :2]
-    corners = (1.0 - sides) * drawn[:, 2:4]
-    ends = corners + sides
-    mirrored = drawn[:, 4] < 0.5
-    left = tf.where(mirrored, ends[:, 1], corners[:, 1])
-    right = tf.where(mirrored, corners[:, 1], ends[:, 1])
-    boxes = tf.stack([corners[:, 0], left, ends[:, 0], right], axis=1)
-    return tf.image.crop_and_resize(pictures, boxes, tf.range(count), tf.stack([side, side]))
+    count, whole = tf.shape(pictures)[0], tf.cast(tf.shape(pictures)[1], tf.float32)
+    drawn = tf.random.stateless_uniform((count, 7), seed)
+    shares = least + (1.0 - least) * drawn[:, :2]
+    centres = whole * (0.5 * shares + (1.0 - shares) * drawn[:, 2:4])
+    scales = whole * shares / tf.cast(side, tf.float32)
+    across = tf.where(drawn[:, 4] < 0.5, -scales[:, 0], scales[:, 0])
+    angles = tf.where(drawn[:, 5] < 0.5, (2.0 * drawn[:, 6] - 1.0) * turn * math.pi / 180.0, 0.0)
+    cosine, sine = tf.cos(angles), tf.sin(angles)
+    middle = (tf.cast(side, tf.float32) - 1.0) / 2.0
+    rows = (
+        (across * cosine, -scales[:, 1] * sine, centres[:, 0] - 0.5),
+        (across * sine, scales[:, 1] * cosine, centres[:, 1] - 0.5),
+    )
+    lines = [(right, down, at - middle * (right + down)) for right, down, at in rows]
+    nothing = tf.zeros(count)
+    transforms = tf.stack([*lines[0], *lines[1], nothing, nothing], axis=1)
+    found = tf.raw_ops.ImageProjectiveTransformV3(
+        images=pictures, transforms=transforms, output_shape=tf.stack([side, side]), fill_value=0.0,
+        interpolation="BILINEAR", fill_mode="REFLECT",
+    )  # fmt: skip
+    return tf.ensure_shape(found, (None, None, None, 3))
 
 
 def _recoloured(pictures: Any, strength: float, seed: Any) -> Any:

@@ -1,9 +1,11 @@
-"""Fine-tuning in Keras: the head's weights to start from, BatchNorm frozen, the best epoch on a validation part kept.
+"""Fine-tuning in Keras: trunk and head of all levels learn together, the best epoch on a validation part is kept.
 
 Starting from a trained head keeps the trunk from being spoilt by a random one's gradients (Kumar et al., "Fine-Tuning
 can Distort Pretrained Features", 2022). BatchNorm keeps the statistics of its pretraining: a small set's batches would
 spoil them, and the phone folds them into the convolutions in any case. What is validated and kept is the running mean
 of the weights (Polyak averaging): single steps scatter around it.
+
+What ships learns a few epochs more, from the validation part too: as a head that ships is fitted to both.
 """
 
 from __future__ import annotations
@@ -16,22 +18,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError
+from advisor.datasets.pictures import load, normalise
 from advisor.training import network
 from advisor.training.batches import Batches
-from advisor.training.head import folds, train_head
+from advisor.training.head import GRID, folds, train_head
 from advisor.training.knobs import FINETUNE_ALL, FINETUNE_TOP, Finetuning
+from advisor.training.levels import agrees, level_layers
 from advisor.training.step import Step
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FINETUNE_ALL", "FINETUNE_TOP", "VERSION", "Finetuned", "Finetuning", "finetune"]
+__all__ = ["FINETUNE_ALL", "FINETUNE_TOP", "VERSION", "WEIGHTS", "Finetuned", "Finetuning", "finetune"]
 
-VERSION = 2
+VERSION = 3
 """Raised whenever equal pictures and knobs would give another network."""
 
+WEIGHTS = "best.weights.h5"
+"""The network with its head, in the folder of a fine-tuning."""
+
 VALIDATION_FOLDS = 8
+CHECKED = 2
+"""Pictures on which the levels of trunk and file are compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +50,7 @@ class Finetuned:
     Attributes:
         weights: float32 (F, C) of the head.
         bias: float32 (C,).
+        levels: whether the head reads the features of the trunk's levels behind its own.
         validation_accuracy: share (0-1) of the validation part classified rightly by the epoch that was kept. That
             epoch was chosen by it, which flatters it slightly.
         start_accuracy: the same of the trunk and head that it began with.
@@ -50,6 +60,7 @@ class Finetuned:
 
     weights: NDArray[np.float32]
     bias: NDArray[np.float32]
+    levels: bool
     validation_accuracy: float
     start_accuracy: float
     history: tuple[dict[str, float], ...]
@@ -67,6 +78,7 @@ def finetune(
     folder: Path,
     progress: Callable[[int, int], None] | None = None,
     validation: Sequence[int] = (),
+    after: Path | None = None,
 ) -> Finetuned:
     """Train ``trunk`` (changed in place) and a head behind it on the training part.
 
@@ -75,8 +87,8 @@ def finetune(
 
     Args:
         trunk: ``keras.Model`` from one normalised picture (1, S, S, 3) to features (1, F).
-        features: the trunk's features of these pictures, float32 (N, F), or with those of its levels behind, which are
-            not looked at: the head to begin with is trained on those outside the validation part.
+        features: the trunk's features of these pictures, float32 (N, F), or with those of its levels behind: the head
+            to begin with is trained on those outside the validation part.
         pictures: the training part, hold-out excluded; a stratified eighth becomes the validation part.
         labels: their class indices.
         mean: per-channel mean on RGB 0..255.
@@ -85,16 +97,18 @@ def finetune(
         folder: for checkpoints and decoded pictures.
         progress: called with (epochs done, epochs at most).
         validation: places of the validation part among the pictures; empty to draw one.
+        after: :data:`WEIGHTS` that an earlier call with these arguments left in its folder, to go on from with the
+            validation part too; nothing is validated then, and the last mean of the weights is kept.
 
     Raises:
         StageError: the loss is no number any more, or a picture cannot be read.
     """
-    session = _Session(trunk, features, pictures, labels, mean, std, knobs, folder, validation)
+    session = _Session(trunk, features, pictures, labels, mean, std, knobs, folder, validation, after)
     session.resume()
     while session.goes_on():
         session.run_epoch()
         if progress:
-            progress(len(session.history), knobs.epochs)
+            progress(len(session.history), session.epochs)
     return session.finish(trunk)
 
 
@@ -112,27 +126,34 @@ class _Session:
         knobs: Finetuning,
         folder: Path,
         validation: Sequence[int],
+        after: Path | None,
     ) -> None:
         import numpy as np
 
         folder.mkdir(parents=True, exist_ok=True)
-        self._knobs, self._folder = knobs, folder
+        self._knobs, self._folder = (knobs if after is None else knobs.going_on()), folder
+        self.epochs = self._knobs.epochs
         self._size = int(trunk.inputs[0].shape[1])
         self._batches = Batches(pictures, labels, self._size, folder / "pictures.npy")
         targets = np.asarray(labels, dtype=np.int64)
         unseen = np.isin(np.arange(len(targets)), validation)
         if not len(validation):
             unseen = folds(targets, VALIDATION_FOLDS, knobs.seed) == 0
+        few = np.stack([normalise(load(path, self._size), mean, std) for path in pictures[:CHECKED]])
+        self._start = _begin(trunk, features, targets, ~unseen, knobs.seed, few)
         self._train, self._validation = np.flatnonzero(~unseen), np.flatnonzero(unseen)
-        classes = int(targets.max()) + 1
-        own = features[:, : int(trunk.outputs[0].shape[-1])]
-        head = train_head(own[self._train], targets[self._train].tolist(), classes, knobs.seed)
-        self._sample_weights = _class_weights(targets[self._train], classes, knobs.balance)
-        self._model = network.build(trunk, head, mean, std, knobs.trained)
-        self._step = Step(self._model, knobs, len(self._train))
+        strength = max(self._start.head.regularization, GRID[0])
+        penalty = knobs.head_penalty / (strength * len(self._train))
+        if after is not None:
+            self._train, self._validation = np.arange(len(targets)), self._validation[:0]
+        self._sample_weights = _class_weights(targets[self._train], int(targets.max()) + 1, knobs.balance)
+        self._model = network.build(trunk, self._start, mean, std, knobs.trained)
+        if after is not None:
+            self._model.load_weights(after)
+        self._step = Step(self._model, self._knobs, len(self._train), penalty)
         self.history: list[dict[str, float]] = []
         self._best_epoch, self._best = -1, 0.0
-        self._start = 0.0
+        self._at_first = 0.0
         self._began = time.monotonic()
 
     def resume(self) -> None:
@@ -142,10 +163,10 @@ class _Session:
             kept = json.loads(state.read_text())
             if kept["knobs"] == self._knobs.plain():
                 self.history, self._best_epoch = kept["history"], kept["best_epoch"]
-                self._best, self._start = kept["best"], kept["start"]
+                self._best, self._at_first = kept["best"], kept["start"]
                 self._step.restore(self._folder / f"epoch-{len(self.history)}")
                 return
-        self._start = self._best = self._validate()
+        self._at_first = self._best = self._validate()
         self._keep_best()
         self._save()
 
@@ -166,7 +187,7 @@ class _Session:
         loss = self._train_once(number)
         self._step.swap()
         accuracy = self._validate()
-        if accuracy > self._best:
+        if accuracy > self._best or not len(self._validation):
             self._best, self._best_epoch = accuracy, number
             self._keep_best()
         self._step.swap()
@@ -194,11 +215,10 @@ class _Session:
 
     def finish(self, trunk: Any) -> Finetuned:
         """Put the best epoch's weights into ``trunk`` and return the rest."""
-        self._model.load_weights(self._folder / "best.weights.h5")
-        body, head = self._model.get_layer("trunk"), self._model.get_layer("head")
-        trunk.set_weights(body.get_weights())
-        weights, bias = head.get_weights()
-        return Finetuned(weights, bias, self._best, self._start, tuple(self.history), self._best_epoch)
+        self._model.load_weights(self._folder / WEIGHTS)
+        weights, bias = network.parts(self._model, trunk, self._start)
+        levels, history = bool(self._start.levels), tuple(self.history)
+        return Finetuned(weights, bias, levels, self._best, self._at_first, history, self._best_epoch)
 
     def _validate(self) -> float:
         right = 0
@@ -207,7 +227,7 @@ class _Session:
         return right / max(1, len(self._validation))
 
     def _keep_best(self) -> None:
-        self._model.save_weights(self._folder / "best.weights.h5")
+        self._model.save_weights(self._folder / WEIGHTS)
 
     def _save(self) -> None:
         """Write the checkpoint before the state that points to it, and remove the one before."""
@@ -215,11 +235,28 @@ class _Session:
         self._step.save(self._folder / f"epoch-{done}")
         state = {"knobs": self._knobs.plain(), "history": self.history, "best_epoch": self._best_epoch}
         partial = self._folder / "state.partial"
-        partial.write_text(json.dumps({**state, "best": self._best, "start": self._start}))
+        partial.write_text(json.dumps({**state, "best": self._best, "start": self._at_first}))
         partial.replace(self._folder / "state.json")
         for old in self._folder.glob("epoch-*"):
             if old.name.split(".")[0] != f"epoch-{done}":
                 old.unlink()
+
+
+def _begin(
+    trunk: Any,
+    features: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    learnt: NDArray[np.bool_],
+    seed: int,
+    pictures: NDArray[np.float32],
+) -> network.Start:
+    """Fit a head to what is learnt from; to the features of all levels, where Keras finds those that the file has."""
+    levels = level_layers(trunk)
+    if not agrees(trunk, levels, pictures, features[: len(pictures)]):
+        levels, features = [], features[:, : int(trunk.outputs[0].shape[-1])]
+    own = features[learnt]
+    head = train_head(own, labels[learnt].tolist(), int(labels.max()) + 1, seed)
+    return network.Start(head, tuple(levels), own.mean(axis=0), own.std(axis=0))
 
 
 def _class_weights(labels: NDArray[np.int64], classes: int, balance: float) -> NDArray[np.float32]:

@@ -1,18 +1,47 @@
-"""The network that is fine-tuned: pictures 0..255 in, logits out, built from a card's trunk and a trained head."""
+"""The network that is fine-tuned: pictures 0..255 in, logits out, built from a card's trunk and a trained head.
+
+The head reads every level of the trunk, as heads alone do.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from advisor.training.levels import with_levels
+
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from advisor.training.head import Head
+
+    Floats = NDArray[np.float32]
 
 STEP = 32
 """Sides that training may take are multiples of this, as five halvings need."""
 
 
-def build(trunk: Any, head: Head, mean: Sequence[float], std: Sequence[float], trained: float) -> Any:
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where the network begins.
+
+    Attributes:
+        head: on the features of the trunk and, behind them, of its levels.
+        levels: layers of the trunk, see :func:`advisor.training.levels.level_layers`.
+        mean: of each feature, float32 (F,).
+        spread: standard deviation of each feature, float32 (F,): the head learns on standardised features, so that one
+            rate suits all of them.
+    """
+
+    head: Head
+    levels: tuple[str, ...] = ()
+    mean: Floats | None = None
+    spread: Floats | None = None
+
+
+def build(trunk: Any, start: Start, mean: Sequence[float], std: Sequence[float], trained: float) -> Any:
     """Return a ``keras.Model`` from pictures (n, S', S', 3), 0..255, to logits (n, C).
 
     It holds a copy of the trunk in its layer ``trunk``, of any side S' where the trunk allows, else of its own; and the
@@ -20,22 +49,46 @@ def build(trunk: Any, head: Head, mean: Sequence[float], std: Sequence[float], t
 
     Args:
         trunk: ``keras.Model`` from one normalised picture (1, S, S, 3) to features (1, F).
-        head: to begin with.
+        start: head and levels to begin with.
         mean: per-channel mean on RGB 0..255.
         std: per-channel scale on RGB 0..255.
         trained: share of the trunk's layers that learn, from the top.
     """
     import keras
+    import numpy as np
 
     body = _copy(trunk)
-    body.name = "trunk"
     _freeze(body, trained)
+    body = with_levels(body, list(start.levels))
+    body.name = "trunk"
     pictures = keras.Input(body.inputs[0].shape[1:], name="pictures")
     normal = keras.layers.Normalization(mean=list(mean), variance=[value**2 for value in std], name="normal")
-    dense = keras.layers.Dense(len(head.bias), name="head")
-    model = keras.Model(pictures, dense(body(normal(pictures))))
-    dense.set_weights([head.weights, head.bias])
+    middle, spread = _scales(start)
+    standard = keras.layers.Rescaling(1.0 / spread, -middle / spread, name="standard")
+    dense = keras.layers.Dense(len(start.head.bias), name="head")
+    model = keras.Model(pictures, dense(standard(body(normal(pictures)))))
+    weights, bias = start.head.weights, start.head.bias
+    dense.set_weights([np.asarray(weights * spread[:, None]), np.asarray(bias + middle @ weights)])
     return model
+
+
+def parts(model: Any, trunk: Any, start: Start) -> tuple[Floats, Floats]:
+    """Put what the network has learnt into ``trunk``; return weights (F, C) and bias (C,) on features as they are."""
+    body = model.get_layer("trunk")
+    for layer in (layer for layer in trunk.layers if layer.weights):
+        layer.set_weights(body.get_layer(layer.name).get_weights())
+    middle, spread = _scales(start)
+    weights, bias = model.get_layer("head").get_weights()
+    weights = weights / spread[:, None]
+    return weights.astype("float32"), (bias - middle @ weights).astype("float32")
+
+
+def _scales(start: Start) -> tuple[Floats, Floats]:
+    import numpy as np
+
+    width = len(start.head.weights)
+    middle = np.zeros(width, np.float32) if start.mean is None else start.mean
+    return middle, np.ones(width, np.float32) if start.spread is None else np.maximum(start.spread, 1e-6)
 
 
 def training_side(model: Any, side: int, shrink: float) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,29 +12,27 @@ from advisor.training.knobs import Finetuning
 
 WARMUP_STEPS = 100
 
+_FIRST, _SECOND = 0.9, 0.999
+_LARGEST_GRADIENT = 1.0
+
 
 class Step:
-    """The optimizer of a network.
+    """The optimizer of a network: Adam with decoupled weight decay, lower layers at lower rates.
 
     Args:
         model: see :func:`advisor.training.network.build`.
         knobs: rate, decay, smoothing, augmentation.
         pictures: training pictures an epoch, from which the cosine's length follows.
+        penalty: of the squares of the head's weights, as its fit had it.
     """
 
-    def __init__(self, model: Any, knobs: Finetuning, pictures: int) -> None:
-        import keras
+    def __init__(self, model: Any, knobs: Finetuning, pictures: int, penalty: float = 0.0) -> None:
         import tensorflow as tf
 
-        steps = max(1, -(-pictures // knobs.batch) * knobs.epochs)
-        warmup = min(steps // 10 + 1, WARMUP_STEPS)
-        rate = keras.optimizers.schedules.CosineDecay(
-            0.0, max(1, steps - warmup), warmup_target=knobs.learning_rate, warmup_steps=warmup
-        )
-        self._optimizer = keras.optimizers.AdamW(rate, weight_decay=knobs.weight_decay, clipnorm=1.0)
-        self._optimizer.build(model.trainable_variables)
-        self._model, self._knobs = model, knobs
-        self._means = [tf.Variable(variable.value, trainable=False) for variable in model.trainable_variables]
+        self._model, self._knobs, self._penalty = model, knobs, penalty
+        self._steps = max(1, -(-pictures // knobs.batch) * knobs.epochs)
+        self._done = tf.Variable(0.0, trainable=False)
+        self._moves = [_Move(*place) for place in _places(model, knobs)]
         self._compiled = tf.function(self._train, reduce_retracing=True)
         self._predict = tf.function(
             lambda pictures: model(tf.cast(pictures, tf.float32), training=False), reduce_retracing=True
@@ -58,10 +58,10 @@ class Step:
 
     def swap(self) -> None:
         """Exchange the weights and their running means: to validate and keep the means, and back to go on."""
-        for variable, mean in zip(self._model.trainable_variables, self._means, strict=True):
-            value = variable.numpy()
-            variable.assign(mean)
-            mean.assign(value)
+        for move in self._moves:
+            value = move.variable.numpy()
+            move.variable.assign(move.average)
+            move.average.assign(value)
 
     def _train(self, pictures: Any, labels: Any, weights: Any, seed: Any, side: Any) -> Any:
         import tensorflow as tf
@@ -75,19 +75,23 @@ class Step:
             logits = self._model(inputs, training=False)
             losses = tf.nn.softmax_cross_entropy_with_logits(targets, logits)
             loss = tf.reduce_mean(losses * weights)
-        variables = self._model.trainable_variables
-        self._optimizer.apply(tape.gradient(loss, variables), variables)
-        self._average(variables)
+            head = self._model.get_layer("head").kernel
+            whole = loss + 0.5 * self._penalty * tf.reduce_sum(tf.square(tf.convert_to_tensor(head)))
+        gradients = tape.gradient(whole, [move.variable.value for move in self._moves])
+        self._move(tf.clip_by_global_norm([tf.convert_to_tensor(one) for one in gradients], _LARGEST_GRADIENT)[0])
         return loss
 
-    def _average(self, variables: Any) -> None:
-        """Move the means towards the weights, faster at first, as if they had begun at the first step."""
+    def _move(self, gradients: Sequence[Any]) -> None:
+        """Move the weights, and their means towards them: faster at first, as if they had begun at the first step."""
         import tensorflow as tf
 
-        done = tf.cast(self._optimizer.iterations, tf.float32)
-        share = 1.0 / tf.minimum(tf.maximum(done, 1.0), float(max(1.0, self._knobs.averaging)))
-        for mean, variable in zip(self._means, variables, strict=True):
-            mean.assign_add(share * (variable - mean))
+        done, steps, warmup = self._done, float(self._steps), float(min(self._steps // 10 + 1, WARMUP_STEPS))
+        rate = self._knobs.learning_rate * tf.minimum(1.0, (done + 1.0) / warmup)
+        rate *= 0.5 * (1.0 + tf.cos(math.pi * tf.minimum(done / steps, 1.0)))
+        done.assign_add(1.0)
+        share = 1.0 / tf.minimum(done, float(max(1.0, self._knobs.averaging)))
+        for move, gradient in zip(self._moves, gradients, strict=True):
+            move.take(gradient, rate, done, share)
 
     def save(self, place: Path) -> None:
         """Write model, means and optimizer."""
@@ -107,4 +111,39 @@ class Step:
                 variable.assign(kept[str(number)])
 
     def _state(self) -> list[Any]:
-        return [*self._optimizer.variables, *self._means]
+        return [self._done, *(kept for move in self._moves for kept in (move.first, move.second, move.average))]
+
+
+class _Move:
+    """A weight with its moments and its running mean (Kingma and Ba, "Adam", 2015; Loshchilov and Hutter, "Decoupled
+    Weight Decay Regularization", 2019)."""
+
+    def __init__(self, variable: Any, rate: float, decay: float) -> None:
+        import tensorflow as tf
+
+        self.variable, self._rate, self._decay = variable, rate, decay
+        start = tf.convert_to_tensor(variable.value)
+        self.first, self.second = (tf.Variable(tf.zeros_like(start), trainable=False) for _ in range(2))
+        self.average = tf.Variable(start, trainable=False)
+
+    def take(self, gradient: Any, rate: Any, number: Any, share: Any) -> None:
+        """Make the step of this ``number``, counted from 1."""
+        import tensorflow as tf
+
+        self.first.assign(_FIRST * self.first + (1.0 - _FIRST) * gradient)
+        self.second.assign(_SECOND * self.second + (1.0 - _SECOND) * tf.square(gradient))
+        mean, size = self.first / (1.0 - _FIRST**number), self.second / (1.0 - _SECOND**number)
+        value = self.variable.value
+        value.assign_sub(self._rate * rate * (mean / (tf.sqrt(size) + 1e-8) + self._decay * value))
+        self.average.assign_add(share * (value - self.average))
+
+
+def _places(model: Any, knobs: Finetuning) -> Iterator[tuple[Any, float, float]]:
+    """Yield each weight that learns with its share of the rate, and its decay: kernels alone decay."""
+    layers = [layer for layer in model.get_layer("trunk").layers if layer.trainable_variables]
+    for place, layer in enumerate(layers, start=1):
+        rate = knobs.lowest_rate + (1.0 - knobs.lowest_rate) * place / len(layers)
+        for variable in layer.trainable_variables:
+            yield variable, rate, knobs.weight_decay if len(variable.shape) > 1 else 0.0
+    for variable in model.get_layer("head").trainable_variables:
+        yield variable, knobs.head_rate, 0.0

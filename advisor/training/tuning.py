@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core import training
-from advisor.training.finetune import FINETUNE_ALL, FINETUNE_TOP, VERSION, Finetuning, finetune
+from advisor.training.finetune import FINETUNE_ALL, FINETUNE_TOP, VERSION, WEIGHTS, Finetuning, finetune
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.catalog.weights import WeightsFile
 
-__all__ = ["FINETUNING", "VERSION", "Finetuning", "epochs_done", "tune"]
+__all__ = ["FINETUNING", "VERSION", "WEIGHTS", "Finetuning", "epochs_done", "tune"]
 
 FINETUNING: Mapping[str, Finetuning] = {training.FINETUNE_TOP: FINETUNE_TOP, training.FINETUNE_ALL: FINETUNE_ALL}
 """The knobs of each recipe by its name."""
@@ -30,6 +31,7 @@ def tune(
     knobs: Finetuning,
     checkpoints: Path,
     path: Path,
+    after: Path | None = None,
 ) -> dict[str, Any]:
     """Fine-tune a card and write its float classifier.
 
@@ -42,38 +44,38 @@ def tune(
         validation: places in ``pictures`` of those that are not learnt from.
         knobs: see :class:`advisor.training.finetune.Finetuning`.
         checkpoints: folder of this call alone; called again with what was left in it, it goes on.
-        path: where to write the ``.tflite``.
+        path: where to write the ``.tflite``; its weights are written beside it.
+        after: path of an earlier call, whose network goes on with the validation part too.
 
     Returns:
-        ``validation_accuracy`` and ``start_accuracy`` (shares), ``best_epoch``, the ``history``, and ``head``:
-        ``tuned`` with the trunk, or fitted to ``all levels`` of it afterwards, whichever validation prefers.
+        ``validation_accuracy`` and ``start_accuracy`` (shares), ``best_epoch``, ``history``, and ``levels``: whether
+        the head reads all levels.
     """
     import keras
     import numpy as np
 
     from advisor.catalog.build import build_model
-    from advisor.tflite.surgery import attach_head
-    from advisor.training.tuned import Lessons, convert, with_all_levels
+    from advisor.training.tuned import to_tflite
 
     try:
         model = build_model(card, weights)
         trunk = keras.Model(model.inputs[0], model.output["features"])
         rows = np.concatenate([np.load(part, allow_pickle=False) for part in features])
         mean, std = card.preprocessing.mean, card.preprocessing.std
-        tuned = finetune(trunk, rows, pictures, labels, mean, std, knobs, checkpoints, validation=validation)
-        data = convert(trunk)
-        lessons = Lessons(pictures, labels, validation, card.input_size, mean, std)
-        classifier, accuracy = with_all_levels(data, lessons)
-        better = accuracy > tuned.validation_accuracy
-        path.write_bytes(classifier if better else attach_head(data, tuned.weights, tuned.bias))
+        begun = None if after is None else after.with_name(WEIGHTS)
+        tuned = finetune(
+            trunk, rows, pictures, labels, mean, std, knobs, checkpoints, validation=validation, after=begun
+        )
+        path.write_bytes(to_tflite(trunk, tuned))
+        shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
     finally:
         keras.backend.clear_session()
     return {
-        "validation_accuracy": max(accuracy, tuned.validation_accuracy),
-        "head": "all levels" if better else "tuned",
+        "validation_accuracy": tuned.validation_accuracy,
         "start_accuracy": tuned.start_accuracy,
         "best_epoch": tuned.best_epoch,
         "history": list(tuned.history),
+        "levels": tuned.levels,
     }
 
 

@@ -22,6 +22,10 @@ KNOBS = Finetuning(
     patience=6,
     learning_rate=0.01,
     batch=16,
+    averaging=20.0,
+    head_rate=1.0,
+    lowest_rate=1.0,
+    label_smoothing=0.1,
     augmentation=Augmentation(crop=0.9, colour=0.1, mixup=0.0),
 )
 

@@ -8,7 +8,7 @@ import pytest
 from advisor.training.augment import Augmentation
 from advisor.training.head import Head
 from advisor.training.knobs import Finetuning
-from advisor.training.network import build, training_side
+from advisor.training.network import Start, build, training_side
 from advisor.training.step import Step
 from tests.training import nets
 
@@ -41,7 +41,7 @@ def _flattened() -> Any:
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    return build(_convolutions(), _head(5), nets.MEAN, nets.STD, 1.0)
+    return build(_convolutions(), Start(_head(5)), nets.MEAN, nets.STD, 1.0)
 
 
 def test_convolutions_may_train_on_smaller_pictures(model: Any) -> None:
@@ -52,21 +52,21 @@ def test_convolutions_may_train_on_smaller_pictures(model: Any) -> None:
 
 def test_a_network_of_one_size_keeps_it() -> None:
     trunk = _flattened()
-    model = build(trunk, _head(int(trunk.outputs[0].shape[-1])), nets.MEAN, nets.STD, 1.0)
+    model = build(trunk, Start(_head(int(trunk.outputs[0].shape[-1]))), nets.MEAN, nets.STD, 1.0)
     assert training_side(model, SIDE, 0.5) == SIDE
     assert Step(model, KNOBS, 8).run(*BATCH, (0, 0), SIDE).numpy() > 0
 
 
 def test_the_network_answers_as_trunk_and_head(model: Any) -> None:
     trunk, head = _convolutions(), _head(5)
-    model = build(trunk, head, nets.MEAN, nets.STD, 1.0)
+    model = build(trunk, Start(head), nets.MEAN, nets.STD, 1.0)
     picture = np.random.default_rng(1).integers(0, 256, (1, SIDE, SIDE, 3)).astype(np.float32)
     features = np.asarray(trunk((picture - nets.MEAN[0]) / nets.STD[0]))
     np.testing.assert_allclose(np.asarray(model(picture)), features @ head.weights + head.bias, atol=1e-4)
 
 
 def test_the_means_trail_the_weights_and_come_back() -> None:
-    model = build(_convolutions(), _head(5), nets.MEAN, nets.STD, 1.0)
+    model = build(_convolutions(), Start(_head(5)), nets.MEAN, nets.STD, 1.0)
     step = Step(model, KNOBS, 8)
     for place in range(4):
         step.run(*BATCH, (0, place), 32)

@@ -48,18 +48,14 @@ class Stages:
         return self._keeper.spent
 
     async def float_form(self, card: Card, training: str, purpose: Purpose) -> Form:
-        """The card's float classifier: of ImageNet, or of the user's classes, trained on their pictures.
-
-        A fine-tuned network is both compared and shipped as it is: to train it again on the validation part too would
-        double minutes of work, and leave nothing to stop by.
-        """
+        """The card's float classifier: of ImageNet, or of the user's classes, trained on their pictures."""
         pictures = self._keeper.context.pictures
         if pictures is None:
             return await self.trunks.classifier(card)
         if training == HEAD_SUBSET:
             return await self.heads.first_look(card, pictures)
         if training in FINETUNED:
-            return await self.tuning.tuned(card, training, pictures)
+            return await self.tuning.tuned(card, training, pictures, purpose)
         return await self.heads.joined(card, pictures, purpose)
 
     async def artefact(

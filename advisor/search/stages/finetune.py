@@ -9,12 +9,13 @@ from typing import Any
 from advisor.catalog.cards import Card
 from advisor.core.errors import UnsupportedRecipe
 from advisor.isolation import Pause
-from advisor.search.context import Pictures, versions, view_of
+from advisor.search.context import Pictures, Purpose, versions, view_of
 from advisor.search.request import ROBUST
 from advisor.search.stages.keeper import Form, Keeper, write_result
 from advisor.search.stages.trunk import Trunks
+from advisor.store.hashing import sha256_file
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
-from advisor.training.tuning import FINETUNING, VERSION, epochs_done
+from advisor.training.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, epochs_done
 
 CAPTURED_SHARE = 0.5
 """Of the training pictures that are changed as a phone's camera may, where robust accuracy counts."""
@@ -31,8 +32,10 @@ class Tuning:
     def __init__(self, keeper: Keeper, trunks: Trunks) -> None:
         self._keeper, self._trunks = keeper, trunks
 
-    async def tuned(self, card: Card, training: str, pictures: Pictures) -> Form:
+    async def tuned(self, card: Card, training: str, pictures: Pictures, purpose: Purpose) -> Form:
         """The card's float classifier after fine-tuning on the training part; validation says when to stop.
+
+        What ships has learnt for some epochs more, from the validation part too.
 
         Raises:
             UnsupportedRecipe: the card is a file of the user's own, which Keras does not know.
@@ -40,9 +43,10 @@ class Tuning:
 
         async def make() -> Form:
             features = await self._trunks.features(card, pictures.learnt)
-            seed = self._keeper.context.request.seed
-            robust = self._keeper.context.request.objective == ROBUST
-            knobs = replace(FINETUNING[training], seed=seed, capture=CAPTURED_SHARE if robust else 0.0)
+            after = None
+            if purpose is Purpose.SHIP:
+                after = (await self.tuned(card, training, pictures, Purpose.COMPARE)).path
+            knobs = self._knobs(training)
             inputs: dict[str, Any] = {
                 **self._trunks.identity(card),
                 "features": features.key,
@@ -50,28 +54,34 @@ class Tuning:
                 "validation": pictures.validation.fingerprint,
                 "view": asdict(view_of(card)),
                 "knobs": asdict(replace(knobs, seconds=None)),
+                "after": sha256_file(after.with_name(WEIGHTS)) if after else "",
                 "version": VERSION,
                 "levels": LEVELS_VERSION,
-                **versions("tensorflow", "keras", "scikit-learn", "pillow"),
+                **versions("tensorflow", "keras", "numpy", "pillow"),
             }
             place = {index: row for row, index in enumerate(pictures.learnt.indices)}
             validation = [place[index] for index in pictures.validation.indices]
-            learnt = pictures.learnt
-
-            weights = self._trunks.file_of(card)
+            learnt, weights = pictures.learnt, self._trunks.file_of(card)
 
             def train(out: Path, checkpoints: Path, pause: Pause) -> None:
                 result = self._keeper.training_on(
                     learnt, pause, "finetune", card, weights, features.parts, learnt.paths, learnt.labels, validation,
-                    knobs, checkpoints, out / "model.tflite",
+                    knobs, checkpoints, out / "model.tflite", after,
                 )  # fmt: skip
                 write_result(out, result)
 
+            planned = knobs if after is None else knobs.going_on()
             folder = await self._keeper.trained(
-                f"{training}-1", "fine-tuning", card, inputs, train, lambda folder: epochs_done(folder, knobs)
-            )
+                f"{training}-2", "fine-tuning" if after is None else "fitting what ships of", card, inputs, train,
+                lambda folder: epochs_done(folder, planned),
+            )  # fmt: skip
             return Form.within(folder)
 
         if card.own_file:
             raise UnsupportedRecipe(f"{training} needs the network as a Keras graph, and {card.name} is a file")
-        return await self._keeper.once((training, card.name), make)
+        return await self._keeper.once((training, card.name, purpose), make)
+
+    def _knobs(self, training: str) -> Finetuning:
+        request = self._keeper.context.request
+        capture = CAPTURED_SHARE if request.objective == ROBUST else 0.0
+        return replace(FINETUNING[training], seed=request.seed, capture=capture)
