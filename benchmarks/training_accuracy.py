@@ -83,25 +83,29 @@ def _cases(name: str, folder: Path) -> Iterator[Case]:
         path.write_bytes(attach_head(trunk.read_bytes(), head.weights, head.bias))
         yield _scored(name, training, path, held, truth, view)
     if name in FINETUNED:
-        path = _finetuned(card, plain, learnt, known, folder)
+        validation = [place for place, index in enumerate(known_at) if index in set(parts.validation)]
+        path = _finetuned(card, plain, learnt, known, validation, folder)
         yield _scored(name, "fine-tuned", path, held, truth, view)
 
 
-def _finetuned(card: Any, features: Any, paths: Sequence[Path], labels: Sequence[int], folder: Path) -> Path:
-    import keras
-
-    from advisor.catalog.build import build_model
+def _finetuned(
+    card: Any, features: Any, paths: Sequence[Path], labels: Sequence[int], validation: Sequence[int], folder: Path
+) -> Path:
+    """Fine-tune as a search does: validation stops it, then what ships goes on with the validation part too."""
     from advisor.catalog.weights.fetching import fetch
-    from advisor.training.finetune import FINETUNE_ALL, finetune
-    from advisor.training.tuned import to_tflite
+    from advisor.training.knobs import FINETUNE_TOP
+    from advisor.training.tuning import tune
 
-    built = build_model(card, fetch(card))
-    trunk = keras.Model(built.inputs[0], built.get_layer("features").output)
-    mean, std = card.preprocessing.mean, card.preprocessing.std
-    tuned = finetune(trunk, features, paths, labels, mean, std, FINETUNE_ALL, folder / "tuning")
-    path = folder / "fine-tuned.tflite"
-    path.write_bytes(to_tflite(trunk, tuned))
-    return path
+    rows = folder / "features.npy"
+    np.save(rows, features)
+    compared, ships = folder / "compared", folder / "ships"
+    for made, after in ((compared, None), (ships, compared / "model.tflite")):
+        made.mkdir(exist_ok=True)
+        tune(
+            card, fetch(card), [rows], paths, labels, validation, FINETUNE_TOP, made / "checkpoints",
+            made / "model.tflite", after,
+        )  # fmt: skip
+    return ships / "model.tflite"
 
 
 def _scored(card: str, training: str, path: Path, held: Sequence[Path], truth: Sequence[int], view: Any) -> Case:

@@ -46,6 +46,7 @@ class Plan:
         pace: what a stage took on this machine over its rough price, by stage; 1 where nothing is known.
         robust: candidates are compared under capture conditions.
         cores: how many jobs run side by side.
+        tunings: trials of a study of each card's fine-tuning; 0 for none.
         lead: the target that configurations belong to where this machine is not asked about; None for this machine.
     """
 
@@ -61,6 +62,7 @@ class Plan:
     lead: Target | None = None
     robust: bool = False
     cores: int = field(default_factory=usable_cores)
+    tunings: int = 0
 
     @property
     def size(self) -> int:
@@ -109,7 +111,8 @@ class Plan:
     @cached_property
     def prices(self) -> Prices:
         """What the stages take."""
-        return Prices(self.trainings, self.recipes, self.pictures, self.validation, self.pace, self.robust)
+        looked = (self.pictures, self.validation, self.pace, self.robust, self.tunings)
+        return Prices(self.trainings, self.recipes, *looked)
 
     def least_size(self, card: Card, recipe: str) -> float:
         """Return bytes that the artefact cannot be below: parameters x bytes, less what is folded or replaced."""

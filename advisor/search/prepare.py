@@ -158,6 +158,7 @@ def make_plan(
         threads=(lead.threads,) if lead else request.thread_counts,
         trainings=trainings_of(request, pictures),
         robust=request.objective == ROBUST,
+        tunings=request.tune_training,
         runtime=runtime_version(),
         pictures=len(pictures.split.learnt) if pictures else 0,
         validation=len(pictures.split.validation) if pictures else 0,

@@ -45,8 +45,10 @@ READ_START_S, FINETUNE_START_S = 1.0, 40.0
 FITS = 2
 """Every form is made twice of pictures: of the training part to be compared, and of all but the hold-out to ship."""
 
-FINETUNE_PASSES: Mapping[str, float] = {"finetune_top": 12 * 9.0, "finetune_all": 20 * 15.0}
-"""Of a training picture at most: epochs, times what a step of training takes over one float run in LiteRT."""
+FINETUNE_PASSES: Mapping[str, float] = {"finetune_top": 18 * 7.0, "finetune_all": 18 * 12.0}
+FINETUNE_MORE = 0.25
+"""Of a training picture at most: epochs, times what a step of training takes over one float run in LiteRT; and the
+share of it that what ships goes on for."""
 
 CAPTURE_TESTS = 14
 CAPTURE_S = 0.0012
@@ -83,6 +85,7 @@ class Prices:
         validation: number of pictures to compare candidates on.
         pace: what a stage took on this machine over its rough price, by stage; 1 where nothing is known.
         robust: candidates are compared under capture conditions too.
+        tunings: trials of a study of each card's fine-tuning; 0 for none.
     """
 
     trainings: tuple[str, ...]
@@ -91,6 +94,7 @@ class Prices:
     validation: int = 0
     pace: Mapping[str, float] = field(default_factory=dict)
     robust: bool = False
+    tunings: int = 0
 
     @property
     def variants(self) -> tuple[Variant, ...]:
@@ -155,7 +159,8 @@ class Prices:
 
     def _trained(self, card: Card, training: str) -> dict[str, tuple[int, float]]:
         if training in FINETUNED:
-            steps = FINETUNE_PASSES[training] * (self.pictures - self.validation)
+            times = max(1, self.tunings) + FINETUNE_MORE
+            steps = times * FINETUNE_PASSES[training] * (self.pictures - self.validation)
             seconds = steps * rough_latency_ms(card, "float32") / 1e3
             # Each depth has a pace of its own, as backward passes are longer the more layers learn.
             return self._paced({training: (1, FINETUNE_START_S + seconds)})

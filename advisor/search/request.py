@@ -68,6 +68,7 @@ class Request:
         confidence: the probability with which a predicted latency must meet the budget, such as ``90%``, the default.
         candidates: names, families and globs of model cards; empty for all whose weights can be had.
         training: names of training recipes; empty for ``head`` with pictures and ``none`` without.
+        tune_training: fine-tunings a card that a study of their knobs may take; 0 for the recipe's own knobs.
         compressions: names of compression recipes; empty for the default five.
         threads: CPU thread counts; empty for 1 and all cores.
         catalog: the team's own catalogue files.
@@ -105,6 +106,7 @@ class Request:
     confidence: str = ""
     candidates: tuple[str, ...] = ()
     training: tuple[str, ...] = ()
+    tune_training: int = 0
     compressions: tuple[str, ...] = ()
     threads: tuple[int, ...] = ()
     catalog: tuple[str, ...] = ()

@@ -87,6 +87,12 @@ def _validate_training(request: Request) -> None:
                 f"take {HEAD}, {', '.join(FINETUNED)}, or leave --data out",
             )
 
+    if request.tune_training and not set(request.training) & set(FINETUNED):
+        raise UsageError(
+            f"--tune-training: {request.tune_training} fine-tunings a card, and nothing is fine-tuned",
+            "add --training finetune_top, or leave --tune-training out",
+        )
+
 
 def _one_of(option: str, value: str, valid: tuple[str, ...]) -> None:
     if value not in valid:

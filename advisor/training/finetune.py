@@ -172,8 +172,9 @@ class _Session:
 
     def goes_on(self) -> bool:
         """Whether another epoch may be worth it and fits the time."""
-        done = len(self.history)
-        stalled = 2 * done >= self._knobs.epochs and done - 1 - self._best_epoch >= self._knobs.patience
+        done, found = len(self.history), [row["validation_accuracy"] for row in self.history]
+        since = done - 1 - found.index(max(found)) if found else 0
+        stalled = 2 * done >= self._knobs.epochs and since >= self._knobs.patience
         if done >= self._knobs.epochs or stalled:
             return False
         if self._knobs.seconds is None:

@@ -18,8 +18,8 @@ class Finetuning:
     Attributes:
         trained: share of the trunk's layers that learn, from the top; 1 is all of them.
         epochs: passes over the pictures at most.
-        patience: epochs without a better validation accuracy after which it stops, from the middle on: a cosine gains
-            most at its end, and often loses at first.
+        patience: epochs that do not surpass the best one before them on validation, after which it stops, from the
+            middle on: a cosine gains most at its end, and falls below its start at first.
         learning_rate: of Adam with decoupled weight decay, at its highest; falls to nothing along a cosine.
         lowest_rate: share of the rate at which the lowest of the layers that learn do; it rises to 1 at the top.
         head_rate: share of the rate at which the head learns.

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
+LEAST_SPREAD = 0.02
+"""Of the median: a feature that hardly ever moves would be blown up as soon as the trunk moves it."""
+
 STEP = 32
 """Sides that training may take are multiples of this, as five halvings need."""
 
@@ -88,7 +91,10 @@ def _scales(start: Start) -> tuple[Floats, Floats]:
 
     width = len(start.head.weights)
     middle = np.zeros(width, np.float32) if start.mean is None else start.mean
-    return middle, np.ones(width, np.float32) if start.spread is None else np.maximum(start.spread, 1e-6)
+    if start.spread is None:
+        return middle, np.ones(width, np.float32)
+    floor = max(LEAST_SPREAD * float(np.median(start.spread)), 1e-6)
+    return middle, np.maximum(start.spread, floor).astype(np.float32)
 
 
 def training_side(model: Any, side: int, shrink: float) -> int:

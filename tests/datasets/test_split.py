@@ -182,6 +182,12 @@ def test_a_class_that_the_users_split_does_not_train_on_is_named() -> None:
         split(_plain([20, 20]), 0, given=given)
 
 
+def test_a_class_in_the_validation_part_alone_is_named() -> None:
+    given = [TRAIN] * 10 + [HOLDOUT] * 6 + [VALIDATION] * 4 + [VALIDATION] * 20
+    with pytest.raises(UsageError, match="no picture of 'class 1' in the training part"):
+        split(_plain([20, 20]), 0, given=given)
+
+
 def test_an_unknown_part_is_refused_with_the_picture_that_names_it() -> None:
     with pytest.raises(UsageError, match=r"'data/class 0/1.jpg': 'dev' is no part"):
         split(_plain([9, 9]), 0, given=[None, "dev", *[None] * 16])

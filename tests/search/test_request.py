@@ -93,6 +93,8 @@ def test_fine_tuning_starts_from_a_head() -> None:
         ({"training": ["finetune_to"], "data": "photos"}, "finetune_top"),
         ({"training": ["head"]}, "--data is not given"),
         ({"training": ["none"], "data": "photos"}, "ImageNet's classes"),
+        ({"tune_training": 4, "data": "photos"}, "nothing is fine-tuned"),
+        ({"tune_training": -1, "data": "photos", "training": ["finetune_top"]}, "below zero"),
         ({"objective": "robust"}, "robust-accuracy"),
         ({"objective": "robust-accuracy"}, "--data is not given"),
     ],

@@ -11,7 +11,7 @@ import pytest
 from advisor.benchmark.accuracy import predict
 from advisor.core.errors import StageError
 from advisor.training.augment import Augmentation
-from advisor.training.finetune import Finetuned, Finetuning, finetune
+from advisor.training.finetune import WEIGHTS, Finetuned, Finetuning, finetune
 from advisor.training.head import softmax
 from advisor.training.tuned import to_tflite
 from tests.training import nets
@@ -140,6 +140,39 @@ def test_nothing_better_returns_the_start(data: tuple[list[Path], list[int]], tm
 def test_it_stops_when_it_no_longer_gains(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
     _, result = _run(data, tmp_path, replace(KNOBS, epochs=8, patience=2, learning_rate=1e-12))
     assert len(result.history) == 4
+
+
+def test_it_goes_on_while_it_gains_though_below_its_start(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    def spoil(done: int, _: int) -> None:
+        """Let the start look better than anything that can come: a cosine gains most at its end."""
+        if done == 1:
+            state = json.loads((tmp_path / "state.json").read_text())
+            (tmp_path / "state.json").write_text(json.dumps({**state, "best": 2.0}))
+            raise KeyboardInterrupt
+
+    trunk = nets.trunk()
+    features = nets.features(trunk, data[0])
+    with pytest.raises(KeyboardInterrupt):
+        finetune(trunk, features, *data, nets.MEAN, nets.STD, replace(KNOBS, patience=3), tmp_path, spoil)
+    _, result = _run(data, tmp_path, replace(KNOBS, patience=3))
+    assert result.best_epoch == -1
+    assert len(result.history) > KNOBS.epochs / 2
+
+
+def test_what_ships_goes_on_with_the_validation_part_too(
+    tuned: tuple[Any, Finetuned], data: tuple[list[Path], list[int]], tmp_path: Path
+) -> None:
+    first, _ = _run(data, tmp_path / "compared")
+    trunk = nets.trunk()
+    features = nets.features(trunk, data[0])
+    more = finetune(
+        trunk, features, *data, nets.MEAN, nets.STD, KNOBS, tmp_path / "ships", after=tmp_path / "compared" / WEIGHTS
+    )
+    assert len(more.history) == KNOBS.going_on().epochs == 2
+    kernels = [net.get_layer("conv1").get_weights()[0] for net in (nets.trunk(), first, trunk)]
+    assert 0 < np.abs(kernels[2] - kernels[1]).max() < np.abs(kernels[1] - kernels[0]).max()
+    logits = nets.features(trunk, data[0]) @ more.weights + more.bias
+    assert (logits.argmax(axis=1) == data[1]).mean() > 0.9
 
 
 def test_the_time_limit_ends_it_before_an_epoch_too_many(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:

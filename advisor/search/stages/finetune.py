@@ -11,10 +11,11 @@ from advisor.core.errors import UnsupportedRecipe
 from advisor.isolation import Pause
 from advisor.search.context import Pictures, Purpose, versions, view_of
 from advisor.search.request import ROBUST
-from advisor.search.stages.keeper import Form, Keeper, write_result
+from advisor.search.stages.keeper import Form, Keeper, read_result, write_result
 from advisor.search.stages.trunk import Trunks
 from advisor.store.hashing import sha256_file
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
+from advisor.training.trials import Trials
 from advisor.training.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, epochs_done
 
 CAPTURED_SHARE = 0.5
@@ -42,44 +43,64 @@ class Tuning:
         """
 
         async def make() -> Form:
-            features = await self._trunks.features(card, pictures.learnt)
-            after = None
-            if purpose is Purpose.SHIP:
-                after = (await self.tuned(card, training, pictures, Purpose.COMPARE)).path
-            knobs = self._knobs(training)
-            inputs: dict[str, Any] = {
-                **self._trunks.identity(card),
-                "features": features.key,
-                "train": pictures.train.fingerprint,
-                "validation": pictures.validation.fingerprint,
-                "view": asdict(view_of(card)),
-                "knobs": asdict(replace(knobs, seconds=None)),
-                "after": sha256_file(after.with_name(WEIGHTS)) if after else "",
-                "version": VERSION,
-                "levels": LEVELS_VERSION,
-                **versions("tensorflow", "keras", "numpy", "pillow"),
-            }
-            place = {index: row for row, index in enumerate(pictures.learnt.indices)}
-            validation = [place[index] for index in pictures.validation.indices]
-            learnt, weights = pictures.learnt, self._trunks.file_of(card)
-
-            def train(out: Path, checkpoints: Path, pause: Pause) -> None:
-                result = self._keeper.training_on(
-                    learnt, pause, "finetune", card, weights, features.parts, learnt.paths, learnt.labels, validation,
-                    knobs, checkpoints, out / "model.tflite", after,
-                )  # fmt: skip
-                write_result(out, result)
-
-            planned = knobs if after is None else knobs.going_on()
-            folder = await self._keeper.trained(
-                f"{training}-2", "fine-tuning" if after is None else "fitting what ships of", card, inputs, train,
-                lambda folder: epochs_done(folder, planned),
-            )  # fmt: skip
-            return Form.within(folder)
+            knobs = await self._keeper.once(
+                ("knobs", training, card.name), lambda: self._chosen(card, training, pictures)
+            )
+            compared = await self._trained(card, training, pictures, knobs)
+            if purpose is Purpose.COMPARE:
+                return compared
+            return await self._trained(card, training, pictures, knobs, compared.path)
 
         if card.own_file:
             raise UnsupportedRecipe(f"{training} needs the network as a Keras graph, and {card.name} is a file")
         return await self._keeper.once((training, card.name, purpose), make)
+
+    async def _chosen(self, card: Card, training: str, pictures: Pictures) -> Finetuning:
+        """Return the knobs: the recipe's own, or those that did best on validation of as many as may be tried."""
+        own, count = self._knobs(training), self._keeper.context.request.tune_training
+        if not count:
+            return own
+        trials = Trials(own, own.seed)
+        for _ in range(count):
+            knobs = trials.ask()
+            form = await self._trained(card, training, pictures, knobs)
+            trials.tell(knobs, float(read_result(form.path.parent)["validation_accuracy"]))
+        return trials.best
+
+    async def _trained(
+        self, card: Card, training: str, pictures: Pictures, knobs: Finetuning, after: Path | None = None
+    ) -> Form:
+        """Train with these knobs; ``after`` is the network that was compared, which goes on as what ships."""
+        features = await self._trunks.features(card, pictures.learnt)
+        inputs: dict[str, Any] = {
+            **self._trunks.identity(card),
+            "features": features.key,
+            "train": pictures.train.fingerprint,
+            "validation": pictures.validation.fingerprint,
+            "view": asdict(view_of(card)),
+            "knobs": asdict(replace(knobs, seconds=None)),
+            "after": sha256_file(after.with_name(WEIGHTS)) if after else "",
+            "version": VERSION,
+            "levels": LEVELS_VERSION,
+            **versions("tensorflow", "keras", "numpy", "pillow"),
+        }
+        place = {index: row for row, index in enumerate(pictures.learnt.indices)}
+        validation = [place[index] for index in pictures.validation.indices]
+        learnt, weights = pictures.learnt, self._trunks.file_of(card)
+
+        def train(out: Path, checkpoints: Path, pause: Pause) -> None:
+            result = self._keeper.training_on(
+                learnt, pause, "finetune", card, weights, features.parts, learnt.paths, learnt.labels, validation,
+                knobs, checkpoints, out / "model.tflite", after,
+            )  # fmt: skip
+            write_result(out, result)
+
+        planned = knobs if after is None else knobs.going_on()
+        folder = await self._keeper.trained(
+            f"{training}-2", "fine-tuning" if after is None else "fitting what ships of", card, inputs, train,
+            lambda folder: epochs_done(folder, planned),
+        )  # fmt: skip
+        return Form.within(folder)
 
     def _knobs(self, training: str) -> Finetuning:
         request = self._keeper.context.request
