@@ -56,3 +56,12 @@ def test_promise_does_not_depend_on_the_order_of_the_catalogue(order: list[int])
     some = list(load_catalogue().values())[:6]
     assert {card.name for card in order_by_promise([some[i] for i in order])} == {card.name for card in some}
     assert order_by_promise([some[i] for i in order])[0] == order_by_promise(some)[0]
+
+
+def test_every_trial_of_a_fine_tuning_is_paid_for(cards: tuple[Card, ...]) -> None:
+    tuned = replace(plan(cards), trainings=("head", "finetune_top"), pictures=2000, validation=400)
+    card = cards[0]
+    once, thrice = (
+        replace(tuned, tunings=count).prices.stages(card)["finetune_top", "finetune_top", ""] for count in (0, 3)
+    )
+    assert 2 < thrice / once < 3

@@ -8,7 +8,7 @@ import pytest
 from advisor.training.augment import Augmentation
 from advisor.training.head import Head
 from advisor.training.knobs import Finetuning
-from advisor.training.network import Start, build, training_side
+from advisor.training.network import LEAST_SPREAD, Start, build, parts, training_side
 from advisor.training.step import Step
 from tests.training import nets
 
@@ -77,3 +77,17 @@ def test_the_means_trail_the_weights_and_come_back() -> None:
     step.swap()
     for first, second in zip(last, model.get_weights(), strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+def test_features_are_standardised_and_those_that_never_move_are_not_blown_up() -> None:
+    trunk, head = _convolutions(), _head(5)
+    spread = np.array([0.0, 1e-9, 0.2, 0.4, 0.6], np.float32)
+    start = Start(head, (), np.full(5, 0.1, np.float32), spread)
+    model = build(trunk, start, nets.MEAN, nets.STD, 1.0)
+    picture = np.random.default_rng(1).integers(0, 256, (1, SIDE, SIDE, 3)).astype(np.float32)
+    features = np.asarray(trunk((picture - nets.MEAN[0]) / nets.STD[0]))
+    np.testing.assert_allclose(np.asarray(model(picture)), features @ head.weights + head.bias, atol=1e-4)
+    assert model.get_layer("standard").scale.max() == pytest.approx(1 / (LEAST_SPREAD * 0.2))
+    weights, bias = parts(model, trunk, start)
+    np.testing.assert_allclose(weights, head.weights, rtol=1e-5)
+    np.testing.assert_allclose(bias, head.bias, atol=1e-5)
