@@ -24,8 +24,8 @@ from advisor.search.executors.parcels import KEPT, OUT, Slip, swapped
 STALE_S = 2 * 24 * 3600
 """Files of searches that have not touched them for so long are taken away."""
 
-Bundle = Sequence[tuple[str, bytes]]
-"""Files with their names, in order."""
+Bundle = Sequence[tuple[int, str, bytes]]
+"""Files in order: number of the folder, name, content."""
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,10 @@ def _files(folder: Path, bundle: Any, fetch: Callable[[Any], Bundle]) -> list[Pa
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             names = []
-            for place, (name, data) in enumerate(fetch(bundle)):
-                (folder / str(place)).mkdir()
-                (folder / str(place) / name).write_bytes(data)
-                names.append(name)
+            for number, name, data in fetch(bundle):
+                (folder / str(number)).mkdir(exist_ok=True)
+                (folder / str(number) / name).write_bytes(data)
+                names.append(f"{number}/{name}")
             listing.write_text(json.dumps(names), encoding="ascii")
     names = json.loads(listing.read_text(encoding="ascii"))
-    return [folder / str(place) / name for place, name in enumerate(names)]
+    return [folder / name for name in names]

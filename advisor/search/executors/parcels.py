@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -23,6 +24,8 @@ class Slip:
     bundle: str
     place: int | str
 
+
+_HASH = re.compile(r"[0-9a-f]{64}")
 
 OUT, KEPT = "out", "kept"
 
@@ -63,6 +66,19 @@ def bundle_key(paths: Sequence[Path]) -> str:
     return sha256_json([[str(p), s.st_size, s.st_mtime_ns] for p, s in zip(paths, stats, strict=True)])
 
 
+def beside(path: Path) -> list[Path]:
+    """Return what belongs to a file: the others of a folder that is named by a hash, as shards of weights are kept."""
+    if not _HASH.fullmatch(path.parent.name):
+        return []
+    return sorted(file for file in path.parent.iterdir() if file.is_file() and file != path)
+
+
+def contents(paths: Sequence[Path]) -> list[tuple[int, str, bytes]]:
+    """Return the files' contents, each with the number of its folder and its name: neighbours stay neighbours."""
+    folders = {folder: number for number, folder in enumerate(dict.fromkeys(path.parent for path in paths))}
+    return [(folders[path.parent], path.name, path.read_bytes()) for path in paths]
+
+
 class Outgoing:
     """Packs the arguments of one call.
 
@@ -84,9 +100,10 @@ class Outgoing:
         if self._shared is not None and all(path.resolve().is_relative_to(self._shared) for path in paths):
             return list(paths)
         if all(path.is_file() for path in paths):
-            key = bundle_key(paths)
+            files = [*paths, *beside(paths[0])] if len(paths) == 1 else paths
+            key = bundle_key(files)
             if key not in self.bundles:
-                self.bundles[key] = self._send(key, paths)
+                self.bundles[key] = self._send(key, files)
             return [Slip(key, place) for place in range(len(paths))]
         return [self._yet_to_be(path) for path in paths]
 

@@ -20,7 +20,7 @@ from advisor.isolation import Limits, Pause
 from advisor.isolation.pools import HEAVY, LIGHT, TRAINERS
 from advisor.search.executors import ray_node
 from advisor.search.executors.node import Outcome
-from advisor.search.executors.parcels import Outgoing
+from advisor.search.executors.parcels import Outgoing, contents
 from advisor.search.executors.ray_connection import ANSWER_S, connect
 from advisor.search.machine import Machine
 
@@ -163,7 +163,7 @@ class RayExecutor:
             if key in self._sent:
                 self._sent.move_to_end(key)
                 return self._sent[key]
-        reference = self._ray.put([(path.name, path.read_bytes()) for path in paths])
+        reference = self._ray.put(contents(paths))
         with self._lock:
             self._sent[key] = reference
             while len(self._sent) > KEPT_BUNDLES:

@@ -8,7 +8,7 @@ import pytest
 
 from advisor.core.errors import StageError
 from advisor.search.executors import node
-from advisor.search.executors.parcels import Outgoing, Slip, bundle_key, swapped
+from advisor.search.executors.parcels import Outgoing, Slip, bundle_key, contents, swapped
 from tests.search.executors.jobs import Named, join
 
 
@@ -38,7 +38,7 @@ class Sender:
 
     def send(self, _key: str, paths: Sequence[Path]) -> Any:
         self.sent += 1
-        return [(path.name, path.read_bytes()) for path in paths]
+        return contents(paths)
 
     def fetch(self, bundle: Any) -> Any:
         self.fetched += 1
@@ -91,6 +91,23 @@ def test_a_failure_comes_back_as_it_was(parts: tuple[Path, ...], there: Path) ->
     assert (
         (found.error.message, found.error.hint) == ("not this one", "another") if found.error else pytest.fail("none")
     )
+
+
+def test_shards_of_weights_travel_with_the_file_that_names_them(there: Path, tmp_path: Path) -> None:
+    folder = tmp_path / ("0" * 64)
+    folder.mkdir()
+    for name in ("model.json", "shard1"):
+        (folder / name).write_text(name)
+    outgoing = Outgoing(Sender().send, None)
+    packed = outgoing.pack((Named(folder / "model.json", "weights"),))
+    seen = node.work(
+        lambda given: (given[0].path.parent / "shard1").read_text(),
+        "s",
+        packed,
+        outgoing.bundles,
+        lambda bundle: bundle,
+    )
+    assert seen.value == "shard1"
 
 
 def test_checkpoints_stay_from_one_try_to_the_next(there: Path, tmp_path: Path) -> None:
