@@ -19,7 +19,7 @@ from filelock import FileLock
 from advisor.core.errors import AdvisorError
 from advisor.isolation import ChildPool, Limits, Pause
 from advisor.isolation.pools import POOLS
-from advisor.search.executors.parcels import KEPT, OUT, Slip, swapped
+from advisor.search.executors.parcels import FOLDER, KEPT, Slip, swapped
 
 STALE_S = 2 * 24 * 3600
 """Files of searches that have not touched them for so long are taken away."""
@@ -67,20 +67,22 @@ def work(
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="out-", dir=folder) as name:
         out = Path(name)
-        places = {OUT: out, KEPT: folder}
         found = {key: _files(folder / key[:24], bundle, fetch) for key, bundle in bundles.items()}
 
-        def paths(slips: Sequence[Slip]) -> list[Path]:
-            return [
-                places[s.bundle] / str(s.place) if s.bundle in places else found[s.bundle][int(s.place)] for s in slips
-            ]
+        def path(slip: Slip) -> Path:
+            if slip.bundle in found:
+                return found[slip.bundle][int(slip.place)]
+            place = (folder if slip.bundle == KEPT else out) / str(slip.place)
+            if slip.bundle == FOLDER:
+                place.mkdir(exist_ok=True)
+            return place
 
         value, error = None, None
         try:
-            value = call(swapped(arguments, paths, Slip))
+            value = call(swapped(arguments, lambda slips: [path(slip) for slip in slips], Slip))
         except AdvisorError as raised:
             error = raised
-        files = {file.name: file.read_bytes() for file in out.iterdir() if file.is_file()}
+        files = {str(file.relative_to(out)): file.read_bytes() for file in out.rglob("*") if file.is_file()}
     return Outcome(value, error, files, 0, os.uname().nodename)
 
 

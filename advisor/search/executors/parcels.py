@@ -16,8 +16,8 @@ class Slip:
     """Stands for a path.
 
     Attributes:
-        bundle: key of the bundle of files that holds it; of what is yet to be written ``out``, of a folder that stays
-            from one try to the next ``kept``.
+        bundle: key of the bundle of files that holds it; of a file yet to be written ``out``, of a folder to write
+            into ``folder``, of one that stays from one try to the next ``kept``.
         place: its place in the bundle, or the name of what is to be written or kept.
     """
 
@@ -27,7 +27,7 @@ class Slip:
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 
-OUT, KEPT = "out", "kept"
+OUT, FOLDER, KEPT = "out", "folder", "kept"
 
 
 def swapped(value: Any, swap: Callable[[Sequence[Any]], Sequence[Any]], kind: type) -> Any:
@@ -105,17 +105,19 @@ class Outgoing:
             if key not in self.bundles:
                 self.bundles[key] = self._send(key, files)
             return [Slip(key, place) for place in range(len(paths))]
+        if len(paths) > 1:  # some are read and some are written
+            return [slip for path in paths for slip in self._slips([path])]
         return [self._yet_to_be(path) for path in paths]
 
     def _yet_to_be(self, path: Path) -> Slip:
-        if path.is_dir() or path.suffix == ".checkpoints":
+        if path.suffix == ".checkpoints":
             return Slip(KEPT, path.name)
         self.written.append(path)
-        return Slip(OUT, f"{len(self.written) - 1}-{path.name}")
+        return Slip(FOLDER if path.is_dir() else OUT, f"{len(self.written) - 1}-{path.name}")
 
     def unpack(self, contents: Mapping[str, bytes]) -> None:
         """Write the files that the call made, each where it belongs."""
-        for place, path in enumerate(self.written):
-            data = contents.get(f"{place}-{path.name}")
-            if data is not None:
-                path.write_bytes(data)
+        places = {f"{place}-{path.name}": path for place, path in enumerate(self.written)}
+        for name, data in contents.items():
+            first, _, rest = name.partition("/")
+            (places[first] / rest if rest else places[first]).write_bytes(data)

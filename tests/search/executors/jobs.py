@@ -23,6 +23,12 @@ def join(parts: tuple[Path, ...], named: Named, out: Path) -> list[str]:
     return [path.name for path in (*parts, named.path)]
 
 
+def fill(part: Path, folder: Path) -> None:
+    """Write two files into a folder."""
+    for name in ("rows", "names"):
+        (folder / name).write_text(f"{name} of {part.read_text()}")
+
+
 def note_and_wait(started: str, seconds: float) -> str:
     """Note in a folder of this machine that it began, wait, and return which process ended it."""
     Path(started, uuid.uuid4().hex).write_text("began")

@@ -9,7 +9,7 @@ import pytest
 from advisor.core.errors import StageError
 from advisor.search.executors import node
 from advisor.search.executors.parcels import Outgoing, Slip, bundle_key, contents, swapped
-from tests.search.executors.jobs import Named, join
+from tests.search.executors.jobs import Named, fill, join
 
 
 @pytest.fixture
@@ -91,6 +91,20 @@ def test_a_failure_comes_back_as_it_was(parts: tuple[Path, ...], there: Path) ->
     assert (
         (found.error.message, found.error.hint) == ("not this one", "another") if found.error else pytest.fail("none")
     )
+
+
+def test_a_folder_is_filled(parts: tuple[Path, ...], there: Path, tmp_path: Path) -> None:
+    folder = tmp_path / ".making-1"
+    folder.mkdir()
+    outgoing = Outgoing(Sender().send, None)
+    packed = outgoing.pack((parts[0], folder))
+    found = node.work(lambda given: fill(*given), "session", packed, outgoing.bundles, lambda bundle: bundle)
+    assert not list(folder.iterdir())
+    outgoing.unpack(found.files)
+    assert {file.name: file.read_text() for file in folder.iterdir()} == {
+        "rows": "rows of <a>",
+        "names": "names of <a>",
+    }
 
 
 def test_shards_of_weights_travel_with_the_file_that_names_them(there: Path, tmp_path: Path) -> None:
