@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-COLOURS = ("#0b6e4f", "#888888", "#c8553d", "#3d5a98", "#a06cd5")
+COLOURS = ("#0b6e4f", "#5fb49c", "#888888", "#c8553d", "#3d5a98", "#a06cd5")
 LEFT, TOP, RIGHT, BOTTOM = 50, 40, 670, 340
 """The corners of the plot in an SVG of 720 x 400."""
 
