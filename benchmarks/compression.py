@@ -1,7 +1,8 @@
 """What every form of a network costs and loses, and the same forms by TensorFlow's converter beside them.
 
 Float files of the product's own (a head trained on TrashNet) go through ``advisor compress``: calibrated on training
-pictures, scored on the hold-out, timed in turn. Needs ../shared/data/images/trashnet.
+pictures, scored on the hold-out, timed in turn. Needs ../shared/data/images/trashnet. ``--card NAME`` measures one
+network and leaves the others' rows as they are; with forms that learn, one takes some ten minutes.
 """
 
 from __future__ import annotations
@@ -33,35 +34,55 @@ from advisor.isolation import ChildPool, Limits
 from advisor.search.prepare import read_pictures
 from advisor.search.request import resolve
 from benchmarks import converter
-from benchmarks.tables import Row, keep
+from benchmarks.tables import Row, keep, kept_of_others
 
 TRASHNET = Path(__file__).resolve().parents[2] / "shared" / "data" / "images" / "trashnet"
 FIRST = "mobilenet_v2_1.0_224"
-TRAINED = (FIRST, "efficientnet_lite0_224", "squeezenet_1.1_227")
+TRAINED = (FIRST, "efficientnet_lite0_224", "squeezenet_1.1_227", "mobilenet_v1_0.25_224")
+"""The last one is where plain int8 loses more than the limit."""
+
 HARD_SWISH = "mobilenet_v3_large_1.0_224"
 """Its weights are in no package index, so it has settled random ones: bytes and latency are those of the trained
 network; accuracy is not measured."""
+
+CARDS = (*TRAINED, HARD_SWISH)
 
 LIMITS = Limits(seconds=1800, memory_bytes=4_000_000_000)
 DASH = "\u2013"
 
 
+LEARN_S = 120.0
+"""What each form that learns may take."""
+
+
 def main() -> None:
     """Measure everything and keep both tables."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("--card", choices=CARDS, action="append", help="this network alone; may be given several times")
     parser.add_argument("--no-learning", action="store_true", help="leave out forms that learn: most of the time")
-    learning = not parser.parse_args().no_learning
+    parser.add_argument("--no-converter", action="store_true", help="leave the converter's table as it is")
+    chosen = parser.parse_args()
+    cards = tuple(chosen.card or CARDS)
     if not TRASHNET.is_dir():
         print("../shared/data/images/trashnet is not here: nothing measured")
         return
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        floats = _float_files(place)
-        found = _compressed(floats, place, learning)
-        rows = [row for name, one in found.items() for row in _rows(name, one)]
-        print(keep("compression", "Forms of a network: what they cost and lose", _HEADER, rows, _remarks(found)))
-        side = _side_by_side(floats[FIRST], place)
-        print(keep("compression_converter", "The same forms by TensorFlow's converter", *side))
+        floats = _float_files(cards, place)
+        found = _compressed(floats, place, not chosen.no_learning)
+        _keep(cards, found)
+        if FIRST in cards and not chosen.no_converter:
+            side = _side_by_side(floats[FIRST], place)
+            print(keep("compression_converter", "The same forms by TensorFlow's converter", *side))
+
+
+def _keep(cards: Sequence[str], found: dict[str, Compression]) -> None:
+    """Write the table; rows and remarks of networks that were not measured now stay."""
+    rows, remarks = kept_of_others("compression", cards)
+    rows += [row for name, one in found.items() for row in _rows(name, one)]
+    rows.sort(key=lambda row: CARDS.index(str(row[0])))
+    remarks += [remark for name, one in found.items() for remark in _remarks(name, one)]
+    print(keep("compression", "Forms of a network: what they cost and lose", _HEADER, rows, remarks))
 
 
 _HEADER = (
@@ -70,17 +91,13 @@ _HEADER = (
 )
 
 
-def _float_files(place: Path) -> dict[str, Path]:
+def _float_files(cards: Sequence[str], place: Path) -> dict[str, Path]:
     """Return the float file of each card, by the search's own stages: most of them are in its cache."""
     common = {"compressions": ["float32"], "threads": ["1"], "budget": "1000ms", "quiet": True}
-    trained = search(data=str(TRASHNET), candidates=list(TRAINED), out=str(place / "trained"), **common)
-    random = search(candidates=[HARD_SWISH], out=str(place / "random"), **common)
-    return {
-        row.configuration.card: run.path / row.artefact
-        for run in (trained, random)
-        for row in run.evaluations
-        if row.artefact
-    }
+    trained, random = ([card for card in cards if (card in TRAINED) is wanted] for wanted in (True, False))
+    runs = [search(data=str(TRASHNET), candidates=trained, out=str(place / "trained"), **common)] if trained else []
+    runs += [search(candidates=random, out=str(place / "random"), **common)] if random else []
+    return {row.configuration.card: run.path / row.artefact for run in runs for row in run.evaluations if row.artefact}
 
 
 def _compressed(floats: dict[str, Path], place: Path, learning: bool) -> dict[str, Compression]:
@@ -90,7 +107,7 @@ def _compressed(floats: dict[str, Path], place: Path, learning: bool) -> dict[st
         names = _names(card, learning)
         pictures = {"data": TRASHNET} if card in TRAINED else {"calibration": TRASHNET}
         limit = {"max_drop_points": 0.5} if card in TRAINED else {}
-        return compress(floats[card], names, to=place / card, latency=False, **pictures, **limit)
+        return compress(floats[card], names, to=place / card, latency=False, learn_s=LEARN_S, **pictures, **limit)
 
     with ThreadPoolExecutor(2) as pool:
         made = dict(zip(floats, pool.map(one, floats), strict=True))
@@ -98,14 +115,14 @@ def _compressed(floats: dict[str, Path], place: Path, learning: bool) -> dict[st
 
 
 def _names(card: str, learning: bool) -> list[str]:
-    """Return the forms of a card: those that learn, and int16x8 with its slow kernels, of the first one only."""
-    first = card == FIRST
+    """Return the forms of a card: int16x8 with its slow kernels of the first one only, what needs labels with them."""
     return [
         recipe.name
         for recipe in RECIPES
         if recipe.name != "float32"
-        and (first or recipe.name != "int16x8")
-        and (not recipe.rung >= Rung.SCORED or (first and learning))
+        and (card == FIRST or recipe.name != "int16x8")
+        and (learning or not recipe.needs_pictures)
+        and (card in TRAINED or recipe.rung < Rung.SCORED)
     ]
 
 
@@ -163,22 +180,31 @@ def _blame(form: Form, found: Compression) -> str:
     return verdict[1] if len(verdict) > 1 else ""
 
 
-def _remarks(found: dict[str, Compression]) -> list[str]:
-    notes = dict.fromkeys(note for one in found.values() for note in one.notes)
+def _remarks(card: str, found: Compression) -> list[str]:
+    """Return what the reader must know of a network's rows, each beginning with its name."""
     said = [
-        f"scored on {found[FIRST].scored}, calibrated on {found[FIRST].calibration}; one thread, timed in turn",
-        f"forms that learn {_learnt(found[FIRST])}; {HARD_SWISH} has settled random weights",
-        *_rounded(found[FIRST]),
-        *notes,
+        f"scored on {found.scored}, calibrated on {found.calibration}; one thread, timed in turn, {_quiet(found)}",
+        *(["settled random weights: bytes and latency are those of the trained network"] * (card not in TRAINED)),
+        *_learnt(card, found),
+        *_rounded(found),
+        *found.notes,
     ]
-    return [remark.replace(str(TRASHNET), "TrashNet") for remark in said]
+    return [f"{card}: {remark}".replace(str(TRASHNET), "TrashNet") for remark in said]
 
 
-def _learnt(found: Compression) -> str:
+def _quiet(found: Compression) -> str:
+    verdicts = {form.speed.verdict for form in found.forms if form.speed}
+    return "the machine quiet" if verdicts == {"stable"} else f"the machine busy ({', '.join(sorted(verdicts))})"
+
+
+def _learnt(card: str, found: Compression) -> list[str]:
+    if card not in TRAINED:
+        return []
     names = {recipe.name for recipe in RECIPES if recipe.needs_pictures}
     if names <= {form.recipe for form in found.forms}:
-        return f"work towards --max-drop {found.max_drop_points:g}pt, those of {FIRST} alone"
-    return f"({', '.join(sorted(names))}) were left out of this run (--no-learning)"
+        limit = f"work towards --max-drop {found.max_drop_points:g}pt"
+        return [f"forms that learn {limit}, at most {LEARN_S:.0f} s each"]
+    return ["forms that learn were left out of this run (--no-learning)"]
 
 
 def _rounded(found: Compression) -> list[str]:
@@ -188,7 +214,7 @@ def _rounded(found: Compression) -> list[str]:
         return []
     deflated = rounded.download_bytes / int8.download_bytes - 1
     zstd = rounded.download_zstd_bytes / int8.download_zstd_bytes - 1
-    return [f"`rounded` of {FIRST} against int8, to reach 10 %: deflated {deflated:+.1%}, zstd {zstd:+.1%}"]
+    return [f"`rounded` against int8, to reach 10 %: deflated {deflated:+.1%}, zstd {zstd:+.1%}"]
 
 
 def _side_by_side(model: Path, place: Path) -> tuple[Sequence[str], list[Row], list[str]]:

@@ -66,19 +66,41 @@ def _inputs(pictures: Sequence[Path], card: Card) -> Any:
 
 
 def _network(model: Path, weights: WeightsFile, card: Card) -> Any:
-    """Return the card's Keras network with the head that the float file carries."""
+    """Return the card's Keras network with the float file's head: a dense layer a level, and their sum."""
     import keras
 
     from advisor.catalog.build import build_model
+
+    trunk, logits, values = build_model(card, weights), [], []
+    for name, kernel, bias in _levels(model):
+        pooled = keras.layers.GlobalAveragePooling2D()(trunk.get_layer(name).output)
+        dense = keras.layers.Dense(len(bias))
+        logits.append(dense(pooled))
+        values.append((dense, [kernel.T, bias]))
+    total = keras.layers.Add()(logits) if len(logits) > 1 else logits[0]
+    network = keras.Model(trunk.inputs, keras.layers.Softmax()(total))
+    for dense, weight in values:
+        dense.set_weights(weight)
+    return network
+
+
+def _levels(model: Path) -> list[tuple[str, Any, Any]]:
+    """Return the Keras layer that each dense layer of the file's head reads the mean of, its kernel and its bias.
+
+    The converter names a tensor by the layers that it was made of, each as often as the graph was built again.
+    """
     from advisor.tflite.model import read
 
-    tensors = {tensor.name: tensor for tensor in read(model).tensors}
-    kernel, bias = (_values(tensors[name]) for name in ("head/weights", "head/bias"))
-    trunk = build_model(card, weights)
-    head = keras.layers.Dense(len(bias), activation="softmax", name="head")
-    network = keras.Model(trunk.inputs, head(trunk.output["features"]))
-    head.set_weights([kernel.T, bias])
-    return network
+    file = read(model)
+    made = {operator.outputs[0]: operator for operator in file.operators}
+    found = []
+    for operator in file.operators:
+        if operator.name == "FULLY_CONNECTED":
+            mean, kernel, bias = operator.inputs
+            source = file.tensors[made[mean].inputs[0]].name.split(";")[0]
+            values = (_values(file.tensors[at]) for at in (kernel, bias))
+            found.append((source.split("/")[1].removesuffix("_1"), *values))
+    return found
 
 
 def _values(tensor: Any) -> Any:

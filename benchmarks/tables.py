@@ -29,3 +29,17 @@ def keep(name: str, title: str, header: Sequence[str], rows: Sequence[Row], rema
 
 def _line(cells: Row) -> str:
     return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def kept_of_others(name: str, subjects: Sequence[str]) -> tuple[list[Row], list[str]]:
+    """Return what a table has of others: rows whose first cell, remarks whose first word (NAME:) is no subject now.
+
+    A table that takes long is measured a few subjects at a time; what it says of the others stays.
+    """
+    table, page = RESULTS / f"{name}.csv", RESULTS / f"{name}.md"
+    if not table.is_file() or not page.is_file():
+        return [], []
+    with table.open(newline="", encoding="utf-8") as file:
+        rows: list[Row] = [row for row in list(csv.reader(file))[1:] if row and row[0] not in subjects]
+    said = [line[2:] for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("- ")]
+    return rows, [remark for remark in said if remark.split(":")[0] in {str(row[0]) for row in rows}]

@@ -35,11 +35,14 @@ class Grid:
         bits: bits of a weight.
         per_channel: one step an output channel, else one a tensor.
         power_of_two: steps are powers of two: weights that stay float then end in zero bits, which deflate rewards.
+        in_deviation: steps, powers of two, that a channel's root mean square takes, as far as there are bits for the
+            largest magnitude: what is downloaded goes by the values that are usual, not by the one that is largest.
     """
 
     bits: int
     per_channel: bool = True
     power_of_two: bool = False
+    in_deviation: float = 0.0
 
     @property
     def last(self) -> int:
@@ -53,7 +56,12 @@ class Grid:
         others = tuple(other for other in range(kernel.ndim) if not self.per_channel or other != axis)
         step: NDArray[np.float64] = np.abs(kernel).max(axis=others, keepdims=True) / self.last
         step[step == 0] = 1.0
-        return np.exp2(np.ceil(np.log2(step))) if self.power_of_two else step
+        if self.power_of_two:
+            step = np.exp2(np.ceil(np.log2(step)))
+        if self.in_deviation:
+            usual = np.sqrt(np.square(kernel).mean(axis=others, keepdims=True)) / self.in_deviation
+            step = np.maximum(step, np.exp2(np.rint(np.log2(np.maximum(usual, 1e-30)))))
+        return step
 
     def round(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Put a kernel whose output channels lie along ``axis`` on the grid, each weight by itself."""

@@ -66,7 +66,7 @@ class Corrected(Recipe):
 
     needs_calibration = True
     rung = Rung.CALIBRATED
-    version = 5
+    version = 6
 
     def __init__(self, name: str, grids: Grids, finish: Callable[[bytes], bytes], description: str) -> None:
         self.name, self.description = name, description

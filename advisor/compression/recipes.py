@@ -43,7 +43,7 @@ _WEIGHTS = rules.shipped("weight_only_wi8_afp32")
 
 _BYTE = Grid(8)
 _BYTES = Grids(_BYTE, _BYTE)
-_ROUNDED = Grids(dense=Grid(6, power_of_two=True), depthwise=Grid(8, power_of_two=True))
+_ROUNDED = Grids(Grid(8, power_of_two=True, in_deviation=5.9), Grid(8, power_of_two=True))
 _PER_TENSOR = Grids(Grid(8, per_channel=False), Grid(8, per_channel=False))
 
 RECIPES: tuple[Recipe, ...] = (

@@ -30,6 +30,16 @@ def test_weights_move_by_half_a_step_at_most(kernel: np.ndarray, grid: Grid) -> 
     assert (np.abs(grid.round(kernel, axis=0) - kernel) <= step / 2 + 1e-9).all()
 
 
+@given(kernels)
+def test_steps_go_by_what_is_usual_but_never_need_more_bits(kernel: np.ndarray) -> None:
+    grid = Grid(8, power_of_two=True, in_deviation=5.9)
+    usual = np.sqrt(np.square(kernel).mean(axis=(1, 2, 3), keepdims=True))
+    step = grid.steps(kernel, axis=0)
+    assert (step >= usual / 5.9 / 1.5).all()
+    assert (np.exp2(np.rint(np.log2(step))) == step).all()
+    assert (np.abs(kernel) <= (2**7 - 1) * step * (1 + 1e-9)).all()
+
+
 @given(kernels, grids)
 def test_rounding_again_changes_nothing(kernel: np.ndarray, grid: Grid) -> None:
     once = grid.round(kernel, axis=0)

@@ -19,8 +19,8 @@ from advisor.compression.recipes import Recipe
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.isolation import ChildPool, Limits
 
-LIMITS = Limits(seconds=3600, memory_bytes=4_000_000_000)
-"""Of one form: recipes that train take minutes, and import TensorFlow."""
+LIMITS = Limits(seconds=3600, memory_bytes=10_000_000_000)
+"""Of one form: recipes that train take minutes, and gradients keep every activation of a batch."""
 
 FEW = 200
 """Pictures on which one answer is half a point."""
