@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -51,6 +52,7 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection[Any, Any] | None = None
         self._scratch: Scratch | None = None
+        self._changing = threading.RLock()  # a pool is closed by one thread while another's call dies
         self.peak_bytes = 0
 
     def call(self, function: str, *args: Any, limits: Limits, pause: Pause | None = None, **kwargs: Any) -> Any:
@@ -66,7 +68,7 @@ class Worker:
         try:
             connection.send((function, args, kwargs))
             succeeded, value = self._wait(process, connection, limits)
-        except (EOFError, OSError):
+        except (EOFError, OSError, psutil.NoSuchProcess):
             raise StageError(self._death(process)) from None
         finally:
             held.detach()
@@ -75,25 +77,26 @@ class Worker:
         return value
 
     def stop(self) -> None:
-        """End the child, however busy."""
-        if self._process is None:
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        if self._connection is not None:
-            self._connection.close()
-        if self._scratch is not None:
-            self._scratch.remove()
-        self._process = self._connection = self._scratch = None
+        """End the child, however busy; from any thread. It is gone on return, whoever ended it."""
+        with self._changing:
+            process, scratch = self._process, self._scratch
+            # The connection is not closed but let go: a call that still waits on it reads its end, and closes it last.
+            self._process = self._connection = self._scratch = None
+            if process is not None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            if scratch is not None:
+                scratch.remove()
 
     def _started(self) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
-        if self._process is None or self._process.poll() is not None or self._connection is None:
-            self.stop()
-            self._scratch = Scratch()
-            environment = {**self._environment, VARIABLE: str(self._scratch.path)}
-            self._process, self._connection = _start(self._log, environment)
-        return self._process, self._connection
+        with self._changing:
+            if self._process is None or self._process.poll() is not None or self._connection is None:
+                self.stop()
+                self._scratch = Scratch()
+                environment = {**self._environment, VARIABLE: str(self._scratch.path)}
+                self._process, self._connection = _start(self._log, environment)
+            return self._process, self._connection
 
     def _wait(
         self,
