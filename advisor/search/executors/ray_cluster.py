@@ -39,6 +39,15 @@ LOST_AFTER_S = 120.0
 SETTLES_S = 20.0
 
 
+_ON_THE_HEAD = {
+    "num_cpus": 0,
+    "resources": {"node:__internal_head__": 0.001},
+    "max_restarts": -1,
+    "max_task_retries": -1,
+}
+"""Where the switches live: no other node's death takes them along, and with the head's all is over."""
+
+
 class RayExecutor:
     """A cluster.
 
@@ -64,7 +73,7 @@ class RayExecutor:
         cpus = int(self._total("CPU"))
         if cpus < 1:
             raise UsageError("--executor: the cluster has no CPU for jobs", "add a node: ray start --address=HOST:PORT")
-        self._switches = self._ray.remote(ray_node.Switches).options(num_cpus=0).remote()
+        self._switches = self._ray.remote(ray_node.Switches).options(**_ON_THE_HEAD).remote()
         self.machine = Machine(min(workers or cpus, cpus), apart=not self._measures_where_jobs_run())
         self.host = self.on_device(HOST, ray_node.host)
         self.light, self.heavy, self.trainers = (_RayChildren(self, kind) for kind in (LIGHT, HEAVY, TRAINERS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from advisor.core.errors import UsageError
 from advisor.search.request import resolve
 from tests.search.conftest import command, environment
 
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="the extra advisor[ray] is not installed")
 
+
+@needs_ray
 def test_an_unreachable_cluster_is_named_with_a_hint(tmp_path: Path) -> None:
-    pytest.importorskip("grpc", reason="the extra advisor[ray] is not installed")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else answers there
         address = f"ray://127.0.0.1:{taken.getsockname()[1]}"
@@ -49,8 +52,8 @@ def test_what_there_is_not_is_refused(options: dict[str, object], words: str) ->
     assert words in caught.value.message + caught.value.hint
 
 
+@needs_ray
 def test_an_address_without_a_port_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("grpc", reason="the extra advisor[ray] is not installed")
     from advisor.search.executors.ray_connection import connect
 
     with pytest.raises(UsageError, match="names no port") as caught:
