@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -17,10 +18,18 @@ class Pause:
     (:data:`ENDS_WITH_PARENT`).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()
         self._reach: Callable[[int], None] | None = None
         self._paused = False
+        self._clock = clock
+        self._since = self._still_s = 0.0
+
+    @property
+    def still_s(self) -> float:
+        """Seconds that the call has stood still."""
+        with self._lock:
+            return self._still_s + (self._clock() - self._since if self._paused else 0.0)
 
     def attach(self, pid: int) -> None:
         """The call runs in this process, the leader of a group of its own."""
@@ -43,12 +52,16 @@ class Pause:
     def pause(self) -> None:
         """Stop the child, at once or as soon as there is one."""
         with self._lock:
+            if not self._paused:
+                self._since = self._clock()
             self._paused = True
             self._send(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Let the child go on."""
         with self._lock:
+            if self._paused:
+                self._still_s += self._clock() - self._since
             self._paused = False
             self._send(signal.SIGCONT)
 

@@ -199,3 +199,13 @@ def test_a_paused_child_ends_with_its_parent(tmp_path: Path) -> None:
     while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_a_pause_knows_how_long_its_call_stood_still() -> None:
+    now = iter([10.0, 12.5, 20.0, 21.0])
+    pause = Pause(lambda: next(now))
+    pause.pause()
+    pause.resume()
+    assert pause.still_s == 2.5
+    pause.pause()
+    assert pause.still_s == 3.5

@@ -59,10 +59,16 @@ class Form:
 
 
 class _Wait:
-    """Whether a stage waited for another search on this machine that was at it: one of the two does it for both."""
+    """How long a stage worked, and whether it waited for another search that was at it: one does it for both."""
 
-    def __init__(self, notify: Callable[[str], None]) -> None:
-        self.notify, self.start, self.begun = notify, time.monotonic(), False
+    def __init__(self, pause: Pause, notify: Callable[[str], None]) -> None:
+        self.notify, self.begun = notify, False
+        self._pause, self._start = pause, time.monotonic()
+
+    @property
+    def worked_s(self) -> float:
+        """Seconds since the stage began in which it did not stand still for a measurement."""
+        return time.monotonic() - self._start - self._pause.still_s
 
     def begins(self, who: str) -> None:
         """Say for whom."""
@@ -122,7 +128,7 @@ class Keeper:
         _pause.set(pause := Pause())
         async with self.core(card, memory_bytes, pause):
             context.notify(stage, card.name, doing, "started")
-            wait = _Wait(lambda event: context.notify(stage, card.name, doing, event))
+            wait = _Wait(pause, lambda event: context.notify(stage, card.name, doing, event))
             folder = await asyncio.to_thread(context.cache.get, stage, inputs, make, wait.begins)
             self._done(stage, wait)
             return folder
@@ -154,7 +160,7 @@ class Keeper:
         checkpoints = context.cache.folder(stage, inputs).with_suffix(".checkpoints")
         async with context.machine.trainer(pause, self._order[card.name], TRAIN_BYTES):
             context.notify(stage, card.name, doing, "started")
-            wait = _Wait(lambda event: context.notify(stage, card.name, doing, event))
+            wait = _Wait(pause, lambda event: context.notify(stage, card.name, doing, event))
             watch = asyncio.ensure_future(self._watch(stage, card, doing, lambda: epochs(checkpoints)))
             try:
                 folder = await asyncio.to_thread(
@@ -171,9 +177,9 @@ class Keeper:
             return folder
 
     def _done(self, stage: str, wait: _Wait) -> None:
-        """Count what a stage took; of one that another search did nothing."""
+        """Count what a stage took without standing still; of one that another search did nothing."""
         if not wait.begun:
-            self.spent[stage] = self.spent.get(stage, 0.0) + time.monotonic() - wait.start
+            self.spent[stage] = self.spent.get(stage, 0.0) + wait.worked_s
         wait.notify("cached" if wait.begun else "done")
 
     async def _watch(self, stage: str, card: Card, doing: str, epochs: Callable[[], tuple[int, int] | None]) -> None:
