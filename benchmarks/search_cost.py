@@ -46,6 +46,7 @@ PICTURES = 404
 """Validation pictures that the table's accuracies come from."""
 
 ALIKE = 0.9
+GP_LEFT_OUT = "gp left out: it needs PyTorch, and about two seconds of a core a suggestion: --method gp takes hours"
 GOALS = {0.95: 1 / 4, 0.99: 1 / 2}
 """Share of the cost of everything within which each share of the hypervolume is to be reached."""
 
@@ -287,7 +288,7 @@ def _summary(table: Table, runs: Sequence[Run]) -> str:
         f"{len(table.plan.cards)} with their inputs; all of them take {everything:.0f} s",
         f"medians over seeds, the longest in brackets; to reach: {goals} of all, and half of the best other method",
         f"{LEARNT}: --learn-from a run of half of the cards on as many other pictures of the same kind",
-        *([] if "gp" in methods else ["gp left out: it needs PyTorch, and about two seconds of a core a suggestion: --method gp takes hours"]),
+        *([] if "gp" in methods else [GP_LEFT_OUT]),
     ]
     curves = {name: [run.curve for run in runs if run.method == name] for name in methods}
     (RESULTS / "search_cost.svg").write_text(plot(curves, everything), encoding="utf-8")
