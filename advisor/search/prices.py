@@ -34,10 +34,13 @@ FORMS: Mapping[str, tuple[float, float]] = {
 CONVERT_S = 8.0
 HEAD_S = 4.0
 REFIT_S = 1.0
-QUANTIZE_S = 3.0
 REWRITE_S = 0.2
 TIMING_S = 2.5
 """Seconds of one core (of the whole machine for timing) that the stages took on an AMD EPYC with MobileNetV2."""
+
+FORM_S: Mapping[str, float] = {"float16": 0.5, "weight_int8": 1.5, "dynamic_int8": 6.0, "int8": 3.0}
+"""Seconds to make a form, of MobileNetV2: in the proportions of ``benchmarks/results/compression.md``, whose machine
+was busy. ``dynamic_int8`` corrects biases for activations that are rounded anew for every picture."""
 
 READ_START_S, FINETUNE_START_S = 1.0, 40.0
 """Seconds before the first picture: a child and its imports; for fine-tuning also the graph and its compilation."""
@@ -174,7 +177,7 @@ class Prices:
     def _own(self, card: Card, training: str, recipe: str) -> dict[str, tuple[int, float]]:
         run_s = READ_START_S + (self.validation or PHOTOGRAPHS) * rough_latency_ms(card, recipe) / 1e3
         prices = {
-            "compress": (FITS if training == "head" else 1, QUANTIZE_S if recipe == "int8" else REWRITE_S),
+            "compress": (FITS if training == "head" else 1, FORM_S.get(recipe, REWRITE_S)),
             "score" if self.pictures else "answers": (1, run_s),
             "timing": (1, TIMING_S),
         }
