@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from advisor.core.errors import UsageError, nearest
+from advisor.core.forms import FORMS
 
-_RUNS_AS: Mapping[str, tuple[str, float]] = {
-    "float16": ("float32", 0.05),
-    "weight_int8": ("float32", 0.1),
-    "weight_int4": ("float32", 0.2),
-    "pruned_50": ("float32", 0.05),
-    "clustered_16": ("float32", 0.05),
-    "dynamic_int8": ("float32", 0.7),
-    "qat": ("int8", 0.03),
-}
-"""Form that runs most alike where a form's own latency is unknown, and the deviation (log) that this adds: weights that
-are widened while loading cost little, arithmetic that changes while running (``dynamic_int8``) can go either way."""
+_STAND_FOR = {name: form for name, form in FORMS.items() if name == form.name != form.like}
 
 
 def stand_in(form: str, measured: Collection[str], known: Collection[str]) -> tuple[str, float]:
@@ -30,9 +21,10 @@ def stand_in(form: str, measured: Collection[str], known: Collection[str]) -> tu
     Raises:
         UsageError: a form that nothing is known of; the nearest is named.
     """
-    precision, doubt = _RUNS_AS[form] if form in _RUNS_AS and form not in measured else (form, 0.0)
+    other = None if form in measured else _STAND_FOR.get(form)
+    precision, doubt = (other.like, other.doubt) if other else (form, 0.0)
     if precision not in known:
-        forms = sorted(set(known) | set(_RUNS_AS))
+        forms = sorted(set(known) | set(_STAND_FOR))
         raise UsageError(
             f"no latency is known of the form '{form}'{nearest(form, forms)}", f"forms: {', '.join(forms)}"
         )

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from advisor.core.chance import CONFIDENCE, KEY, asked, sampled
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import artefact_of
+from advisor.core.forms import form_of
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.search.expected import device_predictor
-from advisor.search.fitting import FORMS, GRAPH, Place, graph_of, memory_of, misfit, unfit
+from advisor.search.fitting import GRAPH, Place, graph_of, memory_of, misfit, unfit
 from advisor.store.hashing import sha256_json
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Forecaster:
 
     def of_cards(self, cards: Sequence[Card], recipe: str, place: Place) -> list[Prediction | str]:
         """Return what to expect of cards in a recipe's form before there is a file, or why nothing is known."""
-        form = FORMS.get(recipe, recipe)
+        form = form_of(recipe).name
         reason = unfit(form, place)
         models = [
             None
@@ -142,7 +143,7 @@ class Forecaster:
         graph = graph_of(evaluation)
         if graph is not None:
             return graph.form, graph.features(configuration.card, evaluation.family, self.table)
-        form = FORMS.get(configuration.compression, configuration.compression)
+        form = form_of(configuration.compression).name
         macs, params, size = (details.get(name) for name in ("macs", "params", "input_size"))
         if not macs or not params or not size:
             return form, None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
 from advisor.core.errors import UsageError
+from advisor.core.forms import FORMS, form_of
 from advisor.core.quantity import Provenance, Quantity
 from advisor.search.known import Known
 from advisor.search.plan import Plan
@@ -18,10 +19,6 @@ from advisor.store import cache_root
 if TYPE_CHECKING:
     from advisor.devices.prediction import Prediction, Predictor
     from advisor.devices.profiles import DeviceProfile
-
-RUNS_AS: Mapping[str, str] = {"float32": "float32", "float16": "float32", "weight_int8": "float32", "int8": "int8"}
-"""Recipes that the predictor knows, and the form whose timings tell it about this machine. ``dynamic_int8`` is not
-among them: with LiteRT 2.3 on x86 it was measured from half to four times the float latency."""
 
 THIS_MACHINE = "this-machine"
 PREDICTOR_FILE = "latency-predictor.json"
@@ -125,8 +122,8 @@ def _predictions(plan: Plan, known: Mapping[str, Known]) -> dict[Key, Prediction
     models = [table.features(card.name, card.family, card.macs, card.params, card.input_size) for card in cards]
     predictor, found = device_predictor(), dict[Key, "Prediction"]()
     for recipe in plan.recipes:
-        for target in machine.targets if recipe in RUNS_AS else ():
-            form = RUNS_AS[recipe]
+        for target in machine.targets if form_of(recipe).told else ():
+            form = form_of(recipe).like
             if len(predictor.posterior(machine, target, form).seen):
                 rows = predictor.predict(machine, target, form, models)
                 found |= {(card.name, recipe, target.threads): row for card, row in zip(cards, rows, strict=True)}
@@ -140,11 +137,12 @@ def _machine(plan: Plan, known: Mapping[str, Known]) -> DeviceProfile:
 
     host = host_profile()
     targets = tuple(replace(host.targets[0], name=f"cpu-x{count}", threads=count) for count in plan.threads)
+    telling = {form.like for form in FORMS.values() if form.told}
     timed = tuple(
         Measurement(f"cpu-x{threads}", card, recipe, latency.value, "median", source_repo=THIS_MACHINE)
         for card, each in known.items()
         for (recipe, threads), latency in each.latency.items()
-        if recipe in RUNS_AS.values()
+        if recipe in telling
     )
     return replace(host, name=THIS_MACHINE, targets=targets, default_target=targets[0].name, measurements=timed)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from advisor.core.evaluation import Evaluation, Target
+from advisor.core.forms import form_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
@@ -16,15 +17,6 @@ if TYPE_CHECKING:
 
 GRAPH = "graph"
 """Name among an evaluation's details of what its file holds (:class:`FileFeatures`)."""
-
-FORMS: Mapping[str, str] = {
-    "int8_per_tensor": "int8",
-    "int8_float_io": "int8",
-    "mixed_int8": "int8",
-    "qat_int8": "int8",
-    "rounded": "float32",
-}
-"""Recipes, and the form that most of their work is done in; others are a form themselves."""
 
 ACCEPTS: Mapping[str, tuple[str, ...]] = {
     "float16": ("float16", "float32"),
@@ -71,7 +63,7 @@ def unfit(form: str, place: Place) -> str:
 def misfit(evaluation: Evaluation, place: Place) -> str:
     """Say why an artefact cannot run on a target: its form, its operators, its memory, its size; empty where it can."""
     recipe, graph = evaluation.configuration.compression, graph_of(evaluation)
-    form = graph.form if graph else FORMS.get(recipe, recipe)
+    form = graph.form if graph else form_of(recipe).name
     checks = [unfit(form, place), _too_large(evaluation, place)]
     if graph is not None:
         checks += [_lacks(graph, place), _too_hungry(graph, place), _over_ram(evaluation, place)]

@@ -9,10 +9,11 @@ from advisor.catalog.cards import Card
 from advisor.core.budget import Budget
 from advisor.core.chance import percent
 from advisor.core.figures import show_latency
+from advisor.core.forms import form_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_ms
 from advisor.search.elsewhere import LEAVES_BELOW, Forecaster
-from advisor.search.fitting import FORMS, Place, unfit
+from advisor.search.fitting import Place, unfit
 from advisor.search.targets import Targets
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Outlook:
         return worst.latency, None if limit is None else min(each.probability(limit) for each in known)
 
     def _too_slow(self, card: Card, recipe: str, place: Place) -> str:
-        reason = unfit(FORMS.get(recipe, recipe), place)
+        reason = unfit(form_of(recipe).name, place)
         if reason:
             return reason
         (found,) = self.forecaster.of_cards([card], recipe, place)

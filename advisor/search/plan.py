@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Target
+from advisor.core.forms import form_of
 from advisor.core.units import show_bytes
-from advisor.search.prices import FORMS, Prices, rough_ms, rough_size
+from advisor.search.prices import Prices, rough_ms, rough_size
 from advisor.search.priors import prior_accuracy
 from advisor.search.request import usable_cores
 
@@ -119,7 +120,7 @@ class Plan:
         params = float(max(card.params, 1))
         if self.pictures:
             params -= min(HEAD_FEATURES * card.classes, HEAD_SHARE * params)
-        return LEAST_SHARE * params * FORMS.get(recipe, (1.0, 0.0))[1]
+        return LEAST_SHARE * params * form_of(recipe).bytes
 
     def too_large(self, limit_bytes: int | None) -> dict[Configuration, str]:
         """Return the configurations whose file cannot meet the size budget, with the reason; none where all are."""

@@ -6,30 +6,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from advisor.catalog.cards import Card
+from advisor.core.forms import form_of
 from advisor.core.training import FINETUNED, HEAD_SUBSET
 
 GMACS_PER_SECOND = 90.0
 """MACs a second of one core, in 10^9: MobileNetV2 1.0 224 (0.3 GMACs) runs in 3.35 ms float32 in LiteRT 2.3 with
 XNNPACK on an AMD EPYC. It orders candidates and prices stages; it never filters and is never shown as a latency."""
-
-FORMS: Mapping[str, tuple[float, float]] = {
-    "float32": (1.0, 4.0),
-    "float16": (1.0, 2.0),
-    "dynamic_int8": (3.0, 1.0),
-    "weight_int8": (1.0, 1.0),
-    "int8": (0.45, 1.0),
-    "weight_int4": (1.0, 0.5),
-    "int8_per_tensor": (0.45, 1.0),
-    "int16x8": (1.5, 1.0),
-    "int8_float_io": (0.45, 1.0),
-    "mixed_int8": (0.55, 1.0),
-    "qat_int8": (0.45, 1.0),
-    "pruned_50": (1.0, 4.0),
-    "pruned_75": (1.0, 4.0),
-    "clustered_16": (1.0, 4.0),
-    "rounded": (1.0, 4.0),
-}
-"""Recipe to (latency relative to float32, bytes a parameter), as measured on MobileNetV2 with LiteRT 2.3 on x86."""
 
 CONVERT_S = 8.0
 HEAD_S = 4.0
@@ -207,7 +189,7 @@ def _sum(prices: Mapping[str, tuple[int, float]]) -> float:
 
 def rough_latency_ms(card: Card, recipe: str) -> float:
     """Return a latency for ordering and pricing, from MACs alone; see :data:`GMACS_PER_SECOND`."""
-    return FORMS.get(recipe, (1.0, 4.0))[0] * max(card.macs, 1) / (GMACS_PER_SECOND * 1e6)
+    return form_of(recipe).latency * max(card.macs, 1) / (GMACS_PER_SECOND * 1e6)
 
 
 def rough_ms(card: Card, recipe: str, threads: int) -> float:
@@ -217,4 +199,4 @@ def rough_ms(card: Card, recipe: str, threads: int) -> float:
 
 def rough_size(card: Card, recipe: str) -> float:
     """Return the bytes of the parameters in a recipe's form."""
-    return FORMS.get(recipe, (1.0, 4.0))[1] * max(card.params, 1)
+    return form_of(recipe).bytes * max(card.params, 1)

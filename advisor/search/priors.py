@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import lru_cache
 
 from advisor.catalog.cards import Card
+from advisor.core.forms import form_of
 
 FEWEST_PUBLISHED = 20
 """Published figures below which no law is drawn from them."""
-
-USUAL_DROP: Mapping[str, float] = {
-    "int8": 1.2,
-    "int8_float_io": 1.2,
-    "mixed_int8": 0.6,
-    "qat_int8": 0.6,
-    "dynamic_int8": 0.6,
-    "int8_per_tensor": 4.0,
-    "weight_int4": 15.0,
-}
-"""Points that a form usually loses: of int8 the mean of the catalogue's published pairs, of the others in proportion
-to what ``benchmarks/results/compression.md`` measured. It orders what comes first; results correct it."""
 
 MIDDLING = 50.0
 """Top-1 of a card of which nothing is known, in %."""
@@ -30,7 +18,7 @@ MIDDLING = 50.0
 def prior_accuracy(card: Card, recipe: str) -> float:
     """Return the published top-1 in %, of the form itself where there is a figure, else what its size lets expect."""
     own = card.top1("int8") if recipe == "int8" else None
-    return own or (card.top1() or expected_top1(card)) - USUAL_DROP.get(recipe, 0.0)
+    return own or (card.top1() or expected_top1(card)) - form_of(recipe).drop
 
 
 def expected_top1(card: Card) -> float:

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.core.forms import FORMS, form_of
+from advisor.devices.forms import stand_in
+
+
+@pytest.mark.parametrize("recipe", FORMS)
+def test_a_latency_stands_for_every_recipe(recipe: str) -> None:
+    form = form_of(recipe)
+    precision, doubt = stand_in(form.name, (), ("float32", "int8", "int16x8"))
+    assert (precision, doubt) == (form.like, form.doubt)
+
+
+def test_a_forms_own_measurements_come_first() -> None:
+    assert stand_in("float16", ("float16",), ("float16", "float32")) == ("float16", 0.0)
+
+
+def test_a_form_of_which_nothing_is_known_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="'wheight_int8' .did you mean 'weight_int8'"):
+        stand_in("wheight_int8", (), ("float32",))
