@@ -17,12 +17,13 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.isolation import ChildPool
+from advisor.isolation.pools import trainers
 from advisor.search.context import Context, Pictures, Purpose
 from advisor.search.machine import Machine
 from advisor.search.request import Request
 from advisor.search.stages import finetune
 from advisor.search.stages.finetune import Tuning
-from advisor.search.stages.keeper import Form, Keeper, trainers
+from advisor.search.stages.keeper import Form, Keeper
 from advisor.search.stages.trunk import Trunks
 from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_file
