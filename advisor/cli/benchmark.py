@@ -11,12 +11,12 @@ from advisor.cli.options import counts, numbers, shape_of
 from advisor.cli.output import print_json
 from advisor.cli.progress import progress
 from advisor.core.errors import UsageError
+from advisor.core.exits import ExitCode
 
 if TYPE_CHECKING:
     from advisor.benchmark.device_findings import DeviceBenchmark
     from advisor.benchmark.findings import Benchmark
 
-FAILED = 2
 
 Models = Annotated[list[str], typer.Argument(metavar="MODEL", help="One .tflite file, or several to compare.")]
 Device = Annotated[
@@ -160,7 +160,7 @@ def _show(found: Benchmark | DeviceBenchmark, as_json: bool, mllog: bool) -> Non
     """Print what was found.
 
     Raises:
-        typer.Exit: a file could not be measured.
+        typer.Exit: a file could not be measured, or nothing could be predicted for it.
     """
     from advisor.benchmark.findings import Benchmark
 
@@ -179,4 +179,5 @@ def _show(found: Benchmark | DeviceBenchmark, as_json: bool, mllog: bool) -> Non
     if found.failed:
         for file in found.failed if as_json or mllog else ():
             typer.echo(f"failed: {file.failure}", err=True)
-        raise typer.Exit(FAILED)
+        spent = isinstance(found, Benchmark) or bool(found.connection)
+        raise typer.Exit(ExitCode.NOT_HAD if spent else ExitCode.WRONG)

@@ -12,11 +12,11 @@ import typer
 from advisor.cli.options import decimals, split_commas
 from advisor.cli.output import print_json
 from advisor.cli.progress import download_bars, progress
+from advisor.core.exits import ExitCode
 
 if TYPE_CHECKING:
     from advisor.catalog.description import Given, Inspected
 
-NOT_ALL_HAD = 3
 SCHEMA_VERSION = 1
 
 Catalogs = Annotated[
@@ -139,7 +139,7 @@ def fetch(
 
         print_fetched(fetched)
     if not all(entry.cached for entry in fetched):
-        raise typer.Exit(NOT_ALL_HAD)
+        raise typer.Exit(ExitCode.NOT_HAD)
 
 
 @commands.command("check")
@@ -155,7 +155,6 @@ def check(
     Example: advisor catalog check --catalog team.yaml
     """
     from advisor.api import catalog as cards
-    from advisor.core.errors import UsageError
 
     with progress() as tell:
         checked = cards.check(catalog=catalog or (), build=build, tell=lambda name: tell(f"built {name}"))
@@ -174,7 +173,7 @@ def check(
 
         print_checked(checked)
     if checked.errors:
-        raise typer.Exit(UsageError.exit_code)
+        raise typer.Exit(ExitCode.WRONG)
 
 
 @commands.command("add")

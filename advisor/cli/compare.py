@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from advisor.cli.limits import warn_of_flaws
-
-CHANGED = 4
+from advisor.core.exits import ExitCode
 
 Format = Annotated[str, typer.Option("--format", metavar="FORMAT", help="text, markdown or json.")]
 
@@ -38,7 +37,7 @@ def compare(
     comparison = api.compare(before, after)
     typer.echo(render(comparison, form), nl=False)
     if comparison.recommends_otherwise:
-        raise typer.Exit(CHANGED)
+        raise typer.Exit(ExitCode.CHANGED)
 
 
 def check_format(form: str) -> None:

@@ -9,11 +9,11 @@ import typer
 from advisor.cli.options import decimals, split_commas
 from advisor.cli.output import print_json
 from advisor.cli.progress import progress
+from advisor.core.exits import ExitCode
 
 if TYPE_CHECKING:
     from advisor.compression.own.values import Compression
 
-NOTHING_GOOD = 3
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A float .tflite classifier with fixed shapes.")]
 Recipes = Annotated[
@@ -96,7 +96,7 @@ def compress(
         )
     _show(found, as_json)
     if not found.good:
-        raise typer.Exit(NOTHING_GOOD)
+        raise typer.Exit(ExitCode.NOT_HAD)
 
 
 def _show(found: Compression, as_json: bool) -> None:

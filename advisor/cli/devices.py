@@ -9,12 +9,12 @@ import typer
 
 from advisor.cli import reaching
 from advisor.cli.output import print_json
+from advisor.core.exits import ExitCode
 
 if TYPE_CHECKING:
     from advisor.devices.profiles import Profiles
 
 SCHEMA_VERSION = 1
-NOT_MEASURED = 3
 
 Folders = Annotated[
     list[str] | None,
@@ -150,7 +150,7 @@ def calibrate(
             found = calibrating.calibrate(profile, target, connection, predictor, folder_of(profile), models, tell)
     except StageError as error:
         typer.secho(f"error: {error.message}", err=True)
-        raise typer.Exit(NOT_MEASURED) from error
+        raise typer.Exit(ExitCode.NOT_HAD) from error
     print_calibrated(found)
 
 

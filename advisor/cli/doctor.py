@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from advisor.cli.output import print_json
-
-NOT_READY = 1
+from advisor.core.exits import ExitCode
 
 
 def register(app: typer.Typer) -> None:
@@ -34,4 +33,4 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
             if check.hint:
                 typer.echo(f"{'':29}{check.hint}")
     if any(check.state is State.FAILED for check in checks):
-        raise typer.Exit(NOT_READY)
+        raise typer.Exit(ExitCode.NOT_READY)

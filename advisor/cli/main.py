@@ -26,8 +26,7 @@ from advisor.cli import (
     search,
 )
 from advisor.core.errors import AdvisorError
-
-OK, INTERNAL_ERROR = 0, 1
+from advisor.core.exits import ExitCode
 
 HELP_WIDTH = 120
 """Columns that help fills at most: longer lines are hard to read."""
@@ -35,8 +34,8 @@ HELP_WIDTH = 120
 app = typer.Typer(
     name="advisor",
     help="Chooses, retrains and compresses the image model to ship on phones and small devices.",
-    epilog="Exit codes: 0 a pick meets the budget, 2 wrong usage or data (nothing spent), 3 nothing meets the budget, "
-    "4 the recommendation changed, 1 internal error, 130 interrupted (state saved).",
+    epilog="Exit codes: 0 done, 2 wrong usage or data (nothing spent), 3 nothing meets the budget or not all could be "
+    "had, 4 the recommendation changed, 1 internal error, 130 interrupted (state saved).",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -84,8 +83,8 @@ def main() -> NoReturn:
             f"internal error: {type(error).__name__}: {error}",
             "this is a fault of advisor; run again with ADVISOR_DEBUG=1 for the place, and please report it",
         )
-        sys.exit(INTERNAL_ERROR)
-    sys.exit(OK)
+        sys.exit(ExitCode.INTERNAL_ERROR)
+    sys.exit(ExitCode.OK)
 
 
 def _complain(message: str, hint: str) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-CHANGED = 4
+from advisor.core.exits import ExitCode
 
 
 def register(app: typer.Typer) -> None:
@@ -61,4 +61,4 @@ def reevaluate(
         )
     typer.echo(render(found, form), nl=False)
     if any(result.changed for result in found):
-        raise typer.Exit(CHANGED)
+        raise typer.Exit(ExitCode.CHANGED)

@@ -21,8 +21,7 @@ from advisor.cli.limits import (
     warn_of_flaws,
 )
 from advisor.cli.options import split_commas
-
-NOTHING_FITS = 3
+from advisor.core.exits import ExitCode
 
 
 def register(app: typer.Typer) -> None:
@@ -82,4 +81,4 @@ def report(
     if not found.files and to is None:
         typer.echo("the run's own report is as it was; add --to DIR to write this one", err=True)
     if not found.view.decision.feasible:
-        raise typer.Exit(NOTHING_FITS)
+        raise typer.Exit(ExitCode.NOT_HAD)

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from advisor.cli.question import Question, asks
-
-NOTHING_FITS, INTERRUPTED = 3, 130
+from advisor.core.exits import ExitCode
 
 
 def register(app: typer.Typer) -> None:
@@ -41,8 +40,8 @@ def search(
     print_answer(run.view)
     if run.interrupted:
         typer.echo(f"interrupted; go on with: advisor search --resume {run.path}", err=True)
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(ExitCode.INTERRUPTED)
     if run.stopped:
         typer.echo(f"{run.stopped}; go on with: advisor search --resume {run.path} --extend 30min", err=True)
     if not run.decision.feasible:
-        raise typer.Exit(NOTHING_FITS)
+        raise typer.Exit(ExitCode.NOT_HAD)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from advisor.core.exits import ExitCode
+
 
 class AdvisorError(Exception):
     """Base of every error that the command line shows without a traceback.
@@ -14,7 +16,7 @@ class AdvisorError(Exception):
         hint: what the user can do about it, or empty.
     """
 
-    exit_code = 1
+    exit_code: int = ExitCode.INTERNAL_ERROR
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -28,13 +30,13 @@ class AdvisorError(Exception):
 class UsageError(AdvisorError):
     """A wrong flag, request, catalogue, profile or data folder: exit code 2, nothing spent."""
 
-    exit_code = 2
+    exit_code = ExitCode.WRONG
 
 
 class WeightsError(AdvisorError):
     """Weights that cannot be had, do not match their hash or cannot be read: exit code 2."""
 
-    exit_code = 2
+    exit_code = ExitCode.WRONG
 
 
 class StageError(AdvisorError):

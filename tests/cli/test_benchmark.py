@@ -75,10 +75,12 @@ def test_a_terminal_without_unicode_gets_ascii(advisor: Advisor, model: str) -> 
     assert "median ms" in said.out
 
 
-def test_a_failed_file_is_a_row_and_exit_code_2(advisor: Advisor, model: str, tmp_path: Path) -> None:
+def test_a_file_that_fails_beside_a_measured_one_is_a_row_and_exit_code_3(
+    advisor: Advisor, model: str, tmp_path: Path
+) -> None:
     (tmp_path / "crash.tflite").write_bytes(small_models.crashing())
     said = advisor("benchmark", model, "crash.tflite", *FAST)
-    assert said.code == 2
+    assert said.code == 3
     assert "failed" in said.out
     assert "crash.tflite: the measuring process died" in said.out
 

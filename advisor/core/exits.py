@@ -1,0 +1,29 @@
+"""What a command's end tells: the exit codes of the contract, one meaning each, the same for every command."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """The exit codes.
+
+    Attributes:
+        OK: what was asked for is there; of ``search`` and ``report``, a pick that meets the budget.
+        INTERNAL_ERROR: a fault of advisor, or a stage that failed where there is nothing else to give.
+        NOT_READY: of ``doctor``: something is missing without which a search cannot run.
+        WRONG: usage, configuration or data are at fault; nothing was spent.
+        NOT_HAD: it ran, and what was asked for could not be had, in full or at all: nothing meets the budget, a file or
+            a device could not be measured, no form is good enough, some weights could not be fetched. What there is
+            is given.
+        CHANGED: a recommendation changed or got worse.
+        INTERRUPTED: ended by the user; the state is saved.
+    """
+
+    OK = 0
+    INTERNAL_ERROR = 1
+    NOT_READY = 1
+    WRONG = 2
+    NOT_HAD = 3
+    CHANGED = 4
+    INTERRUPTED = 130
