@@ -1,4 +1,4 @@
-"""The host, a real SSH server on loopback, several devices at once, and what a device may answer."""
+"""The host, a real SSH server on loopback, and what a device may answer."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import getpass
 import json
 import stat
 import sys
-import threading
-import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import HostConnection
-from advisor.devices.connections.parallel import measure_all
 from advisor.devices.connections.program import run_program
-from advisor.devices.connections.protocol import Job, Timing, timings_of_agent
+from advisor.devices.connections.protocol import Job, timings_of_agent
 from advisor.devices.connections.ssh import SshConnection
 from tests.devices.conftest import SshServer
 
@@ -210,45 +207,6 @@ def test_a_device_without_the_runtime_says_so(ssh_server: SshServer, agent: Path
 
 def test_the_label_holds_no_more_than_the_destination(ssh_server: SshServer, agent: Path) -> None:
     assert ssh(ssh_server, agent, destination=f"{getpass.getuser()}@device").label == f"{getpass.getuser()}@device"
-
-
-@dataclass(frozen=True)
-class Bench:
-    """A device that notes when it is busy."""
-
-    label: str
-    busy: list[str] = field(default_factory=list)
-    overlaps: list[str] = field(default_factory=list)
-    fails: bool = False
-    together: threading.Barrier | None = None
-
-    def measure(self, job: Job) -> tuple[Timing, ...]:
-        if self.busy:
-            self.overlaps.append(self.label)
-        self.busy.append(self.label)
-        if self.together is not None:
-            self.together.wait(5)
-        time.sleep(0.01)
-        self.busy.remove(self.label)
-        if self.fails:
-            raise StageError(f"{self.label} vanished")
-        return (Timing(job.models[0], 1, 1.0, 1, 1.0, 1.0, "test"),)
-
-
-def test_devices_work_side_by_side_and_one_measurement_at_a_time_each() -> None:
-    barrier = threading.Barrier(2)
-    first, second = Bench("first", together=barrier), Bench("second", together=barrier)
-    job = Job((Path("net.tflite"),))
-    outcomes = measure_all([(first, job), (second, job), (first, job), (second, job)])
-    assert [outcome.label for outcome in outcomes] == ["first", "second", "first", "second"]
-    assert first.overlaps == second.overlaps == []
-
-
-def test_a_device_that_vanishes_does_not_stop_the_others() -> None:
-    job = Job((Path("net.tflite"),))
-    lost, fine = measure_all([(Bench("lost", fails=True), job), (Bench("fine"), job)])
-    assert (lost.timings, lost.reason) == ((), "lost vanished")
-    assert len(fine.timings) == 1
 
 
 def test_the_agents_document_is_kept_whole(agent: Path, model: Path) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 import yaml
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
+from advisor.devices.connections.protocol import Job, Timing
 from advisor.devices.connections.reach import Reach
 from advisor.devices.paths import shipped_profiles
 from advisor.devices.profiles import DeviceTarget, read_profile
@@ -39,8 +44,8 @@ def tool_printing(folder: Path, text: str) -> Path:
     return tool
 
 
-def place_of(reach: Reach) -> Place:
-    profile = replace(read_profile(shipped_profiles() / "raspberry-pi-4.yaml"), connection=reach)
+def place_of(reach: Reach | Bench) -> Place:
+    profile = replace(read_profile(shipped_profiles() / "raspberry-pi-4.yaml"), connection=cast("Reach", reach))
     return Place("our-pi", profile, DeviceTarget("tflite-cpu-x1", "tflite", "cpu", 1))
 
 
@@ -137,6 +142,40 @@ def write_phone(folder: Path, name: str, serial: str, tool: Path) -> None:
     reached = {"adb": serial, "benchmark_model": str(tool), "cores": "1"}
     changed = {"name": name, "targets": [GPU], "default_target": GPU["name"], "connection": reached}
     (folder / f"{name}.yaml").write_text(yaml.safe_dump({**profile, **changed}), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A device that notes when it is asked while it is busy, and waits for another one."""
+
+    label: str
+    asked: threading.Barrier
+    together: threading.Barrier
+    busy: list[str] = field(default_factory=list)
+    overlaps: list[str] = field(default_factory=list)
+
+    def connect(self, _agent: Path, _accelerator: str) -> Bench:
+        self.asked.wait(20)
+        return self
+
+    def measure(self, job: Job) -> tuple[Timing, ...]:
+        if self.busy:
+            self.overlaps.append(self.label)
+        self.busy.append(self.label)
+        self.together.wait(20)
+        time.sleep(0.05)
+        self.busy.pop()
+        return (Timing(job.models[0], 1, 1.0, 1, 1.0, 1.0, "test"),)
+
+
+def test_devices_work_side_by_side_and_one_measurement_at_a_time_each(model: Path) -> None:
+    asked, together = threading.Barrier(4), threading.Barrier(2)
+    first, second = Bench("first", asked, together), Bench("second", asked, together)
+    places = [place_of(device) for device in (first, second, first, second)]
+    with ThreadPoolExecutor(len(places)) as threads:
+        found = list(threads.map(lambda place: measured_over_connection(predicted(), place, model), places))
+    assert [row.details["reached_over"] for row in found] == ["first", "second", "first", "second"]
+    assert first.overlaps == second.overlaps == []
 
 
 def test_a_search_over_two_phones_goes_on_where_one_vanishes(
