@@ -1,47 +1,26 @@
-"""What the user asks, as written, and what it means: resolved and validated before anything is spent."""
+"""The values of a question, with the units that the user wrote."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from advisor.core import units
 from advisor.core.budget import Budget
 from advisor.core.chance import CONFIDENCE
-from advisor.core.errors import UsageError, nearest
+from advisor.core.errors import UsageError
 from advisor.core.figures import HOST
 from advisor.core.licences import parse_licences
 from advisor.core.preference import BALANCED, Preference, parse_preference
 from advisor.core.training import HEAD, NONE, in_order
 from advisor.search.storage import without_password
-from advisor.search.valid import ROBUST as ROBUST
-from advisor.search.valid import validate
-from advisor.store.yamlfile import read_yaml
 
 NEVER = "never"
 
 LEAST_GAIN = 0.005
 LARGE_SPACE = 100
 """Smaller spaces are searched to their end: that takes minutes, and the whole table is worth having."""
-
-FREE_ON_RESUME = (
-    "time_limit",
-    "max_trials",
-    "stop_below",
-    "offline",
-    "mirror",
-    "remeasure",
-    "storage",
-    "out",
-    "learn_from",
-    "executor",
-    "workers",
-    "shared_folder",
-)
-"""Options that a resumed run may be given anew: they do not change the question."""
 
 
 @dataclass(frozen=True)
@@ -203,105 +182,3 @@ class Request:
 def usable_cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def resolve(options: Mapping[str, Any], file: Path | None = None) -> Request:
-    """Join flags, a request file and the defaults (in this order of weight) into a validated request.
-
-    Args:
-        options: what was given, by the names of :class:`Request`'s attributes; None values are not given.
-        file: YAML with the same keys.
-
-    Raises:
-        UsageError: an unknown key, a wrong type, a value without unit or not above zero, a contradiction.
-    """
-    values: dict[str, Any] = dict(_read_file(file)) if file else {}
-    values.update({key: value for key, value in options.items() if value is not None})
-    known = {field.name: field for field in fields(Request)}
-    for key in values:
-        if key not in known:
-            raise UsageError(f"unknown option '{key}'{nearest(key, known)}", f"options: {', '.join(known)}")
-    request = Request(**{key: _typed(key, value, getattr(Request, key)) for key, value in values.items()})
-    validate(request)
-    return request
-
-
-def resolve_resumed(
-    stored: Mapping[str, Any], options: Mapping[str, Any], file: Path | None = None, extend: str | None = None
-) -> Request:
-    """Return the request of a run that goes on: its own, with what may be given anew.
-
-    Args:
-        stored: the run's request.
-        options: what was given; None values are not given.
-        file: YAML with the same keys.
-        extend: a new time limit, from now.
-
-    Raises:
-        UsageError: an option that differs from the run's own, or as :func:`resolve`.
-    """
-    own = resolve({key: value for key, value in stored.items() if key != "schema_version"})
-    given = {key: value for key, value in options.items() if value is not None}
-    values = {**(dict(_read_file(file)) if file else {}), **given}
-    wanted = resolve({**own.to_dict(), **values})
-    for key in values:
-        if key not in FREE_ON_RESUME and getattr(wanted, key) != getattr(own, key):
-            _refuse_other(key, getattr(own, key), getattr(wanted, key))
-    if without_password(wanted.storage) != own.to_dict()["storage"]:
-        _refuse_other("storage", own.to_dict()["storage"], without_password(wanted.storage))
-    changed = replace(wanted, out=own.out)
-    return replace(changed, time_limit=extend) if extend and units.seconds(extend, "--extend") else changed
-
-
-def _refuse_other(key: str, own: Any, wanted: Any) -> None:
-    shown = [", ".join(map(str, value)) if isinstance(value, tuple) else str(value) for value in (own, wanted)]
-    option = f"--{key.replace('_', '-')}"
-    raise UsageError(
-        f"--resume: the run was begun with {f'{option} {shown[0]}' if shown[0] else f'no {option}'}, not {shown[1]}",
-        "leave it out to go on with the run's own question; start a new run for another one (what is done is reused), "
-        "or decide again under other limits with advisor report",
-    )
-
-
-def _read_file(file: Path) -> Mapping[str, Any]:
-    try:
-        values = read_yaml(file).values
-    except UsageError as error:
-        raise UsageError(f"--request: {error.message}", "give the path of a YAML file; see docs/search.md") from None
-    if not isinstance(values, dict):
-        raise UsageError(f"--request: '{file}' holds no keys", "write for example: budget: 50ms")
-    return {str(key).replace("-", "_"): value for key, value in values.items() if key != "schema_version"}
-
-
-def _typed(key: str, value: Any, default: Any) -> Any:
-    if isinstance(default, tuple):
-        items = [value] if isinstance(value, str | int | Path) else list(value)
-        return tuple(_thread(item) if key == "threads" else str(item) for item in items)
-    if isinstance(default, bool):
-        if not isinstance(value, bool):
-            raise UsageError(f"{key}: '{value}' is neither true nor false", f"write {key}: true")
-        return value
-    if isinstance(default, int):
-        return _whole(key, value)
-    if isinstance(value, Mapping | list | tuple | bool):
-        raise UsageError(f"{key}: '{value}' is not one value", f"write for example {key}: {default or '...'}")
-    return str(value)
-
-
-def _whole(key: str, value: Any) -> int:
-    try:
-        number = int(str(value))
-    except ValueError:
-        raise UsageError(f"{key}: '{value}' is not a whole number", f"write for example {key}: 1") from None
-    if number < 0:
-        raise UsageError(f"{key}: {number} is below zero", f"write for example {key}: 1")
-    return number
-
-
-def _thread(item: Any) -> int:
-    if str(item) == "all":
-        return usable_cores()
-    count = _whole("threads", item)
-    if not 1 <= count <= 64:
-        raise UsageError(f"threads: {count} is not between 1 and 64", "write for example --threads 1 --threads all")
-    return count
