@@ -109,7 +109,8 @@ def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tupl
     """Return target boxes with the source corners that they show, for Pillow's mesh transform."""
     import numpy as np
 
-    edges = [round(side * place / _MESH) for place in range(_MESH + 1)]
+    cells = min(_MESH, side)  # a cell holds a pixel at least
+    edges = [round(side * place / cells) for place in range(cells + 1)]
     x, y = np.meshgrid(*(2 * np.array(edges) / side - 1 for _ in range(2)))
     grown = (1 + curve * (x * x + y * y)) / (1 + 2 * curve)
     across, down = ((values * grown + 1) * side / 2 for values in (x, y))
@@ -122,8 +123,8 @@ def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tupl
                 for axis in (across, down)
             ),
         )
-        for row in range(_MESH)
-        for col in range(_MESH)
+        for row in range(cells)
+        for col in range(cells)
     ]
 
 

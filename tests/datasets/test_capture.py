@@ -36,6 +36,13 @@ def test_a_condition_keeps_shape_and_type(condition: Condition, picture: np.ndar
 
 
 @each
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 15])
+def test_the_smallest_pictures_can_be_taken_too(condition: Condition, size: int) -> None:
+    tiny = np.full((size, size, 3), 128, np.uint8)
+    assert apply(tiny, condition, strength=2.0, seed=1).shape == tiny.shape
+
+
+@each
 def test_equal_seeds_give_equal_pixels(condition: Condition, picture: np.ndarray) -> None:
     np.testing.assert_array_equal(apply(picture, condition, 1.0, 7), apply(picture, condition, 1.0, 7))
 
