@@ -18,6 +18,7 @@ from advisor.compression.own.values import Compression, Form
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.isolation import ChildPool, Limits
+from advisor.isolation.pools import trainers
 
 LIMITS = Limits(seconds=3600, memory_bytes=10_000_000_000)
 """Of one form: recipes that train take minutes, and gradients keep every activation of a batch."""
@@ -61,8 +62,8 @@ def compress(question: Question, tell: Tell, latency: bool = True) -> Compressio
 
 @contextlib.contextmanager
 def _children() -> Iterator[ChildPool]:
-    """Give children whose output is shown to nobody but, where one dies, by its last line."""
-    with tempfile.TemporaryDirectory(prefix="advisor-compress-") as folder, ChildPool(Path(folder, "log.txt")) as pool:
+    """Give children whose output is shown to nobody but, where one dies, by its last line; some of them learn."""
+    with tempfile.TemporaryDirectory(prefix="advisor-compress-") as folder, trainers(Path(folder, "log.txt")) as pool:
         yield pool
 
 

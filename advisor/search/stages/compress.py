@@ -116,7 +116,7 @@ class Compression:
         more = More(self._training_pictures(card, purpose), request.limits.max_drop_points, decided)
         if rung < Rung.TRAINED:
             return more, self._keeper.light
-        return more, partial(self._keeper.heavy, limits=LEARNING_LIMITS)
+        return more, partial(self._keeper.learning, limits=LEARNING_LIMITS)
 
     def _training_pictures(self, card: Card, purpose: Purpose) -> TrainingPictures | None:
         pictures, view = self._context.pictures, view_of(card)

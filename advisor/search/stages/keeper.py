@@ -214,6 +214,10 @@ class Keeper:
         require_unchanged(pictures.paths, pictures.stamps)
         return result
 
+    def learning(self, job: str, *arguments: Any, limits: Limits) -> Any:
+        """Run a job that learns for a few minutes, in a child that trains: its kernels are the faster ones."""
+        return self.context.trainers.call(f"{jobs.__name__}:{job}", *arguments, limits=limits, pause=_pause.get())
+
     def heavy(self, job: str, *arguments: Any, limits: Limits = CONVERT_LIMITS) -> Any:
         """Run a function of :mod:`advisor.search.jobs` in a child that imports TensorFlow."""
         return self.context.heavy.call(f"{jobs.__name__}:{job}", *arguments, limits=limits, pause=_pause.get())
