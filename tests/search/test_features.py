@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,9 @@ def _extract(dataset: Dataset, trunk: Path, children: ChildPool, cache: Path, se
 
     context = Context(Request(), pictures, ArtifactCache(cache), Machine(1), children, children, quiet)
     trunks = _Cut(Keeper(context, {CARD.name: 0}), trunk)
-    return asyncio.run(trunks.features(CARD, pictures.train, seen))
+    # In a thread of its own: a browser's driver may have left a running loop in this one.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, trunks.features(CARD, pictures.train, seen)).result()
 
 
 def _rows(features: Features) -> Any:

@@ -211,7 +211,7 @@ def test_a_repeated_search_does_nothing_twice(
 
     second = RunFolder((tmp_path / "latest").resolve())
     assert {e.artefact_sha256 for e in second.evaluations()} == {e.artefact_sha256 for e in _tried(with_pictures)}
-    assert set(second.read_json("manifest.json")["durations"]) <= {"search", "timing"}
+    assert set(second.read_json("manifest.json")["durations"]) <= {"search", "evaluating", "timing"}
 
 
 def test_without_pictures_accuracy_is_published_or_estimated_and_says_so(without_pictures: Searched) -> None:

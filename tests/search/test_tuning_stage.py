@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,8 +96,9 @@ def _tuned(trunk: Path, pictures: Pictures, pool: ChildPool, cache: Path, trials
         compared = await tuning.tuned(CARD, TRAINING, pictures, Purpose.COMPARE)
         return compared, await tuning.tuned(CARD, TRAINING, pictures, Purpose.SHIP)
 
-    with ChildPool(None) as light:
-        return asyncio.run(both(light))
+    # In a thread of its own: a browser's driver may have left a running loop in this one.
+    with ChildPool(None) as light, ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, both(light)).result()
 
 
 def test_what_ships_goes_on_from_what_was_compared(

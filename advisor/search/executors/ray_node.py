@@ -95,20 +95,25 @@ def _fetch(reference: Any) -> Any:
 @contextlib.contextmanager
 def _watched(pause: Pause, switches: Any, trainer: str) -> Iterator[None]:
     """Hold a pause to its switch for as long as the job runs."""
+    import ray
+
     over = threading.Event()
 
-    def watch() -> None:
-        import ray
+    def follow(stopped: bool) -> bool:
+        """Do as the switch says, say so, and return whether the trainer stands still."""
+        wanted = bool(ray.get(switches.look.remote(trainer, stopped)))
+        if wanted != stopped:
+            (pause.pause if wanted else pause.resume)()
+            ray.get(switches.look.remote(trainer, wanted))
+        return wanted
 
-        stopped = False
+    def watch(stopped: bool) -> None:
         while not over.wait(LOOKS_EVERY_S):
-            wanted = bool(ray.get(switches.look.remote(trainer, stopped)))
-            if wanted != stopped:
-                (pause.pause if wanted else pause.resume)()
-                stopped = wanted
-                ray.get(switches.look.remote(trainer, stopped))
+            stopped = follow(stopped)
 
-    thread = threading.Thread(target=watch, daemon=True)
+    # The first look comes before the job: a measurement waits for every trainer that was seen.
+    begins = follow(False)
+    thread = threading.Thread(target=watch, args=(begins,), daemon=True)
     thread.start()
     try:
         yield

@@ -31,7 +31,13 @@ def _features(graph: Graph, found: dict[int, Refitted], fitted: bool) -> np.ndar
         weights[index] = one.kernel if fitted else graph.constants[index] * one.keep
         if fitted:
             weights[_biases(graph)[index]] = one.bias
-    return np.asarray(graph.run(PICTURES, weights)[graph.features])
+    return _level(graph, weights)
+
+
+def _level(graph: Graph, weights: dict[int, np.ndarray]) -> np.ndarray:
+    """The features of the one level that this graph has."""
+    (level,) = graph.features
+    return np.asarray(graph.run(PICTURES, weights)[level])
 
 
 def test_the_share_asked_for_is_zero(graph: Graph) -> None:
@@ -42,14 +48,14 @@ def test_the_share_asked_for_is_zero(graph: Graph) -> None:
 
 def test_refitted_layers_come_nearer_to_the_whole_model(graph: Graph) -> None:
     found = dict(refit(graph, list(graph.kernels)[1:-1], 0.5, PICTURES))
-    whole = np.asarray(graph.run(PICTURES, {})[graph.features])
+    whole = _level(graph, {})
     errors = [np.square(_features(graph, found, fitted) - whole).mean() for fitted in (False, True)]
     assert errors[1] < 0.5 * errors[0]
 
 
 def test_a_model_that_loses_nothing_stays_as_it_is(graph: Graph) -> None:
     found = dict(refit(graph, list(graph.kernels)[1:-1], 0.0, PICTURES))
-    whole = np.asarray(graph.run(PICTURES, {})[graph.features])
+    whole = _level(graph, {})
     np.testing.assert_allclose(_features(graph, found, True), whole, atol=0.02 * np.abs(whole).max())
 
 
