@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -51,3 +53,13 @@ def test_a_feature_that_never_changes_does_no_harm() -> None:
 def test_fewer_rows_than_directions_give_as_many_as_there_are() -> None:
     features = _features(30, space.DIMENSIONS + 100)
     assert find_space(features).enter(features).shape[1] < 30
+
+
+def test_many_rows_take_little_more_memory_than_themselves() -> None:
+    features = np.random.default_rng(0).normal(size=(5 * space._ROWS, 64)).astype(np.float32)
+    tracemalloc.start()
+    found = find_space(features)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < features.nbytes
+    np.testing.assert_allclose(found.mean, features.mean(axis=0), atol=1e-4)
