@@ -45,6 +45,11 @@ HARD_SWISH = "mobilenet_v3_large_1.0_224"
 """Its weights are in no package index, so it has settled random ones: bytes and latency are those of the trained
 network; accuracy is not measured."""
 
+RANDOM = (
+    "settled random weights: bytes and latency are those of the trained network; `rounded` leaves layers that share a "
+    "bias (of zeros) as they are, which training ends"
+)
+
 CARDS = (*TRAINED, HARD_SWISH)
 
 LIMITS = Limits(seconds=1800, memory_bytes=4_000_000_000)
@@ -184,7 +189,7 @@ def _remarks(card: str, found: Compression) -> list[str]:
     """Return what the reader must know of a network's rows, each beginning with its name."""
     said = [
         f"scored on {found.scored}, calibrated on {found.calibration}; one thread, timed in turn, {_quiet(found)}",
-        *(["settled random weights: bytes and latency are those of the trained network"] * (card not in TRAINED)),
+        *([RANDOM] * (card not in TRAINED)),
         *_learnt(card, found),
         *_rounded(found),
         *found.notes,
