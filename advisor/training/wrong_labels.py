@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from advisor.training.space import find_space
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -93,6 +95,8 @@ def out_of_fold(
         groups[list(group)] = groups[group[0]]
     folds = max(2, min(FOLDS, int(np.bincount(targets).min())))
     small = len(targets) <= KERNEL_PICTURES
+    if not small:  # several thousand features of 100,000 pictures would not fit the memory twice
+        features = find_space(features).enter(features)
     result = np.zeros((len(targets), int(targets.max()) + 1), np.float32)
     draws = range(seed, seed + (DRAWS if small else 1))
     with threadpool_limits(limits=1):

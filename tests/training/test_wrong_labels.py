@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.training.wrong_labels import out_of_fold, suspects
+from advisor.training.wrong_labels import KERNEL_PICTURES, out_of_fold, suspects
 
 
 def _blobs(count: int, classes: int = 3, seed: int = 0) -> tuple[np.ndarray, list[int]]:
@@ -22,6 +22,17 @@ def test_swapped_labels_are_named_with_the_right_one() -> None:
     assert len(swapped & {one.index for one in found}) >= 13
     assert len(found) <= 17
     assert all(one.suggested == labels[one.index] and one.better > one.given for one in found if one.index in swapped)
+
+
+def test_so_are_those_of_many_pictures_that_a_linear_classifier_judges() -> None:
+    features, labels = _blobs(KERNEL_PICTURES + 1)
+    given = list(labels)
+    swapped = range(0, KERNEL_PICTURES, 50)
+    for index in swapped:
+        given[index] = (labels[index] + 1) % 3
+    found = {one.index for one in suspects(given, out_of_fold(features, given, (), 0))}
+    assert len(found & {*swapped}) >= 0.8 * len(swapped)
+    assert found <= {*swapped}
 
 
 def test_right_labels_are_left_alone() -> None:
