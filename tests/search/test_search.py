@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import robust_of
+from advisor.core.figures import ROBUST_ACCURACY, robust_of
 from advisor.core.quantity import Provenance
 from advisor.datasets.pictures import load, normalise
 from advisor.search.prepare import DEFAULT_RECIPES, HEAVIER_RECIPES
@@ -49,6 +50,11 @@ def test_heavier_recipes_are_left_out_where_int8_keeps_within_the_drop(with_pict
 
 def _tried(searched: Searched) -> list[Evaluation]:
     return [e for e in searched.run.evaluations() if e.status is Status.OK]
+
+
+def _captured(evaluations: Sequence[Evaluation]) -> set[str]:
+    """The artefacts that were tried on pictures as phones take them."""
+    return {str(e.artefact_sha256) for e in evaluations if ROBUST_ACCURACY in e.details}
 
 
 def test_every_figure_is_measured_and_has_its_source(with_pictures: Searched) -> None:
@@ -211,7 +217,11 @@ def test_a_repeated_search_does_nothing_twice(
 
     second = RunFolder((tmp_path / "latest").resolve())
     assert {e.artefact_sha256 for e in second.evaluations()} == {e.artefact_sha256 for e in _tried(with_pictures)}
-    assert set(second.read_json("manifest.json")["durations"]) <= {"search", "evaluating", "timing"}
+    timed = {"search", "evaluating", "timing"}
+    # Timings that a busy machine spoilt are taken again; phone pictures are tried on what they newly make a finalist.
+    known = _captured(_tried(with_pictures))
+    new = {"capture-1"} if _captured(second.evaluations()) - known else set()
+    assert set(second.read_json("manifest.json")["durations"]) <= timed | new
 
 
 def test_without_pictures_accuracy_is_published_or_estimated_and_says_so(without_pictures: Searched) -> None:
