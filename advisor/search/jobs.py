@@ -112,9 +112,10 @@ def train_head(
     """
     import numpy as np
 
+    from advisor.training.features import joined
     from advisor.training.head import train_head as fit
 
-    features, *views = [_joined(parts, np.asarray(train)) for parts in looks]
+    features, *views = [joined(parts, np.asarray(train)) for parts in looks]
     head = fit(features, labels, classes, seed, views)
     np.savez(path, weights=head.weights, bias=head.bias)
     return {"regularization": head.regularization, "validation_accuracy": head.validation_accuracy}
@@ -126,25 +127,12 @@ def refit_head(
     """Fit the head with a given penalty to all rows and write it as ``.npz``; arguments as of :func:`train_head`."""
     import numpy as np
 
+    from advisor.training.features import joined
     from advisor.training.head import fit_head
 
-    features, *views = [_joined(parts) for parts in looks]
+    features, *views = [joined(parts) for parts in looks]
     weights, bias = fit_head(features, labels, classes, regularization, views)
     np.savez(path, weights=weights, bias=bias)
-
-
-def _joined(parts: Sequence[Path], rows: Any = None) -> Any:
-    """Return the rows of all parts one behind the other, or those asked for; one part is read at a time."""
-    import numpy as np
-
-    shapes = [np.load(part, mmap_mode="r", allow_pickle=False).shape for part in parts]
-    starts = np.cumsum([0, *(shape[0] for shape in shapes)])
-    wanted = np.arange(starts[-1]) if rows is None else rows
-    joined = np.empty((len(wanted), shapes[0][1]), np.float32)
-    for part, start, end in zip(parts, starts, starts[1:], strict=False):
-        places = np.flatnonzero((wanted >= start) & (wanted < end))
-        joined[places] = np.load(part, allow_pickle=False)[wanted[places] - start]
-    return joined
 
 
 def finetune(

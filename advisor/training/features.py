@@ -98,3 +98,22 @@ def _output_index(interpreter: Any) -> int:
 def _width(interpreter: Any, index: int) -> int:
     shape = next(row["shape"] for row in interpreter.get_output_details() if row["index"] == index)
     return int(shape.prod())
+
+
+def joined(parts: Sequence[Path], rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
+    """Return the rows of all parts one behind the other, or those asked for; one part is read at a time.
+
+    Args:
+        parts: ``.npy`` files of features, float32 (n, F) each.
+        rows: places among the rows of all parts; None for all.
+    """
+    import numpy as np
+
+    shapes = [np.load(part, mmap_mode="r", allow_pickle=False).shape for part in parts]
+    starts = np.cumsum([0, *(shape[0] for shape in shapes)])
+    wanted = np.arange(starts[-1]) if rows is None else rows
+    joined = np.empty((len(wanted), shapes[0][1]), np.float32)
+    for part, start, end in zip(parts, starts, starts[1:], strict=False):
+        places = np.flatnonzero((wanted >= start) & (wanted < end))
+        joined[places] = np.load(part, allow_pickle=False)[wanted[places] - start]
+    return joined

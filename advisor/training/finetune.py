@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FINETUNE_ALL", "FINETUNE_TOP", "VERSION", "WEIGHTS", "Finetuned", "Finetuning", "finetune"]
+__all__ = ["FINETUNE_ALL", "FINETUNE_TOP", "VERSION", "WEIGHTS", "Finetuned", "Finetuning", "Lesson", "finetune"]
 
 VERSION = 3
 """Raised whenever equal pictures and knobs would give another network."""
@@ -67,17 +67,43 @@ class Finetuned:
     best_epoch: int
 
 
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """The pictures that a network learns from, as it sees them.
+
+    Attributes:
+        features: the trunk's features of these pictures, float32 (N, F), or with those of its levels behind: the head
+            to begin with is trained on those outside the validation part.
+        pictures: the training part, hold-out excluded.
+        labels: their class indices.
+        mean: per-channel mean on RGB 0..255.
+        std: per-channel scale on RGB 0..255.
+        validation: places of the validation part among the pictures; empty to draw a stratified eighth.
+    """
+
+    features: NDArray[np.float32]
+    pictures: Sequence[Path]
+    labels: Sequence[int]
+    mean: Sequence[float]
+    std: Sequence[float]
+    validation: Sequence[int] = ()
+
+    def unseen(self, seed: int) -> NDArray[np.bool_]:
+        """Return which pictures are validated on, (N,)."""
+        import numpy as np
+
+        if len(self.validation):
+            return np.isin(np.arange(len(self.labels)), self.validation)
+        drawn: NDArray[np.bool_] = folds(np.asarray(self.labels, dtype=np.int64), VALIDATION_FOLDS, seed) == 0
+        return drawn
+
+
 def finetune(
     trunk: Any,
-    features: NDArray[np.float32],
-    pictures: Sequence[Path],
-    labels: Sequence[int],
-    mean: Sequence[float],
-    std: Sequence[float],
+    lesson: Lesson,
     knobs: Finetuning,
     folder: Path,
     progress: Callable[[int, int], None] | None = None,
-    validation: Sequence[int] = (),
     after: Path | None = None,
 ) -> Finetuned:
     """Train ``trunk`` (changed in place) and a head behind it on the training part.
@@ -87,23 +113,17 @@ def finetune(
 
     Args:
         trunk: ``keras.Model`` from one normalised picture (1, S, S, 3) to features (1, F).
-        features: the trunk's features of these pictures, float32 (N, F), or with those of its levels behind: the head
-            to begin with is trained on those outside the validation part.
-        pictures: the training part, hold-out excluded; a stratified eighth becomes the validation part.
-        labels: their class indices.
-        mean: per-channel mean on RGB 0..255.
-        std: per-channel scale on RGB 0..255.
+        lesson: what it learns from.
         knobs: see :class:`Finetuning`.
         folder: for checkpoints and decoded pictures.
         progress: called with (epochs done, epochs at most).
-        validation: places of the validation part among the pictures; empty to draw one.
         after: :data:`WEIGHTS` that an earlier call with these arguments left in its folder, to go on from with the
             validation part too; nothing is validated then, and the last mean of the weights is kept.
 
     Raises:
         StageError: the loss is no number any more, or a picture cannot be read.
     """
-    session = _Session(trunk, features, pictures, labels, mean, std, knobs, folder, validation, after)
+    session = _Session(trunk, lesson, knobs, folder, after)
     session.resume()
     while session.goes_on():
         session.run_epoch()
@@ -115,39 +135,23 @@ def finetune(
 class _Session:
     """The state of one fine-tuning: model, optimizer, history, and the best weights so far, all kept on disk."""
 
-    def __init__(
-        self,
-        trunk: Any,
-        features: NDArray[np.float32],
-        pictures: Sequence[Path],
-        labels: Sequence[int],
-        mean: Sequence[float],
-        std: Sequence[float],
-        knobs: Finetuning,
-        folder: Path,
-        validation: Sequence[int],
-        after: Path | None,
-    ) -> None:
+    def __init__(self, trunk: Any, lesson: Lesson, knobs: Finetuning, folder: Path, after: Path | None) -> None:
         import numpy as np
 
         folder.mkdir(parents=True, exist_ok=True)
         self._knobs, self._folder = (knobs if after is None else knobs.going_on()), folder
         self.epochs = self._knobs.epochs
         self._size = int(trunk.inputs[0].shape[1])
-        self._batches = Batches(pictures, labels, self._size, folder / "pictures.npy")
-        targets = np.asarray(labels, dtype=np.int64)
-        unseen = np.isin(np.arange(len(targets)), validation)
-        if not len(validation):
-            unseen = folds(targets, VALIDATION_FOLDS, knobs.seed) == 0
-        few = np.stack([normalise(load(path, self._size), mean, std) for path in pictures[:CHECKED]])
-        self._start = _begin(trunk, features, targets, ~unseen, knobs.seed, few)
+        self._batches = Batches(lesson.pictures, lesson.labels, self._size, folder / "pictures.npy")
+        targets, unseen = np.asarray(lesson.labels, dtype=np.int64), lesson.unseen(knobs.seed)
+        self._start = _begin(trunk, lesson, ~unseen, knobs.seed)
         self._train, self._validation = np.flatnonzero(~unseen), np.flatnonzero(unseen)
         strength = max(self._start.head.regularization, GRID[0])
         penalty = knobs.head_penalty / (strength * len(self._train))
         if after is not None:
             self._train, self._validation = np.arange(len(targets)), self._validation[:0]
         self._sample_weights = _class_weights(targets[self._train], int(targets.max()) + 1, knobs.balance)
-        self._model = network.build(trunk, self._start, mean, std, knobs.trained)
+        self._model = network.build(trunk, self._start, lesson.mean, lesson.std, knobs.trained)
         if after is not None:
             self._model.load_weights(after)
         self._step = Step(self._model, self._knobs, len(self._train), penalty)
@@ -243,19 +247,15 @@ class _Session:
                 old.unlink()
 
 
-def _begin(
-    trunk: Any,
-    features: NDArray[np.float32],
-    labels: NDArray[np.int64],
-    learnt: NDArray[np.bool_],
-    seed: int,
-    pictures: NDArray[np.float32],
-) -> network.Start:
+def _begin(trunk: Any, lesson: Lesson, learnt: NDArray[np.bool_], seed: int) -> network.Start:
     """Fit a head to what is learnt from; to the features of all levels, where Keras finds those that the file has."""
-    levels = level_layers(trunk)
-    if not agrees(trunk, levels, pictures, features[: len(pictures)]):
+    import numpy as np
+
+    size, features, levels = int(trunk.inputs[0].shape[1]), lesson.features, level_layers(trunk)
+    few = np.stack([normalise(load(path, size), lesson.mean, lesson.std) for path in lesson.pictures[:CHECKED]])
+    if not agrees(trunk, levels, few, features[: len(few)]):
         levels, features = [], features[:, : int(trunk.outputs[0].shape[-1])]
-    own = features[learnt]
+    own, labels = features[learnt], np.asarray(lesson.labels, dtype=np.int64)
     head = train_head(own, labels[learnt].tolist(), int(labels.max()) + 1, seed)
     return network.Start(head, tuple(levels), own.mean(axis=0), own.std(axis=0))
 

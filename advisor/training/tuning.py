@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core import training
-from advisor.training.finetune import FINETUNE_ALL, FINETUNE_TOP, VERSION, WEIGHTS, Finetuning, finetune
+from advisor.training.features import joined
+from advisor.training.finetune import FINETUNE_ALL, FINETUNE_TOP, VERSION, WEIGHTS, Finetuning, Lesson, finetune
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
@@ -52,7 +53,6 @@ def tune(
         the head reads all levels.
     """
     import keras
-    import numpy as np
 
     from advisor.catalog.build import build_model
     from advisor.training.tuned import to_tflite
@@ -60,12 +60,10 @@ def tune(
     try:
         model = build_model(card, weights)
         trunk = keras.Model(model.inputs[0], model.output["features"])
-        rows = np.concatenate([np.load(part, allow_pickle=False) for part in features])
-        mean, std = card.preprocessing.mean, card.preprocessing.std
+        view = card.preprocessing
+        lesson = Lesson(joined(features), pictures, labels, view.mean, view.std, validation)
         begun = None if after is None else after.with_name(WEIGHTS)
-        tuned = finetune(
-            trunk, rows, pictures, labels, mean, std, knobs, checkpoints, validation=validation, after=begun
-        )
+        tuned = finetune(trunk, lesson, knobs, checkpoints, after=begun)
         path.write_bytes(to_tflite(trunk, tuned))
         shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
     finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
@@ -49,13 +48,3 @@ def test_a_larger_model_may_take_more_memory_to_convert() -> None:
     cards = load_catalogue()
     small, large = (convert_limits(cards[name]) for name in (SMALL.name, "inception_resnet_v2_299"))
     assert CONVERT_LIMITS.memory_bytes < small.memory_bytes < large.memory_bytes
-
-
-@pytest.mark.parametrize("rows", [None, [4, 0, 6, 3]])
-def test_rows_of_parts_are_joined_in_the_order_asked_for(tmp_path: Path, rows: list[int] | None) -> None:
-    whole = np.arange(21, dtype=np.float32).reshape(7, 3)
-    parts = [tmp_path / "one.npy", tmp_path / "two.npy"]
-    for part, values in zip(parts, (whole[:4], whole[4:]), strict=True):
-        np.save(part, values)
-    wanted = None if rows is None else np.array(rows)
-    np.testing.assert_array_equal(jobs._joined(parts, wanted), whole if rows is None else whole[rows])

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.core.errors import StageError
 from advisor.datasets.pictures import load, normalise
-from advisor.training.features import extract
+from advisor.training.features import extract, joined
 from tests.benchmark import small_models
 from tests.datasets.folders import fill
 from tests.tflite.graphs import Graph
@@ -79,3 +79,13 @@ def test_outputs_without_the_name_are_refused(pictures: list[Path], tmp_path: Pa
     )
     with pytest.raises(StageError, match="2 outputs"):
         extract(tmp_path / "m.tflite", pictures, 8, MEAN, STD)
+
+
+@pytest.mark.parametrize("rows", [None, [4, 0, 6, 3]])
+def test_rows_of_parts_are_joined_in_the_order_asked_for(tmp_path: Path, rows: list[int] | None) -> None:
+    whole = np.arange(21, dtype=np.float32).reshape(7, 3)
+    parts = [tmp_path / "one.npy", tmp_path / "two.npy"]
+    for part, values in zip(parts, (whole[:4], whole[4:]), strict=True):
+        np.save(part, values)
+    wanted = None if rows is None else np.array(rows)
+    np.testing.assert_array_equal(joined(parts, wanted), whole if rows is None else whole[rows])

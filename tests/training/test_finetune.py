@@ -11,7 +11,7 @@ import pytest
 from advisor.benchmark.accuracy import predict
 from advisor.core.errors import StageError
 from advisor.training.augment import Augmentation
-from advisor.training.finetune import WEIGHTS, Finetuned, Finetuning, finetune
+from advisor.training.finetune import WEIGHTS, Finetuned, Finetuning, Lesson, finetune
 from advisor.training.head import softmax
 from advisor.training.tuned import to_tflite
 from tests.training import nets
@@ -35,10 +35,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[int
     return nets.stripes(tmp_path_factory.mktemp("stripes"), 140)
 
 
+def _lesson(features: np.ndarray, data: tuple[list[Path], list[int]]) -> Lesson:
+    return Lesson(features, *data, nets.MEAN, nets.STD)
+
+
 def _run(data: tuple[list[Path], list[int]], folder: Path, knobs: Finetuning = KNOBS) -> tuple[Any, Finetuned]:
     trunk = nets.trunk()
     features = nets.features(trunk, data[0])
-    return trunk, finetune(trunk, features, *data, nets.MEAN, nets.STD, knobs, folder)
+    return trunk, finetune(trunk, _lesson(features, data), knobs, folder)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +102,7 @@ def test_a_killed_run_goes_on_where_it_was(data: tuple[list[Path], list[int]], t
     trunk = nets.trunk()
     features = nets.features(trunk, data[0])
     with pytest.raises(Killed):
-        finetune(trunk, features, *data, nets.MEAN, nets.STD, KNOBS, tmp_path, kill)
+        finetune(trunk, _lesson(features, data), KNOBS, tmp_path, kill)
     begun = json.loads((tmp_path / "state.json").read_text())["history"]
     _, resumed = _run(data, tmp_path)
     assert len(begun) == 2
@@ -112,7 +116,7 @@ def test_a_resumed_run_ends_as_one_that_was_not_interrupted(
     trunk = nets.trunk()
     features = nets.features(trunk, data[0])
     with pytest.raises(KeyboardInterrupt):
-        finetune(trunk, features, *data, nets.MEAN, nets.STD, KNOBS, tmp_path, _interrupt)
+        finetune(trunk, _lesson(features, data), KNOBS, tmp_path, _interrupt)
     _, resumed = _run(data, tmp_path)
     np.testing.assert_allclose(
         [row["loss"] for row in resumed.history], [row["loss"] for row in tuned[1].history], rtol=0.02
@@ -153,7 +157,7 @@ def test_it_goes_on_while_it_gains_though_below_its_start(data: tuple[list[Path]
     trunk = nets.trunk()
     features = nets.features(trunk, data[0])
     with pytest.raises(KeyboardInterrupt):
-        finetune(trunk, features, *data, nets.MEAN, nets.STD, replace(KNOBS, patience=3), tmp_path, spoil)
+        finetune(trunk, _lesson(features, data), replace(KNOBS, patience=3), tmp_path, spoil)
     _, result = _run(data, tmp_path, replace(KNOBS, patience=3))
     assert result.best_epoch == 0, "nothing after the first epoch surpasses the start"
     found = [row["validation_accuracy"] for row in result.history]
@@ -166,9 +170,7 @@ def test_what_ships_goes_on_with_the_validation_part_too(
     first, _ = _run(data, tmp_path / "compared")
     trunk = nets.trunk()
     features = nets.features(trunk, data[0])
-    more = finetune(
-        trunk, features, *data, nets.MEAN, nets.STD, KNOBS, tmp_path / "ships", after=tmp_path / "compared" / WEIGHTS
-    )
+    more = finetune(trunk, _lesson(features, data), KNOBS, tmp_path / "ships", after=tmp_path / "compared" / WEIGHTS)
     assert len(more.history) == KNOBS.going_on().epochs == 2
     kernels = [net.get_layer("conv1").get_weights()[0] for net in (nets.trunk(), first, trunk)]
     assert 0 < np.abs(kernels[2] - kernels[1]).max() < np.abs(kernels[1] - kernels[0]).max()
@@ -191,4 +193,4 @@ def test_a_vanished_picture_is_a_stage_error(data: tuple[list[Path], list[int]],
     trunk = nets.trunk()
     features = nets.features(trunk, data[0])
     with pytest.raises(StageError, match=r"gone\.png"):
-        finetune(trunk, features, paths, data[1], nets.MEAN, nets.STD, KNOBS, tmp_path / "run")
+        finetune(trunk, _lesson(features, (paths, data[1])), KNOBS, tmp_path / "run")

@@ -33,12 +33,11 @@ def judge(
         seed: for the folds.
         path: where to.
     """
-    import numpy as np
-
     from advisor.datasets.crops import cropped_copies
     from advisor.datasets.duplicates import groups
+    from advisor.training.features import joined
 
-    features = np.concatenate([np.load(part, mmap_mode="r") for part in parts])
+    features = joined(parts)
     copies = cropped_copies(features, paths)
     alike = [*together, *groups(copies, len(labels))]
     suspects = _suspects(features, labels, judged, alike, seed)
