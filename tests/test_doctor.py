@@ -3,7 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from advisor.cli.main import app
+from advisor.core.exits import ExitCode
 from advisor.doctor import State, examine
 
 
@@ -22,6 +25,14 @@ def test_a_cache_that_cannot_be_written_is_named_with_its_way_out(
     cache = next(check for check in examine(run_model=False) if check.name == "cache")
     assert cache.state is State.FAILED
     assert "ADVISOR_CACHE_DIR" in cache.hint
+
+
+def test_a_machine_that_is_not_ready_is_no_fault_of_advisors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    ended = CliRunner().invoke(app, ["doctor"])
+    assert "FAILED" in ended.stdout
+    assert ended.exit_code == ExitCode.WRONG
 
 
 def test_no_weights_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

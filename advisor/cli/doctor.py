@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Check this machine for what a search needs: packages, memory, disk, weights, quiet.
 
-    Exit code 1 where something is missing without which a search cannot run; warnings alone end with 0.
+    Exit code 2 where something is missing without which a search cannot run; warnings alone end with 0.
     """
     from advisor.doctor import State, examine
 
@@ -33,4 +33,4 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
             if check.hint:
                 typer.echo(f"{'':29}{check.hint}")
     if any(check.state is State.FAILED for check in checks):
-        raise typer.Exit(ExitCode.NOT_READY)
+        raise typer.Exit(ExitCode.WRONG)
