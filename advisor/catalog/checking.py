@@ -86,7 +86,8 @@ def check_catalogue(
 
     Args:
         extra: further catalogue files.
-        build: also build every card's Keras graph, in child processes, and count it; seconds a card.
+        build: also build every card's Keras graph, in child processes, and count it; seconds a card. Not begun where a
+            file cannot be read, or holds a mistake that reading finds: the check would have to be made again.
         built: told of each card whose graph was built.
     """
     wrong: list[Finding] = []
@@ -94,7 +95,7 @@ def check_catalogue(
     wrong += [_broken(error) for error in repeated_names(files)]
     places = {card.name: file.place(position) for file in files for position, card in enumerate(file.cards)}
     cards = {card.name: card for file in files for card in file.cards}
-    counts = _count_all(tuple(cards.values()), built) if build else {}
+    counts = _count_all(tuple(cards.values()), built) if build and not wrong else {}
     for card in cards.values():
         found = counts.get(card.name)
         wrong += [Finding(level, places[card.name], card.name, text) for level, text in _findings(card, found)]

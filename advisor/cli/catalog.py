@@ -145,12 +145,13 @@ def fetch(
 @commands.command("check")
 def check(
     catalog: Catalogs = None,
-    build: Annotated[bool, typer.Option("--build", help="Build every graph too and count it: minutes.")] = False,
+    build: Annotated[bool, typer.Option("--build", help="Build every graph too and count it: a minute.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check every card: schema, names, hashes, and published counts (parameters equal, MACs within 2 %).
 
-    A difference that a note on the card explains passes. Exit code 0: all hold, 2: some do not.
+    A difference that a note on the card explains passes. Exit code 0: all hold, 2: some do not. Where a file cannot be
+    read, or its text is wrong, that is said at once and no graph is built.
 
     Example: advisor catalog check --catalog team.yaml
     """
@@ -171,7 +172,7 @@ def check(
     else:
         from advisor.cli.catalog_table import print_checked
 
-        print_checked(checked)
+        print_checked(checked, build)
     if checked.errors:
         raise typer.Exit(ExitCode.WRONG)
 

@@ -87,8 +87,8 @@ def print_card(card: Card, here: bool) -> None:
         typer.echo("  no source is known: latency, size and memory can be measured, shipping needs a file of your own")
 
 
-def print_checked(checked: Checked) -> None:
-    """Print every error, the notes by kind, and the outcome."""
+def print_checked(checked: Checked, build: bool) -> None:
+    """Print every error, the notes by kind, and the outcome; ``build``: graphs were to be built as well."""
     for finding in checked.errors:
         name = f"{finding.card}: " if finding.card else ""
         typer.secho(f"{finding.place}: {name}{plain(finding.text)}", err=True)
@@ -96,7 +96,7 @@ def print_checked(checked: Checked) -> None:
     for text, count in notes.most_common():
         typer.echo(f"note: {count} x {plain(text)}")
     _print_verified(checked.verified)
-    graphs = f", {checked.built} graphs built" if checked.built else ""
+    graphs = f", {checked.built or 'no'} graphs built" if build else ""
     outcome = plural(len(checked.errors), "error") if checked.errors else "all hold"
     typer.echo(f"{plural(checked.cards, 'card')}{graphs}: {outcome}.")
 

@@ -129,6 +129,12 @@ def test_a_rule_that_does_not_exist_is_found_by_building() -> None:
         count_graph(wrong)
 
 
+def test_nothing_is_built_where_a_file_cannot_be_read(tmp_path: Path) -> None:
+    checked = check_catalogue([tmp_path / "nowhere.yaml"], build=True)
+    assert [Path(error.place).name for error in checked.errors] == ["nowhere.yaml"]
+    assert checked.built == 0
+
+
 @pytest.mark.slow
 def test_every_graph_counts_what_its_card_says() -> None:
     checked = check_catalogue(build=True)
