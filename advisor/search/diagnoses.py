@@ -111,6 +111,6 @@ def _diagnosis(model: Path, origin: Path, pictures: Sequence[Path], row: Evaluat
         told = {**found, "model": model.name, "against": origin.name}
         (folder / FILE).write_text(json.dumps(told, allow_nan=False), encoding="utf-8")
 
-    kept = ArtifactCache().get("diagnosis-1", inputs, make)
+    kept = ArtifactCache().get("diagnosis-2", inputs, make)
     told: dict[str, Any] = json.loads((kept / FILE).read_text(encoding="utf-8"))
     return told

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from advisor.benchmark.accelerators import accelerator
 from advisor.benchmark.delegation import Delegation, delegate
-from advisor.compression.diagnosis.kernels import has_scale_a_channel, lost_biases, widest_kernel
+from advisor.compression.diagnosis.kernels import has_scale_a_channel, kept, lost_biases, widest_kernel
 from advisor.compression.diagnosis.pairs import Pair, pairs, short_name, working_operators
 from advisor.compression.diagnosis.running import Run, alone
 from advisor.compression.diagnosis.scales import Scaled, factors
@@ -163,6 +163,7 @@ def _layer(quantized: Model, reference: Model, pair: Pair, sums: Sums, refused: 
     output, limits = quantized.tensors[pair.output], _range(quantized.tensors[pair.output])
     scale = output.quantization.scales[0] if limits and output.quantization else None
     operator = quantized.operators[pair.quantized].name
+    weights = kept(quantized, reference, pair)
     return Layer(
         index=pair.quantized,
         operator=operator,
@@ -179,5 +180,8 @@ def _layer(quantized: Model, reference: Model, pair: Pair, sums: Sums, refused: 
         kernel=widest_kernel(reference, pair.reference),
         per_channel=has_scale_a_channel(quantized, pair.quantized),
         lost=lost_biases(quantized, reference, pair),
+        weights=weights.stored,
+        zeros=weights.zeros,
+        few=weights.few,
         refused=refused.get(pair.quantized, ""),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from advisor.compression.diagnosis.pairs import Pair
@@ -17,6 +18,14 @@ _AXES = {"CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 0, "DEPTHWISE_CON
 """Axis of a kernel's output channels."""
 
 _BIAS_STEPS = 2.0**31
+
+_FLOATS = frozenset({"float32", "float16"})
+
+_FEW_VALUES = 1024
+"""A kernel of no more values was clustered, or rounded to steps that its channels share."""
+
+_MANY = 4
+"""It has so many times as many weights."""
 
 _INTEGERS = frozenset({"int8", "uint8", "int4", "int2", "int16"})
 
@@ -63,6 +72,37 @@ def has_scale_a_channel(quantized: Model, index: int) -> bool | None:
     if found is None or found.dtype not in _INTEGERS or found.quantization is None:
         return None
     return len(found.quantization.scales) > 1
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What became of a float kernel.
+
+    Attributes:
+        stored: the type that it is stored as; empty where there is none.
+        zeros: part of its weights that are 0 and were not, 0-1.
+        few: how many values stand for all weights but the zeros, where each stands for several; else None.
+    """
+
+    stored: str = ""
+    zeros: float = 0.0
+    few: int | None = None
+
+
+def kept(quantized: Model, reference: Model, pair: Pair) -> Kept:
+    """Return what became of an operator's kernel; zeros and values are counted where it is still stored in floats."""
+    import numpy as np
+
+    found = _kernel(quantized, pair.quantized)
+    if found is None or found.dtype not in _FLOATS:
+        return Kept(found.dtype if found else "")
+    ours, theirs = _values(found), kernel_values(reference, pair.reference)
+    if ours is None or theirs is None or ours.shape != theirs.shape:
+        return Kept(found.dtype)
+    weights = ours[ours != 0]
+    count = len(np.unique(weights))
+    few = count if count <= _FEW_VALUES and weights.size > _MANY * count else None
+    return Kept(found.dtype, float(((ours == 0) & (theirs != 0)).mean()), few)
 
 
 def lost_biases(quantized: Model, reference: Model, pair: Pair) -> tuple[int, ...]:

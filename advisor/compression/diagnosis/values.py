@@ -41,6 +41,9 @@ class Layer:
         kernel: the kernel's output channel with the widest weights; None for layers without a kernel.
         lost: output channels whose bias does not fit into its 32 bits, as their weights are next to nothing.
         per_channel: the kernel has one scale a channel; None where it is not stored in integers.
+        weights: type that its kernel is stored as; empty for layers without one.
+        zeros: part of its weights that are 0 and are not in the float file, 0-1.
+        few: how many values stand for all of its weights but the zeros, where each stands for several; else None.
         refused: why XNNPACK leaves this operator to the builtin kernels, empty where it takes it.
         cause: what makes it lose so much, empty where it does not.
     """
@@ -60,6 +63,9 @@ class Layer:
     kernel: Outlier | None
     per_channel: bool | None
     lost: tuple[int, ...] = ()
+    weights: str = ""
+    zeros: float = 0.0
+    few: int | None = None
     refused: str = ""
     cause: str = ""
 

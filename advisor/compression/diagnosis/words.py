@@ -30,11 +30,37 @@ _NARROW = 0.4
 _FEW_STEPS = 8.0
 
 
+_CLUSTERED = 16
+
+_PRUNED = 0.25
+"""Part of a kernel that is 0 where weights were taken out of it: rounding leaves up to a tenth."""
+
+_MOST_PRUNED = 0.6
+
+_FLOATS = frozenset({"float32", "float16"})
+
+
 def cause(layer: Layer) -> str:
     """Return what makes a layer lose so much by itself and what helps, empty where it does well."""
     if layer.operator in _FOLLOWING or layer.own_snr_db is None or layer.own_snr_db >= WEAK_DB:
         return ""
+    if layer.weights in _FLOATS and layer.data == "float32":
+        return _changed(layer)
     return _lost(layer) or _clipped(layer) or _kernel(layer) or _channels(layer) or _range(layer) or _coarse(layer)
+
+
+def _changed(layer: Layer) -> str:
+    """Say what became of weights that still are floats."""
+    if layer.few is not None and layer.few <= _CLUSTERED:
+        return f"{layer.few} values stand for all of its weights: rounded has up to 256 a channel"
+    if layer.few is not None:
+        return f"its weights are rounded to {layer.few} values, too few for it: float16 keeps more of them"
+    if layer.zeros >= _PRUNED:
+        fewer = "pruned_50 takes out fewer, " if layer.zeros > _MOST_PRUNED else ""
+        return f"{layer.zeros:.0%} of its weights were taken out, more than the others make up for: {fewer}rounded none"
+    if layer.weights == "float16":
+        return "its weights are stored too coarsely: more bits for this layer"
+    return "its weights are others than the float file's: they learnt again, for what other layers lost"
 
 
 def _lost(layer: Layer) -> str:
@@ -122,9 +148,15 @@ def _layers(found: Diagnosis) -> Iterator[str]:
     if not weak and lowest is not None and _arriving(lowest) < FAINT_DB:
         yield (
             f"no layer is to blame alone: the noise of {len(found.layers)} layers adds up, down to "
-            f"{_arriving(lowest):.0f} dB at {lowest.name}; training with it (qat_int8) or int16x8 helps, where "
-            "answers are lost"
+            f"{_arriving(lowest):.0f} dB at {lowest.name}{_remedy(found)}"
         )
+
+
+def _remedy(found: Diagnosis) -> str:
+    """Say what helps against noise that adds up: nothing of it is for forms whose weights stayed floats."""
+    if any(layer.weights and layer.weights not in _FLOATS for layer in found.layers):
+        return "; training with it (qat_int8) or int16x8 helps, where answers are lost"
+    return ""
 
 
 def _arriving(layer: Layer) -> float:

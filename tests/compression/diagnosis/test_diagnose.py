@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from advisor.compression.diagnosis.diagnose import diagnose
 from advisor.compression.diagnosis.values import Diagnosis
+from advisor.compression.diagnosis.words import cause
 from advisor.compression.recipes import recipe
 from advisor.core.errors import UsageError
 from advisor.tflite.rewrite import pack, unpack
@@ -92,6 +94,49 @@ def test_a_lost_bias_is_named(tmp_path: Path, float_model: bytes, photographs: n
     layer = _against(tmp_path, dead, plain, photographs[:4]).layers[0]
     assert layer.lost == (5,)
     assert "bias of channel 5 is lost" in layer.cause
+
+
+@pytest.mark.parametrize(("share", "advice"), [(0.5, ": rounded none"), (0.8, ": pruned_50 takes out fewer")])
+def test_of_a_pruned_layer_the_share_that_was_taken_out_is_said(
+    tmp_path: Path, float_model: bytes, photographs: np.ndarray, share: float, advice: str
+) -> None:
+    def prune(kernel: np.ndarray) -> None:
+        kernel[np.abs(kernel) < np.quantile(np.abs(kernel), share)] = 0
+
+    found = _against(tmp_path, float_model, _constants(float_model, 2, 1, prune), photographs[:3])
+    layer = next(layer for layer in found.layers if layer.index == 2)
+    assert layer.zeros == pytest.approx(share, abs=0.01)
+    assert f"{layer.zeros:.0%} of its weights were taken out" in layer.cause
+    assert advice in layer.cause
+    assert not any("coarse" in sentence or "qat_int8" in sentence for sentence in found.verdict)
+
+
+def test_of_a_clustered_layer_its_few_values_are_counted(
+    tmp_path: Path, float_model: bytes, photographs: np.ndarray
+) -> None:
+    def cluster(kernel: np.ndarray) -> None:
+        kernel[:] = np.where(kernel > 0, 0.3, -0.1)
+
+    found = _against(tmp_path, float_model, _constants(float_model, 2, 1, cluster), photographs[:3])
+    layer = next(layer for layer in found.layers if layer.index == 2)
+    assert layer.few == 2
+    assert layer.cause.startswith("2 values stand for all of its weights")
+
+
+def test_a_rounded_layer_is_neither_pruned_nor_clustered(
+    tmp_path: Path, float_model: bytes, photographs: np.ndarray
+) -> None:
+    found = _against(tmp_path, float_model, recipe("rounded").apply(float_model, photographs), photographs[:2])
+    layer = replace(found.layers[2], own_snr_db=20.0)
+    assert layer.few is not None
+    assert cause(layer).startswith(f"its weights are rounded to {layer.few} values")
+
+
+def test_weights_of_few_bits_are_coarse(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
+    found = _against(tmp_path, float_model, recipe("weight_int4").apply(float_model, photographs), photographs[:2])
+    layer = replace(found.layers[2], own_snr_db=20.0)
+    assert layer.weights == "int4"
+    assert "stored too coarsely: more bits" in cause(layer)
 
 
 def test_operators_that_fall_back_are_named(tmp_path: Path) -> None:
