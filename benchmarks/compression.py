@@ -109,26 +109,44 @@ def _compressed(floats: dict[str, Path], place: Path, learning: bool) -> dict[st
     """Make and score the forms of two cards at a time; time them when nothing else runs."""
 
     def one(card: str) -> Compression:
-        names = _names(card, learning)
         pictures = {"data": TRASHNET} if card in TRAINED else {"calibration": TRASHNET}
         limit = {"max_drop_points": 0.5} if card in TRAINED else {}
-        return compress(floats[card], names, to=place / card, latency=False, learn_s=LEARN_S, **pictures, **limit)
+        # What chooses by half of the hold-out is asked for by itself: the others are scored on all of it.
+        asked = [names for names in _names(card, learning) if names]
+        made = [
+            compress(floats[card], names, to=place / card, latency=False, learn_s=LEARN_S, **pictures, **limit)
+            for names in asked
+        ]
+        return _joined(made)
 
     with ThreadPoolExecutor(2) as pool:
         made = dict(zip(floats, pool.map(one, floats), strict=True))
     return {card: _timed(found) for card, found in made.items()}
 
 
-def _names(card: str, learning: bool) -> list[str]:
-    """Return the forms of a card: int16x8 with its slow kernels of the first one only, what needs labels with them."""
-    return [
-        recipe.name
+def _joined(made: Sequence[Compression]) -> Compression:
+    """Return several answers about one float file as one, the later ones' forms after the first's."""
+    first, *others = made
+    said = [f"{', '.join(form.recipe for form in one.forms[1:])}: scored on {one.scored}" for one in others]
+    forms = [form for one in others for form in one.forms[1:]]
+    return replace(first, forms=(*first.forms, *forms), notes=(*first.notes, *said))
+
+
+def _names(card: str, learning: bool) -> tuple[list[str], list[str]]:
+    """Return the forms of a card, those that choose by pictures apart.
+
+    int16x8 with its slow kernels is one of the first card's only, and what needs labels of those that have them.
+    """
+    asked = [
+        recipe
         for recipe in RECIPES
         if recipe.name != "float32"
         and (card == FIRST or recipe.name != "int16x8")
         and (learning or not recipe.needs_pictures)
         and (card in TRAINED or recipe.rung < Rung.SCORED)
     ]
+    apart, others = ([one.name for one in asked if (one.rung == Rung.SCORED) is wanted] for wanted in (True, False))
+    return others, apart
 
 
 def _timed(found: Compression) -> Compression:

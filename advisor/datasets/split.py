@@ -98,6 +98,18 @@ def split(
     return result
 
 
+def halved(
+    dataset: Dataset, indices: Sequence[int], seed: int, together: Sequence[Sequence[int]] = ()
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Deal some of the pictures out in two halves, class by class; what belongs together stays together.
+
+    A class of one group has it in the second half; where every class is such a one, the first half is empty.
+    """
+    among = set(indices)
+    first = set_aside(groups_by_class(dataset, seed, together), 0.5, among.issuperset)
+    return tuple(sorted(first)), tuple(sorted(among - first))
+
+
 def _own_parts(dataset: Dataset, given: Sequence[str | None], by_class: Sequence[Sequence[Group]]) -> dict[int, str]:
     """Return the part of each picture that has one; what belongs with such a picture follows the one kept longest."""
     own = {index: part for index, part in enumerate(given) if part is not None}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import Dataset, Picture, fingerprint
-from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, split
+from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, halved, split
 
 
 def _dataset(rows: list[tuple[int, str]], classes: int) -> Dataset:
@@ -53,6 +53,18 @@ def test_each_class_gives_its_share(sizes: list[int], seed: int, share: float) -
     aside = Counter(dataset.pictures[index].label for index in split(dataset, seed, share).holdout)
     for label, size in enumerate(sizes):
         assert aside[label] == min(max(1, round(share * size)), size - 1) or aside[label] == max(1, round(share * size))
+
+
+@given(st.lists(st.integers(2, 20), min_size=2, max_size=4), seeds)
+def test_halves_share_no_group_and_leave_nothing_out(sizes: list[int], seed: int) -> None:
+    dataset = _plain(sizes)
+    some = range(1, len(dataset.pictures))
+    first, second = halved(dataset, some, seed, together=[[1, 2]])
+    assert sorted((*first, *second)) == list(some)
+    assert {1, 2} <= set(first) or {1, 2} <= set(second)
+    for label in range(len(sizes)):
+        shares = [sum(dataset.pictures[index].label == label for index in half) for half in (first, second)]
+        assert abs(shares[0] - shares[1]) <= 3
 
 
 @given(counts, seeds)

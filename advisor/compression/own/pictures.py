@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.compression.calibration import choose
 from advisor.compression.material import TrainingPictures
 from advisor.compression.own.reading import Reading
+from advisor.compression.recipe import Rung
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets import decode
 from advisor.datasets.dataset import Dataset
@@ -17,7 +18,7 @@ from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.pictures import load
 from advisor.datasets.repeated import kept_together
 from advisor.datasets.requirements import require_usable
-from advisor.datasets.split import Split, split
+from advisor.datasets.split import Split, halved, split
 from advisor.datasets.survey import survey
 
 CALIBRATION = 100
@@ -58,12 +59,13 @@ def read_pictures(
     names: Sequence[str],
     classes: int,
     seed: int,
-    learning: bool,
+    rungs: Collection[Rung],
 ) -> Pictures:
     """Read the user's folders, or none.
 
     With both folders, and no recipe that learns, all of ``--data`` is judged on; else its hold-out, split off as
-    ``advisor search`` does it, and the rest serves to calibrate and to learn.
+    ``advisor search`` does it, and the rest serves to calibrate and to learn. A model that a search shipped has learnt
+    from all but the hold-out: a recipe that chooses by labels gets half of it, and the forms are judged on the other.
 
     Args:
         calibration: folder of pictures, labelled or not.
@@ -72,7 +74,7 @@ def read_pictures(
         names: the model's labels, empty where it has none.
         classes: how many the model tells apart.
         seed: of every draw.
-        learning: a recipe asked for scores or trains.
+        rungs: those of the recipes asked for.
 
     Raises:
         UsageError: a folder is missing or unfit, holds too few pictures, or its classes are not the model's.
@@ -84,14 +86,30 @@ def read_pictures(
     dataset = read.dataset
     require_usable(dataset)
     order = class_order(dataset.classes, names, classes)
-    if own and not learning:
+    if own and max(rungs) < Rung.SCORED:
         labels = tuple(order[picture.label] for picture in dataset.pictures)
         paths = tuple(picture.path for picture in dataset.pictures)
         chosen = drawn(own, CALIBRATION, seed)
         return Pictures(chosen, _said(chosen, calibration), paths, labels, f"all {len(paths)} pictures of {data}")
     together = kept_together(dataset, near_duplicates(read.thumbnails))
-    parts = split(dataset, seed, together=together, given=dataset.own_parts)
-    return _split(dataset, parts, data, order, drawn(own, CALIBRATION, seed), calibration, reading, classes, seed)
+    whole = split(dataset, seed, together=together, given=dataset.own_parts)
+    parts = _for_choosing(dataset, whole, together) if Rung.SCORED in rungs else whole
+    learnt = [dataset.pictures[index] for index in parts.train]
+    chosen = drawn(own, CALIBRATION, seed) or tuple(
+        learnt[place].path for place in choose([picture.label for picture in learnt], CALIBRATION, seed)
+    )
+    source = _said(chosen, calibration) if own else f"{len(chosen)} training pictures of {data}"
+    train, validation, judged = (
+        _labelled(dataset, part, order) for part in (parts.train, parts.validation, parts.holdout)
+    )
+    training = TrainingPictures(*train, classes, reading.size, reading.mean, reading.std, seed, *validation)
+    return Pictures(chosen, source, *judged, _held_out(parts, whole, data), training)
+
+
+def _for_choosing(dataset: Dataset, parts: Split, together: Sequence[Sequence[int]]) -> Split:
+    """Return the split with half of its hold-out in the place of the validation part, where there is enough of it."""
+    chosen_on, judged = halved(dataset, parts.holdout, parts.seed, together)
+    return replace(parts, validation=chosen_on, holdout=judged) if chosen_on else parts
 
 
 def find_pictures(folder: Path) -> tuple[Path, ...]:
@@ -159,30 +177,18 @@ def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> Pictur
     return Pictures(chosen, _said(chosen, folder), judged, (), f"{len(judged)} pictures of {folder} {new}")
 
 
-def _split(
-    dataset: Dataset,
-    parts: Split,
-    data: Path,
-    order: Sequence[int],
-    own: tuple[Path, ...],
-    folder: Path | None,
-    reading: Reading,
-    classes: int,
-    seed: int,
-) -> Pictures:
-    pictures = dataset.pictures
-    chosen = own or tuple(
-        pictures[parts.train[place]].path
-        for place in choose([pictures[index].label for index in parts.train], CALIBRATION, seed)
-    )
-    source = _said(chosen, folder) if own else f"{len(chosen)} training pictures of {data}"
+def _labelled(
+    dataset: Dataset, indices: Sequence[int], order: Sequence[int]
+) -> tuple[tuple[Path, ...], tuple[int, ...]]:
+    pictures = [dataset.pictures[index] for index in indices]
+    return tuple(picture.path for picture in pictures), tuple(order[picture.label] for picture in pictures)
 
-    def part(indices: Sequence[int]) -> tuple[tuple[Path, ...], tuple[int, ...]]:
-        return tuple(pictures[i].path for i in indices), tuple(order[pictures[i].label] for i in indices)
 
-    train, validation, judged = part(parts.train), part(parts.validation), part(parts.holdout)
-    training = TrainingPictures(*train, classes, reading.size, reading.mean, reading.std, seed, *validation)
-    return Pictures(chosen, source, *judged, f"the {len(judged[0])} pictures held out of {data}", training)
+def _held_out(parts: Split, whole: Split, data: Path) -> str:
+    judged, held = len(parts.holdout), len(whole.holdout)
+    if judged == held:
+        return f"the {held} pictures held out of {data}"
+    return f"{judged} of the {held} pictures held out of {data}: by the others a recipe chose"
 
 
 def drawn(paths: tuple[Path, ...], count: int, seed: int) -> tuple[Path, ...]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from advisor.benchmark.accelerators import accelerator
 from advisor.compression.own.pictures import Pictures, read_pictures
 from advisor.compression.own.reading import Reading, reading_of
-from advisor.compression.recipe import Rung
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.suitable import require_plain_float
 from advisor.core.errors import UnsupportedRecipe, UsageError
@@ -85,8 +84,8 @@ def ask(
     reading = reading_of(model.name, graph, metadata, mean, std)
     _require_labels(model.name, graph, metadata)
     names = metadata.labels if metadata else ()
-    learning = any(one.rung >= Rung.SCORED for one in chosen)
-    pictures = read_pictures(calibration, data, reading, names, graph.outputs[0].shape[-1], seed, learning)
+    rungs = {one.rung for one in chosen}
+    pictures = read_pictures(calibration, data, reading, names, graph.outputs[0].shape[-1], seed, rungs)
     folder = to or Path(f"{model.stem}-forms")
     question = Question(
         model,

@@ -151,6 +151,18 @@ def test_labelled_pictures_are_split_as_a_search_splits_them(
     assert not set(pictures.training.paths + pictures.training.validation_paths) & set(pictures.judged)
 
 
+def test_what_a_recipe_chooses_by_is_neither_learnt_from_nor_judged_on(
+    described: Path, asked: Callable[..., Question], photos: Path
+) -> None:
+    held = set(asked(described, data=photos).pictures.judged)
+    pictures = asked(described, "int8", "mixed_int8", data=photos).pictures
+    assert pictures.training is not None
+    chosen_on = set(pictures.training.validation_paths)
+    assert chosen_on | set(pictures.judged) == held
+    assert len(chosen_on) == len(pictures.judged) == len(held) / 2
+    assert "4 of the 8 pictures held out" in pictures.judged_source
+
+
 def test_with_calibration_pictures_of_their_own_all_labelled_ones_are_judged_on(
     described: Path, asked: Callable[..., Question], photos: Path, tmp_path: Path
 ) -> None:
