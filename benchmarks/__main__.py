@@ -20,6 +20,7 @@ NAMES = (
     "training",
     "training_accuracy",
     "trashnet_table",
+    "trashnet_climb",
     "search_cost",
     "plan_cost",
     "kills",

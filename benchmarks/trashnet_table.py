@@ -1,18 +1,19 @@
-"""Makes the exhaustive table of TrashNet: every card at several input sizes, on every rung, in every form, with times.
+"""Makes the exhaustive table of TrashNet: every card at several input sizes, in every form, with times.
 
-    python -m benchmarks trashnet_table --network mobilenet_v2_1.0_224 --rung head      # one piece, some minutes
-    python -m benchmarks trashnet_table --minutes 10                                    # pieces that are missing
+    python -m benchmarks trashnet_table --network mobilenet_v2_1.0_224      # one piece, some minutes
+    python -m benchmarks trashnet_table --minutes 10                        # pieces that are missing
 
 A piece is one search of the product over one published network: at its own input, at smaller ones (the same weights,
 for they do not depend on the input), and cut short (``benchmarks.shortened``). Its evaluations and the seconds of every
 stage become rows of ``results/trashnet_table.csv``, which ``benchmarks.search_cost`` replays; nothing is estimated.
 Stages run on the cores side by side, as in a search, and their seconds are those of one core; timings hold the machine.
-``BENCHMARK_FOLDER`` keeps the stages of finished pieces for the rungs above them.
+The rungs above the head are added by ``benchmarks.trashnet_climb``.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import math
 import os
@@ -24,16 +25,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import yaml
 
 from advisor.catalog.shipped import catalogue_files
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET
-from advisor.search import context
+from advisor.core.training import FINETUNED, HEAD
 from advisor.search.progress import Progress
-from advisor.search.request import resolve
+from advisor.search.request import Request, resolve
 from advisor.search.run import run_search
 from advisor.store import RunFolder, cache_root
 from benchmarks.shortened import add_shortened
@@ -60,13 +59,6 @@ CUTS = ((0, 1), (1, 1), (0, 2))
 """Each network also stands cut short: at which of its inputs, and by how many resolutions."""
 
 RECIPES = ("float32", "float16", "dynamic_int8", "int8")
-FIRST_LOOK = 400
-"""Pictures of the first look: the product has none at sets as small as TrashNet."""
-
-TUNED: Mapping[str, Sequence[int]] = {"mobilenet_v1_0.25_224": (224, 160, 128), "mobilenet_v2_1.0_224": (128,)}
-"""Cards that were fine-tuned too: minutes each, so the light ones."""
-
-RUNGS = (HEAD, HEAD_SUBSET, "finetune")
 SHARED = ("convert", "cut", "features")
 TRAINED = ("head", "refit", "join", *FINETUNED)
 HEADER = (
@@ -75,47 +67,65 @@ HEADER = (
     "timing_s",
 )  # fmt: skip
 
+Row = dict[str, Any]
 Seconds = Mapping[tuple[str, str], float]
 
 
 class Stopwatch(Progress):
-    """Takes the time of every stage from its start to its end."""
+    """Takes the time of every stage from its start to its end, without what it stood still for a timing."""
 
     def __init__(self) -> None:
         super().__init__(shown=False)
         self.seconds: dict[tuple[str, str], float] = defaultdict(float)
         self._begun: dict[tuple[str, str, str], list[float]] = defaultdict(list)
         self._guard = threading.Lock()
+        self._stood, self._still_since = 0.0, 0.0
 
     def stage(self, name: str, card: str, doing: str, event: str) -> None:
         """Add what a finished stage took."""
         with self._guard:
+            now = self._now(alone := name == "timing")
             if event == "started":
-                self._begun[name, card, doing].append(time.monotonic())
+                self._begun[name, card, doing].append(now)
+                self._still_since = now if alone else self._still_since
             elif event == "done" and self._begun[name, card, doing]:
-                begun = self._begun[name, card, doing].pop(0)
-                self.seconds[name.rsplit("-", 1)[0], card] += time.monotonic() - begun
+                taken = now - self._begun[name, card, doing].pop(0)
+                self.seconds[name.rsplit("-", 1)[0], card] += taken
+                self._stood, self._still_since = (
+                    (self._stood + taken, 0.0) if alone else (self._stood, self._still_since)
+                )
+
+    def _now(self, alone: bool) -> float:
+        """Return the time, for stages that stand still on a clock that does so too."""
+        now = time.monotonic()
+        if alone:
+            return now
+        return now - self._stood - (now - self._still_since if self._still_since else 0.0)
 
 
 def main() -> None:
     """Make the pieces that the table lacks, or those of them that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--network", choices=tuple(SIZES), action="append")
-    parser.add_argument("--rung", choices=RUNGS, action="append")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no piece after so many")
     arguments = parser.parse_args()
     started = time.monotonic()
-    asked = [(network, rung) for rung in arguments.rung or RUNGS for network in arguments.network or SIZES]
+    with benchmark_folder() as place:
+        for network in arguments.network or SIZES:
+            if not has_piece(network) and time.monotonic() - started < 60 * arguments.minutes:
+                piece(network, place)
+
+
+@contextlib.contextmanager
+def benchmark_folder() -> Iterator[Path]:
+    """Give a folder whose cache is the product's: every stage is done and timed anew, but weights are not fetched."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(os.environ.get("BENCHMARK_FOLDER") or folder)
         _own_cache(place)
-        for network, rung in asked:
-            if not has_piece(network, rung) and time.monotonic() - started < 60 * arguments.minutes:
-                piece(network, rung, place)
+        yield place
 
 
 def _own_cache(place: Path) -> None:
-    """Every stage is done and timed anew, but weights are not fetched again."""
     weights, cache = cache_root() / "weights", place / "cache"
     cache.mkdir(parents=True, exist_ok=True)
     if not (cache / "weights").exists():
@@ -123,59 +133,53 @@ def _own_cache(place: Path) -> None:
     os.environ["ADVISOR_CACHE_DIR"] = str(cache)
 
 
-def has_piece(network: str, rung: str) -> bool:
-    """Say whether the table has rows of a network on a rung, or is to have none."""
-    if rung == "finetune" and network not in TUNED:
-        return True
-    return any(row["base"] == network and row["training"].startswith(_prefix(rung)) for row in _rows())
+def has_piece(network: str) -> bool:
+    """Say whether the table has rows of a network."""
+    return any(row["base"] == network for row in table_rows())
 
 
-def _prefix(rung: str) -> str:
-    return f"{rung}_" if rung == "finetune" else rung
-
-
-def piece(network: str, rung: str, place: Path) -> None:
-    """Search one network on one rung and put the rows into the table in place of older ones."""
+def piece(network: str, place: Path) -> None:
+    """Search one network and put the rows into the table in place of older ones."""
     catalogues = _catalogues(network, place / network)
-    cards = _names(network, catalogues)
-    if rung == "finetune":
-        cards = [name for name in cards if name in _tuned(network)]
-    watch = Stopwatch()
-    started = time.monotonic()
-    run = _search(rung, cards, catalogues, place / "runs", watch)
-    rows = [dict(zip(HEADER, row, strict=True)) for row in table(run, watch.seconds, network, rung)]
-    kept = [row for row in _rows() if not (row["base"] == network and row["training"] in {r["training"] for r in rows})]
+    cards, watch, started = _names(network, catalogues), Stopwatch(), time.monotonic()
+    run = run_search(asked(cards, catalogues, place / "runs"), watch).run
+    rows = list(table(run, watch.seconds, dict.fromkeys(cards, network)))
+    put(rows)
+    print(f"{network}: {len(rows)} rows of {len(cards)} cards, {time.monotonic() - started:.0f} s", flush=True)
+
+
+def put(rows: Sequence[Row]) -> None:
+    """Put rows into the table in place of older ones of the same cards and rungs."""
+    new = {(row["card"], row["training"]) for row in rows}
+    kept = [row for row in table_rows() if (row["card"], row["training"]) not in new]
     with TABLE.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, HEADER)
         writer.writeheader()
         writer.writerows([*kept, *rows])
-    print(f"{network} {rung}: {len(rows)} rows of {len(cards)} cards, {time.monotonic() - started:.0f} s", flush=True)
 
 
-def _rows() -> list[dict[str, Any]]:
+def table_rows() -> list[Row]:
+    """Return the rows that there are."""
     if not TABLE.is_file():
         return []
     with TABLE.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def _search(rung: str, cards: Sequence[str], catalogues: Sequence[Path], runs: Path, watch: Progress) -> RunFolder:
-    request = resolve(
+def asked(cards: Sequence[str], catalogues: Sequence[Path], runs: Path) -> Request:
+    """Return the question of a piece."""
+    return resolve(
         {
             "data": str(TRASHNET),
             "catalog": tuple(str(file) for file in catalogues),
             "candidates": tuple(cards),
             "compressions": RECIPES,
-            "training": FINETUNED if rung == "finetune" else (HEAD,),
+            "training": (HEAD,),
             "stop_below": "never",
             "offline": True,
             "out": str(runs),
         }
     )
-    if rung != HEAD_SUBSET:
-        return run_search(request, watch).run
-    with patch.object(context, "LARGE", 0), patch.object(context, "SUBSET_PICTURES", FIRST_LOOK):
-        return run_search(request, watch).run
 
 
 def _catalogues(network: str, place: Path) -> list[Path]:
@@ -186,11 +190,12 @@ def _catalogues(network: str, place: Path) -> list[Path]:
         own.unlink(missing_ok=True)
         shutil.rmtree(place / "models", ignore_errors=True)
         _add_cut(network, own)
-        _write_sized(network, sized)
+        write_sized(network, sized)
     return [sized, own]
 
 
-def _write_sized(network: str, target: Path) -> None:
+def write_sized(network: str, target: Path) -> None:
+    """Write a catalogue of the network at its smaller inputs."""
     for file in catalogue_files():
         family = yaml.safe_load(file.read_text(encoding="utf-8"))
         for card in cards_of(family):
@@ -214,11 +219,6 @@ def _names(network: str, catalogues: Sequence[Path]) -> list[str]:
     return [network, *(card["name"] for family in families for card in family["cards"])]
 
 
-def _tuned(network: str) -> set[str]:
-    own = SIZES[network][0]
-    return {network if size == own else f"{network}_at_{size}" for size in TUNED[network]}
-
-
 def cards_of(family: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield each card of a catalogue file with the family's defaults."""
     yield from ({**family.get("defaults", {}), **card} for card in family["cards"])
@@ -231,26 +231,20 @@ def resized(entry: Mapping[str, Any], size: int) -> dict[str, Any]:
     return {**entry, **own, "published": []}
 
 
-def table(run: RunFolder, seconds: Seconds, network: str, rung: str) -> Iterator[Sequence[object]]:
-    """Yield a row for every configuration of the rung that was evaluated."""
+def table(run: RunFolder, seconds: Seconds, bases: Mapping[str, str]) -> Iterator[Row]:
+    """Yield a row for every configuration of a run over one rung that was evaluated; ``bases`` names its networks."""
     evaluations = [e for e in run.evaluations() if e.status is Status.OK]
-    evaluations = [e for e in evaluations if e.configuration.training.startswith(_prefix(rung))]
-    if rung == HEAD:
-        evaluations = [e for e in evaluations if e.configuration.training == HEAD]
-    variants = {(e.configuration.card, e.configuration.training, e.configuration.compression) for e in evaluations}
-    counts = Counter(card for card, _, _ in variants)
-    trainings = Counter({card: len({t for c, t, _ in variants if c == card}) for card in counts})
-    published = _published_top1(network)
+    counts = Counter(card for card, _ in {(e.configuration.card, e.configuration.compression) for e in evaluations})
     for evaluation in sorted(evaluations, key=lambda e: e.configuration):
         card = evaluation.configuration.card
-        own = evaluation.configuration.training if rung == "finetune" else ""
         parts = (
             _sum(seconds, card, SHARED),
-            _sum(seconds, card, (own,)) if own else _sum(seconds, card, TRAINED) / trainings[card],
+            _sum(seconds, card, TRAINED),
             _others(seconds, card) / counts[card],
             _sum(seconds, card, ("timing",)) / counts[card],
         )
-        yield (*_facts(evaluation, network, published), *(f"{part:.2f}" for part in parts))
+        facts = (*_facts(evaluation, bases[card]), *(f"{part:.2f}" for part in parts))
+        yield dict(zip(HEADER, facts, strict=True))
 
 
 def _sum(seconds: Seconds, card: str, stages: Sequence[str]) -> float:
@@ -268,7 +262,7 @@ def _published_top1(network: str) -> float:
     return load_catalogue()[network].top1() or 0.0
 
 
-def _facts(evaluation: Evaluation, base: str, published: float) -> tuple[object, ...]:
+def _facts(evaluation: Evaluation, base: str) -> tuple[object, ...]:
     configuration, details = evaluation.configuration, evaluation.details
     assert evaluation.accuracy
     assert evaluation.latency
@@ -276,7 +270,7 @@ def _facts(evaluation: Evaluation, base: str, published: float) -> tuple[object,
     assert evaluation.size
     return (
         configuration.card, base, evaluation.family, details["input_size"], details["params"], details["macs"],
-        published if configuration.card == base else "", configuration.training, configuration.compression,
+        _published_top1(base) if configuration.card == base else "", configuration.training, configuration.compression,
         configuration.target.threads, f"{evaluation.accuracy.value:.3f}", f"{evaluation.latency.value:.4f}",
         f"{evaluation.latency_p90.value:.4f}", int(evaluation.size.value), int(evaluation.contended),
     )  # fmt: skip
