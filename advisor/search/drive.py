@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation
-from advisor.core.training import FINETUNED
 from advisor.search.conclude import conclude
 from advisor.search.finalists import finalists, judge
 from advisor.search.left_out import too_large, too_slow
@@ -22,10 +20,8 @@ from advisor.search.sited import SitedEvaluator
 from advisor.search.stopping import COMPLETE, Stop, Worth, max_trials_reached, time_limit_reached
 from advisor.search.study import Study
 from advisor.search.timing import SURVEY
+from advisor.search.turns import CARDS_IN_FLIGHT, Turns
 from advisor.store import RunFolder
-
-CARDS_IN_FLIGHT = 3
-"""How many cards' configurations are handed out at a time: enough to keep the cores busy across measurements."""
 
 
 class Drive:
@@ -51,18 +47,18 @@ class Drive:
         """Keep some cards' configurations in flight until the study, a limit or the user's patience ends; say why."""
         left = max(0, self._request.max_trials - done) if self._request.max_trials else plan.size
         worth = Worth(study, self._request.least_gain(plan.size))
-        waiting = _Waiting(study, self._promotion, plan, left, self._cores)
+        turns = Turns(study, self._promotion, plan, left, self._cores)
         flying: dict[asyncio.Task[Evaluation], Configuration] = {}
         stopped = asyncio.ensure_future(self.stopping.wait())
         self._promotion.add(self._run.evaluations())
         while True:
-            while not worth.ended and (asked := waiting.next(list(flying.values()))) is not None:
-                if reason := self._promotion.objection(asked):
-                    self._record(evaluator.not_worth(asked, reason), study, evaluator)
-                else:
-                    flying[asyncio.ensure_future(evaluator.evaluate(asked))] = asked
-            if not flying:
+            while not worth.ended and (asked := turns.next(flying.values())) is not None:
+                flying[asyncio.ensure_future(evaluator.evaluate(asked))] = asked
+            if not flying and (worth.ended or not turns.waiting):
                 break
+            if not flying:
+                self._turn_away(turns, study, evaluator)
+                continue
             finished, _ = await asyncio.wait(
                 {*flying, stopped}, timeout=self._time_left(), return_when="FIRST_COMPLETED"
             )
@@ -72,6 +68,7 @@ class Drive:
             worth.look()
             if stopped in finished or self._time_left() == 0:
                 break
+        self._turn_away(turns, study, evaluator)
         why = self._why(study, worth, bool(flying))
         await _cancel([*flying, stopped])
         return why
@@ -137,6 +134,11 @@ class Drive:
             return COMPLETE
         return worth.stop(count) if worth.ended else max_trials_reached(self._request.max_trials, count)
 
+    def _turn_away(self, turns: Turns, study: Study, evaluator: SitedEvaluator) -> None:
+        """Keep what was not worth beginning, with the reasons."""
+        for configuration, reason in turns.turned_away():
+            self._record(evaluator.not_worth(configuration, reason), study, evaluator)
+
     def _record(self, evaluation: Evaluation, study: Study, evaluator: SitedEvaluator) -> None:
         self._run.append(evaluation)
         study.tell(evaluator.told(evaluation))
@@ -146,42 +148,6 @@ class Drive:
     def _time_left(self) -> float | None:
         limit = self._request.time_limit_s
         return None if limit is None else max(0.0, limit - (time.monotonic() - self._started))
-
-
-class _Waiting:
-    """Asks the study for what is next, as long as there is room for it in flight.
-
-    Args:
-        study: is asked.
-        promotion: says who climbs.
-        plan: the search space.
-        left: how many configurations may still be begun.
-        cores: how many jobs run side by side.
-    """
-
-    def __init__(self, study: Study, promotion: Promotion, plan: Plan, left: int, cores: int) -> None:
-        self._study, self._promotion, self._left, self._cores = study, promotion, left, cores
-        self._at_most = max(CARDS_IN_FLIGHT, cores + 1) * len(plan.recipes) * len(plan.threads)
-        self._asked: Configuration | None = None
-
-    def next(self, flying: Sequence[Configuration]) -> Configuration | None:
-        """Return what to evaluate next, None where nothing is left or something has to end first."""
-        if not self._left or len(flying) >= self._at_most:
-            return None
-        asked = self._asked or self._study.ask()
-        self._asked = None
-        if asked is not None and not self._room(asked, flying):
-            self._asked = asked
-            return None
-        self._left -= asked is not None
-        return asked
-
-    def _room(self, asked: Configuration, flying: Sequence[Configuration]) -> bool:
-        """Fine-tuning begins as cores get free, so that what it gained elsewhere is known first."""
-        if asked.training not in FINETUNED:
-            return True
-        tuned = {(c.card, c.training) for c in flying if c.training in FINETUNED}
-        return (asked.card, asked.training) in tuned or len(tuned) < self._cores
 
 
 async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:

@@ -8,6 +8,7 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.licences import allows
 from advisor.search.plan import Plan
+from advisor.search.promotion import STAGE as PROMOTION
 from advisor.search.stopping import Stop
 from advisor.store import RunFolder
 
@@ -32,10 +33,11 @@ def leave_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluation]:
 
     What is left out so is recorded.
 
-    A failure may have been the machine's: a run that goes on tries it again.
+    A failure may have been the machine's: a run that goes on tries it again. What was not worth its training by what
+    was known then is weighed again.
     """
     own = set(plan.configurations())
-    ended = [e for e in run.evaluations() if e.status is not Status.FAILED and e.stage != STOPPED]
+    ended = [e for e in run.evaluations() if e.status is not Status.FAILED and e.stage not in (STOPPED, PROMOTION)]
     done = {e.configuration: e for e in ended if e.configuration in own}
     families = {card.name: card.family for card in plan.cards}
     for configuration, reason in ruled_out(plan, limits).items():

@@ -7,24 +7,30 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from advisor.core.budget import Budget
-from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.evaluation import Configuration, Evaluation
 from advisor.search.experience import Experience
-from advisor.search.facts import Facts, also_shown
+from advisor.search.facts import Facts
 from advisor.search.plan import Plan
-from advisor.search.samplers import make_sampler
+from advisor.search.rungs import Room, Rungs, anywhere, step_of
+from advisor.search.samplers import ADVISOR, make_sampler
+from advisor.search.trial_record import (
+    METRICS,
+    PARAMETERS,
+    attributes,
+    constraints,
+    distributions,
+    parameters,
+    state,
+    values,
+)
 
 if TYPE_CHECKING:
     import optuna
     from optuna.storages import BaseStorage
 
 DIRECTIONS: tuple[Literal["maximize", "minimize"], ...] = ("maximize", "minimize", "minimize")
-METRICS = ("accuracy", "latency", "size")
-PARAMETERS = frozenset(("card", "training", "compression", "threads"))
 PATIENCE = 20
 """How many repeats in a row a sampler that does not know what is taken may suggest before it is helped along."""
-
-LARGEST = 1e12
-"""Stands for a limit that is broken without end: what a study takes as a constraint is finite."""
 
 FACTS_SHARE = 0.02
 """The sampler looks at its whole table again for new facts; it is given them when so many more have come in."""
@@ -61,14 +67,17 @@ class Study:
         self._plan, self._budget, self._facts = plan, budget, Facts(plan)
         finished = {evaluation.configuration: evaluation for evaluation in done}
         self._left = {each: None for each in plan.configurations() if each not in finished}
-        self._opened: dict[Configuration, None] = {}
-        self._rung, self._again, self._first = -1, list[Configuration](), list[Configuration]()
+        self._rungs = Rungs(plan, finished)
+        self._aside, self._wished = list[Configuration](), list[Configuration]()
         self._changed: dict[str, None] = {}
         self._told = 0
         for evaluation in finished.values():
             self._note(evaluation)
         experience = experience or Experience()
-        self._sampler = make_sampler(sampler, experience.taught(self._facts.corrected(plan.candidates())), seed)
+        candidates = experience.taught(self._facts.corrected(plan.candidates()))
+        self._places = [self._rungs.place((each.params["card"], each.params["training"])) for each in candidates]
+        self._sampler = make_sampler(sampler, candidates, seed)
+        self._keeps_turns = sampler == ADVISOR
         self._changed.clear()
         self._study = optuna.create_study(
             study_name=name, storage=storage, sampler=self._sampler, directions=DIRECTIONS, load_if_exists=True
@@ -78,49 +87,49 @@ class Study:
             self._study.set_metric_names(list(METRICS))
         self._trials: dict[Configuration, optuna.Trial] = {}
         if not self._study.get_trials(deepcopy=False):
-            self._first = experience.first(tuple(self._left))
-        self._take_up(finished)
-        self._climb()
+            self._wished += experience.first(tuple(self._left))
+        self._wished = [*self._take_up(finished), *self._wished]
 
     @property
     def unevaluated(self) -> int:
         """How many configurations have no result yet."""
         return len(self._left) + len(self._trials)
 
-    def ask(self) -> Configuration | None:
-        """Return the next configuration to evaluate, None when all of this rung have been handed out.
+    def ask(self, room: Room = anywhere) -> Configuration | None:
+        """Return the next configuration to evaluate, None when nothing may be begun now.
 
-        A rung is one training, the lightest first; the next one is open when every configuration of those below has
-        its result.
+        Args:
+            room: says of which steps (card and training) more may be begun; of the others nothing is returned.
         """
-        repeats = 0
-        if self._opened:
-            self._teach()
-        while self._opened:
-            if repeats == PATIENCE:
-                self._study.enqueue_trial(_parameters(next(iter(self._opened))))
-            trial = self._study.ask(self._distributions())
-            configuration = self._configuration(trial.params)
-            if configuration in self._left:
-                del self._left[configuration]
-                self._opened.pop(configuration, None)
-                self._trials[configuration] = trial
+        for configuration in self._aside:
+            if self._may(configuration, room):
+                self._aside.remove(configuration)
                 return configuration
-            self._study.tell(trial, state=_state("PRUNED"))
+        repeats = 0
+        while self._rungs.left(room):
+            self._prepare(room)
+            self._wish(room, helped=repeats == PATIENCE)
+            asked = self._taken(self._study.ask(distributions(self._plan)), room)
+            if asked is not None:
+                return asked
             repeats += 1
         return None
+
+    def pass_over(self, configuration: Configuration) -> None:
+        """Let what builds on a configuration begin without its result, which is told later."""
+        self._rungs.settled(configuration)
 
     def tell(self, evaluation: Evaluation) -> None:
         """Report what came of a configuration that was asked for."""
         trial = self._trials.pop(evaluation.configuration)
-        for key, value in self._attributes(evaluation).items():
+        for key, value in attributes(evaluation, self._plan.recipes).items():
             trial.set_user_attr(key, value)
-        values = _values(evaluation)
-        for limit, excess in self._constraints(evaluation).items() if values else ():
+        found = values(evaluation)
+        for limit, excess in constraints(evaluation, self._budget).items() if found else ():
             trial.set_constraint(limit, excess)
-        self._study.tell(trial, values, state=None if values else _state(_ending(evaluation)))
+        self._study.tell(trial, found, state=None if found else state(evaluation))
         self._note(evaluation)
-        self._climb()
+        self._rungs.settled(evaluation.configuration)
 
     def expected_gain(self, seconds: float) -> float:
         """Return what ``seconds`` more are expected to add to the front's hypervolume, as a share of it.
@@ -134,35 +143,53 @@ class Study:
         self._teach()
         return self._sampler.expected_gain(self._study, seconds)
 
-    def _climb(self) -> None:
-        """Open the next rung where nothing is left to do on those below; the sampler keeps to what is open."""
-        trainings = self._plan.trainings
-        while not self._trials and not self._opened and self._rung + 1 < len(trainings):
-            self._rung += 1
-            self._opened = {each: None for each in self._left if each.training == trainings[self._rung]}
-            self._hold_back(frozenset(trainings[self._rung + 1 :]))
-            for configuration in (*self._again, *self._first):
-                if configuration in self._opened:
-                    self._study.enqueue_trial(_parameters(configuration))
+    def _may(self, configuration: Configuration, room: Room) -> bool:
+        step = step_of(configuration)
+        return self._rungs.may(step) and room(step)
 
-    def _hold_back(self, trainings: frozenset[str]) -> None:
+    def _taken(self, trial: optuna.Trial, room: Room) -> Configuration | None:
+        """Return the trial's configuration where it is to be evaluated.
+
+        Before its turn comes what somebody enqueued, which is put aside, and what a sampler suggests that knows no
+        turns, which is dropped: it will suggest it again.
+        """
+        from optuna.trial import TrialState
+
+        configuration = self._configuration(trial.params)
+        if configuration not in self._left or not (self._keeps_turns or self._may(configuration, room)):
+            self._study.tell(trial, state=TrialState.PRUNED)
+            return None
+        del self._left[configuration]
+        self._rungs.asked(configuration)
+        self._trials[configuration] = trial
+        if self._may(configuration, room):
+            return configuration
+        self._aside.append(configuration)
+        return None
+
+    def _wish(self, room: Room, helped: bool) -> None:
+        """Put what was chosen earlier before what the sampler will suggest, or anything to help a sampler along."""
+        self._wished = [each for each in self._wished if each in self._left]
+        source = self._left if helped else self._wished
+        wish = next((each for each in source if self._may(each, room)), None)
+        if wish is not None:
+            self._study.enqueue_trial(parameters(wish))
+            self._wished = [each for each in self._wished if each != wish]
+
+    def _prepare(self, room: Room) -> None:
+        """Tell the sampler what may be begun, and what was measured meanwhile."""
+        import numpy as np
+
         from advisor.search.sampler import AdvisorSampler
 
         if isinstance(self._sampler, AdvisorSampler):
-            self._sampler.hold(lambda params: params["training"] in trainings)
+            self._sampler.hold(self._rungs.held(room, np.asarray(self._places)))
+            self._teach()
 
-    def _constraints(self, evaluation: Evaluation) -> dict[str, float]:
-        return {limit: min(excess, LARGEST) for limit, excess in self._budget.excesses(evaluation).items()}
+    def _take_up(self, finished: Mapping[Configuration, Evaluation]) -> list[Configuration]:
+        """Bring the study in line with what was evaluated; returns what is to be asked for again.
 
-    def _attributes(self, evaluation: Evaluation) -> dict[str, Any]:
-        """Return what a trial says beside its values: its end, and what the evaluation showed on its way."""
-        reason = {"reason": evaluation.reason} if evaluation.reason else {}
-        shown = also_shown(evaluation, self._plan.recipes)
-        also = {"advisor:also": [[_parameters(each), value] for each, value in shown]} if shown else {}
-        return {"status": evaluation.status.value, **reason, **also}
-
-    def _take_up(self, finished: Mapping[Configuration, Evaluation]) -> None:
-        """Bring the study in line with what was evaluated: a process that was killed left trials behind.
+        A process that was killed left trials behind.
 
         A trial that ran is failed; its configuration is asked for again unless its result was kept. A result that no
         finished trial has is added: it was kept just before the kill, or the study's file was lost.
@@ -172,34 +199,33 @@ class Study:
         taken, ended, waiting = set[Configuration](), set[Configuration](), set[Configuration]()
         for trial in self._study.get_trials(deepcopy=False):
             waits = trial.state == TrialState.WAITING
-            parameters = trial.system_attrs.get("fixed_params", {}) if waits else trial.params
-            if set(parameters) == PARAMETERS:
+            chosen = trial.system_attrs.get("fixed_params", {}) if waits else trial.params
+            if set(chosen) == PARAMETERS:
                 place = waiting if waits else ended if trial.state.is_finished() else taken
-                place.add(self._configuration(parameters))
+                place.add(self._configuration(chosen))
             if trial.state == TrialState.RUNNING:
                 self._study.tell(trial.number, state=TrialState.FAIL)
         for evaluation in finished.values():
             if evaluation.configuration not in ended:
                 self._add(evaluation)
         taken |= ended
-        self._again = [each for each in self._left if each in taken and each not in waiting]
+        return [each for each in self._left if each in taken and each not in waiting]
 
     def _add(self, evaluation: Evaluation) -> None:
         from optuna.trial import create_trial
 
-        parameters = _parameters(evaluation.configuration)
-        distributions = self._distributions()
-        if any(value not in distributions[name].choices for name, value in parameters.items()):
+        told, space = parameters(evaluation.configuration), distributions(self._plan)
+        if any(value not in space[name].choices for name, value in told.items()):
             return
-        values = _values(evaluation)
+        found = values(evaluation)
         self._study.add_trial(
             create_trial(
-                state=_state("COMPLETE" if values else _ending(evaluation)),
-                values=values,
-                params=parameters,
-                distributions=distributions,
-                user_attrs=self._attributes(evaluation),
-                constraints=self._constraints(evaluation) if values else None,
+                state=state(evaluation),
+                values=found,
+                params=told,
+                distributions=space,
+                user_attrs=attributes(evaluation, self._plan.recipes),
+                constraints=constraints(evaluation, self._budget) if found else None,
             )
         )
 
@@ -219,48 +245,9 @@ class Study:
             return
         for card in self._changed:
             for (training, recipe, threads), fact in self._facts.about(card).items():
-                parameters = {"card": card, "training": training, "compression": recipe, "threads": threads}
-                self._sampler.update_known(parameters, fact.known, fact.cost_s)
+                row = {"card": card, "training": training, "compression": recipe, "threads": threads}
+                self._sampler.update_known(row, fact.known, fact.cost_s)
         self._changed.clear()
 
-    def _configuration(self, parameters: Mapping[str, Any]) -> Configuration:
-        return self._plan.configuration(
-            parameters["card"], parameters["compression"], parameters["threads"], parameters["training"]
-        )
-
-    def _distributions(self) -> dict[str, Any]:
-        from optuna.distributions import CategoricalDistribution
-
-        plan = self._plan
-        return {
-            "card": CategoricalDistribution([card.name for card in plan.cards]),
-            "training": CategoricalDistribution(list(plan.trainings)),
-            "compression": CategoricalDistribution(list(plan.recipes)),
-            "threads": CategoricalDistribution(list(plan.threads)),
-        }
-
-
-def _parameters(configuration: Configuration) -> dict[str, Any]:
-    return {
-        "card": configuration.card,
-        "training": configuration.training,
-        "compression": configuration.compression,
-        "threads": configuration.target.threads,
-    }
-
-
-def _values(evaluation: Evaluation) -> list[float] | None:
-    """Return the objectives' values, None where the evaluation lacks one."""
-    quantities = (evaluation.accuracy, evaluation.latency, evaluation.size)
-    values = [quantity.value for quantity in quantities if quantity is not None]
-    return values if evaluation.status is Status.OK and len(values) == len(METRICS) else None
-
-
-def _ending(evaluation: Evaluation) -> str:
-    return "FAIL" if evaluation.status is Status.FAILED else "PRUNED"
-
-
-def _state(name: str) -> Any:
-    from optuna.trial import TrialState
-
-    return TrialState[name]
+    def _configuration(self, chosen: Mapping[str, Any]) -> Configuration:
+        return self._plan.configuration(chosen["card"], chosen["compression"], chosen["threads"], chosen["training"])

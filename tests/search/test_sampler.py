@@ -430,3 +430,36 @@ def test_what_a_trial_showed_of_another_candidate_moves_that_one_up() -> None:
             study.tell(trial, (10.0, 60.0))
         orders.append(asked.index("c9"))
     assert orders[1] < orders[0]
+
+
+def test_nothing_is_suggested_of_what_is_held_back_until_it_is_let_go() -> None:
+    table = _table()
+    sampler = AdvisorSampler(table, OBJECTIVES)
+    study = _study(sampler)
+    held = np.arange(len(table)) >= 3
+    sampler.hold(held)
+    rows = {tuple(each.params.values()) for each in table[:3]}
+    assert {tuple(study.ask(sampler.distributions).params.values()) for _ in range(3)} == rows
+    with pytest.raises(CandidatesExhausted):
+        study.ask(sampler.distributions)
+    sampler.hold(~held)
+    assert tuple(study.ask(sampler.distributions).params.values()) not in rows
+
+
+def test_holding_back_takes_one_value_a_candidate() -> None:
+    with pytest.raises(ValueError, match="3 values for 12 candidates"):
+        AdvisorSampler(_table(), OBJECTIVES).hold(np.zeros(3, bool))
+
+
+def test_what_only_teaches_is_no_part_of_the_front() -> None:
+    gains = []
+    for teaches in (False, True):
+        sampler = AdvisorSampler(_table(), OBJECTIVES)
+        study = _study(sampler)
+        for _ in range(5):
+            trial = study.ask(sampler.distributions)
+            trial.set_user_attr("advisor:teaches-only", teaches)
+            study.tell(trial, _objective(trial))
+        gains.append(sampler.expected_gain(study))
+    assert gains == [pytest.approx(gains[0]), float("inf")]
+    assert gains[0] < 10

@@ -10,6 +10,7 @@ keep track of who has what, ``advisor_sampler`` is what Optuna calls.
 
 from advisor.search.sampler.advisor_sampler import AdvisorSampler
 from advisor.search.sampler.claims import CandidatesExhausted
+from advisor.search.sampler.ledger import ALSO, TEACHES_ONLY
 from advisor.search.sampler.table import Candidate, Objective, candidate_key
 
-__all__ = ["AdvisorSampler", "Candidate", "CandidatesExhausted", "Objective", "candidate_key"]
+__all__ = ["ALSO", "TEACHES_ONLY", "AdvisorSampler", "Candidate", "CandidatesExhausted", "Objective", "candidate_key"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import TrialPruned
 from optuna.samplers import BaseSampler, RandomSampler
@@ -16,7 +17,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from advisor.search.sampler.acquisition import Acquisition
 from advisor.search.sampler.claims import CandidatesExhausted, Claim
-from advisor.search.sampler.ledger import CLAIM, Ledger, claim_of, shown_by
+from advisor.search.sampler.ledger import CLAIM, Ledger, claim_of, shown_by, teaches_only
 from advisor.search.sampler.table import Candidate, Objective, Table
 
 
@@ -26,8 +27,9 @@ class AdvisorSampler(BaseSampler):
     Trials that run, completed, were pruned or failed hold their candidate, whichever process made them: a study
     that is resumed or shared goes on without repeating one. ``Study.enqueue_trial`` goes first and may name some of
     the parameters only. Trials whose constraints (``Trial.set_constraint``) are above zero teach but do not count
-    for the front. What a trial has shown of other candidates' revealed objective on its way can be told in its user
-    attribute ``advisor:also``, pairs of parameters and value.
+    for the front; nor do those whose user attribute ``advisor:teaches-only`` is true. What a trial has shown of other
+    candidates' revealed objective on its way can be told in its user attribute ``advisor:also``, pairs of parameters
+    and value.
 
     When nothing is left, ``Study.optimize`` returns, while ``Study.ask`` raises :class:`CandidatesExhausted` after
     marking the empty trial as failed; :meth:`remaining` tells beforehand.
@@ -88,10 +90,19 @@ class AdvisorSampler(BaseSampler):
             if cost_s is not None:
                 self._acquisition.cost_s[row] = cost_s
 
-    def hold(self, held: Callable[[Mapping[str, Any]], bool]) -> None:
-        """Suggest no candidate for whose parameters ``held`` is true, until it is said otherwise."""
+    def hold(self, held: NDArray[np.bool_]) -> None:
+        """Suggest no candidate that is held back, until it is said otherwise.
+
+        Args:
+            held: bool (n,), in the order of the candidates.
+
+        Raises:
+            ValueError: not one value a candidate.
+        """
+        if len(held) != len(self._table):
+            raise ValueError(f"{len(held)} values for {len(self._table)} candidates")
         with self._lock:
-            self._held_back = np.array([held(params) for params in self._table.params], bool)
+            self._held_back = np.array(held, bool)
 
     def remaining(self, study: Study) -> int:
         """Return how many more trials ``Study.ask`` can answer: candidates not taken, and enqueued trials."""
@@ -178,7 +189,7 @@ class AdvisorSampler(BaseSampler):
         for row, trial in self._ledger.read(study.get_trials(deepcopy=False), own, self._row_of):
             losses = self._table.losses(trial.values)
             if np.isfinite(losses).all():
-                self._evidence.add(row, losses, trial.constraints)
+                self._evidence.add(row, losses, trial.constraints, teaches_only=teaches_only(trial))
             for params, value in shown_by(trial):
                 other, loss = self._table.row_of(params), self._table.revealed_loss(value)
                 if other is not None and np.isfinite(loss):

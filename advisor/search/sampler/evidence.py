@@ -32,15 +32,21 @@ class Evidence:
         self.revealed = Surrogate(design)
         self.constraints: dict[str, Surrogate] = {}
 
-    def add(self, row: int, losses: Sequence[float], constraints: Mapping[str, float]) -> None:
-        """Take in one finished evaluation; losses (d,) with the revealed one last."""
+    def add(
+        self, row: int, losses: Sequence[float], constraints: Mapping[str, float], teaches_only: bool = False
+    ) -> None:
+        """Take in one finished evaluation; losses (d,) with the revealed one last.
+
+        One that breaks a constraint, or that only teaches, is no part of the front.
+        """
         self.evaluated += 1
         self.hint(row, losses[-1])
         self.hints.pop(row, None)
         for name, value in constraints.items():
             if np.isfinite(value):
                 self.constraints.setdefault(name, Surrogate(self.revealed.design)).add(row, value)
-        if all(value <= 0 for value in constraints.values()) and not (self.front <= losses).all(axis=1).any():
+        counts = not teaches_only and all(value <= 0 for value in constraints.values())
+        if counts and not (self.front <= losses).all(axis=1).any():
             points = np.vstack([self.front, losses])
             self.front = points[pareto_mask(points)]
 

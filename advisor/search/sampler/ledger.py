@@ -16,6 +16,9 @@ CLAIM = "advisor:candidate"
 ALSO = "advisor:also"
 """The user attribute of a trial that says what its evaluation has shown of other candidates."""
 
+TEACHES_ONLY = "advisor:teaches-only"
+"""The user attribute of a trial that is no answer itself, such as a first look: it does not count for the front."""
+
 
 class Ledger:
     """Who holds which candidate, read from a study's trials incrementally: finished trials are looked at once.
@@ -81,6 +84,11 @@ class Ledger:
 def claim_of(trial: FrozenTrial) -> dict[str, Any]:
     """Return the candidate's ``key`` and whether it is ``held``, empty where the trial announced none."""
     return dict(trial.system_attrs.get(CLAIM, {}))
+
+
+def teaches_only(trial: FrozenTrial) -> bool:
+    """Return whether the trial does not count for the front."""
+    return bool(trial.user_attrs.get(TEACHES_ONLY, False))
 
 
 def shown_by(trial: FrozenTrial) -> list[tuple[dict[str, Any], float]]:
