@@ -11,11 +11,16 @@ LEARNING_RATE = (1e-4, 1.2e-3)
 DEPTH = (0.3, 0.9)
 """Share of the layers that learn, from the top; where all of them do, that is the recipe and stays."""
 EPOCHS = (10, 30)
+INPUT = (0.55, 1.0)
+"""Share of the model's input size that training pictures have: see ``Finetuning.shrink``."""
 CROP = (0.4, 0.85)
 MIXUP = (0.05, 0.6)
 TURN = (0.0, 20.0)
 _RANDOM_FIRST = 3
-_SPACE: dict[str, tuple[float, float]] = {"trained": DEPTH, "crop": CROP, "mixup": MIXUP, "turn": TURN}
+_OF_TRAINING = ("trained", "shrink")
+_SPACE: dict[str, tuple[float, float]] = {
+    "trained": DEPTH, "shrink": INPUT, "crop": CROP, "mixup": MIXUP, "turn": TURN,
+}  # fmt: skip
 
 
 class Trials:
@@ -45,9 +50,9 @@ class Trials:
         rate = trial.suggest_float("learning_rate", *LEARNING_RATE, log=True)
         epochs = trial.suggest_int("epochs", *EPOCHS)
         found = {name: trial.suggest_float(name, *span) for name, span in _SPACE.items() if self._turned(name)}
-        trained = found.pop("trained", self._base.trained)
+        own: dict[str, Any] = {name: found.pop(name) for name in _OF_TRAINING if name in found}
         changes = replace(self._base.augmentation, **found)
-        return replace(self._base, learning_rate=rate, epochs=epochs, trained=trained, augmentation=changes)
+        return replace(self._base, learning_rate=rate, epochs=epochs, augmentation=changes, **own)
 
     def tell(self, knobs: Finetuning, accuracy: float) -> None:
         """Say what share of the validation part the last training that was asked for answers rightly."""
@@ -60,9 +65,9 @@ class Trials:
         return max(self._told, key=lambda told: told[0])[1]
 
     def _own(self) -> dict[str, float]:
-        changes = self._base.augmentation
-        values = {"trained": self._base.trained, "crop": changes.crop, "mixup": changes.mixup, "turn": changes.turn}
-        own = {name: _within(value, _SPACE[name]) for name, value in values.items() if self._turned(name)}
+        holders = {name: self._base if name in _OF_TRAINING else self._base.augmentation for name in _SPACE}
+        values = {name: float(getattr(holder, name)) for name, holder in holders.items() if self._turned(name)}
+        own = {name: _within(value, _SPACE[name]) for name, value in values.items()}
         return {**own, "learning_rate": _within(self._base.learning_rate, LEARNING_RATE), "epochs": self._base.epochs}
 
     def _turned(self, name: str) -> bool:

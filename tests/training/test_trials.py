@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from advisor.training.knobs import FINETUNE_ALL, FINETUNE_TOP, Finetuning
-from advisor.training.trials import CROP, DEPTH, EPOCHS, LEARNING_RATE, MIXUP, TURN, Trials
+from advisor.training.trials import CROP, DEPTH, EPOCHS, INPUT, LEARNING_RATE, MIXUP, TURN, Trials
 
 
 def _asked(count: int, seed: int = 0, base: Finetuning = FINETUNE_TOP) -> list[Finetuning]:
@@ -29,11 +29,12 @@ def test_every_knob_turns_within_its_span() -> None:
         changes = knobs.augmentation
         for value, span in (
             (knobs.learning_rate, LEARNING_RATE), (knobs.trained, DEPTH), (knobs.epochs, EPOCHS),
-            (changes.crop, CROP), (changes.mixup, MIXUP), (changes.turn, TURN),
+            (knobs.shrink, INPUT), (changes.crop, CROP), (changes.mixup, MIXUP), (changes.turn, TURN),
         ):  # fmt: skip
             assert span[0] <= value <= span[1]
     assert len({knobs.learning_rate for knobs in asked}) == 12
     assert len({knobs.trained for knobs in asked}) == 12
+    assert len({knobs.shrink for knobs in asked}) == 12
 
 
 def test_all_layers_stay_all_layers() -> None:
