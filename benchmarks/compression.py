@@ -22,7 +22,6 @@ from advisor.compression.calibration import choose
 from advisor.compression.own import making
 from advisor.compression.own.judging import judge
 from advisor.compression.own.pictures import CALIBRATION
-from advisor.compression.own.reading import Reading
 from advisor.compression.own.timing import time_forms
 from advisor.compression.own.told import told
 from advisor.compression.own.values import Compression, Form, Likeness
@@ -30,6 +29,7 @@ from advisor.compression.recipe import Rung
 from advisor.compression.recipes import RECIPES
 from advisor.core.errors import AdvisorError
 from advisor.core.statistics import Interval
+from advisor.datasets.pictures import View
 from advisor.isolation import ChildPool, Limits
 from advisor.search.prepare import read_pictures
 from advisor.search.request import resolve
@@ -274,8 +274,8 @@ def _side_by_side(model: Path, place: Path) -> tuple[Sequence[str], list[Row], l
 
 def _likeness(place: Path, pictures: list[Path], labels: list[int], card: Card) -> Likeness:
     """Hold our int8 file's answers against the converter's, as a form against its origin."""
-    reading = Reading(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-    ours, theirs = (making.answer(place / f"{who}-int8.tflite", pictures, reading, 0) for who in ("ours", "theirs"))
+    view = View(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    ours, theirs = (making.answer(place / f"{who}-int8.tflite", pictures, view, 0) for who in ("ours", "theirs"))
     return judge(ours, theirs, labels)
 
 

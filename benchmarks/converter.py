@@ -14,6 +14,7 @@ import numpy as np
 from advisor.catalog.cards import Card
 from advisor.catalog.weights.file import WeightsFile
 from advisor.compression.calibration import from_pictures
+from advisor.datasets.pictures import View
 
 OURS = (
     *("float16", "dynamic_int8", "weight_int8", "weight_int4", "int8", "int8_per_tensor", "int16x8", "int8_float_io"),
@@ -62,7 +63,7 @@ def theirs(model: Path, weights: WeightsFile, pictures: Sequence[Path], card: Ca
 
 
 def _inputs(pictures: Sequence[Path], card: Card) -> Any:
-    return from_pictures(pictures, card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    return from_pictures(pictures, View(card.input_size, card.preprocessing.mean, card.preprocessing.std))
 
 
 def _network(model: Path, weights: WeightsFile, card: Card) -> Any:

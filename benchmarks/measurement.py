@@ -26,6 +26,7 @@ from advisor.benchmark.conditions import observe
 from advisor.benchmark.latency import interleave, measure
 from advisor.benchmark.operators import profile
 from advisor.benchmark.results import LatencyResult
+from advisor.datasets.pictures import View
 from advisor.store import ArtifactCache
 from benchmarks.tables import Row, keep
 
@@ -202,8 +203,8 @@ def _make(name: str, folder: Path) -> None:
     convert(card, None, master)
     model = select_output(master.read_bytes(), "probabilities")
     master.unlink()
-    normalization = card.preprocessing
-    pictures = from_photographs(card.input_size, normalization.mean, normalization.std)[:CALIBRATION_PICTURES]
+    view = View(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    pictures = from_photographs(view)[:CALIBRATION_PICTURES]
     for form in FORMS:
         made = recipe(form)
         data = made.apply(model, pictures if made.needs_calibration else None)

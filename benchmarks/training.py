@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.datasets.pictures import View
 from benchmarks.tables import Row, keep
 
 TRASHNET = Path(__file__).resolve().parents[2] / "shared" / "data" / "images" / "trashnet"
@@ -63,12 +64,12 @@ def _features_and_head(paths: list[Path], labels: list[int], folder: Path) -> li
     master, trunk = folder / "master.tflite", folder / "trunk.tflite"
     convert(card, fetch(card), master)
     trunk.write_bytes(with_levels(select_output(master.read_bytes(), "features")))
-    cores, (mean, std) = os.cpu_count() or 1, (card.preprocessing.mean, card.preprocessing.std)
+    cores, view = os.cpu_count() or 1, View(card.input_size, card.preprocessing.mean, card.preprocessing.std)
 
     def ours() -> None:
         parts = [paths[core::cores] for core in range(cores)]
         with ThreadPoolExecutor(cores) as pool:
-            found = pool.map(lambda part: extract(trunk, part, card.input_size, mean, std), parts)
+            found = pool.map(lambda part: extract(trunk, part, view), parts)
             features = np.concatenate(list(found))
         order = [label for core in range(cores) for label in labels[core::cores]]
         train_head(features, order, max(labels) + 1, 0)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.datasets.pictures import View
 from benchmarks.tables import Row, keep
 
 TRASHNET = Path(__file__).resolve().parents[2] / "shared" / "data" / "images" / "trashnet"
@@ -69,13 +70,12 @@ def _cases(name: str, folder: Path) -> Iterator[Case]:
     labels = np.array(dataset.labels)
     known_at = sorted((*parts.train, *parts.validation))
     learnt, held = ([dataset.pictures[index].path for index in part] for part in (known_at, parts.holdout))
-    mean, std = card.preprocessing.mean, card.preprocessing.std
     master, trunk = folder / "master.tflite", folder / "trunk.tflite"
     convert(card, fetch(card), master)
     trunk.write_bytes(with_levels(select_output(master.read_bytes(), "features")))
-    view = (card.input_size, mean, std)
-    plain = extract(trunk, learnt, *view)
-    captured = [extract(trunk, learnt, *view, seen=seen) for seen in CAPTURED]
+    view = View(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    plain = extract(trunk, learnt, view)
+    captured = [extract(trunk, learnt, view, seen=seen) for seen in CAPTURED]
     known, truth = labels[known_at].tolist(), labels[list(parts.holdout)].tolist()
     for training, views in (("head", []), ("head, captured views", captured)):
         head = train_head(plain, known, len(dataset.classes), SEED, views)
@@ -112,8 +112,8 @@ def _scored(card: str, training: str, path: Path, held: Sequence[Path], truth: S
     from advisor.benchmark.accuracy import predict
     from advisor.benchmark.robustness import captured_answers
 
-    right = predict(path, held, *view).argmax(axis=1) == np.array(truth)
-    captured = captured_answers(path, held, *view) == np.array(truth)
+    right = predict(path, held, view).argmax(axis=1) == np.array(truth)
+    captured = captured_answers(path, held, view) == np.array(truth)
     return Case(card, training, tuple(bool(one) for one in right), captured)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.benchmark.child import existing_model
 from advisor.core.errors import RuntimeRefusal, StageError
+from advisor.datasets.pictures import View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,22 +17,17 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
     Floats = NDArray[np.float32]
 
-Triple = Sequence[float]
 OUTPUT = "probabilities"
 
 
-def predict(
-    model: Path | str, pictures: Sequence[Path], size: int, mean: Triple, std: Triple, threads: int = 1
-) -> Floats:
+def predict(model: Path | str, pictures: Sequence[Path], view: View, threads: int = 1) -> Floats:
     """Return the probabilities of each picture, one picture at a time.
 
     Args:
         model: a ``.tflite`` with one picture input (1, size, size, 3), float or quantised. Of several outputs the one
             named ``probabilities`` is taken.
         pictures: N picture files.
-        size: side of the model's input in pixels.
-        mean: per channel, on RGB 0-255.
-        std: per channel.
+        view: how a picture becomes the model's input.
         threads: number of threads.
 
     Returns:
@@ -42,24 +38,19 @@ def predict(
         RuntimeRefusal: the runtime cannot load or run the model.
         StageError: its input or output is not that of a picture classifier.
     """
-    from advisor.datasets.pictures import load
-
-    return predict_pixels(model, (load(path, size) for path in pictures), mean, std, threads)
+    return predict_arrays(model, (view.read(path) for path in pictures), threads)
 
 
-def predict_pixels(model: Path | str, pixels: Iterable[Pixels], mean: Triple, std: Triple, threads: int = 1) -> Floats:
+def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: View, threads: int = 1) -> Floats:
     """Return the probabilities of pictures already read, as :func:`predict`.
 
     Args:
         model: as in :func:`predict`.
         pixels: N arrays uint8 (size, size, 3) RGB, or one array (N, size, size, 3).
-        mean: per channel, on RGB 0-255.
-        std: per channel.
+        view: how they become the model's input.
         threads: number of threads.
     """
-    from advisor.datasets.pictures import normalise
-
-    return predict_arrays(model, (normalise(picture, mean, std) for picture in pixels), threads)
+    return predict_arrays(model, (view.normalise(picture) for picture in pixels), threads)
 
 
 def predict_arrays(model: Path | str, inputs: Iterable[Floats], threads: int = 1) -> Floats:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from advisor.benchmark.accuracy import Classifier
 from advisor.core.statistics import Interval
 from advisor.datasets.capture import TESTS, captures
-from advisor.datasets.pictures import normalise
+from advisor.datasets.pictures import View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,9 +37,7 @@ class Robustness:
 def captured_answers(
     model: Path | str,
     pictures: Sequence[Path],
-    size: int,
-    mean: Sequence[float],
-    std: Sequence[float],
+    view: View,
     threads: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> Labels:
@@ -48,9 +46,7 @@ def captured_answers(
     Args:
         model: a picture classifier, float or quantised.
         pictures: N picture files, each read once.
-        size: side of the model's input in pixels.
-        mean: per channel, on RGB 0-255.
-        std: per channel.
+        view: how a picture becomes the model's input.
         threads: number of threads.
         progress: called with (pictures done, N).
 
@@ -66,8 +62,8 @@ def captured_answers(
     classifier = Classifier(model, threads)
     answers = np.zeros((len(TESTS), len(pictures)), np.int64)
     for place, path in enumerate(pictures):
-        for test, pixels in enumerate(captures(path, size)):
-            answers[test, place] = classifier(normalise(pixels, mean, std)).argmax()
+        for test, pixels in enumerate(captures(path, view.size)):
+            answers[test, place] = classifier(view.normalise(pixels)).argmax()
         if progress:
             progress(place + 1, len(pictures))
     return answers

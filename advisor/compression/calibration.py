@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.datasets.pictures import load, normalise
+from advisor.datasets.pictures import View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,14 +39,14 @@ def choose(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:
     return tuple(sorted(chosen[:count]))
 
 
-def from_pictures(paths: Sequence[Path], size: int, mean: Sequence[float], std: Sequence[float]) -> NDArray[np.float32]:
+def from_pictures(paths: Sequence[Path], view: View) -> NDArray[np.float32]:
     """Return pictures as model input, float32 (n, size, size, 3)."""
     import numpy as np
 
-    return np.stack([normalise(load(path, size), mean, std) for path in paths])
+    return np.stack([view.read(path) for path in paths])
 
 
-def from_photographs(size: int, mean: Sequence[float], std: Sequence[float], seed: int = 0) -> NDArray[np.float32]:
+def from_photographs(view: View, seed: int = 0) -> NDArray[np.float32]:
     """Return random crops of the photographs that scikit-image and scikit-learn carry, float32 (n, size, size, 3)."""
     import numpy as np
     from PIL import Image
@@ -58,8 +58,8 @@ def from_photographs(size: int, mean: Sequence[float], std: Sequence[float], see
             side = draw.uniform(0.5, 1.0) * min(photograph.size)
             left, top = (draw.uniform(0, length - side) for length in photograph.size)
             box = (left, top, left + side, top + side)
-            crop = photograph.resize((size, size), Image.Resampling.BILINEAR, box=box)
-            crops.append(normalise(np.asarray(crop), mean, std))
+            crop = photograph.resize((view.size, view.size), Image.Resampling.BILINEAR, box=box)
+            crops.append(view.normalise(np.asarray(crop)))
     return np.stack(crops)
 
 

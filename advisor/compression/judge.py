@@ -96,5 +96,5 @@ def _labelled(model: bytes, pictures: TrainingPictures) -> Judge:
     labels = pictures.validation_labels
     chosen = choose(labels, MOST_PICTURES, pictures.seed)
     paths = [pictures.validation_paths[index] for index in chosen]
-    inputs = from_pictures(paths, pictures.size, pictures.mean, pictures.std)
+    inputs = from_pictures(paths, pictures.view)
     return Judge(model, inputs, tuple(labels[index] for index in chosen))

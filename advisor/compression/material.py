@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.compression.observe import Observer
 from advisor.core.errors import StageError
+from advisor.datasets.pictures import View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,9 +25,7 @@ class TrainingPictures:
         paths: the training part.
         labels: its class indices.
         classes: number of classes.
-        size: side of the model's input in pixels.
-        mean: per channel, on RGB 0..255.
-        std: per channel, on RGB 0..255.
+        view: how a picture becomes the model's input.
         seed: of every draw.
         validation_paths: pictures that forms are judged on and that nothing is learnt from.
         validation_labels: their class indices.
@@ -35,9 +34,7 @@ class TrainingPictures:
     paths: tuple[Path, ...]
     labels: tuple[int, ...]
     classes: int
-    size: int
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    view: View
     seed: int = 0
     validation_paths: tuple[Path, ...] = ()
     validation_labels: tuple[int, ...] = ()

@@ -79,7 +79,7 @@ def learn(
 
     pictures = material.pictures
     assert pictures is not None, "the recipe says that it needs pictures"
-    return taught(graph, weights, pictures.paths, pictures.mean, pictures.std, lesson, change)
+    return taught(graph, weights, pictures.paths, pictures.view, lesson, change)
 
 
 def _free(graph: Graph) -> dict[int, Weight]:
@@ -158,7 +158,7 @@ def _some(material: Material) -> Floats:
     pictures = material.pictures
     assert pictures is not None, "the recipe says that it needs pictures"
     chosen = choose(pictures.labels, FITTED_PICTURES, pictures.seed)
-    return from_pictures([pictures.paths[at] for at in chosen], pictures.size, pictures.mean, pictures.std)
+    return from_pictures([pictures.paths[at] for at in chosen], pictures.view)
 
 
 def _inner(graph: Graph) -> list[int]:

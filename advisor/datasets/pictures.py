@@ -7,6 +7,7 @@ may lie at the border, and what a crop loses no model can see.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,34 @@ if TYPE_CHECKING:
 _ORIENTATION_TAG = 0x0112
 _DRAFT_FACTOR = 2
 """A JPEG is decoded at a reduced scale only where it stays at least this many times larger than the model's input."""
+
+
+@dataclass(frozen=True)
+class View:
+    """How a picture becomes a model's input.
+
+    Attributes:
+        size: side of the square that it is resized to, in pixels.
+        mean: subtracted from RGB 0..255, channel by channel.
+        std: what the difference is divided by.
+    """
+
+    size: int
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What stages are keyed by. Its shape is older than this class: another one would lose what caches hold."""
+        return {"size": self.size, "preprocessing": {"mean": self.mean, "std": self.std}}
+
+    def read(self, path: Path | str) -> NDArray[np.float32]:
+        """Return a picture as the model takes it, float32 (size, size, 3); errors as of :func:`load`."""
+        return self.normalise(load(path, self.size))
+
+    def normalise(self, pixels: NDArray[np.uint8], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Return pixels of its size normalised; see :func:`normalise`."""
+        return normalise(pixels, self.mean, self.std, out)
 
 
 def load(path: Path | str, size: int) -> NDArray[np.uint8]:

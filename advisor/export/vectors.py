@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from advisor.datasets.pictures import View
 from advisor.export.model import ShippedModel
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def make_vectors(model: ShippedModel) -> tuple[Vector, ...]:
 
     from advisor.compression.calibration import from_photographs
 
-    crops = from_photographs(model.size, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), seed=SEED)
+    crops = from_photographs(View(model.size, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)), SEED)
     chosen = crops[:: max(1, len(crops) // COUNT)][:COUNT].reshape(-1, model.size, model.size, 3).astype(np.uint8)
     rows = answers(model.content, chosen, model)
     return tuple(
@@ -61,11 +62,11 @@ def answers(content: bytes, pixels: NDArray[np.uint8], model: ShippedModel) -> l
     """Return the probabilities of uint8 pictures (N, size, size, 3), one thread."""
     from advisor.benchmark.accuracy import predict_pixels
 
-    mean, std = (model.mean,) * 3, (model.std,) * 3
+    view = View(model.size, (model.mean,) * 3, (model.std,) * 3)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         path.write_bytes(content)
-        rows: list[list[float]] = predict_pixels(path, pixels, mean, std).tolist()
+        rows: list[list[float]] = predict_pixels(path, pixels, view).tolist()
     return rows
 
 

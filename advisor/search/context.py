@@ -14,10 +14,10 @@ from advisor.benchmark.host import Host, describe
 from advisor.catalog.cards import Card
 from advisor.core.training import HEAD_SUBSET
 from advisor.datasets.dataset import Dataset
+from advisor.datasets.pictures import View
 from advisor.datasets.split import Split
 from advisor.isolation import ChildPool, Children
 from advisor.search.executors.protocol import OnDevice, here
-from advisor.search.jobs import View
 from advisor.search.machine import Machine
 from advisor.search.prices import SUBSET_PICTURES
 from advisor.search.request import Request
@@ -193,7 +193,7 @@ def trainings_of(request: Request, pictures: Pictures | None) -> tuple[str, ...]
 
 def view_of(card: Card) -> View:
     """How pictures become this card's input."""
-    return View(card.input_size, card.preprocessing)
+    return View(card.input_size, card.preprocessing.mean, card.preprocessing.std)
 
 
 def card_hash(card: Card) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from advisor.compression.diagnosis.request import run_in_child
-from advisor.compression.own.reading import Reading
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
+from advisor.datasets.pictures import View
 from advisor.search.stored import StoredRun, read_run
 from advisor.store import ArtifactCache, RunFolder
 from advisor.store.hashing import sha256_file
@@ -97,8 +97,8 @@ def _pictures(stored: StoredRun) -> tuple[Path, ...]:
 
 
 def _diagnosis(model: Path, origin: Path, pictures: Sequence[Path], row: Evaluation) -> dict[str, Any]:
-    view = row.details["preprocessing"]
-    reading = Reading(int(row.details["input_size"]), tuple(view["mean"]), tuple(view["std"]))
+    normal = row.details["preprocessing"]
+    view = View(int(row.details["input_size"]), tuple(normal["mean"]), tuple(normal["std"]))
     source = f"{len(pictures)} training pictures" if pictures else "bundled photographs"
     inputs = {
         "model": row.artefact_sha256,
@@ -107,7 +107,7 @@ def _diagnosis(model: Path, origin: Path, pictures: Sequence[Path], row: Evaluat
     }
 
     def make(folder: Path) -> None:
-        found = run_in_child(model, origin, pictures, reading, source, SECONDS).to_json()
+        found = run_in_child(model, origin, pictures, view, source, SECONDS).to_json()
         told = {**found, "model": model.name, "against": origin.name}
         (folder / FILE).write_text(json.dumps(told, allow_nan=False), encoding="utf-8")
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.catalog.cards import Card, Preprocessing
+from advisor.catalog.cards import Card
 from advisor.catalog.weights.file import WeightsFile
+from advisor.datasets.pictures import View
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
@@ -18,14 +19,6 @@ if TYPE_CHECKING:
 
 STAND_IN_CROPS = 2
 """Crops that a graph of random values is calibrated on: its ranges mean nothing, it only needs some."""
-
-
-@dataclass(frozen=True)
-class View:
-    """How a picture becomes a model's input: side in pixels and normalisation of RGB 0..255."""
-
-    size: int
-    preprocessing: Preprocessing
 
 
 @dataclass(frozen=True)
@@ -89,10 +82,8 @@ def extract(
     from advisor.store.rows import with_known, write_block
     from advisor.training.features import extract as extract_features
 
-    mean, std = view.preprocessing.mean, view.preprocessing.std
-
     def compute(places: Sequence[int]) -> Any:
-        return extract_features(trunk, [pictures[place] for place in places], view.size, mean, std, seen=seen)
+        return extract_features(trunk, [pictures[place] for place in places], view, seen=seen)
 
     write_block(out, names, with_known(blocks, names, compute))
 
@@ -216,8 +207,7 @@ def score(model: Path, pictures: Sequence[Path], view: View, path: Path) -> None
 
     from advisor.benchmark.accuracy import predict
 
-    mean, std = view.preprocessing.mean, view.preprocessing.std
-    np.save(path, predict(model, pictures, view.size, mean, std))
+    np.save(path, predict(model, pictures, view))
 
 
 def captured(model: Path, pictures: Sequence[Path], view: View, path: Path) -> None:
@@ -226,8 +216,7 @@ def captured(model: Path, pictures: Sequence[Path], view: View, path: Path) -> N
 
     from advisor.benchmark.robustness import captured_answers
 
-    mean, std = view.preprocessing.mean, view.preprocessing.std
-    np.save(path, captured_answers(model, pictures, view.size, mean, std))
+    np.save(path, captured_answers(model, pictures, view))
 
 
 def answers(model: Path, view: View, seed: int) -> list[tuple[int, float]]:
@@ -241,7 +230,6 @@ def answers(model: Path, view: View, seed: int) -> list[tuple[int, float]]:
 def _calibration(pictures: Sequence[Path] | None, view: View, seed: int) -> Any:
     from advisor.compression.calibration import from_photographs, from_pictures
 
-    mean, std = view.preprocessing.mean, view.preprocessing.std
     if pictures is None:
-        return from_photographs(view.size, mean, std, seed=seed)
-    return from_pictures(pictures, view.size, mean, std)
+        return from_photographs(view, seed)
+    return from_pictures(pictures, view)

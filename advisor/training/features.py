@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError
-from advisor.datasets.pictures import normalise
+from advisor.datasets.pictures import View
 from advisor.training.views import AS_IT_IS, Seen
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ OUTPUT_NAME = "features"
 def extract(
     model_path: Path | str,
     pictures: Sequence[Path],
-    size: int,
-    mean: Sequence[float],
-    std: Sequence[float],
+    view: View,
     threads: int = 1,
     progress: Callable[[int, int], None] | None = None,
     seen: Seen = AS_IT_IS,
@@ -33,9 +31,7 @@ def extract(
         model_path: a ``.tflite`` with one float32 input (1, size, size, 3); its output named ``features`` is taken, or
             its only output.
         pictures: N files.
-        size: the side of the model's input in pixels.
-        mean: per-channel mean on RGB 0..255.
-        std: per-channel scale on RGB 0..255.
+        view: how a picture becomes the model's input.
         threads: threads of the runtime.
         progress: called with (pictures done, N).
         seen: how the pictures are seen, for heads that learn from more than one view.
@@ -44,16 +40,16 @@ def extract(
         float32, shape (N, F).
 
     Raises:
-        StageError: the model does not fit ``size``, a picture cannot be read, or a feature is not finite.
+        StageError: the model does not fit the view's size, a picture cannot be read, or a feature is not finite.
     """
     import numpy as np
 
     interpreter = _interpreter(model_path, threads)
-    source, sink = _input_index(interpreter, size), _output_index(interpreter)
+    source, sink = _input_index(interpreter, view.size), _output_index(interpreter)
     rows: list[NDArray[np.float32]] = []
-    pixels = np.empty((1, size, size, 3), np.float32)
+    pixels = np.empty((1, view.size, view.size, 3), np.float32)
     for done, path in enumerate(pictures, start=1):
-        normalise(seen.apply(path, size)[None], mean, std, pixels)
+        view.normalise(seen.apply(path, view.size)[None], pixels)
         interpreter.set_tensor(source, pixels)
         interpreter.invoke()
         rows.append(interpreter.get_tensor(sink).reshape(-1))

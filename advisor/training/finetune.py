@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError
-from advisor.datasets.pictures import load, normalise
+from advisor.datasets.pictures import View
 from advisor.training import network
 from advisor.training.batches import Batches
 from advisor.training.head import GRID, folds, train_head
@@ -76,16 +76,14 @@ class Lesson:
             to begin with is trained on those outside the validation part.
         pictures: the training part, hold-out excluded.
         labels: their class indices.
-        mean: per-channel mean on RGB 0..255.
-        std: per-channel scale on RGB 0..255.
+        view: how a picture becomes the trunk's input.
         validation: places of the validation part among the pictures; empty to draw a stratified eighth.
     """
 
     features: NDArray[np.float32]
     pictures: Sequence[Path]
     labels: Sequence[int]
-    mean: Sequence[float]
-    std: Sequence[float]
+    view: View
     validation: Sequence[int] = ()
 
     def unseen(self, seed: int) -> NDArray[np.bool_]:
@@ -141,7 +139,7 @@ class _Session:
         folder.mkdir(parents=True, exist_ok=True)
         self._knobs, self._folder = (knobs if after is None else knobs.going_on()), folder
         self.epochs = self._knobs.epochs
-        self._size = int(trunk.inputs[0].shape[1])
+        self._size = lesson.view.size
         self._batches = Batches(lesson.pictures, lesson.labels, self._size, folder / "pictures.npy")
         targets, unseen = np.asarray(lesson.labels, dtype=np.int64), lesson.unseen(knobs.seed)
         self._start = _begin(trunk, lesson, ~unseen, knobs.seed)
@@ -151,7 +149,7 @@ class _Session:
         if after is not None:
             self._train, self._validation = np.arange(len(targets)), self._validation[:0]
         self._sample_weights = _class_weights(targets[self._train], int(targets.max()) + 1, knobs.balance)
-        self._model = network.build(trunk, self._start, lesson.mean, lesson.std, knobs.trained)
+        self._model = network.build(trunk, self._start, lesson.view, knobs.trained)
         if after is not None:
             self._model.load_weights(after)
         self._step = Step(self._model, self._knobs, len(self._train), penalty)
@@ -251,8 +249,8 @@ def _begin(trunk: Any, lesson: Lesson, learnt: NDArray[np.bool_], seed: int) -> 
     """Fit a head to what is learnt from; to the features of all levels, where Keras finds those that the file has."""
     import numpy as np
 
-    size, features, levels = int(trunk.inputs[0].shape[1]), lesson.features, level_layers(trunk)
-    few = np.stack([normalise(load(path, size), lesson.mean, lesson.std) for path in lesson.pictures[:CHECKED]])
+    features, levels = lesson.features, level_layers(trunk)
+    few = np.stack([lesson.view.read(path) for path in lesson.pictures[:CHECKED]])
     if not agrees(trunk, levels, few, features[: len(few)]):
         levels, features = [], features[:, : int(trunk.outputs[0].shape[-1])]
     own, labels = features[learnt], np.asarray(lesson.labels, dtype=np.int64)

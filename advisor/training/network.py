@@ -5,10 +5,10 @@ The head reads every level of the trunk, as heads alone do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from advisor.datasets.pictures import View
 from advisor.training.levels import with_levels
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Start:
     spread: Floats | None = None
 
 
-def build(trunk: Any, start: Start, mean: Sequence[float], std: Sequence[float], trained: float) -> Any:
+def build(trunk: Any, start: Start, view: View, trained: float) -> Any:
     """Return a ``keras.Model`` from pictures (n, S', S', 3), 0..255, to logits (n, C).
 
     It holds a copy of the trunk in its layer ``trunk``, of any side S' where the trunk allows, else of its own; and the
@@ -53,8 +53,7 @@ def build(trunk: Any, start: Start, mean: Sequence[float], std: Sequence[float],
     Args:
         trunk: ``keras.Model`` from one normalised picture (1, S, S, 3) to features (1, F).
         start: head and levels to begin with.
-        mean: per-channel mean on RGB 0..255.
-        std: per-channel scale on RGB 0..255.
+        view: how a picture becomes the trunk's input.
         trained: share of the trunk's layers that learn, from the top.
     """
     import keras
@@ -65,7 +64,7 @@ def build(trunk: Any, start: Start, mean: Sequence[float], std: Sequence[float],
     body = with_levels(body, list(start.levels))
     body.name = "trunk"
     pictures = keras.Input(body.inputs[0].shape[1:], name="pictures")
-    normal = keras.layers.Normalization(mean=list(mean), variance=[value**2 for value in std], name="normal")
+    normal = keras.layers.Normalization(mean=list(view.mean), variance=[value**2 for value in view.std], name="normal")
     middle, spread = _scales(start)
     standard = keras.layers.Rescaling(1.0 / spread, -middle / spread, name="standard")
     dense = keras.layers.Dense(len(start.head.bias), name="head")

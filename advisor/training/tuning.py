@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core import training
+from advisor.datasets.pictures import View
 from advisor.training.features import joined
 from advisor.training.finetune import FINETUNE_ALL, FINETUNE_TOP, VERSION, WEIGHTS, Finetuning, Lesson, finetune
 
@@ -60,8 +61,8 @@ def tune(
     try:
         model = build_model(card, weights)
         trunk = keras.Model(model.inputs[0], model.output["features"])
-        view = card.preprocessing
-        lesson = Lesson(joined(features), pictures, labels, view.mean, view.std, validation)
+        view = View(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+        lesson = Lesson(joined(features), pictures, labels, view, validation)
         begun = None if after is None else after.with_name(WEIGHTS)
         tuned = finetune(trunk, lesson, knobs, checkpoints, after=begun)
         path.write_bytes(to_tflite(trunk, tuned))

@@ -8,10 +8,11 @@ import pytest
 from advisor.benchmark.accuracy import predict_pixels
 from advisor.benchmark.robustness import captured_answers, robustness
 from advisor.datasets.capture import TESTS, captures
+from advisor.datasets.pictures import View
 from tests.benchmark import small_models
 from tests.datasets.folders import fill
 
-MEAN, STD = (0.0,) * 3, (255.0,) * 3
+VIEW = View(16, (0.0,) * 3, (255.0,) * 3)
 
 
 def _brightest_channel(path: Path) -> Path:
@@ -25,9 +26,9 @@ def _brightest_channel(path: Path) -> Path:
 def test_answers_are_those_to_each_capture(tmp_path: Path) -> None:
     paths = fill(tmp_path / "pictures", 3, suffix=".png")
     model = _brightest_channel(tmp_path / "m.tflite")
-    answers = captured_answers(model, paths, 16, MEAN, STD)
+    answers = captured_answers(model, paths, VIEW)
     for place, path in enumerate(paths):
-        expected = predict_pixels(model, captures(path, 16), MEAN, STD).argmax(axis=1)
+        expected = predict_pixels(model, captures(path, 16), VIEW).argmax(axis=1)
         np.testing.assert_array_equal(answers[:, place], expected)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.compression.calibration import from_photographs
+from advisor.datasets.pictures import View
 from tests.benchmark import small_models
 
 SIDE = 32
@@ -23,4 +24,4 @@ def float_model() -> bytes:
 
 @pytest.fixture(scope="session")
 def photographs() -> np.ndarray:
-    return from_photographs(SIDE, (127.5,) * 3, (127.5,) * 3)
+    return from_photographs(View(SIDE, (127.5,) * 3, (127.5,) * 3))

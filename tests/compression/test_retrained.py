@@ -13,12 +13,12 @@ from advisor.compression.material import Compressed, Material, TrainingPictures
 from advisor.compression.recipes import recipe
 from advisor.compression.retrained import _inner
 from advisor.core.errors import StageError
+from advisor.datasets.pictures import View
 from advisor.tflite.model import read
 from advisor.training.flatgraph.graph import read_graph
 from tests.benchmark.small_models import two_levels
 
-MEAN = STD = (127.5, 127.5, 127.5)
-SIDE = 32
+VIEW = View(32, (127.5,) * 3, (127.5,) * 3)
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +28,11 @@ def pictures(photographs: np.ndarray, tmp_path_factory: pytest.TempPathFactory) 
     for place, picture in enumerate(photographs):
         paths.append(folder / f"{place}.png")
         Image.fromarray(np.rint(picture * 127.5 + 127.5).astype(np.uint8)).save(paths[-1])
-    return TrainingPictures(tuple(paths), (0,) * len(paths), 4, SIDE, MEAN, STD)
+    return TrainingPictures(tuple(paths), (0,) * len(paths), 4, VIEW)
 
 
 def _made(name: str, model: bytes, pictures: TrainingPictures) -> Compressed:
-    calibration = from_photographs(SIDE, MEAN, STD)
+    calibration = from_photographs(VIEW)
     return recipe(name).make(model, Material(calibration, pictures, seconds=60))
 
 
@@ -44,7 +44,7 @@ def test_what_learnt_answers_like_the_float_model(
     rows = []
     for data in (float_model, made.data):
         (tmp_path / "model.tflite").write_bytes(data)
-        rows.append(predict(tmp_path / "model.tflite", pictures.paths, SIDE, MEAN, STD))
+        rows.append(predict(tmp_path / "model.tflite", pictures.paths, VIEW))
     assert np.abs(rows[0] - rows[1]).mean() < 0.03
     assert made.notes["learning"]["steps"] > 1
 
@@ -64,7 +64,7 @@ def test_pruned_weights_are_zero_and_deflate(float_model: bytes, pictures: Train
 
 
 def test_every_level_of_a_head_is_spared_by_what_takes_weights() -> None:
-    graph = read_graph(two_levels(SIDE))
+    graph = read_graph(two_levels(VIEW.size))
     assert _inner(graph) == [graph.steps[1].inputs[1]]
 
 
@@ -80,10 +80,10 @@ def test_qat_gives_integers_throughout(float_model: bytes, pictures: TrainingPic
 
 
 def test_without_time_one_step_is_taken(float_model: bytes, pictures: TrainingPictures) -> None:
-    material = Material(from_photographs(SIDE, MEAN, STD), pictures, seconds=0.0)
+    material = Material(from_photographs(VIEW), pictures, seconds=0.0)
     assert recipe("pruned_50").make(float_model, material).notes["learning"]["steps"] == 1
 
 
 def test_a_picture_needs_a_label() -> None:
     with pytest.raises(StageError, match="one label"):
-        TrainingPictures((Path("a.jpg"),), (), 2, SIDE, MEAN, STD)
+        TrainingPictures((Path("a.jpg"),), (), 2, VIEW)

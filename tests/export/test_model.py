@@ -9,6 +9,7 @@ import pytest
 
 from advisor.benchmark.accuracy import predict_pixels
 from advisor.core.errors import UsageError
+from advisor.datasets.pictures import View
 from advisor.export.bundle import Bundle
 from advisor.export.model import ShippedModel, prepare
 from advisor.export.vectors import answers
@@ -56,7 +57,7 @@ def test_the_edited_form_answers_exactly_as_the_measured_one(trained: RunFolder,
     path = trained.path / evaluation_of(trained, "int8").artefact
     model = prepare(path.read_bytes(), "int8")
     pictures = np.stack(many_pictures[:10])
-    measured = predict_pixels(path, pictures, (model.mean,) * 3, (model.std,) * 3)
+    measured = predict_pixels(path, pictures, View(model.size, (model.mean,) * 3, (model.std,) * 3))
     np.testing.assert_array_equal(np.array(answers(model.content, pictures, model), np.float32), measured)
 
 
@@ -72,7 +73,7 @@ def test_a_normalization_that_differs_by_channel_goes_inside(
     assert "happens inside the model" in model.edits[-1]
     pictures = many_pictures[::5]
     (tmp_path / "measured.tflite").write_bytes(described)
-    measured = predict_pixels(tmp_path / "measured.tflite", pictures, mean, std)
+    measured = predict_pixels(tmp_path / "measured.tflite", pictures, View(model.size, mean, std))
     own = np.array(answers(model.content, np.stack(pictures), model))
     assert np.abs(own - measured).max() < SCORE_TOLERANCE
     agree(model, pictures)

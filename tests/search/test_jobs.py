@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
+from advisor.datasets.pictures import View
 from advisor.search import jobs
 from advisor.search.context import view_of
 from advisor.search.evaluate import metadata_of
 from advisor.search.stages.keeper import CONVERT_LIMITS, convert_limits
+from advisor.store.hashing import sha256_json
 from advisor.tflite.model import read
 
 SMALL = load_catalogue()["mobilenet_v1_0.25_128"]
@@ -42,6 +44,11 @@ def test_the_download_of_random_values_is_not_weighed(classifier: Path, tmp_path
     arguments = (classifier, "float32", None, view_of(SMALL), 0, metadata_of(SMALL, None, "none"))
     assert "download_bytes" not in jobs.compress(*arguments, tmp_path / "a.tflite", True)
     assert "download_bytes" in jobs.compress(*arguments, tmp_path / "b.tflite")
+
+
+def test_what_earlier_searches_kept_is_found_by_the_key_of_a_view() -> None:
+    view = View(224, (123.68, 116.78, 103.94), (58.4, 57.12, 57.38))
+    assert sha256_json(view.key) == "d92dbc066a1954b2e44322ddebf803df707757e0640198b1c9bf1804c915c78c"
 
 
 def test_a_larger_model_may_take_more_memory_to_convert() -> None:

@@ -19,7 +19,7 @@ from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.isolation import ChildPool
 from advisor.isolation.pools import trainers
-from advisor.search.context import Context, Pictures, Purpose
+from advisor.search.context import Context, Pictures, Purpose, view_of
 from advisor.search.machine import Machine
 from advisor.search.request import Request
 from advisor.search.stages import finetune
@@ -113,8 +113,7 @@ def test_what_ships_goes_on_from_what_was_compared(
     assert len(told["history"]) == KNOBS.epochs
     assert len(more["history"]) == KNOBS.going_on().epochs
     assert told["levels"]
-    view = CARD.preprocessing
-    answers = [predict(form.path, pictures.validation.paths, 32, view.mean, view.std) for form in (compared, ships)]
+    answers = [predict(form.path, pictures.validation.paths, view_of(CARD)) for form in (compared, ships)]
     right = np.mean(answers[0].argmax(axis=1) == np.array(pictures.validation.labels))
     assert right == pytest.approx(told["validation_accuracy"], abs=1.01 / len(pictures.validation.labels))
     assert answers[0].shape == answers[1].shape

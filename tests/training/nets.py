@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from advisor.datasets.pictures import View
+
 SIZE = 24
-MEAN = STD = (127.5, 127.5, 127.5)
+VIEW = View(SIZE, (127.5,) * 3, (127.5,) * 3)
 
 
 def trunk(seed: int = 0) -> Any:
@@ -28,9 +30,7 @@ def trunk(seed: int = 0) -> Any:
 
 def features(model: Any, paths: list[Path]) -> np.ndarray:
     """The trunk's features of pictures, as LiteRT would give them."""
-    from advisor.datasets.pictures import load, normalise
-
-    rows = [np.asarray(model(normalise(load(path, SIZE), MEAN, STD)[None], training=False))[0] for path in paths]
+    rows = [np.asarray(model(VIEW.read(path)[None], training=False))[0] for path in paths]
     return np.stack(rows).astype(np.float32)
 
 

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from advisor.core.errors import StageError
-from advisor.datasets.pictures import load, normalise
+from advisor.datasets.pictures import View
 from advisor.training.features import extract, joined
 from tests.benchmark import small_models
 from tests.datasets.folders import fill
 from tests.tflite.graphs import Graph
 
-MEAN = STD = (127.5, 127.5, 127.5)
+VIEW = View(8, (127.5,) * 3, (127.5,) * 3)
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +38,8 @@ def _mean_colour(extra_output: bool = False) -> bytes:
 
 
 def test_each_row_is_what_the_model_sees_in_its_picture(model: Path, pictures: list[Path]) -> None:
-    found = extract(model, pictures, 8, MEAN, STD)
-    expected = [normalise(load(path, 8), MEAN, STD).mean(axis=(0, 1)) for path in pictures]
+    found = extract(model, pictures, VIEW)
+    expected = [VIEW.read(path).mean(axis=(0, 1)) for path in pictures]
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
@@ -46,28 +47,28 @@ def test_each_row_is_what_the_model_sees_in_its_picture(model: Path, pictures: l
 def test_of_several_outputs_the_features_are_taken(pictures: list[Path], model: Path, tmp_path: Path) -> None:
     several = tmp_path / "several.tflite"
     several.write_bytes(_mean_colour(extra_output=True))
-    np.testing.assert_allclose(extract(several, pictures, 8, MEAN, STD), extract(model, pictures, 8, MEAN, STD))
+    np.testing.assert_allclose(extract(several, pictures, VIEW), extract(model, pictures, VIEW))
 
 
 def test_no_pictures_give_no_rows(model: Path) -> None:
-    assert extract(model, [], 8, MEAN, STD).shape == (0, 3)
+    assert extract(model, [], VIEW).shape == (0, 3)
 
 
 def test_progress_counts_pictures(model: Path, pictures: list[Path]) -> None:
     calls: list[tuple[int, int]] = []
-    extract(model, pictures, 8, MEAN, STD, progress=lambda done, total: calls.append((done, total)))
+    extract(model, pictures, VIEW, progress=lambda done, total: calls.append((done, total)))
     assert calls[-1] == (5, 5)
 
 
 def test_a_wrong_size_is_refused(model: Path, pictures: list[Path]) -> None:
     with pytest.raises(StageError, match="8, 8"):
-        extract(model, pictures, 16, MEAN, STD)
+        extract(model, pictures, replace(VIEW, size=16))
 
 
 def test_a_damaged_model_is_refused(pictures: list[Path], tmp_path: Path) -> None:
     (tmp_path / "bad.tflite").write_bytes(b"nothing of the kind")
     with pytest.raises(StageError, match=r"bad\.tflite"):
-        extract(tmp_path / "bad.tflite", pictures, 8, MEAN, STD)
+        extract(tmp_path / "bad.tflite", pictures, VIEW)
 
 
 def test_outputs_without_the_name_are_refused(pictures: list[Path], tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_outputs_without_the_name_are_refused(pictures: list[Path], tmp_path: Pa
         graph.finish({"image": image}, {"a": build.mean(image), "b": build.mean(image)})
     )
     with pytest.raises(StageError, match="2 outputs"):
-        extract(tmp_path / "m.tflite", pictures, 8, MEAN, STD)
+        extract(tmp_path / "m.tflite", pictures, VIEW)
 
 
 @pytest.mark.parametrize("rows", [None, [4, 0, 6, 3]])

@@ -36,7 +36,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[int
 
 
 def _lesson(features: np.ndarray, data: tuple[list[Path], list[int]]) -> Lesson:
-    return Lesson(features, *data, nets.MEAN, nets.STD)
+    return Lesson(features, *data, nets.VIEW)
 
 
 def _run(data: tuple[list[Path], list[int]], folder: Path, knobs: Finetuning = KNOBS) -> tuple[Any, Finetuned]:
@@ -70,7 +70,7 @@ def test_the_file_answers_as_trunk_and_head_do(
 ) -> None:
     trunk, result = tuned
     (tmp_path / "tuned.tflite").write_bytes(to_tflite(trunk, result))
-    found = predict(tmp_path / "tuned.tflite", data[0][:20], nets.SIZE, nets.MEAN, nets.STD)
+    found = predict(tmp_path / "tuned.tflite", data[0][:20], nets.VIEW)
     expected = softmax(nets.features(trunk, data[0][:20]) @ result.weights + result.bias)
     np.testing.assert_allclose(found, expected, atol=1e-4)
 

@@ -13,6 +13,7 @@ from advisor.benchmark.accuracy import predict
 from advisor.catalog.build import build_model
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
+from advisor.datasets.pictures import View
 from advisor.training.augment import Augmentation
 from advisor.training.tuning import FINETUNING, Finetuning, epochs_done, tune
 from tests.training import nets
@@ -50,7 +51,7 @@ def test_the_file_answers_on_the_validation_part_as_the_result_says(
     assert epochs_done(checkpoints, KNOBS) == (2, 2)
     json.dumps(result)
     unseen = [paths[place] for place in VALIDATION]
-    answers = predict(file, unseen, 32, card.preprocessing.mean, card.preprocessing.std).argmax(axis=1)
+    answers = predict(file, unseen, View(32, card.preprocessing.mean, card.preprocessing.std)).argmax(axis=1)
     right = np.mean([answer == labels[place] for answer, place in zip(answers, VALIDATION, strict=True)])
     assert right == pytest.approx(result["validation_accuracy"], abs=1.01 / len(VALIDATION))
 

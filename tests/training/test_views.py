@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.datasets.pictures import load
+from advisor.datasets.pictures import View, load
 from advisor.training.features import extract
 from advisor.training.views import AS_IT_IS, CAPTURED, VIEWS, Seen
 from tests.benchmark import small_models
@@ -44,7 +44,7 @@ def test_features_are_those_of_the_view(path: Path, tmp_path: Path) -> None:
     image = build.input(8)
     (tmp_path / "m.tflite").write_bytes(build.finish({"image": image}, {"features": build.mean(image)}))
     view = Seen(zoom=0.5)
-    found = extract(tmp_path / "m.tflite", [path], 8, (0.0,) * 3, (1.0,) * 3, seen=view)
+    found = extract(tmp_path / "m.tflite", [path], View(8, (0.0,) * 3, (1.0,) * 3), seen=view)
     np.testing.assert_allclose(found[0], view.apply(path, 8).mean(axis=(0, 1)), rtol=1e-4)
 
 

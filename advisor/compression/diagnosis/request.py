@@ -9,8 +9,9 @@ from pathlib import Path
 from advisor.compression.diagnosis.diagnose import PICTURES, SECONDS
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.compression.own.pictures import drawn, find_pictures
-from advisor.compression.own.reading import Reading, reading_of
+from advisor.compression.own.reading import view_of_file
 from advisor.core.errors import StageError, UsageError
+from advisor.datasets.pictures import View
 from advisor.isolation import ChildPool, Limits
 
 BUNDLED = "bundled photographs"
@@ -38,15 +39,15 @@ def diagnose(
         UsageError: as :func:`advisor.compression.diagnosis.diagnose.diagnose` and what reads the pictures say, or the
             runtime cannot run a file.
     """
-    reading = _reading(model, against, mean, std)
+    view = _view(model, against, mean, std)
     found = find_pictures(calibration) if calibration else ()
     pictures = drawn(found, PICTURES, 0)
     source = f"{len(pictures)} of {len(found)} pictures of {calibration}" if found else BUNDLED
-    return run_in_child(model, against, pictures, reading, source)
+    return run_in_child(model, against, pictures, view, source)
 
 
 def run_in_child(
-    model: Path, against: Path, pictures: Sequence[Path], reading: Reading, source: str, seconds: float = SECONDS
+    model: Path, against: Path, pictures: Sequence[Path], view: View, source: str, seconds: float = SECONDS
 ) -> Diagnosis:
     """Run the diagnosis where a native crash ends nothing else.
 
@@ -57,7 +58,7 @@ def run_in_child(
     job = f"{__name__}:diagnose_pictures"
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder, ChildPool(Path(folder, "log.txt")) as pool:
         try:
-            found: Diagnosis = pool.call(job, model, against, tuple(pictures), reading, source, seconds, limits=limits)
+            found: Diagnosis = pool.call(job, model, against, tuple(pictures), view, source, seconds, limits=limits)
         except StageError as error:
             message = error.message if ".tflite" in error.message else f"{model.name} against {against.name}: {error}"
             raise UsageError(message, error.hint) from error
@@ -65,17 +66,17 @@ def run_in_child(
 
 
 def diagnose_pictures(
-    model: Path, against: Path, pictures: Sequence[Path], reading: Reading, source: str, seconds: float
+    model: Path, against: Path, pictures: Sequence[Path], view: View, source: str, seconds: float
 ) -> Diagnosis:
     """Read the pictures, or crops of the bundled photographs, and hold the files against each other."""
     from advisor.compression.diagnosis.diagnose import diagnose as diagnosed
     from advisor.compression.own.making import inputs
 
-    arrays = inputs(pictures, reading, 0)
+    arrays = inputs(pictures, view, 0)
     return diagnosed(model, against, arrays[:: max(1, len(arrays) // PICTURES)][:PICTURES], source, seconds)
 
 
-def _reading(model: Path, against: Path, mean: Sequence[float] | None, std: Sequence[float] | None) -> Reading:
+def _view(model: Path, against: Path, mean: Sequence[float] | None, std: Sequence[float] | None) -> View:
     """Return how pictures are read: as the float file says, else as the quantized one does."""
     from advisor.tflite.metadata import read_metadata
     from advisor.tflite.model import read
@@ -84,4 +85,4 @@ def _reading(model: Path, against: Path, mean: Sequence[float] | None, std: Sequ
     read(model)
     said = [read_metadata(path.read_bytes(), path.name) for path in (against, model)]
     known = next((one for one in said if one is not None and one.mean), None)
-    return reading_of(against.name, graph, known, mean, std)
+    return view_of_file(against.name, graph, known, mean, std)

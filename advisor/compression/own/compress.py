@@ -92,7 +92,7 @@ def _form(pool: ChildPool, question: Question, name: str, path: Path) -> Mapping
     pictures, unfinished = question.pictures, path.with_suffix(".part")
     try:
         notes: Mapping[str, Any] = _call(
-            pool, "make", question.model, name, pictures.calibration, pictures.training, question.reading,
+            pool, "make", question.model, name, pictures.calibration, pictures.training, question.view,
             question.max_drop_points, question.learn_s, question.seed, question.metadata, unfinished,
         )  # fmt: skip
         unfinished.replace(path)
@@ -109,7 +109,7 @@ def _judged(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) 
         raise UsageError(f"{question.model.name} cannot be compressed: {reference.reason}", "see advisor profile")
     tell("scoring float32")
     try:
-        floats = _call(pool, "answer", question.model, pictures.judged, question.reading, question.seed)
+        floats = _call(pool, "answer", question.model, pictures.judged, question.view, question.seed)
     except StageError as error:
         raise UsageError(error.message, error.hint) from error
     judged = [replace(reference, likeness=judge(floats, floats, pictures.labels))]
@@ -119,7 +119,7 @@ def _judged(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) 
             continue
         tell(f"scoring {form.recipe}")
         try:
-            own = _call(pool, "answer", Path(form.path), pictures.judged, question.reading, question.seed)
+            own = _call(pool, "answer", Path(form.path), pictures.judged, question.view, question.seed)
             judged.append(replace(form, likeness=judge(own, floats, pictures.labels)))
         except RuntimeRefusal as error:
             judged.append(replace(form, status="skipped", reason=f"this runtime cannot run it: {error.message}"))

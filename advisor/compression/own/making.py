@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.compression.material import Material, TrainingPictures
-from advisor.compression.own.reading import Reading
 from advisor.compression.own.values import Sizes, Taken
 from advisor.core.errors import StageError
+from advisor.datasets.pictures import View
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def make(
     recipe: str,
     calibration: Sequence[Path],
     training: TrainingPictures | None,
-    reading: Reading,
+    view: View,
     max_drop_points: float | None,
     learn_s: float,
     seed: int,
@@ -45,7 +45,7 @@ def make(
     from advisor.tflite.metadata import write_metadata
 
     chosen = find_recipe(recipe)
-    arrays = inputs(calibration, reading, seed) if chosen.needs_calibration else None
+    arrays = inputs(calibration, view, seed) if chosen.needs_calibration else None
     made = chosen.make(model.read_bytes(), Material(arrays, training, max_drop_points, learn_s, _observer()))
     path.write_bytes(write_metadata(made.data, metadata) if metadata else made.data)
     return dict(made.notes)
@@ -59,13 +59,13 @@ def _observer() -> Observer:
     return Observer()
 
 
-def inputs(pictures: Sequence[Path], reading: Reading, seed: int) -> NDArray[np.float32]:
+def inputs(pictures: Sequence[Path], view: View, seed: int) -> NDArray[np.float32]:
     """Return pictures as model inputs, float32 (n, S, S, 3); the bundled photographs where there are none."""
     from advisor.compression.calibration import from_photographs, from_pictures
 
     if pictures:
-        return from_pictures(pictures, reading.size, reading.mean, reading.std)
-    return from_photographs(reading.size, reading.mean, reading.std, seed=seed)
+        return from_pictures(pictures, view)
+    return from_photographs(view, seed)
 
 
 def look(path: Path, target: str) -> tuple[Sizes, Taken]:
@@ -83,7 +83,7 @@ def look(path: Path, target: str) -> tuple[Sizes, Taken]:
     return sizes, Taken(found.taken, found.operators, found.share, found.kept, found.reasons)
 
 
-def answer(path: Path, pictures: Sequence[Path], reading: Reading, seed: int) -> NDArray[np.float32]:
+def answer(path: Path, pictures: Sequence[Path], view: View, seed: int) -> NDArray[np.float32]:
     """Return the answers to pictures, or to the bundled photographs, float32 (n, classes).
 
     Raises:
@@ -93,10 +93,8 @@ def answer(path: Path, pictures: Sequence[Path], reading: Reading, seed: int) ->
 
     from advisor.benchmark.accuracy import predict, predict_arrays
 
-    if pictures:
-        rows = predict(path, pictures, reading.size, reading.mean, reading.std)
-    else:
-        rows = predict_arrays(path, inputs((), reading, seed + JUDGING_SEED))
+    crops = () if pictures else inputs((), view, seed + JUDGING_SEED)
+    rows = predict(path, pictures, view) if pictures else predict_arrays(path, crops)
     if not np.isfinite(rows).all():
         raise StageError(f"{path.name} answers with values that are not finite")
     return rows

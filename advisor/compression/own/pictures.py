@@ -9,13 +9,12 @@ from pathlib import Path
 
 from advisor.compression.calibration import choose
 from advisor.compression.material import TrainingPictures
-from advisor.compression.own.reading import Reading
 from advisor.compression.recipe import Rung
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets import decode
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.duplicates import near_duplicates
-from advisor.datasets.pictures import load
+from advisor.datasets.pictures import View, load
 from advisor.datasets.repeated import kept_together
 from advisor.datasets.requirements import require_usable
 from advisor.datasets.split import Split, halved, split
@@ -55,7 +54,7 @@ class Pictures:
 def read_pictures(
     calibration: Path | None,
     data: Path | None,
-    reading: Reading,
+    view: View,
     names: Sequence[str],
     classes: int,
     seed: int,
@@ -70,7 +69,7 @@ def read_pictures(
     Args:
         calibration: folder of pictures, labelled or not.
         data: folder of labelled pictures.
-        reading: how the model reads pictures.
+        view: how the model reads pictures.
         names: the model's labels, empty where it has none.
         classes: how many the model tells apart.
         seed: of every draw.
@@ -102,7 +101,7 @@ def read_pictures(
     train, validation, judged = (
         _labelled(dataset, part, order) for part in (parts.train, parts.validation, parts.holdout)
     )
-    training = TrainingPictures(*train, classes, reading.size, reading.mean, reading.std, seed, *validation)
+    training = TrainingPictures(*train, classes, view, seed, *validation)
     return Pictures(chosen, source, *judged, _held_out(parts, whole, data), training)
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from advisor.benchmark.accelerators import accelerator
 from advisor.compression.own.pictures import Pictures, read_pictures
-from advisor.compression.own.reading import Reading, reading_of
+from advisor.compression.own.reading import view_of_file
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.suitable import require_plain_float
 from advisor.core.errors import UnsupportedRecipe, UsageError
+from advisor.datasets.pictures import View
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.model import Model, read
 
@@ -27,7 +28,7 @@ class Question:
     Attributes:
         model: the float file.
         recipes: float32 first, then those asked for.
-        reading: how it reads pictures.
+        view: how it reads pictures.
         metadata: what it says of itself, kept in every form; None where it says nothing.
         pictures: to calibrate and judge on.
         folder: where the forms go.
@@ -39,7 +40,7 @@ class Question:
 
     model: Path
     recipes: tuple[Recipe, ...]
-    reading: Reading
+    view: View
     metadata: Metadata | None
     pictures: Pictures
     folder: Path
@@ -81,17 +82,17 @@ def ask(
     if max_drop_points is not None and data is None:
         raise UsageError("--max-drop is a loss of accuracy, which needs labelled pictures", "give them with --data")
     metadata = read_metadata(model.read_bytes(), model.name)
-    reading = reading_of(model.name, graph, metadata, mean, std)
+    view = view_of_file(model.name, graph, metadata, mean, std)
     _require_labels(model.name, graph, metadata)
     names = metadata.labels if metadata else ()
     rungs = {one.rung for one in chosen}
-    pictures = read_pictures(calibration, data, reading, names, graph.outputs[0].shape[-1], seed, rungs)
+    pictures = read_pictures(calibration, data, view, names, graph.outputs[0].shape[-1], seed, rungs)
     folder = to or Path(f"{model.stem}-forms")
     question = Question(
         model,
         (recipe(FLOAT), *chosen),
-        reading,
-        _kept(metadata, reading),
+        view,
+        _kept(metadata, view),
         pictures,
         folder,
         max_drop_points,
@@ -130,13 +131,13 @@ def _require_labels(name: str, graph: Model, metadata: Metadata | None) -> None:
         )
 
 
-def _kept(metadata: Metadata | None, reading: Reading) -> Metadata | None:
+def _kept(metadata: Metadata | None, view: View) -> Metadata | None:
     """Return what goes into every form: as the file has it, normalisation as it is read."""
     from dataclasses import replace
 
     if metadata is None or not metadata.labels:
         return None
-    return replace(metadata, mean=reading.mean, std=reading.std)
+    return replace(metadata, mean=view.mean, std=view.std)
 
 
 def _require_place(question: Question, force: bool) -> None:

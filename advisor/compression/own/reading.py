@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from advisor.core.errors import UsageError
+from advisor.datasets.pictures import View
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.model import Model
 
 Triple = tuple[float, float, float]
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How a picture becomes a model's input.
-
-    Attributes:
-        size: side of the square that it is resized to, in pixels.
-        mean: subtracted from RGB 0..255.
-        std: what the difference is divided by.
-    """
-
-    size: int
-    mean: Triple
-    std: Triple
-
-
-def reading_of(
+def view_of_file(
     name: str, model: Model, metadata: Metadata | None, mean: Sequence[float] | None, std: Sequence[float] | None
-) -> Reading:
+) -> View:
     """Return how ``model`` reads pictures; ``mean`` and ``std`` go over what its metadata says.
 
     Raises:
@@ -42,13 +27,13 @@ def reading_of(
     if (mean is None) != (std is None):
         raise UsageError("--mean and --std belong together, and only one was given", _example())
     if mean is not None and std is not None:
-        return Reading(shape[1], _three("--mean", mean), _three("--std", std, positive=True))
+        return View(shape[1], _three("--mean", mean), _three("--std", std, positive=True))
     if metadata is None or not metadata.mean:
         raise UsageError(
             f"{name} does not say how its pictures are normalised",
             f"say it, on the scale 0 to 255: {_example()}",
         )
-    return Reading(shape[1], _three(name, metadata.mean), _three(name, metadata.std, positive=True))
+    return View(shape[1], _three(name, metadata.mean), _three(name, metadata.std, positive=True))
 
 
 def _three(what: str, values: Sequence[float], positive: bool = False) -> Triple:

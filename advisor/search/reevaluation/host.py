@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from advisor.benchmark import host
-from advisor.catalog.cards import Preprocessing
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Quantity
+from advisor.datasets.pictures import View
 from advisor.datasets.split import HOLDOUT
 from advisor.isolation import ChildPool
 from advisor.search import accuracy, jobs
@@ -167,16 +167,16 @@ def _answers(run: StoredRun, pictures: Pictures, pool: ChildPool, tell: Tell) ->
             usable = evaluation.status is Status.OK and artefact_flaw(run.folder, evaluation) is None
             if usable and _judged(evaluation) and evaluation.artefact not in found:
                 tell(f"scoring {evaluation.configuration.card} {evaluation.configuration.compression}")
-                view = jobs.View(int(evaluation.details["input_size"]), _preprocessing(evaluation))
+                view = _view(evaluation)
                 path = run.folder.path / evaluation.artefact
                 pool.call(f"{jobs.__name__}:score", path, pictures.holdout.paths, view, place, limits=WORK_LIMITS)
                 found[evaluation.artefact] = list(accuracy.read_answers(place))
     return found
 
 
-def _preprocessing(evaluation: Evaluation) -> Preprocessing:
+def _view(evaluation: Evaluation) -> View:
     stored = evaluation.details["preprocessing"]
-    return Preprocessing(tuple(stored["mean"]), tuple(stored["std"]))
+    return View(int(evaluation.details["input_size"]), tuple(stored["mean"]), tuple(stored["std"]))
 
 
 def _scored(

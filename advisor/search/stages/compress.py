@@ -85,7 +85,7 @@ class Compression:
                 "model": form.sha256,
                 "recipe": [recipe, recipe_version],
                 "calibration": "stands in" if stands_in else self._calibration_key(),
-                "view": asdict(view_of(card)),
+                "view": view_of(card).key,
                 "metadata": asdict(metadata),
                 **self._more_key(more, purpose),
                 **versions("ai-edge-quantizer", "ai-edge-litert", "pillow", "scikit-image"),
@@ -125,9 +125,8 @@ class Compression:
         compares = purpose is Purpose.COMPARE
         learnt = pictures.train if compares else pictures.learnt
         judged = (pictures.validation.paths, pictures.validation.labels) if compares else ((), ())
-        mean, std = view.preprocessing.mean, view.preprocessing.std
         seed = self._context.request.seed
-        return TrainingPictures(learnt.paths, learnt.labels, len(pictures.classes), view.size, mean, std, seed, *judged)
+        return TrainingPictures(learnt.paths, learnt.labels, len(pictures.classes), view, seed, *judged)
 
     def _more_key(self, more: More | None, purpose: Purpose) -> dict[str, Any]:
         pictures = self._context.pictures

@@ -77,7 +77,7 @@ class Tuning:
             "features": features.key,
             "train": pictures.train.fingerprint,
             "validation": pictures.validation.fingerprint,
-            "view": asdict(view_of(card)),
+            "view": view_of(card).key,
             "knobs": asdict(replace(knobs, seconds=None)),
             "after": sha256_file(after.with_name(WEIGHTS)) if after else "",
             "version": VERSION,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 from advisor.catalog.cards import Card
@@ -30,7 +29,7 @@ class Scores:
             inputs = {
                 "artefact": artefact.sha256,
                 "pictures": pictures.fingerprint,
-                "view": asdict(view_of(card)),
+                "view": view_of(card).key,
                 **versions("ai-edge-litert", "pillow", "numpy"),
             }
             folder = await self._keeper.kept(
@@ -52,7 +51,7 @@ class Scores:
                 "pictures": pictures.fingerprint,
                 "names": [path.name for path in pictures.paths],
                 "conditions": CAPTURE_VERSION,
-                "view": asdict(view_of(card)),
+                "view": view_of(card).key,
                 **versions("ai-edge-litert", "pillow", "numpy"),
             }
             folder = await self._keeper.kept(
@@ -72,7 +71,7 @@ class Scores:
             inputs = {
                 "artefact": artefact.sha256,
                 "photographs": PHOTOGRAPHS_VERSION,
-                "view": asdict(view_of(card)),
+                "view": view_of(card).key,
                 **versions("ai-edge-litert", "scikit-image", "scikit-learn"),
             }
             seed = self._keeper.context.request.seed + 1

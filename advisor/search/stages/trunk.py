@@ -151,7 +151,7 @@ class Trunks:
         """Return everything that a picture's features depend on besides the picture."""
         look: dict[str, Any] = {
             "trunk": trunk.sha256,
-            "view": asdict(view_of(card)),
+            "view": view_of(card).key,
             **versions("ai-edge-litert", "pillow", "numpy"),
         }
         return look if seen == AS_IT_IS else {**look, "seen": asdict(seen), "conditions": CAPTURE_VERSION}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError
+from advisor.datasets.pictures import View
 from advisor.training.augment import Augmentation, augmented
 from advisor.training.batches import Batches
 from advisor.training.flatgraph.graph import Change, Graph
@@ -67,8 +68,7 @@ def learn(
     graph: Graph,
     weights: Mapping[int, Weight],
     pictures: Sequence[Path],
-    mean: Sequence[float],
-    std: Sequence[float],
+    view: View,
     lesson: Lesson,
     change: Change | None = None,
 ) -> Course:
@@ -78,18 +78,16 @@ def learn(
         graph: the float model, which teaches.
         weights: what stands for its constants in the learner.
         pictures: files.
-        mean: per channel, on RGB 0..255.
-        std: per channel, on RGB 0..255.
+        view: how a picture becomes the graph's input.
         lesson: the knobs.
         change: what happens to the learner's activations.
 
     Raises:
         StageError: the loss is no number any more, or a picture cannot be read.
     """
-    size = int(graph.tables.subgraphs[0].tensors[graph.source].shape[1])
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
-        batches = Batches(pictures, [0] * len(pictures), size, Path(folder) / "pictures.npy")
-        return _Lessons(graph, weights, mean, std, lesson, change).take(batches)
+        batches = Batches(pictures, [0] * len(pictures), view.size, Path(folder) / "pictures.npy")
+        return _Lessons(graph, weights, view, lesson, change).take(batches)
 
 
 class _Lessons:
@@ -99,8 +97,7 @@ class _Lessons:
         self,
         graph: Graph,
         weights: Mapping[int, Weight],
-        mean: Sequence[float],
-        std: Sequence[float],
+        view: View,
         lesson: Lesson,
         change: Change | None,
     ) -> None:
@@ -108,7 +105,7 @@ class _Lessons:
         import tensorflow as tf
 
         self._graph, self._weights, self._lesson, self._change = graph, weights, lesson, change
-        self._mean, self._std = np.asarray(mean, np.float32), np.asarray(std, np.float32)
+        self._mean, self._std = np.asarray(view.mean, np.float32), np.asarray(view.std, np.float32)
         self._variables = [weight.variable for weight in weights.values()]
         self._moments = [(tf.Variable(tf.zeros_like(one)), tf.Variable(tf.zeros_like(one))) for one in self._variables]
         self._compiled = tf.function(self._step)

@@ -34,8 +34,8 @@ def _edited(path: Path, edit: Callable[[Any], None]) -> Path:
 
 def test_the_file_says_how_it_reads_pictures(described: Path, asked: Callable[..., Question]) -> None:
     question = asked(described)
-    assert question.reading.size == 32
-    assert question.reading.mean == (127.5,) * 3
+    assert question.view.size == 32
+    assert question.view.mean == (127.5,) * 3
     assert [one.name for one in question.recipes] == ["float32", "int8"]
     assert question.pictures.calibration_source == PHOTOGRAPHS
 
@@ -44,8 +44,8 @@ def test_without_a_word_of_its_own_the_normalisation_is_asked_for(plain: Path, a
     with pytest.raises(UsageError, match="does not say how its pictures are normalised") as caught:
         asked(plain)
     assert "--mean 127.5 --std 127.5" in caught.value.hint
-    reading = asked(plain, mean=(0.0,), std=(255.0,)).reading
-    assert (reading.mean, reading.std) == ((0.0,) * 3, (255.0,) * 3)
+    view = asked(plain, mean=(0.0,), std=(255.0,)).view
+    assert (view.mean, view.std) == ((0.0,) * 3, (255.0,) * 3)
 
 
 @pytest.mark.parametrize(
