@@ -133,9 +133,8 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     )
     batches = Batches(paths, labels, card.input_size, folder / "pictures.npy")
     shown = np.arange(STEPS * BATCH) % len(paths)
-    model, fitted = (
-        network.build(trunk, Start(head), card.preprocessing.mean, card.preprocessing.std, 1.0) for _ in range(2)
-    )
+    view = View(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    model, fitted = (network.build(trunk, Start(head), view, 1.0) for _ in range(2))
     step = Step(model, Finetuning(batch=BATCH), len(shown))
     weights = np.ones(BATCH, np.float32)
 
