@@ -16,12 +16,12 @@ from advisor.core.quantity import Quantity
 from advisor.core.training import FINETUNED, HEAD_SUBSET
 from advisor.isolation import ChildPool
 from advisor.search.context import Context, Pictures, Purpose, trainings_of
-from advisor.search.evaluate import metadata_of
 from advisor.search.machine import Machine
 from advisor.search.prices import Stage, Variant
 from advisor.search.request import Request
 from advisor.search.stages import Artefact, Keeper, Stages
 from advisor.search.timing import Timer, effort_for
+from advisor.search.variants import metadata_of
 from advisor.store import ArtifactCache
 
 

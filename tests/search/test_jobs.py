@@ -10,8 +10,8 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.datasets.pictures import View
 from advisor.search import jobs
 from advisor.search.context import view_of
-from advisor.search.evaluate import metadata_of
 from advisor.search.stages.keeper import CONVERT_LIMITS, convert_limits
+from advisor.search.variants import metadata_of
 from advisor.store.hashing import sha256_json
 from advisor.tflite.model import read
 
