@@ -22,15 +22,6 @@ class Roofline:
     gflops: float
     gbytes: float
 
-    @property
-    def ridge(self) -> float:
-        """Operations a byte from which computing, not memory, is the limit."""
-        return self.gflops / self.gbytes
-
-    def attainable(self, operations_per_byte: float) -> float:
-        """Return the GFLOP/s that work of this intensity can reach at most."""
-        return min(self.gflops, self.gbytes * operations_per_byte)
-
 
 @lru_cache(maxsize=1)
 def measure(timeout_s: float = 60.0) -> Roofline:

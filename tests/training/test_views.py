@@ -7,7 +7,7 @@ import pytest
 
 from advisor.datasets.pictures import View, load
 from advisor.training.features import extract
-from advisor.training.views import AS_IT_IS, CAPTURED, VIEWS, Seen
+from advisor.training.views import AS_IT_IS, CAPTURED
 from tests.benchmark import small_models
 from tests.datasets.folders import fill
 
@@ -23,19 +23,8 @@ def test_as_it_is_is_the_plain_picture(path: Path) -> None:
     np.testing.assert_array_equal(AS_IT_IS.apply(path, SIZE), load(path, SIZE))
 
 
-def test_mirrored_exchanges_left_and_right(path: Path) -> None:
-    np.testing.assert_array_equal(Seen(mirrored=True).apply(path, SIZE), load(path, SIZE)[:, ::-1])
-
-
-def test_zoom_shows_a_part_at_the_same_size(path: Path) -> None:
-    seen = Seen(zoom=0.5).apply(path, SIZE)
-    whole = load(path, 2 * SIZE)
-    windows = np.lib.stride_tricks.sliding_window_view(whole, (SIZE, SIZE), axis=(0, 1)).transpose(0, 1, 3, 4, 2)
-    assert (windows == seen).all(axis=(2, 3, 4)).any()
-
-
 def test_a_view_is_the_same_each_time(path: Path) -> None:
-    for view in (*VIEWS, *CAPTURED):
+    for view in CAPTURED:
         np.testing.assert_array_equal(view.apply(path, SIZE), view.apply(path, SIZE))
 
 
@@ -43,7 +32,7 @@ def test_features_are_those_of_the_view(path: Path, tmp_path: Path) -> None:
     build = small_models.Builder()
     image = build.input(8)
     (tmp_path / "m.tflite").write_bytes(build.finish({"image": image}, {"features": build.mean(image)}))
-    view = Seen(zoom=0.5)
+    view = CAPTURED[0]
     found = extract(tmp_path / "m.tflite", [path], View(8, (0.0,) * 3, (1.0,) * 3), seen=view)
     np.testing.assert_allclose(found[0], view.apply(path, 8).mean(axis=(0, 1)), rtol=1e-4)
 

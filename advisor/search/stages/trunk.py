@@ -154,7 +154,7 @@ class Trunks:
             "view": view_of(card).key,
             **versions("ai-edge-litert", "pillow", "numpy"),
         }
-        return look if seen == AS_IT_IS else {**look, "seen": asdict(seen), "conditions": CAPTURE_VERSION}
+        return look if seen == AS_IT_IS else {**look, "seen": seen.key, "conditions": CAPTURE_VERSION}
 
     async def _cut(self, card: Card, output: str) -> Form:
         master = await self.master(card)
