@@ -70,7 +70,8 @@ doctor.register(app)
 
 def main() -> NoReturn:
     """Run the command line; a user's mistake is a message and a hint, never a traceback."""
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    # Not by way of SIGINT: a shell has what it starts in the background ignore that one.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app()
     except AdvisorError as error:

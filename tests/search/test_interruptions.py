@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -23,7 +24,9 @@ from tests.search.conftest import SMALLEST, command, environment
 OPTIONS = ("--candidates", SMALLEST, "--budget", "50ms", "--compressions", "float32,float16", "--threads", "1")
 
 
-def started(cache: Path, out: Path, *arguments: str) -> subprocess.Popen[str]:
+def started(
+    cache: Path, out: Path, *arguments: str, interrupts: Any = signal.default_int_handler
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command("--out", str(out), *arguments),
         env=environment(cache),
@@ -32,7 +35,7 @@ def started(cache: Path, out: Path, *arguments: str) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
         # A shell that runs its jobs in the background has them ignore interrupts, and they hand that on.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, interrupts),
     )
 
 
@@ -81,6 +84,18 @@ def test_an_interrupt_keeps_what_is_done_and_resume_goes_on(empty_results: Path,
     assert resumed.returncode == 0, err
     assert "Pick: " in out_text
     assert lines(out) == 2
+
+
+def test_a_scheduler_that_ends_a_search_in_the_background_gets_its_answer_so_far(
+    empty_results: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "runs"
+    process = started(empty_results, out, *OPTIONS, interrupts=signal.SIG_IGN)
+    until(process, lambda: bool(children(process)))
+    process.terminate()
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert ((out / "latest").resolve() / "report.html").is_file()
 
 
 def test_a_killed_search_is_resumed_without_losing_or_repeating_an_evaluation(
