@@ -1,7 +1,8 @@
 """One worker and two: evaluations a minute of the training part, and whether the timings stay as they were.
 
 Both searches begin with weights only. The training part is everything but the timings: converting, reading the
-pictures, heads, compression and scores. Searches alternate, and medians are compared.
+pictures, heads, compression and scores. Searches alternate, and medians are compared. What the machine itself gives is
+measured beside them: how many more inferences two processes get done than one, each on one thread and sharing nothing.
 """
 
 from __future__ import annotations
@@ -26,14 +27,32 @@ CARDS = (
     "mobilenet_v1_0.25_224", "mobilenet_v1_1.0_224", "mobilenet_v2_1.0_224", "squeezenet_1.1_227",
     "efficientnet_lite0_224",
 )  # fmt: skip
+INFERENCES_S = 8.0
+_INFER = """
+import sys, time
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+model = Interpreter(sys.argv[1], num_threads=1)
+model.allocate_tensors()
+model.set_tensor(model.get_input_details()[0]["index"], np.zeros(model.get_input_details()[0]["shape"], np.float32))
+model.invoke()
+print("ready", flush=True)
+sys.stdin.readline()
+ends, count = time.monotonic() + float(sys.argv[2]), 0
+while time.monotonic() < ends:
+    model.invoke()
+    count += 1
+print(count, flush=True)
+"""
 FASTER, APART = 1.7, 0.05
 """To reach: so many times the evaluations a minute, and medians of timings at most so far apart."""
 
 
 @dataclass(frozen=True)
 class Searched:
-    """One search: seconds in which something was timed, all others, and its evaluations."""
+    """One search: its run folder, seconds in which something was timed, all others, and its evaluations."""
 
+    folder: Path
     training_s: float
     timing_s: float
     evaluations: tuple[Evaluation, ...]
@@ -53,12 +72,16 @@ def main() -> None:
         found = {
             workers: [_search(Path(name) / f"{turn}-{workers}", workers) for turn in range(turns)] for workers in (1, 2)
         }
+        model = next(e.artefact for e in found[2][0].evaluations if e.configuration.compression == "float32")
+        file = found[2][0].folder / model
+        machine = statistics.median(_inferences(file, 2) / _inferences(file, 1) for _ in range(3))
     one, two = (statistics.median(each.a_minute for each in found[workers]) for workers in (1, 2))
     rows = [_row(workers, found[workers]) for workers in (1, 2)]
     ratios = _timing_ratios(found[1], found[2])
     middle = statistics.median(ratios)
     remarks = [
-        f"two workers: {two / one:.2f} times the evaluations a minute of one (to reach: {FASTER})",
+        f"two workers: {two / one:.2f} times the evaluations a minute of one (to reach: {FASTER}); two processes that "
+        f"share nothing get {machine:.2f} times the inferences of one done on this machine",
         f"latency with two workers over that with one: median {middle:.3f} over {len(ratios)} figures, "
         f"middle half {_quantile(ratios, 0.25):.3f} to {_quantile(ratios, 0.75):.3f} (to reach: within {APART:.0%})",
         f"TrashNet, {len(CARDS)} cards in five forms at one thread, weights only in the cache, {turns} turn(s) each; "
@@ -82,7 +105,29 @@ def _search(folder: Path, workers: int) -> Searched:
     evaluations = tuple(e for e in run.evaluations() if e.status is Status.OK)
     durations = json.loads((run.path / "manifest.json").read_text())["durations"]
     timing = float(durations["timing"])
-    return Searched(float(durations["evaluating"]) - timing, timing, evaluations)
+    return Searched(run.path, float(durations["evaluating"]) - timing, timing, evaluations)
+
+
+def _inferences(model: Path, processes: int) -> int:
+    """Return how many inferences so many processes get done side by side in a while."""
+    command = [sys.executable, "-c", _INFER, str(model), str(INFERENCES_S)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    pipe = subprocess.PIPE
+    running = [
+        subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+        for _ in range(processes)
+    ]
+    for process in running:
+        assert process.stdout
+        process.stdout.readline()
+    done = 0
+    for process in running:
+        assert process.stdin
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in running:
+        done += int(process.communicate()[0])
+    return done
 
 
 def _row(workers: int, searches: Sequence[Searched]) -> Row:
