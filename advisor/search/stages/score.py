@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION
@@ -10,6 +12,9 @@ from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.search.context import Part, versions, view_of
 from advisor.search.stages.compress import Artefact
 from advisor.search.stages.keeper import Keeper, read_result, write_result
+
+_WRITTEN = {"score": "probabilities.npy", "captured": "labels.npy"}
+"""The file that each job leaves."""
 
 
 class Scores:
@@ -24,45 +29,44 @@ class Scores:
 
     async def probabilities(self, card: Card, artefact: Artefact, pictures: Part) -> Path:
         """Run the artefact over pictures; returns the ``.npy`` of its probabilities."""
-
-        async def make() -> Path:
-            inputs = {
-                "artefact": artefact.sha256,
-                "pictures": pictures.fingerprint,
-                "view": view_of(card).key,
-                **versions("ai-edge-litert", "pillow", "numpy"),
-            }
-            folder = await self._keeper.kept(
-                "score-1", "scoring", card, inputs,
-                lambda out: self._keeper.light_on(
-                    pictures, "score", artefact.path, pictures.paths, view_of(card), out / "probabilities.npy"
-                ),
-            )  # fmt: skip
-            return folder / "probabilities.npy"
-
-        return await self._keeper.once(("score", artefact.sha256, pictures.fingerprint), make)
+        return await self._ran("score", ("score-1", "scoring"), card, artefact, pictures, {})
 
     async def captured(self, card: Card, artefact: Artefact, pictures: Part) -> Path:
         """Run the artefact over pictures under every capture condition; returns the ``.npy`` of its labels (T, N)."""
+        drawn = {"names": [path.name for path in pictures.paths], "conditions": CAPTURE_VERSION}
+        return await self._ran("captured", ("capture-1", "trying phone pictures on"), card, artefact, pictures, drawn)
+
+    async def _ran(
+        self, job: str, stage: tuple[str, str], card: Card, artefact: Artefact, pictures: Part, more: Mapping[str, Any]
+    ) -> Path:
+        """Return the ``.npy`` that a job writes of what an artefact answers to pictures.
+
+        Args:
+            job: function of :mod:`advisor.search.jobs`.
+            stage: its name and version, and what it is doing, for the progress.
+            card: whose view pictures are seen in.
+            artefact: the file that answers.
+            pictures: what it answers to.
+            more: what the answers depend on besides.
+        """
 
         async def make() -> Path:
             inputs = {
                 "artefact": artefact.sha256,
                 "pictures": pictures.fingerprint,
-                "names": [path.name for path in pictures.paths],
-                "conditions": CAPTURE_VERSION,
                 "view": view_of(card).key,
+                **more,
                 **versions("ai-edge-litert", "pillow", "numpy"),
             }
             folder = await self._keeper.kept(
-                "capture-1", "trying phone pictures on", card, inputs,
+                *stage, card, inputs,
                 lambda out: self._keeper.light_on(
-                    pictures, "captured", artefact.path, pictures.paths, view_of(card), out / "labels.npy"
+                    pictures, job, artefact.path, pictures.paths, view_of(card), out / _WRITTEN[job]
                 ),
             )  # fmt: skip
-            return folder / "labels.npy"
+            return folder / _WRITTEN[job]
 
-        return await self._keeper.once(("capture", artefact.sha256, pictures.fingerprint), make)
+        return await self._keeper.once((job, artefact.sha256, pictures.fingerprint), make)
 
     async def answers(self, card: Card, artefact: Artefact) -> list[tuple[int, float]]:
         """The artefact's answers on the bundled photographs, each with its probability."""
