@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import StageError
-from advisor.training.logistic import CLOSELY, ROUGHLY, fit_path
+from advisor.training.fits import fit
+from advisor.training.logistic import ROUGHLY
 from advisor.training.space import find_space
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def train_head(
         inside, others = space.enter(features), [space.enter(view) for view in views]
         candidates = dict(_cross_validated(inside, targets, classes, seed, others))
         best = max(candidates, key=lambda strength: _merit(candidates[strength], targets))
-        weights, bias = space.leave(*_fit(inside, targets, classes, others, (best,))[best])
+        weights, bias = space.leave(*fit(inside, targets, classes, others, (best,))[best])
     return Head(
         weights=weights,
         bias=bias,
@@ -127,7 +128,7 @@ def fit_head(
     with threadpool_limits(limits=1):
         space = find_space(features)
         others = [space.enter(view) for view in views]
-        fitted = _fit(space.enter(features), targets, classes, others, (regularization,))
+        fitted = fit(space.enter(features), targets, classes, others, (regularization,))
         return space.leave(*fitted[regularization])
 
 
@@ -182,74 +183,10 @@ def _cross_validated(
     fold = folds(targets, min(FOLDS, len(targets)), seed)
     for number in np.unique(fold):
         seen, unseen = fold != number, fold == number
-        fitted = _fit(features[seen], targets[seen], classes, [view[seen] for view in views], strengths, ROUGHLY)
+        fitted = fit(features[seen], targets[seen], classes, [view[seen] for view in views], strengths, ROUGHLY)
         for strength, (weights, bias) in fitted.items():
             found[strength][unseen] = softmax(features[unseen] @ weights + bias)
     yield from found.items()
-
-
-def _fit(
-    features: NDArray[np.float32],
-    targets: NDArray[np.int64],
-    classes: int,
-    views: Sequence[NDArray[np.float32]],
-    strengths: Sequence[float],
-    tolerance: float = CLOSELY,
-) -> dict[float, tuple[NDArray[np.float32], NDArray[np.float32]]]:
-    """Fit a head for every strength, from strong to weak penalty."""
-    import numpy as np
-
-    stacked = np.concatenate([features, *views]) if views else features
-    repeated = np.tile(targets, 1 + len(views))
-    fitted = {}
-    if 0.0 in strengths:
-        fitted[0.0] = _nearest_mean(stacked, repeated, classes)
-    penalised = [strength for strength in strengths if strength > 0]
-    return fitted | _logistic(stacked, repeated, classes, penalised, tolerance)
-
-
-def _logistic(
-    standard: NDArray[np.float32],
-    targets: NDArray[np.int64],
-    classes: int,
-    strengths: Sequence[float],
-    tolerance: float,
-) -> dict[float, tuple[NDArray[np.float32], NDArray[np.float32]]]:
-    """Fit from strong to weak penalty; a class without a picture, as in a fold, is never answered."""
-    import numpy as np
-
-    present = np.unique(targets)
-    if len(present) == 1:
-        nothing = np.zeros((standard.shape[1], 1), np.float32)
-        return dict.fromkeys(strengths, _all_classes(nothing, np.zeros(1, np.float32), present, classes))
-    fitted = fit_path(standard, np.searchsorted(present, targets), len(present), strengths, tolerance)
-    return {strength: _all_classes(*found, present, classes) for strength, found in fitted.items()}
-
-
-def _all_classes(
-    some: NDArray[np.float32], offsets: NDArray[np.float32], present: NDArray[np.int64], classes: int
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Bring a head of the classes that are present, (D, P) and (P,), to one column a class."""
-    import numpy as np
-
-    weights = np.zeros((len(some), classes), np.float32)
-    bias = np.full(classes, -30.0, np.float32)
-    weights[:, present] = some
-    bias[present] = offsets
-    return weights, bias
-
-
-def _nearest_mean(
-    standard: NDArray[np.float32], targets: NDArray[np.int64], classes: int
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the head whose logit is minus half the squared distance to the class's mean, over the mean distance."""
-    import numpy as np
-
-    present = np.unique(targets)
-    means = np.stack([standard[targets == label].mean(axis=0) for label in present])
-    spread = float(np.square(standard - means[np.searchsorted(present, targets)]).sum(axis=1).mean())
-    temperature = max(spread, 1e-6) / standard.shape[1] ** 0.5
-    return _all_classes((means / temperature).T, -np.square(means).sum(axis=1) / (2 * temperature), present, classes)
 
 
 def _require_fitting(
