@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from advisor.core.errors import UsageError
+from advisor.store.place import require_place
 
 REPORT_FILES = ("recommendation.json", "front.csv", "report.md", "report.html")
 
@@ -19,15 +20,5 @@ def checked_place(folder: Path, force: bool = False) -> Path:
         raise UsageError(
             f"--to: '{folder}' is a run folder: its report answers its own question", "choose another folder"
         )
-    present = [name for name in REPORT_FILES if (folder / name).exists()]
-    if present and not force:
-        raise UsageError(
-            f"--to: '{folder}' already holds {', '.join(present)}", "choose another folder, or add --force to replace"
-        )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"--to: the folder '{folder}' cannot be made ({error.strerror or error})", "choose another folder"
-        ) from None
+    require_place(folder, REPORT_FILES, force)
     return folder

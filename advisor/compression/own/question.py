@@ -13,6 +13,7 @@ from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.suitable import require_plain_float
 from advisor.core.errors import UnsupportedRecipe, UsageError
 from advisor.datasets.pictures import View
+from advisor.store.place import require_place
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.model import Model, read
 
@@ -100,7 +101,7 @@ def ask(
         target,
         learn_s,
     )
-    _require_place(question, force)
+    require_place(folder, [question.path_of(one.name).name for one in chosen], force)
     return question
 
 
@@ -138,17 +139,3 @@ def _kept(metadata: Metadata | None, view: View) -> Metadata | None:
     if metadata is None or not metadata.labels:
         return None
     return replace(metadata, mean=view.mean, std=view.std)
-
-
-def _require_place(question: Question, force: bool) -> None:
-    folder = question.folder
-    present = [path.name for one in question.recipes[1:] if (path := question.path_of(one.name)).exists()]
-    if present and not force:
-        raise UsageError(
-            f"--to: '{folder}' already holds {', '.join(present)}", "choose another folder, or add --force to replace"
-        )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror or error
-        raise UsageError(f"--to: the folder '{folder}' cannot be made ({reason})", "choose another folder") from None

@@ -1,0 +1,27 @@
+"""The folder that ``--to`` names: made, and nothing in it replaced unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from advisor.core.errors import UsageError
+
+
+def require_place(folder: Path, names: Sequence[str], force: bool) -> None:
+    """Make the folder for files of these names.
+
+    Raises:
+        UsageError: it cannot be made, or it holds such files and ``force`` is not set.
+    """
+    present = [name for name in names if (folder / name).exists()]
+    if present and not force:
+        raise UsageError(
+            f"--to: '{folder}' already holds {', '.join(present)}", "choose another folder, or add --force to replace"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"--to: the folder '{folder}' cannot be made ({error.strerror or error})", "choose another folder"
+        ) from None
