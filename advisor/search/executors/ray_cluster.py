@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 import time
 import uuid
@@ -21,7 +20,8 @@ from advisor.isolation.pools import HEAVY, LIGHT, TRAINERS
 from advisor.search.executors import ray_node
 from advisor.search.executors.node import Outcome
 from advisor.search.executors.parcels import Outgoing, contents
-from advisor.search.executors.ray_connection import ANSWER_S, connect
+from advisor.search.executors.ray_connection import connect
+from advisor.search.executors.ray_roster import Roster, resource_of
 from advisor.search.machine import Machine
 
 Result = TypeVar("Result")
@@ -61,20 +61,20 @@ class RayExecutor:
     """
 
     def __init__(self, address: str, workers: int, shared: str) -> None:
-        self._ray = connect(address, workers or host.describe().cores, {_resource(HOST): 1})
+        self._ray = connect(address, workers or host.describe().cores, {resource_of(HOST): 1})
         self._shared = Path(shared).resolve() if shared else None
         self.session = uuid.uuid4().hex[:16]
         self._sent: OrderedDict[str, Any] = OrderedDict()
         self._lock = threading.Lock()
         self._closed = False
         self._flying: dict[Any, str] = {}
-        self._remote: dict[Callable[..., Any], Any] = {}
-        _require_same(self._everywhere(ray_node.versions))
-        cpus = int(self._total("CPU"))
+        self._roster = Roster(self._ray)
+        self._roster.require_same()
+        cpus = int(self._roster.total("CPU"))
         if cpus < 1:
             raise UsageError("--executor: the cluster has no CPU for jobs", "add a node: ray start --address=HOST:PORT")
         self._switches = self._ray.remote(ray_node.Switches).options(**_ON_THE_HEAD).remote()
-        self.machine = Machine(min(workers or cpus, cpus), apart=not self._measures_where_jobs_run())
+        self.machine = Machine(min(workers or cpus, cpus), apart=not self._roster.measure_where_jobs_run())
         self.host = self.on_device(HOST, ray_node.host)
         self.light, self.heavy, self.trainers = (_RayChildren(self, kind) for kind in (LIGHT, HEAVY, TRAINERS))
 
@@ -85,11 +85,11 @@ class RayExecutor:
             StageError: the node died, and no other offers the device.
         """
         self._settle()
-        if not self._total(_resource(device)):
+        if not self._roster.total(resource_of(device)):
             return function(*arguments)
         outgoing = Outgoing(self._send, self._shared)
         packed = outgoing.pack(arguments)
-        options = {"num_cpus": 0, "resources": {_resource(device): 1}}
+        options = {"num_cpus": 0, "resources": {resource_of(device): 1}}
         found = self._outcome(device, ray_node.measurement, options, function, self.session, packed, outgoing.bundles)
         return self._taken(found, outgoing)  # type: ignore[no-any-return]
 
@@ -100,7 +100,7 @@ class RayExecutor:
         outgoing = Outgoing(self._send, self._shared)
         packed = outgoing.pack(tuple(arguments))
         trainer = uuid.uuid4().hex if pause is not None else ""
-        gpus = {"num_gpus": 1} if kind == TRAINERS and self._total("GPU") else {}
+        gpus = {"num_gpus": 1} if kind == TRAINERS and self._roster.total("GPU") else {}
         options = {"num_cpus": 1, **gpus}
         work = (kind, function, self.session, packed, outgoing.bundles, limits, self._switches, trainer)
         with self._pausable(pause, trainer):
@@ -115,7 +115,7 @@ class RayExecutor:
         self._closed = True
         self.cancel()
         with contextlib.suppress(Exception):  # nodes that are gone have nothing to be taken away
-            self._everywhere(partial(ray_node.tidy, self.session), timeout_s=LOOKS_EVERY_S)
+            self._roster.everywhere(partial(ray_node.tidy, self.session), timeout_s=LOOKS_EVERY_S)
         self._sent.clear()
         self._ray.shutdown()
 
@@ -128,14 +128,8 @@ class RayExecutor:
         with contextlib.suppress(Exception):  # it may be over, or its node gone
             self._ray.cancel(reference, force=True)
 
-    def _as_remote(self, task: Callable[..., Any]) -> Any:
-        """Return the task as Ray knows it; made once, as each one made is sent to every node."""
-        if task not in self._remote:
-            self._remote[task] = self._ray.remote(task)
-        return self._remote[task]
-
     def _outcome(self, kind: str, task: Callable[..., Outcome], options: Mapping[str, Any], *arguments: Any) -> Outcome:
-        reference = self._as_remote(task).options(max_retries=RETRIES, **options).remote(*arguments)
+        reference = self._roster.remote(task).options(max_retries=RETRIES, **options).remote(*arguments)
         self._flying[reference] = kind
         try:
             self._wait(reference, options)
@@ -153,11 +147,11 @@ class RayExecutor:
         wanted = {"CPU": options["num_cpus"], "GPU": options.get("num_gpus", 0), **options.get("resources", {})}
         possible = time.monotonic()
         while not self._ray.wait([reference], timeout=LOOKS_EVERY_S)[0]:
-            if all(self._total(name) >= count for name, count in wanted.items()):
+            if all(self._roster.total(name) >= count for name, count in wanted.items()):
                 possible = time.monotonic()
             elif time.monotonic() - possible > LOST_AFTER_S:
                 self._cancel(reference)
-                names = ", ".join(name for name, count in wanted.items() if self._total(name) < count)
+                names = ", ".join(name for name, count in wanted.items() if self._roster.total(name) < count)
                 raise StageError(f"no node of the cluster offers {names} any more")
 
     @staticmethod
@@ -197,40 +191,6 @@ class RayExecutor:
         while not self._ray.get(self._switches.settled.remote()) and time.monotonic() < deadline:
             time.sleep(ray_node.LOOKS_EVERY_S)
 
-    def _measures_where_jobs_run(self) -> bool:
-        """True where the machine that measures ``host`` also takes jobs: neither may run beside the other then."""
-        offering = [node["NodeManagerHostname"] for node in self._alive() if _resource(HOST) in node["Resources"]]
-        measuring = offering or [socket.gethostname()]
-        return any(node["NodeManagerHostname"] in measuring and node["Resources"].get("CPU") for node in self._alive())
-
-    def _total(self, resource: str) -> float:
-        return float(sum(node["Resources"].get(resource, 0.0) for node in self._alive()))
-
-    def _alive(self) -> list[dict[str, Any]]:
-        return [node for node in self._ray.nodes() if node["Alive"]]
-
-    def _everywhere(self, task: Callable[[], Any], timeout_s: float = ANSWER_S) -> dict[str, Any]:
-        """Return what a task returns on each node, by the node's name."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        references = {}
-        for node in self._alive():
-            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            remote = self._as_remote(_called).options(num_cpus=0, max_retries=0, scheduling_strategy=there)
-            name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}, {node['NodeID'][:8]})"
-            references[name] = remote.remote(task)
-        return {name: self._answer(name, reference, timeout_s) for name, reference in references.items()}
-
-    def _answer(self, name: str, reference: Any, timeout_s: float) -> Any:
-        try:
-            return self._ray.get(reference, timeout=timeout_s)
-        except Exception as error:  # most likely a node without advisor, which cannot import the task
-            lines = str(error).strip().splitlines()
-            raise UsageError(
-                f"--executor: the node {name} cannot work: {lines[-1][:200] if lines else type(error).__name__}",
-                "every node needs advisor in the version of this machine: pip install 'advisor[ray]'",
-            ) from None
-
 
 class _RayChildren:
     """Children on the nodes, in the place of a pool of this machine's."""
@@ -251,24 +211,3 @@ class _RayChildren:
     def close(self) -> None:
         """Stop what is in flight."""
         self._cluster.cancel(self._kind)
-
-
-def _called(task: Callable[[], Any]) -> Any:
-    return task()
-
-
-def _resource(device: str) -> str:
-    return f"device:{device}"
-
-
-def _require_same(found: Mapping[str, Mapping[str, str]]) -> None:
-    """Refuse nodes that would make other files than this machine."""
-    own = ray_node.versions()
-    for name, theirs in found.items():
-        other = [
-            f"{package} {theirs[package]}, not {own[package]}" for package in own if theirs[package] != own[package]
-        ]
-        if other:
-            raise UsageError(
-                f"--executor: the node {name} has {'; '.join(other)}", "install the same versions on every node"
-            )
