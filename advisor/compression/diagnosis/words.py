@@ -56,8 +56,8 @@ def _changed(layer: Layer) -> str:
     if layer.few is not None:
         return f"its weights are rounded to {layer.few} values, too few for it: float16 keeps more of them"
     if layer.zeros >= _PRUNED:
-        fewer = "pruned_50 takes out fewer, " if layer.zeros > _MOST_PRUNED else ""
-        return f"{layer.zeros:.0%} of its weights were taken out, more than the others make up for: {fewer}rounded none"
+        milder = "pruned_50 takes out fewer, rounded none" if layer.zeros > _MOST_PRUNED else "rounded takes out none"
+        return f"{layer.zeros:.0%} of its weights were taken out, more than the others make up for: {milder}"
     if layer.weights == "float16":
         return "its weights are stored too coarsely: more bits for this layer"
     return "its weights are others than the float file's: they learnt again, for what other layers lost"

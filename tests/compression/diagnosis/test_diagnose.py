@@ -96,7 +96,7 @@ def test_a_lost_bias_is_named(tmp_path: Path, float_model: bytes, photographs: n
     assert "bias of channel 5 is lost" in layer.cause
 
 
-@pytest.mark.parametrize(("share", "advice"), [(0.5, ": rounded none"), (0.8, ": pruned_50 takes out fewer")])
+@pytest.mark.parametrize(("share", "advice"), [(0.5, ": rounded takes out none"), (0.8, ": pruned_50 takes out fewer")])
 def test_of_a_pruned_layer_the_share_that_was_taken_out_is_said(
     tmp_path: Path, float_model: bytes, photographs: np.ndarray, share: float, advice: str
 ) -> None:
