@@ -12,35 +12,30 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError
-from advisor.datasets.pictures import View
 from advisor.training import network
 from advisor.training.batches import Batches
-from advisor.training.head import GRID, folds, train_head
+from advisor.training.head import GRID
 from advisor.training.knobs import FINETUNE_ALL, FINETUNE_TOP, Finetuning
-from advisor.training.levels import agrees, level_layers
+from advisor.training.lesson import Lesson, begin, class_weights
 from advisor.training.step import Step
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FINETUNE_ALL", "FINETUNE_TOP", "VERSION", "WEIGHTS", "Finetuned", "Finetuning", "Lesson", "finetune"]
+__all__ = ["FINETUNE_ALL", "FINETUNE_TOP", "VERSION", "WEIGHTS", "Finetuned", "Finetuning", "finetune"]
 
 VERSION = 3
 """Raised whenever equal pictures and knobs would give another network."""
 
 WEIGHTS = "best.weights.h5"
 """The network with its head, in the folder of a fine-tuning."""
-
-VALIDATION_FOLDS = 8
-CHECKED = 2
-"""Pictures on which the levels of trunk and file are compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,35 +60,6 @@ class Finetuned:
     start_accuracy: float
     history: tuple[dict[str, float], ...]
     best_epoch: int
-
-
-@dataclass(frozen=True, eq=False)
-class Lesson:
-    """The pictures that a network learns from, as it sees them.
-
-    Attributes:
-        features: the trunk's features of these pictures, float32 (N, F), or with those of its levels behind: the head
-            to begin with is trained on those outside the validation part.
-        pictures: the training part, hold-out excluded.
-        labels: their class indices.
-        view: how a picture becomes the trunk's input.
-        validation: places of the validation part among the pictures; empty to draw a stratified eighth.
-    """
-
-    features: NDArray[np.float32]
-    pictures: Sequence[Path]
-    labels: Sequence[int]
-    view: View
-    validation: Sequence[int] = ()
-
-    def unseen(self, seed: int) -> NDArray[np.bool_]:
-        """Return which pictures are validated on, (N,)."""
-        import numpy as np
-
-        if len(self.validation):
-            return np.isin(np.arange(len(self.labels)), self.validation)
-        drawn: NDArray[np.bool_] = folds(np.asarray(self.labels, dtype=np.int64), VALIDATION_FOLDS, seed) == 0
-        return drawn
 
 
 def finetune(
@@ -142,13 +108,13 @@ class _Session:
         self._size = lesson.view.size
         self._batches = Batches(lesson.pictures, lesson.labels, self._size, folder / "pictures.npy")
         targets, unseen = np.asarray(lesson.labels, dtype=np.int64), lesson.unseen(knobs.seed)
-        self._start = _begin(trunk, lesson, ~unseen, knobs.seed)
+        self._start = begin(trunk, lesson, ~unseen, knobs.seed)
         self._train, self._validation = np.flatnonzero(~unseen), np.flatnonzero(unseen)
         strength = max(self._start.head.regularization, GRID[0])
         penalty = knobs.head_penalty / (strength * len(self._train))
         if after is not None:
             self._train, self._validation = np.arange(len(targets)), self._validation[:0]
-        self._sample_weights = _class_weights(targets[self._train], int(targets.max()) + 1, knobs.balance)
+        self._sample_weights = class_weights(targets[self._train], int(targets.max()) + 1, knobs.balance)
         self._model = network.build(trunk, self._start, lesson.view, knobs.trained)
         if after is not None:
             self._model.load_weights(after)
@@ -243,26 +209,3 @@ class _Session:
         for old in self._folder.glob("epoch-*"):
             if old.name.split(".")[0] != f"epoch-{done}":
                 old.unlink()
-
-
-def _begin(trunk: Any, lesson: Lesson, learnt: NDArray[np.bool_], seed: int) -> network.Start:
-    """Fit a head to what is learnt from; to the features of all levels, where Keras finds those that the file has."""
-    import numpy as np
-
-    features, levels = lesson.features, level_layers(trunk)
-    few = np.stack([lesson.view.read(path) for path in lesson.pictures[:CHECKED]])
-    if not agrees(trunk, levels, few, features[: len(few)]):
-        levels, features = [], features[:, : int(trunk.outputs[0].shape[-1])]
-    own, labels = features[learnt], np.asarray(lesson.labels, dtype=np.int64)
-    head = train_head(own, labels[learnt].tolist(), int(labels.max()) + 1, seed)
-    return network.Start(head, tuple(levels), own.mean(axis=0), own.std(axis=0))
-
-
-def _class_weights(labels: NDArray[np.int64], classes: int, balance: float) -> NDArray[np.float32]:
-    """Return a weight for each class, 1 on average over the pictures."""
-    import numpy as np
-
-    counts = np.maximum(np.bincount(labels, minlength=classes), 1).astype(np.float64)
-    weights = counts**-balance
-    result: NDArray[np.float32] = (weights * counts.sum() / (weights * counts).sum()).astype(np.float32)
-    return result

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from advisor.core import training
 from advisor.datasets.pictures import View
 from advisor.training.features import joined
-from advisor.training.finetune import FINETUNE_ALL, FINETUNE_TOP, VERSION, WEIGHTS, Finetuning, Lesson, finetune
+from advisor.training.finetune import FINETUNE_ALL, FINETUNE_TOP, VERSION, WEIGHTS, Finetuning, finetune
+from advisor.training.lesson import Lesson
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card

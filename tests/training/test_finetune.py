@@ -11,8 +11,9 @@ import pytest
 from advisor.benchmark.accuracy import predict
 from advisor.core.errors import StageError
 from advisor.training.augment import Augmentation
-from advisor.training.finetune import WEIGHTS, Finetuned, Finetuning, Lesson, finetune
+from advisor.training.finetune import WEIGHTS, Finetuned, Finetuning, finetune
 from advisor.training.head import softmax
+from advisor.training.lesson import Lesson
 from advisor.training.tuned import to_tflite
 from tests.training import nets
 
