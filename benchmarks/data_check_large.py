@@ -130,10 +130,11 @@ def labels(count: int) -> Any:
 def judge(root: Path, count: int) -> None:
     """Judge the made features."""
     from advisor.search.data_check.work import RESULT, judge
+    from advisor.training.left_out import LANDMARKS
 
     paths = sorted((root / "pictures").rglob("*.jpg"))
     parts = [root / "0.npy", root / "1.npy"]
-    judge(parts, labels(count).tolist(), list(range(count)), (), paths, 0, root / RESULT)
+    judge(parts, labels(count).tolist(), list(range(count)), (), paths, 0, LANDMARKS, root / RESULT)
 
 
 def _alone(function: Callable[..., None], *arguments: Any) -> tuple[float, int]:

@@ -28,16 +28,17 @@ from advisor.search.stages.keeper import WORK_LIMITS, Keeper
 from advisor.search.stages.trunk import Trunks
 from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_json
+from advisor.training.left_out import LANDMARKS
 from advisor.training.wrong_labels import Suspect
 
 PREFERRED = ("efficientnet_lite0_224", "mobilenet_v2_1.0_224", "mobilenet_v1_1.0_224")
 """Good features for their price; the first whose weights are here judges, else the first is fetched."""
 
 FEWEST = 5
-"""Classes with fewer pictures than folds cannot be judged."""
+"""Classes with fewer pictures are not judged: there is too little to learn them from."""
 
 SEED = 0
-_VERSION = "judge-4"
+_VERSION = "judge-5"
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,14 @@ class Judge:
         catalogs: the team's own catalogue files.
         offline: never open a connection.
         mirror: folder or address that holds weights, asked first.
+        landmarks: pictures that span the kernel of the classifier that judges; all of a set that has no more.
     """
 
     card: str = ""
     catalogs: tuple[Path, ...] = ()
     offline: bool = False
     mirror: str = ""
+    landmarks: int = LANDMARKS
 
     def judge(self, dataset: Dataset, pairs: Sequence[Pair], say: Callable[[str], None]) -> Judgement:
         """Judge a data set whose near duplicates are known. Features and judgement are kept for the next time.
@@ -85,7 +88,9 @@ class Judge:
         say(f"fetching weights of {card.name}")
         weights = fetch(card, options)
         with ThreadPoolExecutor(1) as thread:  # of its own: a notebook's loop runs in this one
-            return thread.submit(asyncio.run, _judge(card, weights, dataset, judged, pairs, say)).result()
+            return thread.submit(
+                asyncio.run, _judge(card, weights, dataset, judged, pairs, self.landmarks, say)
+            ).result()
 
     def _chosen(self, options: FetchOptions) -> Card:
         catalogue = load_catalogue(self.catalogs)
@@ -109,6 +114,7 @@ async def _judge(
     dataset: Dataset,
     judged: Sequence[int],
     pairs: Sequence[Pair],
+    landmarks: int,
     say: Callable[[str], None],
 ) -> Judgement:
     everything = tuple(range(len(dataset.pictures)))
@@ -128,9 +134,10 @@ async def _judge(
             inputs = {
                 "features": features.key,
                 "labels": sha256_json([labels, [list(group) for group in together]]),
-                **versions("cleanlab", "scikit-learn", "numpy", "pillow"),
+                "landmarks": landmarks,
+                **versions("cleanlab", "scipy", "numpy", "pillow"),
             }
-            arguments = (features.parts, labels, judged, together, pictures.train.paths, SEED)
+            arguments = (features.parts, labels, judged, together, pictures.train.paths, SEED, landmarks)
             kept = await keeper.kept(
                 _VERSION, "judging labels with", card, inputs,
                 lambda out: _written(light, arguments, out / work.RESULT),

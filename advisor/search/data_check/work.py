@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 
 from advisor.datasets.duplicates import Pair
@@ -20,6 +21,7 @@ def judge(
     together: Sequence[Sequence[int]],
     paths: Sequence[Path],
     seed: int,
+    landmarks: int,
     path: Path,
 ) -> None:
     """Write the likely wrong labels and the cropped copies of a data set.
@@ -30,7 +32,8 @@ def judge(
         judged: indices of the pictures whose labels are judged.
         together: groups of indices that show the same or belong together.
         paths: the pictures.
-        seed: for the folds.
+        seed: draws the landmarks of a large set.
+        landmarks: most of them.
         path: where to.
     """
     from advisor.datasets.crops import cropped_copies
@@ -39,8 +42,9 @@ def judge(
 
     features = joined(parts)
     copies = cropped_copies(features, paths)
-    alike = [*together, *groups(copies, len(labels))]
-    suspects = _suspects(features, labels, judged, alike, seed)
+    chained = [Pair(first, second, 1.0) for group in together for first, second in pairwise(group)]
+    alike = groups([*copies, *chained], len(labels))
+    suspects = _suspects(features, labels, judged, alike, seed, landmarks)
     content = {"suspects": [asdict(one) for one in suspects], "copies": [asdict(pair) for pair in copies]}
     path.write_text(json.dumps(content), encoding="utf-8")
 
@@ -52,19 +56,26 @@ def read(path: Path) -> tuple[tuple[Suspect, ...], tuple[Pair, ...]]:
 
 
 def _suspects(
-    features: object, labels: Sequence[int], judged: Sequence[int], alike: Sequence[Sequence[int]], seed: int
+    features: object,
+    labels: Sequence[int],
+    judged: Sequence[int],
+    alike: Sequence[Sequence[int]],
+    seed: int,
+    landmarks: int,
 ) -> list[Suspect]:
     """Judge a part of the pictures, whose labels are renumbered without gaps for it, and translate back."""
     import numpy as np
 
-    from advisor.training.wrong_labels import out_of_fold, suspects
+    from advisor.training.left_out import left_out
+    from advisor.training.wrong_labels import suspects
 
     array = np.asarray(features)
     names, renumbered = np.unique([labels[index] for index in judged], return_inverse=True)
     place = {index: number for number, index in enumerate(judged)}
     groups = [[place[index] for index in group if index in place] for group in alike]
+    together = [group for group in groups if len(group) > 1]
     chosen = array if len(judged) == len(array) else array[np.asarray(judged)]
-    probabilities = out_of_fold(chosen, renumbered.tolist(), [group for group in groups if len(group) > 1], seed)
+    probabilities = left_out(chosen, renumbered.tolist(), together, seed, landmarks)
     return [
         Suspect(judged[one.index], int(names[one.suggested]), one.given, one.better)
         for one in suspects(renumbered.tolist(), probabilities)
