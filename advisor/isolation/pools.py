@@ -13,6 +13,10 @@ from advisor.isolation.worker import Limits
 
 LIGHT, HEAVY, TRAINERS = "light", "heavy", "trainers"
 
+EXPECTED_BYTES: Mapping[str, int] = {LIGHT: 400_000_000, HEAVY: 700_000_000, TRAINERS: 2_500_000_000}
+"""Memory that a job of each kind is expected to take; a conversion takes more for each value of the model. A job
+begins when as much is free."""
+
 
 class Children(Protocol):
     """Runs functions by name in other processes; safe to call from several threads."""

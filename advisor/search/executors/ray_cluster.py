@@ -16,7 +16,7 @@ from advisor.benchmark import host
 from advisor.core.errors import StageError, UsageError
 from advisor.core.figures import HOST
 from advisor.isolation import Limits, Pause
-from advisor.isolation.pools import HEAVY, LIGHT, TRAINERS
+from advisor.isolation.pools import EXPECTED_BYTES, HEAVY, LIGHT, TRAINERS
 from advisor.search.executors import ray_node
 from advisor.search.executors.node import Outcome
 from advisor.search.executors.parcels import Outgoing, contents
@@ -75,6 +75,7 @@ class RayExecutor:
             raise UsageError("--executor: the cluster has no CPU for jobs", "add a node: ray start --address=HOST:PORT")
         self._switches = self._ray.remote(ray_node.Switches).options(**_ON_THE_HEAD).remote()
         self.machine = Machine(min(workers or cpus, cpus), apart=not self._roster.measure_where_jobs_run())
+        self._host_is_a_node = bool(self._roster.total(resource_of(HOST)))
         self.host = self.on_device(HOST, ray_node.host)
         self.light, self.heavy, self.trainers = (_RayChildren(self, kind) for kind in (LIGHT, HEAVY, TRAINERS))
 
@@ -82,10 +83,12 @@ class RayExecutor:
         """Call a measurement on the node that offers ``device:NAME``, here where none does.
 
         Raises:
-            StageError: the node died, and no other offers the device.
+            StageError: the node died, and no other offers the device. Where the node is gone that is called ``host``,
+                this machine does not stand in for it: its timings would pass for the other's.
         """
         self._settle()
-        if not self._roster.total(resource_of(device)):
+        kept = device == HOST and self._host_is_a_node
+        if not kept and not self._roster.total(resource_of(device)):
             return function(*arguments)
         outgoing = Outgoing(self._send, self._shared)
         packed = outgoing.pack(arguments)
@@ -100,8 +103,7 @@ class RayExecutor:
         outgoing = Outgoing(self._send, self._shared)
         packed = outgoing.pack(tuple(arguments))
         trainer = uuid.uuid4().hex if pause is not None else ""
-        gpus = {"num_gpus": 1} if kind == TRAINERS and self._roster.total("GPU") else {}
-        options = {"num_cpus": 1, **gpus}
+        options = needs(kind, gpus=self._roster.total("GPU"), memory_bytes=self._roster.most("memory"))
         work = (kind, function, self.session, packed, outgoing.bundles, limits, self._switches, trainer)
         with self._pausable(pause, trainer):
             found = self._outcome(kind, ray_node.job, options, *work)
@@ -144,14 +146,15 @@ class RayExecutor:
             self._flying.pop(reference, None)
 
     def _wait(self, reference: Any, options: Mapping[str, Any]) -> None:
-        wanted = {"CPU": options["num_cpus"], "GPU": options.get("num_gpus", 0), **options.get("resources", {})}
+        amounts = {"CPU": options["num_cpus"], "GPU": options.get("num_gpus", 0), "memory": options.get("memory", 0)}
+        wanted = {**amounts, **options.get("resources", {})}
         possible = time.monotonic()
         while not self._ray.wait([reference], timeout=LOOKS_EVERY_S)[0]:
-            if all(self._roster.total(name) >= count for name, count in wanted.items()):
+            if all(self._roster.most(name) >= count for name, count in wanted.items()):
                 possible = time.monotonic()
             elif time.monotonic() - possible > LOST_AFTER_S:
                 self._cancel(reference)
-                names = ", ".join(name for name, count in wanted.items() if self._roster.total(name) < count)
+                names = ", ".join(name for name, count in wanted.items() if self._roster.most(name) < count)
                 raise StageError(f"no node of the cluster offers {names} any more")
 
     @staticmethod
@@ -190,6 +193,18 @@ class RayExecutor:
         deadline = time.monotonic() + SETTLES_S
         while not self._ray.get(self._switches.settled.remote()) and time.monotonic() < deadline:
             time.sleep(ray_node.LOOKS_EVERY_S)
+
+
+def needs(kind: str, gpus: float, memory_bytes: float) -> dict[str, float]:
+    """Return what of a node a job takes, as Ray counts it.
+
+    Args:
+        kind: of the child that does it.
+        gpus: how many the cluster has; where it has one, what trains takes one.
+        memory_bytes: of the node that offers most: where none has what is expected, the job takes all of that one.
+    """
+    gpu = {"num_gpus": 1.0} if kind == TRAINERS and gpus else {}
+    return {"num_cpus": 1.0, "memory": int(min(EXPECTED_BYTES[kind], memory_bytes)), **gpu}
 
 
 class _RayChildren:

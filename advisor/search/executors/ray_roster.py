@@ -39,6 +39,10 @@ class Roster:
         """Return how much of a resource they offer together."""
         return float(sum(node["Resources"].get(resource, 0.0) for node in self._alive()))
 
+    def most(self, resource: str) -> float:
+        """Return how much of a resource one of them offers at most."""
+        return float(max((node["Resources"].get(resource, 0.0) for node in self._alive()), default=0.0))
+
     def _alive(self) -> list[dict[str, Any]]:
         return [node for node in self._ray.nodes() if node["Alive"]]
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from advisor.catalog.cards import Card
 from advisor.datasets.changes import require_unchanged
 from advisor.isolation import Limits, Pause
+from advisor.isolation.pools import EXPECTED_BYTES, HEAVY, LIGHT, TRAINERS
 from advisor.search import jobs
 from advisor.search.context import Context, Part
 from advisor.search.progress import WAITS
@@ -31,11 +32,7 @@ times over, at four bytes each (1.6 GB for the 102 MB of ResNet-50)."""
 WORK_LIMITS = Limits(seconds=1800, memory_bytes=3_000_000_000)
 TRAIN_LIMITS = Limits(seconds=24 * 3600, memory_bytes=8_000_000_000)
 
-WORK_BYTES = 400_000_000
-CONVERT_BYTES = 700_000_000
-TRAIN_BYTES = 2_500_000_000
-"""Memory that a job is expected to take, without TensorFlow, with it (a conversion takes more for each value of the
-model), and while it trains; a job begins when as much is free."""
+WORK_BYTES, CONVERT_BYTES, TRAIN_BYTES = (EXPECTED_BYTES[kind] for kind in (LIGHT, HEAVY, TRAINERS))
 
 _pause: ContextVar[Pause | None] = ContextVar("pause", default=None)
 """Of the stage whose jobs are being called: a thread that fills a stage's folder takes it over from the stage."""

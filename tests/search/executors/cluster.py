@@ -1,4 +1,7 @@
-"""Starts two nodes, and kills one when told so: ``start``, ``start client``, ``kill``, ``end``; a line answers each."""
+"""Starts two nodes, and kills the second when told so: ``start``, ``kill``, ``end``; a line answers each.
+
+``start client`` starts a client server too; ``start measures`` lets the first node measure, and not the second.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,10 @@ def main() -> None:
         if words[:1] == ["start"]:
             port = free_port()
             client = {"ray_client_server_port": port} if "client" in words else {}
-            cluster, head = started_head(client)
-            nodes += [head, added(cluster, resources={"device:host": 1})]
+            host: dict[str, Any] = {"resources": {"device:host": 1}}
+            first, second = (host, {}) if "measures" in words else ({}, host)
+            cluster, head = started_head({**client, **first})
+            nodes += [head, added(cluster, **second)]
             say(f"{cluster.address} 127.0.0.1:{port}")
         elif words == ["kill"]:
             cluster.remove_node(nodes.pop(), allow_graceful=False)

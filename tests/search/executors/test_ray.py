@@ -25,6 +25,7 @@ DRIVER = """
 
     from advisor.core.errors import AdvisorError
     from advisor.isolation import Pause
+    from advisor.search.executors import ray_cluster
     from advisor.search.executors.ray_cluster import RayExecutor
     from tests.search.executors.jobs import Named
 
@@ -67,6 +68,11 @@ DRIVER = """
         print("> working", flush=True)
         ended = [job.result() for job in jobs]
     found["begun"], found["ended"] = len(list(started.iterdir())), len(ended)
+    ray_cluster.LOST_AFTER_S = 1.0
+    try:
+        executor.on_device("host", os.getpid)
+    except AdvisorError as error:
+        found["host"] = error.message
     executor.close()
     print("> " + json.dumps(found), flush=True)
 """
@@ -97,14 +103,15 @@ def test_jobs_and_measurements_run_on_nodes_and_a_job_of_a_dead_node_runs_again_
     assert found["stood still"]
     assert found["counted on"]
     assert (found["begun"], found["ended"]) == (3, 2)
+    assert found["host"] == "no node of the cluster offers device:host any more"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("two_nodes", ["", "client"], indirect=True)
+@pytest.mark.parametrize("two_nodes", ["measures", "client measures"], indirect=True)
 def test_a_search_loses_nothing_with_a_node_but_time(
     two_nodes: TwoNodes, warm_cache: Path, photos: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    through_client = request.node.callspec.params["two_nodes"] == "client"
+    through_client = "client" in request.node.callspec.params["two_nodes"]
     executor = f"ray://{two_nodes.client}" if through_client else "ray"
     environment = {**two_nodes.environment, "ADVISOR_CACHE_DIR": str(linked_cache(tmp_path / "cache"))}
     options = ("--candidates", SMALLEST, "--data", str(photos), "--threads", "1", "--budget", "50ms")
