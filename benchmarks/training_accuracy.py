@@ -1,28 +1,47 @@
 """What retraining reaches on TrashNet's hold-out (seed 0): head, head with captured views, fine-tuning.
 
-Everything is made and scored as a search does: features and answers by LiteRT, the artefact that ships. Fine-tuning
-takes its time on a processor; ``BENCHMARK_FINETUNE=card,card`` names the cards to fine-tune, and their folders under
-``BENCHMARK_FOLDER`` are gone on with where they stopped.
+    python -m benchmarks training_accuracy --minutes 10     # a piece; the same again goes on where it ended
+    python -m benchmarks training_accuracy --card efficientnet_lite0_224 --heads
+
+Everything is made and scored as a search does: features and answers by LiteRT, the artefact that ships. Each step is
+kept in a folder, each epoch of a fine-tuning leaves its checkpoint: what is stopped, by the clock or by hand, is gone
+on with. A card's rows enter the table when all of them are there.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator, Sequence
+import argparse
+import json
+import signal
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.convert import CONVERT_VERSION
+from advisor.catalog.weights.fetching import fetch
 from advisor.datasets.pictures import View
-from benchmarks.tables import Row, keep
+from advisor.datasets.split import split
+from advisor.datasets.survey import survey
+from advisor.store.atomic import write_atomically
+from advisor.store.cache import cache_root
+from advisor.tflite.levels import VERSION as LEVELS_VERSION
+from advisor.training.finetune import VERSION as FINETUNE_VERSION
+from benchmarks.tables import Row, keep, kept_of_others
 
+NAME = "training_accuracy"
 TRASHNET = Path(__file__).resolve().parents[2] / "shared" / "data" / "images" / "trashnet"
-CARDS = os.environ.get("BENCHMARK_CARDS", "mobilenet_v2_1.0_224,efficientnet_lite0_224").split(",")
-FINETUNED = [name for name in os.environ.get("BENCHMARK_FINETUNE", "").split(",") if name]
+CARDS = ("mobilenet_v2_1.0_224", "efficientnet_lite0_224")
 SEED = 0
+HEAD, HEAD_CAPTURED, FINETUNED = "head", "head, captured views", "fine-tuned"
+HEADER = (
+    "card", "training", "hold-out top-1", "95 % interval", "against the head, points", "robust accuracy",
+    "95 % interval", "against the head, points",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -36,85 +55,160 @@ class Case:
 
 
 def main() -> None:
-    """Train, score and keep the table."""
-    place = os.environ.get("BENCHMARK_FOLDER")
-    with tempfile.TemporaryDirectory() as name:
-        rows = [row for card in CARDS for row in _rows(list(_cases(card, Path(place or name) / card)))]
-    header = (
-        "card", "training", "hold-out top-1", "95 % interval", "against the head, points", "robust accuracy",
-        "95 % interval", "against the head, points",
-    )  # fmt: skip
+    """Train and score what is missing, for so many minutes, and keep the table of the cards that are whole."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--card", action="append", help=f"a card of the catalogue; otherwise {' and '.join(CARDS)}")
+    parser.add_argument("--heads", action="store_true", help="fine-tune nothing that is not")
+    parser.add_argument("--minutes", type=float, default=0, help="stop after so many; the next call goes on")
+    parser.add_argument("--folder", type=Path, default=cache_root() / "benchmarks" / NAME, help="where steps are kept")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 60 * arguments.minutes)
+    try:
+        for card in arguments.card or CARDS:
+            steps = Steps(card, arguments.folder)
+            tuned = [] if arguments.heads and not steps.has(FINETUNED) else [FINETUNED]
+            put(_rows([steps.case(training) for training in (HEAD, HEAD_CAPTURED, *tuned)]))
+    except KeyboardInterrupt:
+        print(f"stopped; the same command goes on with what {arguments.folder} holds")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def put(rows: Sequence[Row]) -> None:
+    """Put a card's rows into the table in place of older ones."""
+    others, _ = kept_of_others(NAME, [str(rows[0][0])])
     remarks = [
         "TrashNet, six classes, split seed 0: 2,021 pictures to learn from, 506 held out; intervals by Wilson, "
         "differences by the paired bootstrap",
         "robust accuracy: the mean over seven capture conditions at two strengths, interval over pictures",
     ]
-    print(keep("training_accuracy", "Accuracy after retraining", header, rows, remarks))
+    print(keep(NAME, "Accuracy after retraining", HEADER, [*others, *rows], remarks), flush=True)
 
 
-def _cases(name: str, folder: Path) -> Iterator[Case]:
-    from advisor.catalog.catalogue import load_catalogue
-    from advisor.catalog.convert import convert
-    from advisor.catalog.weights.fetching import fetch
-    from advisor.datasets.split import split
-    from advisor.datasets.survey import survey
-    from advisor.tflite.levels import with_levels
-    from advisor.tflite.surgery import attach_head, select_output
-    from advisor.training.features import extract
-    from advisor.training.head import train_head
-    from advisor.training.views import CAPTURED
+class Steps:
+    """The steps of one card, each made once.
 
-    folder.mkdir(parents=True, exist_ok=True)
-    card, dataset = load_catalogue().select([name])[0], survey(TRASHNET).dataset
-    parts = split(dataset, SEED)
-    labels = np.array(dataset.labels)
-    known_at = sorted((*parts.train, *parts.validation))
-    learnt, held = ([dataset.pictures[index].path for index in part] for part in (known_at, parts.holdout))
-    master, trunk = folder / "master.tflite", folder / "trunk.tflite"
-    convert(card, fetch(card), master)
-    trunk.write_bytes(with_levels(select_output(master.read_bytes(), "features")))
-    view = View(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-    plain = extract(trunk, learnt, view)
-    captured = [extract(trunk, learnt, view, seen=seen) for seen in CAPTURED]
-    known, truth = labels[known_at].tolist(), labels[list(parts.holdout)].tolist()
-    for training, views in (("head", []), ("head, captured views", captured)):
-        head = train_head(plain, known, len(dataset.classes), SEED, views)
-        path = folder / f"{training.replace(', ', '-').replace(' ', '-')}.tflite"
-        path.write_bytes(attach_head(trunk.read_bytes(), head.weights, head.bias))
-        yield _scored(name, training, path, held, truth, view)
-    if name in FINETUNED:
-        validation = [place for place, index in enumerate(known_at) if index in set(parts.validation)]
-        path = _finetuned(card, plain, learnt, known, validation, folder)
-        yield _scored(name, "fine-tuned", path, held, truth, view)
+    Args:
+        name: of the card.
+        folder: of all cards; what other versions of the product made is not looked at.
+    """
 
+    def __init__(self, name: str, folder: Path) -> None:
+        self._card = load_catalogue().card(name)
+        versions = f"{CONVERT_VERSION}-levels-{LEVELS_VERSION}-finetune-{FINETUNE_VERSION}"
+        self._folder = folder / versions / name
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._view = View(self._card.input_size, self._card.preprocessing.mean, self._card.preprocessing.std)
 
-def _finetuned(
-    card: Any, features: Any, paths: Sequence[Path], labels: Sequence[int], validation: Sequence[int], folder: Path
-) -> Path:
-    """Fine-tune as a search does: validation stops it, then what ships goes on with the validation part too."""
-    from advisor.catalog.weights.fetching import fetch
-    from advisor.training.knobs import FINETUNE_TOP
-    from advisor.training.tuning import tune
+    def has(self, training: str) -> bool:
+        """Say whether a training is scored."""
+        return (self._folder / f"{training}.npz").exists()
 
-    rows = folder / "features.npy"
-    np.save(rows, features)
-    compared, ships = folder / "compared", folder / "ships"
-    for made, after in ((compared, None), (ships, compared / "model.tflite")):
-        made.mkdir(exist_ok=True)
-        tune(
-            card, fetch(card), [rows], paths, labels, validation, FINETUNE_TOP, made / "checkpoints",
-            made / "model.tflite", after,
-        )  # fmt: skip
-    return ships / "model.tflite"
+    def case(self, training: str) -> Case:
+        """Return how a training does, made where it is not there."""
+        from advisor.benchmark.accuracy import predict
+        from advisor.benchmark.robustness import captured_answers
 
+        def score(path: Path) -> None:
+            model = self._finetuned() if training == FINETUNED else self._headed(training)
+            answers = predict(model, self._held, self._view).argmax(axis=1)
+            with path.open("wb") as file:
+                np.savez(file, answers=answers, captured=captured_answers(model, self._held, self._view))
 
-def _scored(card: str, training: str, path: Path, held: Sequence[Path], truth: Sequence[int], view: Any) -> Case:
-    from advisor.benchmark.accuracy import predict
-    from advisor.benchmark.robustness import captured_answers
+        with np.load(self._kept(f"{training}.npz", score)) as answers:
+            right = tuple(bool(one) for one in answers["answers"] == self._truth)
+            return Case(self._card.name, training, right, answers["captured"] == self._truth)
 
-    right = predict(path, held, view).argmax(axis=1) == np.array(truth)
-    captured = captured_answers(path, held, view) == np.array(truth)
-    return Case(card, training, tuple(bool(one) for one in right), captured)
+    def _kept(self, name: str, make: Callable[[Path], object]) -> Path:
+        """Return a file of the folder, whole or made anew."""
+        path, unfinished = self._folder / name, self._folder / f"unfinished-{name}"
+        if not path.exists():
+            make(unfinished)
+            unfinished.replace(path)
+            print(f"{self._card.name}: {name}", flush=True)
+        return path
+
+    @cached_property
+    def _dataset(self) -> Any:
+        return survey(TRASHNET).dataset
+
+    @cached_property
+    def _parts(self) -> Any:
+        return split(self._dataset, SEED)
+
+    @cached_property
+    def _known(self) -> list[int]:
+        return sorted((*self._parts.train, *self._parts.validation))
+
+    @cached_property
+    def _held(self) -> list[Path]:
+        return [self._dataset.pictures[index].path for index in self._parts.holdout]
+
+    @cached_property
+    def _truth(self) -> Any:
+        return np.array(self._dataset.labels)[list(self._parts.holdout)]
+
+    def _learnt(self) -> tuple[list[Path], list[int]]:
+        """Return the pictures to learn from, and their labels."""
+        pictures = [self._dataset.pictures[index] for index in self._known]
+        return [picture.path for picture in pictures], [picture.label for picture in pictures]
+
+    def _trunk(self) -> Path:
+        from advisor.catalog.convert import convert
+        from advisor.tflite.levels import with_levels
+        from advisor.tflite.surgery import select_output
+
+        def cut(path: Path) -> None:
+            master = self._kept("master.tflite", lambda made: convert(self._card, fetch(self._card), made))
+            path.write_bytes(with_levels(select_output(master.read_bytes(), "features")))
+
+        return self._kept("trunk.tflite", cut)
+
+    def _features(self, captured: int = 0) -> Path:
+        """Return the features of the pictures to learn from, as they are or under a capture condition."""
+        from advisor.training.features import extract
+        from advisor.training.views import Seen
+
+        def read(path: Path) -> None:
+            values = extract(self._trunk(), self._learnt()[0], self._view, seen=Seen(captured))
+            with path.open("wb") as file:
+                np.save(file, values)
+
+        return self._kept(f"features-{captured}.npy", read)
+
+    def _headed(self, training: str) -> Path:
+        from advisor.tflite.surgery import attach_head
+        from advisor.training.head import train_head
+        from advisor.training.views import CAPTURED
+
+        def fit(path: Path) -> None:
+            seen = CAPTURED if training == HEAD_CAPTURED else ()
+            views = [np.load(self._features(one.captured)) for one in seen]
+            classes = len(self._dataset.classes)
+            head = train_head(np.load(self._features()), self._learnt()[1], classes, SEED, views)
+            path.write_bytes(attach_head(self._trunk().read_bytes(), head.weights, head.bias))
+
+        return self._kept(f"{training}.tflite", fit)
+
+    def _finetuned(self) -> Path:
+        """Fine-tune as a search does: validation stops it, then what ships goes on with the validation part too."""
+        return self._tuned("ships", self._tuned("compared", None))
+
+    def _tuned(self, name: str, after: Path | None) -> Path:
+        from advisor.training.knobs import FINETUNE_TOP
+        from advisor.training.tuning import tune
+
+        made, validation = self._folder / name, set(self._parts.validation)
+        if not (made / "result.json").exists():
+            made.mkdir(exist_ok=True)
+            result = tune(
+                self._card, fetch(self._card), [self._features()], *self._learnt(),
+                [place for place, index in enumerate(self._known) if index in validation], FINETUNE_TOP,
+                made / "checkpoints", made / "model.tflite", after,
+            )  # fmt: skip
+            write_atomically(made / "result.json", json.dumps(result))
+        return made / "model.tflite"
 
 
 def _rows(cases: list[Case]) -> list[Row]:
