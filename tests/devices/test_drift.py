@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -42,7 +43,7 @@ def test_slowdown_takes_the_medians_of_the_ends() -> None:
     assert slowdown([10, 10, 999, 15, 20, 20]) == 2.0
 
 
-def lane(clock: str) -> dict[str, object]:
+def lane(clock: str) -> dict[str, Any]:
     noise = random.Random(0)
     rows = []
     for block in range(8):
@@ -59,6 +60,18 @@ def test_the_agents_blocks_are_judged_by_cpu_time(clock: str, expected: str) -> 
     (timing,) = timings_of_agent({"lanes": [lane(clock)], "load": {}}, [Path("a.tflite")], ["a"])
     assert timing.throttled.startswith(expected)
     assert bool(timing.throttled) is bool(expected)
+
+
+@pytest.mark.parametrize(("waited", "expected"), [(0, "throttled"), (None, "throttled"), (600, "")])
+def test_of_several_threads_blocks_that_waited_for_a_processor_do_not_count(waited: int | None, expected: str) -> None:
+    from pathlib import Path
+
+    document = lane("rising")
+    blocks = [{**row, "cpu_ns": [], "waited_ns": waited, "elapsed_ns": 1000} for row in document["blocks"]]
+    (timing,) = timings_of_agent(
+        {"lanes": [{**document, "threads": 2, "blocks": blocks}], "load": {}}, [Path("a.tflite")], ["a"]
+    )
+    assert timing.throttled[:9] == expected
 
 
 def test_the_phones_tool_tells_it_by_first_mean_and_last() -> None:

@@ -14,6 +14,10 @@ RISING = 0.6
 
 LEAST_BLOCKS = 4
 
+WAITED = 0.1
+"""A block whose threads stood ready without a processor for so much of their time tells of other programs, not of heat:
+on an idle machine they wait for less than a hundredth of it."""
+
 
 def slowdown(medians: Sequence[float]) -> float:
     """Return the median of the last third of the blocks / that of the first; 1.0 where there are too few to tell."""

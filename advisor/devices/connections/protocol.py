@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from advisor.core.errors import StageError, UsageError
-from advisor.devices.connections.drift import throttling
+from advisor.devices.connections.drift import WAITED, throttling
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,20 @@ def _timing(model: Path, lane: Mapping[str, Any], runtime: str, memory: int | No
 
 
 def _block_medians(lane: Mapping[str, Any]) -> list[float]:
-    """Return each block's median: of the CPU time where known: other programs hardly touch it."""
-    clock = "cpu_ns" if all(block.get("cpu_ns") for block in lane["blocks"]) else "wall_ns"
-    return [statistics.median(map(float, block[clock])) for block in lane["blocks"]]
+    """Return each block's median: of the CPU time where known, which other programs hardly touch.
+
+    Else of the wall time, of the blocks whose threads had their processors: what others took from them is no heat.
+    """
+    if all(block.get("cpu_ns") for block in lane["blocks"]):
+        return [statistics.median(map(float, block["cpu_ns"])) for block in lane["blocks"]]
+    undisturbed = [block for block in lane["blocks"] if _waited_share(block, int(lane["threads"])) <= WAITED]
+    return [statistics.median(map(float, block["wall_ns"])) for block in undisturbed]
+
+
+def _waited_share(block: Mapping[str, Any], threads: int) -> float:
+    """Return the part of its time that a thread stood ready without a processor; 0 where the device does not tell."""
+    waited = block.get("waited_ns")
+    return 0.0 if waited is None else float(waited) / (threads * float(block["elapsed_ns"]))
 
 
 def _memory(document: Mapping[str, Any]) -> int | None:
