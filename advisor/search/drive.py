@@ -54,7 +54,8 @@ class Drive:
         while True:
             while not worth.ended and (asked := turns.next(flying.values())) is not None:
                 flying[asyncio.ensure_future(evaluator.evaluate(asked))] = asked
-            if not flying and (worth.ended or not turns.waiting):
+            self._progress.turned_away(turns.away)
+            if not flying and (worth.ended or not turns.away):
                 break
             if not flying:
                 self._turn_away(turns, study, evaluator)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -114,6 +114,19 @@ class Plan:
         """What the stages take."""
         looked = (self.pictures, self.validation, self.pace, self.robust, self.tunings)
         return Prices(self.trainings, self.recipes, *looked)
+
+    def only_for(self, configurations: Collection[Configuration]) -> float:
+        """Return the seconds of the stages that nothing but these configurations needs."""
+        cards, seconds = {each.card for each in configurations}, 0.0
+        for card in (card for card in self.cards if card.name in cards):
+            others = [
+                (training, recipe)
+                for training, recipe in self.prices.variants
+                if any(self.configuration(card.name, recipe, n, training) not in configurations for n in self.threads)
+            ]
+            needed = self.prices.stages(card, others) if others else {}
+            seconds += sum(self.prices.stages(card).values()) - sum(needed.values())
+        return seconds
 
     def least_size(self, card: Card, recipe: str) -> float:
         """Return bytes that the artefact cannot be below: parameters x bytes, less what is folded or replaced."""

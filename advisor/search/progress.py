@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.units import show_seconds
 from advisor.search.plan import Plan
 
@@ -41,6 +42,9 @@ class Progress:
         self._evaluated = self._configurations = 0
         self._started = time.monotonic()
         self._finished_s = self._worked_s = 0.0
+        self._plan: Plan | None = None
+        self._total_s = 0.0
+        self._skipped, self._aside = set[Configuration](), frozenset[Configuration]()
         self._closed = threading.Event()
 
     def say(self, text: str) -> None:
@@ -56,9 +60,10 @@ class Progress:
             self._weights = {(stage, card): p for card, rows in prices.items() for stage, (_, p) in rows.items()}
             self._evaluated, self._configurations = done, plan.size
             self._started, self._saying = time.monotonic(), ""
+            total = sum(count * price for rows in prices.values() for count, price in rows.values())
+            self._plan, self._total_s = plan, total * (1 - done / plan.size)
             if self._shown:
-                total = sum(count * price for rows in prices.values() for count, price in rows.values())
-                self._open().reset(total=total * (1 - done / plan.size))
+                self._open().reset(total=self._total_s)
                 threading.Thread(target=self._tick, daemon=True).start()
 
     def stage(self, name: str, card: str, doing: str, event: str) -> None:
@@ -95,9 +100,26 @@ class Progress:
         """Take note of a configuration that is finished; a failure is shown at once."""
         with self._lock:
             self._evaluated += 1
+            if evaluation.status is Status.SKIPPED:
+                self._skipped.add(evaluation.configuration)
+                self._without()
             if self._shown and evaluation.status is Status.FAILED:
                 self._open().write(f"failed  {evaluation.configuration.key}: {evaluation.reason}", file=sys.stderr)
             self._show()
+
+    def turned_away(self, configurations: Collection[Configuration]) -> None:
+        """Count what is not worth its work as things stand out of what is left; what comes back counts again."""
+        with self._lock:
+            if self._aside != frozenset(configurations):
+                self._aside = frozenset(configurations)
+                self._without()
+                self._show()
+
+    def _without(self) -> None:
+        """Take the stages out of the total that only what is not evaluated would need."""
+        if self._shown and self._plan is not None:
+            bar = self._open()
+            bar.total = max(bar.n, self._total_s - self._plan.only_for(self._skipped | self._aside), 1e-9)
 
     def close(self) -> None:
         """Take the bar away."""

@@ -46,9 +46,9 @@ class Turns:
         return None
 
     @property
-    def waiting(self) -> int:
-        """How much was turned away and may still be begun."""
-        return len(self._away)
+    def away(self) -> Collection[Configuration]:
+        """What was turned away and may still be begun."""
+        return self._away.keys()
 
     def turned_away(self) -> list[tuple[Configuration, str]]:
         """Return what was turned away for good, with the reasons as they are now; what has none any more stays."""

@@ -64,3 +64,52 @@ def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(capsys: pytest
     progress.close()
     said = capsys.readouterr().err
     assert "fine-tuning mobilenet_v2_1.0_224 (waits for another search, process 4711, that does it)" in said
+
+
+CLIMB = Plan(
+    load_catalogue().select([CARD, "mobilenet_v1_0.25_224"]), ("float32", "int8"), (1, 2), ("head", "finetune_top"),
+    "ai-edge-litert==2.3.0", pictures=2000, validation=400,
+)  # fmt: skip
+TUNED = [each for each in CLIMB.configurations() if each.training == "finetune_top" and each.card == CARD]
+
+
+TUNED_CARD = load_catalogue()[CARD]
+
+
+def left(shown: str) -> str:
+    return shown.rpartition("about ")[2].partition(" left")[0]
+
+
+def test_what_is_turned_away_is_not_waited_for_and_counts_again_when_it_comes_back(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress, seen = Progress(shown=True), []
+    progress.start(CLIMB, done=0)
+    for away in ((), TUNED, ()):
+        progress.turned_away(away)
+        progress.say("")
+        seen.append(left(capsys.readouterr().err))
+    progress.close()
+    assert seen[0] == seen[2] != seen[1]
+
+
+def test_what_was_skipped_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(shown=True)
+    progress.start(CLIMB, done=0)
+    progress.say("")
+    before = left(capsys.readouterr().err)
+    for each in TUNED:
+        progress.evaluated(Evaluation(each, Status.SKIPPED))
+    assert left(capsys.readouterr().err) != before
+    progress.close()
+
+
+def test_stages_that_others_need_too_stay() -> None:
+    whole = CLIMB.only_for(TUNED)
+    one = CLIMB.only_for([each for each in TUNED if each.target.threads == 1])
+    form = CLIMB.only_for([each for each in TUNED if each.compression == "int8"])
+    assert one == 0
+    assert 0 < form < CLIMB.prices.trained_s(TUNED_CARD, "finetune_top") < whole
+    assert CLIMB.only_for(CLIMB.configurations()) == pytest.approx(
+        sum(sum(CLIMB.prices.stages(card).values()) for card in CLIMB.cards)
+    )

@@ -112,7 +112,7 @@ def test_who_cannot_reach_the_front_is_turned_away_with_the_reason() -> None:
     away = search.turns.turned_away()
     assert {each.card for each, _ in away} == set(CARDS) - {BEST}
     assert all(BEST in reason for _, reason in away)
-    assert not search.turns.waiting
+    assert not search.turns.away
 
 
 def test_who_was_turned_away_comes_back_when_its_training_gains_more_than_was_thought() -> None:
@@ -122,13 +122,13 @@ def test_who_was_turned_away_comes_back_when_its_training_gains_more_than_was_th
     while search.flying:
         search.end(search.flying[0], 90.5, 5.0)
         search.begin()
-    assert search.turns.waiting == len(plan.recipes)
+    assert len(search.turns.away) == len(plan.recipes)
     head = evaluation("another", accuracy=60)
     tuned = replace(head.configuration, training="finetune_top")
     search.promotion.add([head, replace(evaluation("another", accuracy=85), configuration=tuned)])
     search.begin()
     assert {step_of(each) for each in search.flying} == {(SLOW, "finetune_top")}
-    assert not search.turns.waiting
+    assert not search.turns.away
 
 
 @pytest.mark.parametrize("sampler", ["advisor", RANDOM])
