@@ -10,16 +10,19 @@ LEFT, TOP, RIGHT, BOTTOM = 50, 40, 670, 340
 """The corners of the plot in an SVG of 720 x 400."""
 
 
-def plot(curves: Mapping[str, Sequence[Sequence[float]]], everything: float) -> str:
+def plot(curves: Mapping[str, Sequence[Sequence[float]]], everything: float, goals: Mapping[float, float]) -> str:
     """Return an SVG of the hypervolume reached against seconds, the median over seeds of each method.
 
     Args:
         curves: of each method, of each seed, what was reached at equal steps of the cost of everything.
         everything: that cost in seconds.
+        goals: the share of that cost within which each share is to be reached.
     """
     lines = [_curve(name, runs, place) for place, (name, runs) in enumerate(curves.items())]
     head = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 400" font-family="sans-serif" font-size="13">'
-    return f'{head}<rect width="720" height="400" fill="white"/>{_axes(everything)}{"".join(lines)}</svg>\n'
+    return (
+        f'{head}<rect width="720" height="400" fill="white"/>{_axes(everything)}{_goals(goals)}{"".join(lines)}</svg>\n'
+    )
 
 
 def _curve(name: str, runs: Sequence[Sequence[float]], place: int) -> str:
@@ -29,6 +32,14 @@ def _curve(name: str, runs: Sequence[Sequence[float]], place: int) -> str:
     points = " ".join(f"{_x(step / steps):.1f},{_y(reached):.1f}" for step, reached in enumerate(medians))
     label = f'<text x="570" y="{230 + 18 * place}" fill="{colour}">{name}</text>'
     return f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>{label}'
+
+
+def _goals(goals: Mapping[float, float]) -> str:
+    return "".join(
+        f'<path d="M{_x(cost) - 5:.0f} {_y(share):.0f}h10m-5 -5v10" stroke="#444"/>'
+        f'<text x="{_x(cost) + 8:.0f}" y="{_y(share) - 4:.0f}" fill="#444">{share:.0%} to reach here</text>'
+        for share, cost in goals.items()
+    )
 
 
 def _axes(everything: float) -> str:

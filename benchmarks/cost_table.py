@@ -23,13 +23,21 @@ from advisor.search.plan import Plan, order_by_promise
 from benchmarks.tables import RESULTS
 
 TABLE = RESULTS / "trashnet_table.csv"
-ENOUGH = 0.995
+ENOUGH = 0.99
+"""Share of the hypervolume at which a replay ends."""
+
 CORES = 2
 PICTURES, VALIDATION = 2021, 404
 """Pictures that were learnt from, and those of them that the table's accuracies come from."""
 
-PROBLEMS: Mapping[str, tuple[str, ...]] = {"head": (HEAD,), "rungs": (HEAD_SUBSET, HEAD, FINETUNE_TOP)}
-"""The trainings of each problem, the lightest first: its cards are those that the table has on all of them."""
+WHOLE = "whole"
+PROBLEMS: Mapping[str, tuple[str, ...]] = {
+    "head": (HEAD,),
+    "rungs": (HEAD_SUBSET, HEAD, FINETUNE_TOP),
+    WHOLE: (HEAD, FINETUNE_TOP),
+}
+"""The trainings of each problem, the lightest first. Its cards are those that the table has on all of them; of the
+whole table all cards, of which those that were not fine-tuned say that they cannot be, as files cannot."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,14 @@ class Purse:
         self.spent = 0.0
         self._paid: dict[tuple[str, ...], float] = {}
 
+    def due(self, rows: Iterable[Row]) -> float:
+        """Return the seconds that the rows would take now, one after the other."""
+        other = Purse()
+        other._paid = dict(self._paid)
+        for row in rows:
+            other.pay(row)
+        return other.spent
+
     def pay(self, row: Row) -> None:
         """Take what is due for the row: of stages of the card, only what no lighter rung has paid of them."""
         parts = (
@@ -106,14 +122,15 @@ class Problem:
 
     Args:
         trainings: its rungs, the lightest first.
-        rows: the table; a card that lacks a rung is left out.
+        rows: the table.
+        whole: a card that lacks a rung stays; else it is left out.
     """
 
-    def __init__(self, trainings: Sequence[str], rows: Iterable[Row]) -> None:
+    def __init__(self, trainings: Sequence[str], rows: Iterable[Row], *, whole: bool = False) -> None:
         self.trainings = tuple(trainings)
         own = [row for row in rows if row.training in self.trainings]
-        climbed = {training: {row.card for row in own if row.training == training} for training in self.trainings}
-        cards = set.intersection(*climbed.values())
+        climbed = [{row.card for row in own if row.training == training} for training in self.trainings]
+        cards = climbed[0] if whole else set.intersection(*climbed)
         self.rows = {(r.card, r.training, r.recipe, r.threads): r for r in own if r.card in cards}
 
     @cached_property
@@ -125,11 +142,10 @@ class Problem:
         threads = tuple(sorted({row.threads for row in self.rows.values()}))
         return Plan(order_by_promise(tuple(cards.values())), recipes, threads, self.trainings, "", PICTURES, VALIDATION)
 
-    def row(self, configuration: Configuration) -> Row:
-        """Return what the configuration came to."""
-        return self.rows[
-            configuration.card, configuration.training, configuration.compression, configuration.target.threads
-        ]
+    def row(self, configuration: Configuration) -> Row | None:
+        """Return what the configuration came to, None where its card cannot be trained so."""
+        threads = configuration.target.threads
+        return self.rows.get((configuration.card, configuration.training, configuration.compression, threads))
 
     def course(self, order: Iterator[Row]) -> Course:
         """Return what evaluating in this order costs and reaches."""
@@ -166,7 +182,8 @@ class Problem:
 def read(problem: str, path: Path = TABLE) -> Problem:
     """Read one of :data:`PROBLEMS`."""
     with path.open(newline="", encoding="utf-8") as file:
-        return Problem(PROBLEMS[problem], [_row(values) for values in csv.DictReader(file)])
+        rows = [_row(values) for values in csv.DictReader(file)]
+    return Problem(PROBLEMS[problem], rows, whole=problem == WHOLE)
 
 
 def _row(values: Mapping[str, str]) -> Row:

@@ -32,6 +32,10 @@ class ListedGP(GPSampler):
         super().__init__(seed=seed)
         self._listed = listed
 
+    def _sample_relative_impl(self, study: Any, completed_trials: Any, running_trials: Any, search_space: Any) -> Any:
+        """Leave out what was turned away and not told yet: it runs for Optuna, and nothing will come of it."""
+        return super()._sample_relative_impl(study, completed_trials, [], search_space)
+
     def _optimize_acqf(self, acqf: Any, best_params: Any) -> Floats:
         """Return the normalised parameters with the largest acquisition; Optuna means this to be overridden."""
         listed = list(self._listed())

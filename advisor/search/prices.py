@@ -115,9 +115,12 @@ class Prices:
         return found
 
     def variant_s(self, card: Card, variant: Variant) -> float:
-        """Return the seconds of one artefact, with its share of what the card's artefacts have in common."""
+        """Return the seconds of one artefact, with its share of what the card's artefacts have in common.
+
+        That is shared by those of the first rung alone: it is due before any of the others may begin.
+        """
         return (
-            _sum(self._shared(card)) / len(self.variants)
+            _sum(self._shared(card)) / len(self.recipes_of(self.trainings[0]))
             + _sum(self._trained(card, variant[0])) / len(self.recipes_of(variant[0]))
             + self.own_s(card, variant)
         )

@@ -44,7 +44,7 @@ def test_evaluating_everything_reaches_everything_whatever_the_order(rows: list[
     problem = Problem(PROBLEMS["rungs"], rows)
     for order in (problem.answers, problem.answers[::-1]):
         course = problem.course(iter(order))
-        assert course.shares[-1] >= 0.995
+        assert course.shares[-1] >= 0.99
         assert 0 < course.seconds[-1] <= problem.everything_s
 
 
@@ -76,5 +76,6 @@ def test_the_plan_has_every_configuration_of_the_table(rows: list[Row]) -> None:
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_table_that_is_kept_has_the_problem_whole(name: str) -> None:
     problem = read(name)
-    assert len(problem.plan.configurations()) == len(problem.rows) >= 36
-    assert all(problem.row(each).timing_s > 0 for each in problem.plan.configurations())
+    assert len(problem.rows) >= 72
+    assert set(problem.rows.values()) <= {problem.row(each) for each in problem.plan.configurations()}
+    assert all(row.timing_s > 0 for row in problem.rows.values())

@@ -51,6 +51,12 @@ def test_reading_more_pictures_costs_more(cards: tuple[Card, ...]) -> None:
     assert many.prices.variant_s(cards[0], FORM) > plan(cards).prices.variant_s(cards[0], FORM)
 
 
+def test_a_rung_above_makes_beginning_a_card_no_cheaper(cards: tuple[Card, ...]) -> None:
+    heads = replace(plan(cards), trainings=("head",), pictures=2000, validation=400)
+    climbing = replace(heads, trainings=("head", "finetune_top"))
+    assert climbing.prices.variant_s(cards[0], ("head", "int8")) == heads.prices.variant_s(cards[0], ("head", "int8"))
+
+
 @given(st.permutations(range(6)))
 def test_promise_does_not_depend_on_the_order_of_the_catalogue(order: list[int]) -> None:
     some = list(load_catalogue().values())[:6]

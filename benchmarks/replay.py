@@ -1,0 +1,111 @@
+"""A search of the product in which evaluations are looked up: what is asked, turned away and told is its own work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.core.budget import Budget
+from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.quantity import Provenance, Quantity
+from advisor.core.statistics import wilson
+from advisor.search.experience import Earlier, Experience
+from advisor.search.promotion import STAGE, Promotion
+from advisor.search.rungs import step_of
+from advisor.search.study import Study
+from advisor.search.trial_record import parameters
+from advisor.search.turns import Turns
+from benchmarks.cost_table import CORES, VALIDATION, Problem, Row
+
+ADVISOR, LEARNT, GP = "advisor", "advisor, learnt", "gp"
+METHODS = (ADVISOR, LEARNT, "random", "tpe", "nsga2", GP)
+ALIKE = 0.9
+"""How like an earlier run's pictures are."""
+
+
+class _GPStudy(Study):
+    """A study whose Gaussian process is given the list of what may be begun."""
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        from benchmarks.listed_gp import ListedGP
+
+        super().__init__(_storage(), "replay", problem.plan, Budget(), "random", seed, done=())
+        self._study.sampler = ListedGP(self.listed, seed)
+
+    def listed(self) -> list[Mapping[str, Any]]:
+        """Return the parameters of what may be begun."""
+        return [parameters(each) for each in self._left if self._rungs.may(step_of(each))]
+
+
+def searched(problem: Problem, method: str, seed: int) -> Iterator[Row]:
+    """Yield rows in the order in which a search by this method evaluates them."""
+    study, promotion = _study(problem, method, seed), Promotion(Budget())
+    turns = Turns(study, promotion, problem.plan, problem.plan.size, CORES)
+    while (asked := turns.next(())) is not None or turns.waiting:
+        if asked is None:
+            told = [_left_out(each, reason, STAGE) for each, reason in turns.turned_away()]
+        elif (row := problem.row(asked)) is None:
+            told = [_left_out(asked, "it cannot be trained so", "train")]
+        else:
+            yield row
+            told = [evaluation(problem, asked, row)]
+        for each in told:
+            study.tell(each)
+        promotion.add(told)
+
+
+def _left_out(configuration: Configuration, reason: str, stage: str) -> Evaluation:
+    return Evaluation(configuration, Status.SKIPPED, reason=reason, stage=stage)
+
+
+def _study(problem: Problem, method: str, seed: int) -> Study:
+    if method == GP:
+        return _GPStudy(problem, seed)
+    experience = earlier(problem, seed) if method == LEARNT else None
+    name = ADVISOR if method == LEARNT else method
+    return Study(_storage(), "replay", problem.plan, Budget(), name, seed, done=(), experience=experience)
+
+
+def _storage() -> Any:
+    from optuna.storages import InMemoryStorage
+
+    return InMemoryStorage()
+
+
+def earlier(problem: Problem, seed: int) -> Experience:
+    """Return an earlier run of half of the cards, drawn by the seed, on other pictures of the same kind.
+
+    Its accuracies are what as many other pictures might have shown: drawn from the binomial law around the table's.
+    """
+    rng = np.random.default_rng(seed)
+    names = [card.name for card in problem.plan.cards]
+    cards = set(rng.choice(names, len(names) // 2, replace=False))
+    found = []
+    for configuration in problem.plan.configurations():
+        if configuration.card in cards and (row := problem.row(configuration)) is not None:
+            drawn = 100 * rng.binomial(VALIDATION, row.accuracy / 100) / VALIDATION
+            found.append(evaluation(problem, configuration, replace(row, accuracy=float(drawn))))
+    return Experience((Earlier(Path("earlier"), ALIKE, tuple(found)),))
+
+
+def evaluation(problem: Problem, configuration: Configuration, row: Row) -> Evaluation:
+    """Return what a search would have been told of a configuration."""
+
+    def measured(value: float, unit: str) -> Quantity:
+        return Quantity(value, unit, Provenance.MEASURED)
+
+    floating = problem.row(replace(configuration, compression="float32")) or row
+    shown = wilson(round(VALIDATION * row.accuracy / 100), VALIDATION)
+    return Evaluation(
+        configuration,
+        Status.OK,
+        accuracy=replace(measured(row.accuracy, "%"), low=100 * shown.low, high=100 * shown.high, n=VALIDATION),
+        drop=measured(floating.accuracy - row.accuracy, "points"),
+        latency=measured(row.latency_ms, "ms"),
+        latency_p90=measured(row.latency_ms, "ms"),
+        size=measured(row.bytes, "bytes"),
+    )
