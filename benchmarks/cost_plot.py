@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 
 COLOURS = ("#0b6e4f", "#5fb49c", "#888888", "#c8553d", "#3d5a98", "#a06cd5")
-LEFT, TOP, RIGHT, BOTTOM = 50, 40, 670, 340
-"""The corners of the plot in an SVG of 720 x 400."""
+LEFT, TOP, RIGHT, BOTTOM = 60, 50, 680, 390
+"""The corners of the plot in an SVG of 720 x 450."""
+
+FLOOR = 0.5
+"""Share at the bottom: what comes before is seconds, and of little interest."""
+
+HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 450" font-family="sans-serif" font-size="13">'
 
 
-def plot(curves: Mapping[str, Sequence[Sequence[float]]], everything: float, goals: Mapping[float, float]) -> str:
+def plot(
+    curves: Mapping[str, Sequence[Sequence[float]]], everything: float, goals: Mapping[float, float], title: str = ""
+) -> str:
     """Return an SVG of the hypervolume reached against seconds, the median over seeds of each method.
 
     Args:
         curves: of each method, of each seed, what was reached at equal steps of the cost of everything.
         everything: that cost in seconds.
         goals: the share of that cost within which each share is to be reached.
+        title: what is searched.
     """
     lines = [_curve(name, runs, place) for place, (name, runs) in enumerate(curves.items())]
-    head = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 400" font-family="sans-serif" font-size="13">'
-    return (
-        f'{head}<rect width="720" height="400" fill="white"/>{_axes(everything)}{_goals(goals)}{"".join(lines)}</svg>\n'
-    )
+    area = f'<clipPath id="a"><path d="M{LEFT} {TOP - 2}H{RIGHT}V{BOTTOM}H{LEFT}z"/></clipPath>'
+    paper = '<rect width="720" height="450" fill="white"/>'
+    return f"{HEAD}{area}{paper}{_axes(everything, title)}{''.join(lines)}{_goals(goals)}</svg>\n"
 
 
 def _curve(name: str, runs: Sequence[Sequence[float]], place: int) -> str:
@@ -30,29 +38,42 @@ def _curve(name: str, runs: Sequence[Sequence[float]], place: int) -> str:
     medians = [0.0, *(statistics.median(values) for values in zip(*runs, strict=True))]
     steps = len(medians) - 1
     points = " ".join(f"{_x(step / steps):.1f},{_y(reached):.1f}" for step, reached in enumerate(medians))
-    label = f'<text x="570" y="{230 + 18 * place}" fill="{colour}">{name}</text>'
-    return f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>{label}'
+    line = f'<polyline clip-path="url(#a)" fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>'
+    return f'{line}<text x="560" y="{270 + 18 * place}" fill="{colour}">{name}</text>'
 
 
 def _goals(goals: Mapping[float, float]) -> str:
+    """Mark where each share is to be reached: a line may not pass below or to the right of its mark."""
     return "".join(
-        f'<path d="M{_x(cost) - 5:.0f} {_y(share):.0f}h10m-5 -5v10" stroke="#444"/>'
-        f'<text x="{_x(cost) + 8:.0f}" y="{_y(share) - 4:.0f}" fill="#444">{share:.0%} to reach here</text>'
+        f'<path d="M{_x(cost) - 6:.0f} {_y(share):.0f}h12m-6 -6v12" stroke="#222" stroke-width="1.5"/>'
+        f'<text x="{_x(cost) + 8:.0f}" y="{_y(share) + 20:.0f}" fill="#222">{share:.0%} to reach by here</text>'
         for share, cost in goals.items()
     )
 
 
-def _axes(everything: float) -> str:
-    ticks = "".join(
-        f'<text x="{_x(share):.0f}" y="{BOTTOM + 18}" text-anchor="middle">{share * everything:.0f}</text>'
+def _axes(everything: float, title: str) -> str:
+    step = _round(everything / 5)
+    seconds = "".join(
+        f'<text x="{_x(place * step / everything):.0f}" y="{BOTTOM + 18}" text-anchor="middle">{place * step:g}</text>'
+        for place in range(int(everything // step) + 1)
+    )
+    shares = "".join(
+        f'<path d="M{LEFT} {_y(share):.0f}H{RIGHT}" stroke="#ddd"/>'
         f'<text x="{LEFT - 6}" y="{_y(share) + 4:.0f}" text-anchor="end">{share:.0%}</text>'
-        for share in (0, 0.25, 0.5, 0.75, 1)
+        for share in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     )
     return (
-        f'<path d="M{LEFT} {TOP}V{BOTTOM}H{RIGHT}" fill="none" stroke="#444"/>{ticks}'
-        f'<text x="360" y="390" text-anchor="middle">seconds of this machine</text>'
-        f'<text x="{LEFT}" y="24">share of the whole table\'s hypervolume, median over seeds</text>'
+        f'{shares}<path d="M{LEFT} {TOP}V{BOTTOM}H{RIGHT}" fill="none" stroke="#444"/>{seconds}'
+        f'<text x="370" y="{BOTTOM + 40}" text-anchor="middle">seconds of this machine (two cores)</text>'
+        f'<text x="{LEFT}" y="20" font-weight="bold">{title}</text>'
+        f'<text x="{LEFT}" y="38">share of the whole hypervolume, median over seeds</text>'
     )
+
+
+def _round(step: float) -> float:
+    """Return the largest of 1, 2 and 5 times a power of ten that is no more than ``step``."""
+    power = 10.0 ** math.floor(math.log10(step))
+    return max(factor * power for factor in (1, 2, 5) if factor * power <= step)
 
 
 def _x(share: float) -> float:
@@ -60,4 +81,4 @@ def _x(share: float) -> float:
 
 
 def _y(share: float) -> float:
-    return BOTTOM - share * (BOTTOM - TOP)
+    return BOTTOM - (share - FLOOR) / (1 - FLOOR) * (BOTTOM - TOP)

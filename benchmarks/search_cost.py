@@ -39,6 +39,12 @@ GP_LISTED = "gp: Optuna's GPSampler, its acquisition taken exactly at every conf
 GOALS = {0.95: 1 / 4, 0.99: 1 / 2}
 """Share of the cost of everything within which each share of the hypervolume is to be reached."""
 
+TITLES = {
+    "head": "Every card of TrashNet's table, with its head",
+    "rungs": "Cards that climb: first look, head, fine-tuning",
+    "whole": "Every card with its head, and fine-tuned where the table has it",
+}
+
 OTHERS = 1 / 2
 """Share of the cost of the best other method within which each is to be reached."""
 
@@ -114,7 +120,7 @@ def _summary(runs: Sequence[Run]) -> str:
         known = problem.course(in_hindsight(problem))
         rows.append(_in_hindsight(name, [known.until(share) / problem.everything_s for share in SHARES], problem))
         curves = {method: [run.curve for run in found] for method, found in by_method.items()}
-        svg = plot(curves, problem.everything_s, GOALS)
+        svg = plot(curves, problem.everything_s, GOALS, TITLES[name])
         (RESULTS / f"search_cost_{name}.svg").write_text(svg, encoding="utf-8")
     goals = "; ".join(f"{share:.0%} within {goal:.0%}" for share, goal in GOALS.items())
     remarks += [

@@ -31,4 +31,4 @@ def test_a_line_is_the_median_over_seeds() -> None:
 
 def test_the_axes_and_the_methods_are_named() -> None:
     text = "".join(ElementTree.fromstring(plot(CURVES, 600.0, {0.95: 0.25})).itertext())
-    assert all(each in text for each in ("advisor", "random", "seconds", "600", "hypervolume", "95% to reach here"))
+    assert all(each in text for each in ("advisor", "random", "seconds", "500", "hypervolume", "95% to reach by here"))
