@@ -14,6 +14,7 @@ FLOOR = 0.5
 """Share at the bottom: what comes before is seconds, and of little interest."""
 
 HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 450" font-family="sans-serif" font-size="13">'
+HALO = 'stroke="white" stroke-width="3" paint-order="stroke"'
 
 
 def plot(
@@ -46,7 +47,7 @@ def _goals(goals: Mapping[float, float]) -> str:
     """Mark where each share is to be reached: a line may not pass below or to the right of its mark."""
     return "".join(
         f'<path d="M{_x(cost) - 6:.0f} {_y(share):.0f}h12m-6 -6v12" stroke="#222" stroke-width="1.5"/>'
-        f'<text x="{_x(cost) + 8:.0f}" y="{_y(share) + 20:.0f}" fill="#222">{share:.0%} to reach by here</text>'
+        f'<text x="{_x(cost) + 8:.0f}" y="{_y(share) + 20:.0f}" fill="#222" {HALO}>{share:.0%} to reach by here</text>'
         for share, cost in goals.items()
     )
 
