@@ -45,7 +45,7 @@ def searched(problem: Problem, method: str, seed: int) -> Iterator[Row]:
     """Yield rows in the order in which a search by this method evaluates them."""
     study, promotion = _study(problem, method, seed), Promotion(Budget())
     turns = Turns(study, promotion, problem.plan, problem.plan.size, CORES)
-    while (asked := turns.next(())) is not None or turns.waiting:
+    while (asked := turns.next(())) is not None or turns.away:
         if asked is None:
             told = [_left_out(each, reason, STAGE) for each, reason in turns.turned_away()]
         elif (row := problem.row(asked)) is None:
