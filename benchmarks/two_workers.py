@@ -69,9 +69,10 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=1)
     turns = parser.parse_args().turns
     with tempfile.TemporaryDirectory() as name:
-        found = {
-            workers: [_search(Path(name) / f"{turn}-{workers}", workers) for turn in range(turns)] for workers in (1, 2)
-        }
+        found: dict[int, list[Searched]] = {1: [], 2: []}
+        for turn in range(turns):
+            for workers in (1, 2) if turn % 2 == 0 else (2, 1):
+                found[workers].append(_search(Path(name) / f"{turn}-{workers}", workers))
         model = next(e.artefact for e in found[2][0].evaluations if e.configuration.compression == "float32")
         file = found[2][0].folder / model
         machine = statistics.median(_inferences(file, 2) / _inferences(file, 1) for _ in range(3))
