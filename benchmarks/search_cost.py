@@ -38,7 +38,7 @@ GP_LEFT_OUT = "gp left out: it needs PyTorch (pip install 'advisor[gp]')"
 GP_LISTED = "gp: Optuna's GPSampler, its acquisition taken exactly at every configuration that may be begun"
 TIMED = (
     "what fine-tuning takes was timed two cards side by side, of four of the six beside other work too, which makes it "
-    "longer; fine-tuned alone they would be a smaller share of all"
+    "longer; of the first two cards each stage was timed for both, and divided by what the run counted for each"
 )
 GOALS = {0.95: 1 / 4, 0.99: 1 / 2}
 """Share of the cost of everything within which each share of the hypervolume is to be reached."""
