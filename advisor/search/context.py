@@ -19,7 +19,7 @@ from advisor.datasets.split import Split
 from advisor.isolation import ChildPool, Children
 from advisor.search.executors.protocol import OnDevice, here
 from advisor.search.machine import Machine
-from advisor.search.prices import SUBSET_PICTURES
+from advisor.search.prices import CAPTURED_PICTURES, SUBSET_PICTURES
 from advisor.search.request import Request
 from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_json
@@ -27,9 +27,6 @@ from advisor.store.hashing import sha256_json
 CALIBRATION_PICTURES = 100
 LARGE = 5000
 """Of sets larger than this, some pictures are looked at first."""
-
-CAPTURED_PICTURES = 100
-"""Each is judged under every capture condition at both strengths, so they cost as much as fourteen times as many."""
 
 
 class Purpose(StrEnum):

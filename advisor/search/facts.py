@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Evaluation, Status
@@ -80,13 +80,16 @@ class Facts:
     def about(self, name: str) -> dict[Way, Fact]:
         """Return what is known of every configuration of a card of which something was measured."""
         card, seen, plan = self._cards[name], self._seen[name], self._plan
-        slower = _mean_ratio({point: (ms, rough_ms(card, *point)) for point, ms in seen.latency.items()})
-        larger = _mean_ratio({recipe: (size, rough_size(card, recipe)) for recipe, size in seen.size.items()})
+        slower = _mean_ratio((ms, rough_ms(card, *point)) for point, ms in seen.latency.items())
+        larger = _mean_ratio((size, rough_size(card, recipe)) for recipe, size in seen.size.items())
+        ratios = {recipe: self._slower(card, seen, recipe, slower) for recipe in plan.recipes}
+        sizes = {recipe: seen.size.get(recipe, larger * rough_size(card, recipe)) for recipe in plan.recipes}
+        costs = {variant: self._cost(card, seen, *variant) for variant in plan.prices.variants}
         return {
             (training, recipe, threads): Fact(
-                latency_ms=self._latency(card, seen, (recipe, threads), slower),
-                size_bytes=seen.size.get(recipe, larger * rough_size(card, recipe)),
-                cost_s=self._cost(card, seen, training, recipe),
+                latency_ms=seen.latency.get((recipe, threads), ratios[recipe] * rough_ms(card, recipe, threads)),
+                size_bytes=sizes[recipe],
+                cost_s=costs[training, recipe],
             )
             for training, recipe in plan.prices.variants
             for threads in plan.threads
@@ -115,11 +118,10 @@ class Facts:
         return replace(candidate, known=fact.known, cost_s=fact.cost_s)
 
     @staticmethod
-    def _latency(card: Card, seen: _CardFacts, point: Point, slower: float) -> float:
-        if point in seen.latency:
-            return seen.latency[point]
-        same = {other: (ms, rough_ms(card, *other)) for other, ms in seen.latency.items() if other[0] == point[0]}
-        return (_mean_ratio(same) if same else slower) * rough_ms(card, *point)
+    def _slower(card: Card, seen: _CardFacts, recipe: str, otherwise: float) -> float:
+        """Return by how much a recipe is slower than was thought, as far as its other thread counts tell."""
+        same = [(ms, rough_ms(card, *point)) for point, ms in seen.latency.items() if point[0] == recipe]
+        return _mean_ratio(same) if same else otherwise
 
 
 def also_shown(evaluation: Evaluation, recipes: Collection[str]) -> list[tuple[Configuration, float]]:
@@ -137,6 +139,6 @@ def also_shown(evaluation: Evaluation, recipes: Collection[str]) -> list[tuple[C
     return [(replace(evaluation.configuration, compression=name), value) for name in forms]
 
 
-def _mean_ratio(pairs: Mapping[Any, tuple[float, float]]) -> float:
-    ratios = [math.log(measured / rough) for measured, rough in pairs.values() if measured > 0]
+def _mean_ratio(pairs: Iterable[tuple[float, float]]) -> float:
+    ratios = [math.log(measured / rough) for measured, rough in pairs if measured > 0]
     return math.exp(sum(ratios) / len(ratios)) if ratios else 1.0

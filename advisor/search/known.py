@@ -17,7 +17,7 @@ from advisor.core.training import FINETUNED, HEAD_SUBSET
 from advisor.isolation import ChildPool
 from advisor.search.context import Context, Pictures, Purpose, trainings_of
 from advisor.search.machine import Machine
-from advisor.search.prices import Stage, Variant
+from advisor.search.prices import HELD_OUT, PHONES, Stage, Variant
 from advisor.search.request import Request
 from advisor.search.stages import Artefact, Keeper, Stages
 from advisor.search.timing import Timer, effort_for
@@ -170,6 +170,8 @@ class _Look:
             stage, scored = "score", _found(scores.probabilities(card, compared, pictures.validation))
         if await scored:
             self.known.done.add((stage, *variant))
+            # The search that scored it has judged its finalists, which nearly all forms are.
+            self.known.done |= {(HELD_OUT, *variant), (PHONES, training, "")}
         await self._timing(variant, artefact)
 
     async def _timing(self, variant: Variant, artefact: Artefact) -> None:

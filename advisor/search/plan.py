@@ -77,32 +77,42 @@ class Plan:
 
     def configurations(self) -> tuple[Configuration, ...]:
         """Return every point: the lightest training first, then the most promising cards."""
+        return self._all
+
+    @cached_property
+    def _all(self) -> tuple[Configuration, ...]:
         return tuple(
             self.configuration(card.name, recipe, count, training) for training, card, recipe, count in self._points()
         )
 
     def candidates(self) -> list[Candidate]:
         """Return the space as the sampler's table: published accuracy as prior, rough latency and size as known."""
+        return [
+            candidate
+            for training, card in product(self.trainings, self.cards)
+            for recipe in self.prices.recipes_of(training)
+            for candidate in self._candidates(training, card, recipe)
+        ]
+
+    def _candidates(self, training: str, card: Card, recipe: str) -> Iterator[Candidate]:
+        """Yield one artefact at every thread count: they share all but their latency."""
         from advisor.search.sampler import Candidate
 
-        return [
-            Candidate(
-                params={"card": card.name, "training": training, "compression": recipe, "threads": count},
-                prior=prior_accuracy(card, recipe) + TRAINING_GAIN.get(training, 0.0),
-                known={"latency": rough_ms(card, recipe, count), "size": rough_size(card, recipe)},
-                features={
-                    "card": card.name,
-                    "family": card.family,
-                    "training": training,
-                    "recipe": recipe,
-                    "input": float(card.input_size),
-                    "log_params": math.log(max(card.params, 1)),
-                    "log_macs": math.log(max(card.macs, 1)),
-                },
-                cost_s=self.prices.variant_s(card, (training, recipe)) / len(self.threads),
-            )
-            for training, card, recipe, count in self._points()
-        ]
+        prior = prior_accuracy(card, recipe) + TRAINING_GAIN.get(training, 0.0)
+        size, cost_s = rough_size(card, recipe), self.prices.variant_s(card, (training, recipe)) / len(self.threads)
+        features: dict[str, float | str] = {
+            "card": card.name,
+            "family": card.family,
+            "training": training,
+            "recipe": recipe,
+            "input": float(card.input_size),
+            "log_params": math.log(max(card.params, 1)),
+            "log_macs": math.log(max(card.macs, 1)),
+        }
+        for count in self.threads:
+            params = {"card": card.name, "training": training, "compression": recipe, "threads": count}
+            known = {"latency": rough_ms(card, recipe, count), "size": size}
+            yield Candidate(params, prior, known, features, cost_s)
 
     def _points(self) -> Iterator[tuple[str, Card, str, int]]:
         for training, card in product(self.trainings, self.cards):
@@ -112,7 +122,7 @@ class Plan:
     @cached_property
     def prices(self) -> Prices:
         """What the stages take."""
-        looked = (self.pictures, self.validation, self.pace, self.robust, self.tunings)
+        looked = (self.pictures, self.validation, self.pace, self.robust, self.tunings, self.holdout)
         return Prices(self.trainings, self.recipes, *looked)
 
     def only_for(self, configurations: Collection[Configuration]) -> float:

@@ -12,6 +12,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from advisor.search.hypervolume import Floats
 
+_MISSING = object()
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -89,6 +91,7 @@ class Table:
         self.params = [dict(candidate.params) for candidate in candidates]
         self._rows = {candidate_key(params): row for row, params in enumerate(self.params)}
         _check_params(self.params, self._rows)
+        self._by_values = {tuple(params[name] for name in self.names): row for row, params in enumerate(self.params)}
 
     def __len__(self) -> int:
         return len(self.params)
@@ -113,7 +116,7 @@ class Table:
 
     def row_of(self, params: Mapping[str, Any]) -> int | None:
         """Return the row whose parameters these are; those of other names do not matter."""
-        return self._rows.get(candidate_key({name: params[name] for name in self.names if name in params}))
+        return self._by_values.get(tuple(params.get(name, _MISSING) for name in self.names))
 
     def axis(self, name: str) -> int:
         """Return the place of a known objective among the losses.
