@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from advisor.core.errors import AdvisorError, UsageError, nearest
 from advisor.store import RunFolder
+from advisor.store.building import building
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -85,6 +86,7 @@ def opened(storage: str, run: RunFolder) -> Iterator[tuple[BaseStorage, str]]:
         _close(kept)
 
 
+@building()
 def journal(file: Path) -> BaseStorage:
     """Open a journal, in whatever state a killed process left it.
 

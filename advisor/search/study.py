@@ -23,6 +23,7 @@ from advisor.search.trial_record import (
     state,
     values,
 )
+from advisor.store.building import building
 
 if TYPE_CHECKING:
     import optuna
@@ -50,6 +51,7 @@ class Study:
         experience: what earlier runs tell of the candidates.
     """
 
+    @building()
     def __init__(
         self,
         storage: BaseStorage,

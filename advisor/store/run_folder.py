@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.store.atomic import write_atomically
+from advisor.store.building import building
 from advisor.store.full_disk import full_disk, is_full_disk
 
 SCHEMA_VERSION = 1
@@ -140,6 +141,7 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
 
+    @building()
     def evaluations(self) -> tuple[Evaluation, ...]:
         """Return the evaluations so far, the last one of each configuration, without a line torn by a kill."""
         if not self.evaluations_file.is_file():
