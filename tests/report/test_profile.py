@@ -109,7 +109,7 @@ def test_the_roof_is_the_machines(open_page: Open, swish: Profile) -> None:
     drawn = next(trace for trace in open_page(swish).traces("plot-roofline") if trace["mode"] == "lines")
     assert max(drawn["y"]) == pytest.approx(roof.gflops)
     assert drawn["y"][0] == pytest.approx(roof.gbytes * drawn["x"][0])
-    assert drawn["x"][1] == pytest.approx(roof.ridge)
+    assert drawn["x"][1] == pytest.approx(roof.gflops / roof.gbytes)
 
 
 def test_without_a_roof_only_the_operators_are_drawn(open_page: Open, swish: Profile) -> None:
