@@ -38,7 +38,7 @@ class _GPStudy(Study):
 
     def listed(self) -> list[Mapping[str, Any]]:
         """Return the parameters of what may be begun."""
-        return [parameters(each) for each in self._left if self._rungs.may(step_of(each))]
+        return [parameters(each) for each in self._rungs.unasked if self._rungs.may(step_of(each))]
 
 
 def searched(problem: Problem, method: str, seed: int) -> Iterator[Row]:

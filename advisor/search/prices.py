@@ -182,15 +182,19 @@ class Prices:
             prices["capture"] = (1, CAPTURE_TESTS * (run_s + CAPTURE_S * self.validation))
         return self._paced(prices)
 
+    def _judged(self, training: str) -> bool:
+        """Say whether what was trained so may be a finalist: a first look is none."""
+        return bool(self.holdout) and training != HEAD_SUBSET
+
     def _held_out(self, card: Card, training: str, recipe: str) -> dict[str, tuple[int, float]]:
         """Return what judging a finalist takes; it is no part of evaluating it."""
-        if not self.holdout or training == HEAD_SUBSET:
+        if not self._judged(training):
             return {}
         return self._paced({HELD_OUT: (1, _run_s(card, recipe, self.holdout))})
 
     def _tried(self, card: Card, training: str) -> dict[str, tuple[int, float]]:
         """Return what trying a network on phone pictures takes, in one form."""
-        if not self.holdout or training == HEAD_SUBSET:
+        if not self._judged(training):
             return {}
         pictures = min(self.holdout, CAPTURED_PICTURES)
         run_s = _run_s(card, "float32", CAPTURE_TESTS * pictures)

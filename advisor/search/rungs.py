@@ -7,6 +7,7 @@ is for few: while the rung below still has cards to begin, one may climb for eve
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -43,29 +44,30 @@ class Rungs:
     Args:
         plan: the search space.
         finished: what has its result.
+
+    Attributes:
+        unasked: what was not handed out yet, in the plan's order.
     """
 
     def __init__(self, plan: Plan, finished: Iterable[Configuration]) -> None:
+        done = frozenset(finished)
         self._trainings = plan.trainings
         self._cards = tuple(card.name for card in plan.cards)
-        self._unasked: dict[Step, set[Configuration]] = {}
-        self._unsettled: dict[Step, set[Configuration]] = {}
-        done = frozenset(finished)
-        for training in self._trainings:
-            for card in self._cards:
-                self._unasked[card, training], self._unsettled[card, training] = set(), set()
-        for each in plan.configurations():
-            if each not in done:
-                self._unasked[step_of(each)].add(each)
-                self._unsettled[step_of(each)].add(each)
+        steps = [(card, training) for training in self._trainings for card in self._cards]
+        self.unasked = {each: None for each in plan.configurations() if each not in done}
+        self._to_ask = Counter(step_of(each) for each in self.unasked)
+        self._unsettled: dict[Step, set[Configuration]] = {step: set() for step in steps}
+        for each in self.unasked:
+            self._unsettled[step_of(each)].add(each)
         self._begun = {step_of(each) for each in done}
-        self._place = {step: place for place, step in enumerate(self._unasked)}
+        self._place = {step: place for place, step in enumerate(steps)}
 
     def asked(self, configuration: Configuration) -> None:
         """Take note of a configuration that was handed out."""
         step = step_of(configuration)
+        del self.unasked[configuration]
+        self._to_ask[step] -= 1
         self._begun.add(step)
-        self._unasked[step].discard(configuration)
 
     def settled(self, configuration: Configuration) -> None:
         """Take note of a result, or of the decision to go on without one."""
@@ -86,8 +88,8 @@ class Rungs:
         climbing = {training: self._climbs(training) for training in self._trainings}
         return [
             step
-            for step, unasked in self._unasked.items()
-            if unasked and (step in self._begun or climbing[step[1]]) and self.is_open(step) and room(step)
+            for step in self._place
+            if self._to_ask[step] and (step in self._begun or climbing[step[1]]) and self.is_open(step) and room(step)
         ]
 
     def held(self, room: Room, places: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -99,7 +101,7 @@ class Rungs:
         """
         import numpy as np
 
-        held = np.ones(len(self._unasked), bool)
+        held = np.ones(len(self._place), bool)
         held[[self._place[step] for step in self.left(room)]] = False
         closed: NDArray[np.bool_] = held[places]
         return closed
@@ -114,7 +116,7 @@ class Rungs:
         if rung == 0:
             return True
         below = self._trainings[rung - 1]
-        if not any(self._unasked[card, below] for card in self._cards):
+        if not any(self._to_ask[card, below] for card in self._cards):
             return True
         through = sum(not self._unsettled[card, below] for card in self._cards)
         climbed = sum((card, training) in self._begun for card in self._cards)

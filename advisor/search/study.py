@@ -63,12 +63,12 @@ class Study:
         done: Iterable[Evaluation],
         experience: Experience | None = None,
     ) -> None:
+        import numpy as np
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._plan, self._budget, self._facts = plan, budget, Facts(plan)
         finished = {evaluation.configuration: evaluation for evaluation in done}
-        self._left = {each: None for each in plan.configurations() if each not in finished}
         self._rungs = Rungs(plan, finished)
         self._aside, self._wished = list[Configuration](), list[Configuration]()
         self._changed: dict[str, None] = {}
@@ -77,7 +77,8 @@ class Study:
             self._note(evaluation)
         experience = experience or Experience()
         candidates = experience.taught(self._facts.corrected(plan.candidates()))
-        self._places = [self._rungs.place((each.params["card"], each.params["training"])) for each in candidates]
+        steps = ((each.params["card"], each.params["training"]) for each in candidates)
+        self._places = np.array([self._rungs.place(step) for step in steps])
         self._sampler = make_sampler(sampler, candidates, seed)
         self._keeps_turns = sampler == ADVISOR
         self._changed.clear()
@@ -89,13 +90,13 @@ class Study:
             self._study.set_metric_names(list(METRICS))
         self._trials: dict[Configuration, optuna.Trial] = {}
         if not self._study.get_trials(deepcopy=False):
-            self._wished += experience.first(tuple(self._left))
+            self._wished += experience.first(tuple(self._rungs.unasked))
         self._wished = [*self._take_up(finished), *self._wished]
 
     @property
     def unevaluated(self) -> int:
         """How many configurations have no result yet."""
-        return len(self._left) + len(self._trials)
+        return len(self._rungs.unasked) + len(self._trials)
 
     def ask(self, room: Room = anywhere) -> Configuration | None:
         """Return the next configuration to evaluate, None when nothing may be begun now.
@@ -158,10 +159,9 @@ class Study:
         from optuna.trial import TrialState
 
         configuration = self._configuration(trial.params)
-        if configuration not in self._left or not (self._keeps_turns or self._may(configuration, room)):
+        if configuration not in self._rungs.unasked or not (self._keeps_turns or self._may(configuration, room)):
             self._study.tell(trial, state=TrialState.PRUNED)
             return None
-        del self._left[configuration]
         self._rungs.asked(configuration)
         self._trials[configuration] = trial
         if self._may(configuration, room):
@@ -171,8 +171,8 @@ class Study:
 
     def _wish(self, room: Room, helped: bool) -> None:
         """Put what was chosen earlier before what the sampler will suggest, or anything to help a sampler along."""
-        self._wished = [each for each in self._wished if each in self._left]
-        source = self._left if helped else self._wished
+        self._wished = [each for each in self._wished if each in self._rungs.unasked]
+        source = self._rungs.unasked if helped else self._wished
         wish = next((each for each in source if self._may(each, room)), None)
         if wish is not None:
             self._study.enqueue_trial(parameters(wish))
@@ -180,12 +180,10 @@ class Study:
 
     def _prepare(self, room: Room) -> None:
         """Tell the sampler what may be begun, and what was measured meanwhile."""
-        import numpy as np
-
         from advisor.search.sampler import AdvisorSampler
 
         if isinstance(self._sampler, AdvisorSampler):
-            self._sampler.hold(self._rungs.held(room, np.asarray(self._places)))
+            self._sampler.hold(self._rungs.held(room, self._places))
             self._teach()
 
     def _take_up(self, finished: Mapping[Configuration, Evaluation]) -> list[Configuration]:
@@ -211,7 +209,7 @@ class Study:
             if evaluation.configuration not in ended:
                 self._add(evaluation)
         taken |= ended
-        return [each for each in self._left if each in taken and each not in waiting]
+        return [each for each in self._rungs.unasked if each in taken and each not in waiting]
 
     def _add(self, evaluation: Evaluation) -> None:
         from optuna.trial import create_trial

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from advisor.core.evaluation import Configuration
 from advisor.core.training import FINETUNED
 from advisor.search.plan import Plan
 from advisor.search.promotion import Promotion
-from advisor.search.rungs import Step, step_of
+from advisor.search.rungs import Room, Step, step_of
 from advisor.search.study import Study
 
 CARDS_IN_FLIGHT = 3
@@ -77,7 +77,7 @@ class Turns:
         return back
 
 
-def _room(flying: Collection[Configuration], tunings: int) -> Callable[[Step], bool]:
+def _room(flying: Collection[Configuration], tunings: int) -> Room:
     """Return which steps have room: of fine-tunings so many at a time, so that what they gained elsewhere is known."""
     tuned = {step_of(each) for each in flying if each.training in FINETUNED}
 
