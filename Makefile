@@ -49,11 +49,11 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.runtime: locks/runtime.txt pyproject.toml | $(BIN)/python
-	@test -f $(VENV)/.dev || $(PIP) install -q --no-deps --require-hashes -r locks/runtime.txt
-	@$(PIP) install -q --no-deps --no-build-isolation -e .
+	@test -f $(VENV)/.dev || $(PIP) install -qq --no-deps --require-hashes -r locks/runtime.txt
+	@$(PIP) install -qq --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.dev: locks/dev.txt pyproject.toml | $(BIN)/python
-	@$(PIP) install -q --no-deps --require-hashes -r locks/dev.txt
-	@$(PIP) install -q --no-deps --no-build-isolation -e .
+	@$(PIP) install -qq --no-deps --require-hashes -r locks/dev.txt
+	@$(PIP) install -qq --no-deps --no-build-isolation -e .
 	@touch $@ $(VENV)/.runtime
