@@ -14,11 +14,7 @@ __all__ = ["AdvisorError", "Run", "UsageError", "benchmark", "plan", "profile", 
 
 def __getattr__(name: str) -> Any:
     # Importing the package stays cheap: the command line starts before anything heavy is loaded.
-    if name in ("benchmark", "search"):
-        from importlib import import_module
-
-        return import_module(f"advisor.{name}")  # these packages are callable: one name cannot be two things
-    if name in ("Run", "plan", "profile"):
+    if name in ("Run", "benchmark", "plan", "profile", "search"):
         from advisor import api
 
         return getattr(api, name)

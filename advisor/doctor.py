@@ -69,7 +69,7 @@ def _packages() -> Iterator[Check]:
 def _machine() -> Iterator[Check]:
     import psutil
 
-    from advisor.benchmark import host
+    from advisor.measurement import host
 
     yield Check("processor", State.OK, str(host.describe()))
     free = psutil.virtual_memory().available

@@ -21,11 +21,11 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.quantity import Provenance, Quantity
+from advisor.engine.pipeline.cost import rough_ms, rough_size
+from advisor.engine.question import resolve
+from advisor.engine.space.priors import prior_accuracy
 from advisor.report.html import render_html
 from advisor.report.load import load_view
-from advisor.search.prices import rough_ms, rough_size
-from advisor.search.priors import prior_accuracy
-from advisor.search.request import resolve
 from advisor.store import RunFolder
 from benchmarks.tables import Row, keep
 

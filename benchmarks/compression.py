@@ -30,9 +30,9 @@ from advisor.compression.recipes import RECIPES
 from advisor.core.errors import AdvisorError
 from advisor.core.statistics import Interval
 from advisor.datasets.pictures import View
+from advisor.engine.question import resolve
+from advisor.engine.space.candidates import read_pictures
 from advisor.isolation import ChildPool, Limits
-from advisor.search.prepare import read_pictures
-from advisor.search.request import resolve
 from benchmarks import converter
 from benchmarks.tables import Row, keep, kept_of_others
 

@@ -30,7 +30,7 @@ def ours(model: Path, pictures: Sequence[Path], card: Card, folder: Path) -> dic
 
     Reading and resizing the pictures counts as ``pictures``.
     """
-    from advisor.compression.material import Material
+    from advisor.compression.recipe_inputs import Material
     from advisor.compression.recipes import recipe
 
     data, spent = model.read_bytes(), {}

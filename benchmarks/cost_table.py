@@ -18,8 +18,8 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Configuration
 from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
-from advisor.search.hypervolume import hypervolume
-from advisor.search.plan import Plan, order_by_promise
+from advisor.engine.scheduling.sampler.hypervolume import hypervolume
+from advisor.engine.space.plan import Plan, order_by_promise
 from benchmarks.tables import RESULTS
 
 TABLE = RESULTS / "trashnet_table.csv"

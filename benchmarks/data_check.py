@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.datasets.findings import Kind
-from advisor.search.data_check import Checked, check_data
-from advisor.search.data_check.judge import Judge
-from advisor.training.left_out import LANDMARKS
+from advisor.engine.data_check import Checked, check_data
+from advisor.engine.data_check.judge import Judge
+from advisor.training.out_of_sample import LANDMARKS
 from benchmarks.planting import Planted, plant
 from benchmarks.tables import Row, keep
 

@@ -129,8 +129,8 @@ def labels(count: int) -> Any:
 
 def judge(root: Path, count: int) -> None:
     """Judge the made features."""
-    from advisor.search.data_check.work import RESULT, judge
-    from advisor.training.left_out import LANDMARKS
+    from advisor.engine.data_check.work import RESULT, judge
+    from advisor.training.out_of_sample import LANDMARKS
 
     paths = sorted((root / "pictures").rglob("*.jpg"))
     parts = [root / "0.npy", root / "1.npy"]

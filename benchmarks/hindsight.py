@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from advisor.search.hypervolume import hypervolume
+from advisor.engine.scheduling.sampler.hypervolume import hypervolume
 from benchmarks.cost_table import Problem, Purse, Row
 
 

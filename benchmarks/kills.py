@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.tables import RESULTS, keep
-from tests.search.conftest import write_photos
-from tests.search.killing import Killed, disturbed, undisturbed
+from tests.engine.conftest import write_photos
+from tests.engine.killing import Killed, disturbed, undisturbed
 
 HEADER = (
     "moment", "killed", "after (share of the search)", "finished by then", "lost", "twice", "same figures",

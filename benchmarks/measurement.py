@@ -21,12 +21,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.benchmark.background import busy_processes
-from advisor.benchmark.conditions import observe
-from advisor.benchmark.latency import interleave, measure
-from advisor.benchmark.operators import profile
-from advisor.benchmark.results import LatencyResult
 from advisor.datasets.pictures import View
+from advisor.measurement.latency.background import busy_processes
+from advisor.measurement.latency.conditions import observe
+from advisor.measurement.latency.latency import interleave, measure
+from advisor.measurement.latency.results import LatencyResult
+from advisor.measurement.operators.operators import profile
 from advisor.store import ArtifactCache
 from benchmarks.tables import Row, keep
 

@@ -12,10 +12,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from advisor.search.preview import preview
-from advisor.search.progress import Progress
-from advisor.search.request import resolve
-from advisor.search.run import run_search
+from advisor.engine.progress import Progress
+from advisor.engine.question import resolve
+from advisor.engine.run import run_search
+from advisor.engine.space.preview import preview
 from advisor.store import cache_root
 from benchmarks.tables import keep
 

@@ -13,12 +13,12 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import wilson
-from advisor.search.experience import Earlier, Experience
-from advisor.search.promotion import STAGE, Promotion
-from advisor.search.rungs import step_of
-from advisor.search.study import Study
-from advisor.search.trial_record import parameters
-from advisor.search.turns import Turns
+from advisor.engine.experience import Earlier, Experience
+from advisor.engine.scheduling.halving import step_of
+from advisor.engine.scheduling.promotion import STAGE, Promotion
+from advisor.engine.scheduling.scheduler import Turns
+from advisor.engine.scheduling.study import Study
+from advisor.engine.scheduling.trial_record import parameters
 from benchmarks.cost_table import CORES, VALIDATION, Problem, Row
 
 ADVISOR, LEARNT, GP = "advisor", "advisor, learnt", "gp"

@@ -30,9 +30,9 @@ from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, TPESampler
 from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
 
-from advisor.search.hypervolume import Floats, hypervolume
-from advisor.search.ordering import prior_order
-from advisor.search.sampler import AdvisorSampler, Candidate, Objective, candidate_key
+from advisor.engine.scheduling.sampler import AdvisorSampler, Candidate, Objective, candidate_key
+from advisor.engine.scheduling.sampler.hypervolume import Floats, hypervolume
+from advisor.engine.scheduling.sampler.ordering import prior_order
 
 TASKS = ("imagenet_v2", "sketch", "imagenet_r")
 CORRELATIONS = (0.94, 0.8, 0.6, 0.4)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import product
 from unittest.mock import patch
 
-from advisor.search import prices
+from advisor.engine.pipeline import cost as prices
 from benchmarks.cost_plot import plot
 from benchmarks.cost_table import CORES, PROBLEMS, Problem, read
 from benchmarks.hindsight import in_hindsight

@@ -27,12 +27,12 @@ from advisor.compression.recipes import RECIPES
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
-from advisor.search.machine import one_blas_thread
-from advisor.search.plan import Plan
-from advisor.search.prices import rough_ms, rough_size
-from advisor.search.priors import prior_accuracy
-from advisor.search.storage import journal
-from advisor.search.study import Study
+from advisor.engine.execution.machine import one_blas_thread
+from advisor.engine.pipeline.cost import rough_ms, rough_size
+from advisor.engine.scheduling.storage import journal
+from advisor.engine.scheduling.study import Study
+from advisor.engine.space.plan import Plan
+from advisor.engine.space.priors import prior_accuracy
 from advisor.store import RunFolder
 from benchmarks.tables import Row, keep
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from advisor.benchmark import host
+from advisor.measurement import host
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -115,7 +115,7 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     from advisor.training import network
     from advisor.training.batches import Batches
     from advisor.training.head import Head
-    from advisor.training.knobs import Finetuning
+    from advisor.training.hyperparameters import Finetuning
     from advisor.training.network import Start
     from advisor.training.step import Step
 

@@ -107,8 +107,8 @@ class Steps:
 
     def case(self, training: str) -> Case:
         """Return how a training does, made where it is not there."""
-        from advisor.benchmark.accuracy import predict
-        from advisor.benchmark.robustness import captured_answers
+        from advisor.measurement.accuracy.accuracy import predict
+        from advisor.measurement.accuracy.robustness import captured_answers
 
         def score(path: Path) -> None:
             model = self._finetuned() if training == FINETUNED else self._headed(training)
@@ -167,8 +167,8 @@ class Steps:
 
     def _features(self, captured: int = 0) -> Path:
         """Return the features of the pictures to learn from, as they are or under a capture condition."""
+        from advisor.training.capture_augmentation import Seen
         from advisor.training.features import extract
-        from advisor.training.views import Seen
 
         def read(path: Path) -> None:
             values = extract(self._trunk(), self._learnt()[0], self._view, seen=Seen(captured))
@@ -179,8 +179,8 @@ class Steps:
 
     def _headed(self, training: str) -> Path:
         from advisor.tflite.surgery import attach_head
+        from advisor.training.capture_augmentation import CAPTURED
         from advisor.training.head import train_head
-        from advisor.training.views import CAPTURED
 
         def fit(path: Path) -> None:
             seen = CAPTURED if training == HEAD_CAPTURED else ()
@@ -196,7 +196,7 @@ class Steps:
         return self._tuned("ships", self._tuned("compared", None))
 
     def _tuned(self, name: str, after: Path | None) -> Path:
-        from advisor.training.knobs import FINETUNE_TOP
+        from advisor.training.hyperparameters import FINETUNE_TOP
         from advisor.training.tuning import tune
 
         made, validation = self._folder / name, set(self._parts.validation)

@@ -20,10 +20,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
-from advisor.search import context, known, prepare
-from advisor.search.drive import Drive
-from advisor.search.promotion import Promotion
-from advisor.search.run import run_search
+from advisor.engine.pipeline import cached as known
+from advisor.engine.pipeline import context
+from advisor.engine.run import run_search
+from advisor.engine.scheduling.promotion import Promotion
+from advisor.engine.scheduling.search_loop import Drive
+from advisor.engine.space import candidates as prepare
 from benchmarks.trashnet_table import (
     SHARED,
     SIZES,

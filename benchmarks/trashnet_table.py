@@ -31,9 +31,9 @@ import yaml
 from advisor.catalog.shipped import catalogue_files
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.training import FINETUNED, HEAD
-from advisor.search.progress import Progress
-from advisor.search.request import Request, resolve
-from advisor.search.run import run_search
+from advisor.engine.progress import Progress
+from advisor.engine.question import Request, resolve
+from advisor.engine.run import run_search
 from advisor.store import RunFolder, cache_root
 from benchmarks.shortened import add_shortened
 from benchmarks.tables import RESULTS

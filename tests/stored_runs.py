@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.search.request import resolve
+from advisor.engine.question import resolve
 from advisor.store import RunFolder
 from tests.builders import evaluation
 

@@ -11,10 +11,10 @@ from advisor.core.decision import Decision
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
+    from advisor.engine.history.compare import Comparison
+    from advisor.engine.history.reevaluation.session import Reevaluation
     from advisor.export.bundle import Bundle
     from advisor.report.view import RunView
-    from advisor.search.compare import Comparison
-    from advisor.search.reevaluation.session import Reevaluation
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ def report(
     Raises:
         UsageError: no run folder, one that is damaged, a limit or preference that is not valid, or files in the way.
     """
+    from advisor.engine.history.loaded_run import read_run
     from advisor.report.files import write_all
     from advisor.report.load import view_of
-    from advisor.report.place import checked_place
-    from advisor.search.stored import read_run
+    from advisor.report.output_dir import checked_place
 
     changes = {name: value for name, value in {"prefer": prefer, **limits}.items() if value is not None}
     place = checked_place(Path(to), force) if to is not None else None
@@ -118,8 +118,8 @@ def compare(before: str | Path, after: str | Path) -> Comparison:
     Raises:
         UsageError: one of them is no run folder, or is damaged.
     """
-    from advisor.search.compare import compare as compared
-    from advisor.search.stored import read_run
+    from advisor.engine.history.compare import compare as compared
+    from advisor.engine.history.loaded_run import read_run
 
     return compared(read_run(before), read_run(after))
 
@@ -154,11 +154,11 @@ def reevaluate(
     Raises:
         UsageError: no run folder, an unknown device, or a profile that is refused.
     """
+    from advisor.engine.history.reevaluation.reevaluate import Devices
+    from advisor.engine.history.reevaluation.reevaluate import reevaluate as answer
+    from advisor.engine.history.reevaluation.reevaluate import reevaluate_all as answer_all
     from advisor.report.files import write_all
     from advisor.report.load import load_view
-    from advisor.search.reevaluation.again import Devices
-    from advisor.search.reevaluation.again import reevaluate as answer
-    from advisor.search.reevaluation.again import reevaluate_all as answer_all
 
     devices, say = Devices.chosen(list(device), [Path(folder) for folder in profiles]), tell or (lambda _text: None)
     if run is not None:

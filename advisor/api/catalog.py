@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from advisor.catalog.bring import Added
     from advisor.catalog.cards import Card
     from advisor.catalog.checking import Checked
     from advisor.catalog.fetch_all import Fetched
+    from advisor.catalog.import_model import Added
     from advisor.catalog.listing import Row
 
 Files = Sequence[str | Path]
@@ -155,7 +155,7 @@ def add(
     Raises:
         UsageError: the file is refused, or something is not said; nothing is kept then.
     """
-    from advisor.catalog import bring
+    from advisor.catalog import import_model as bring
     from advisor.catalog.description import Given
 
     given = Given(name, str(labels), tuple(mean), tuple(std), licence, family, top1)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from advisor.benchmark.device_findings import DeviceBenchmark
-    from advisor.benchmark.findings import Benchmark
-    from advisor.benchmark.profile_values import Profile
+    from advisor.measurement.latency.findings import Benchmark
+    from advisor.measurement.on_device.findings import DeviceBenchmark
+    from advisor.measurement.operators.profile_values import Profile
 
 
 def benchmark(*models: str | Path, **options: Any) -> Benchmark:
@@ -23,12 +23,12 @@ def benchmark(*models: str | Path, **options: Any) -> Benchmark:
     Args:
         models: one or more files.
         options: ``threads``, ``effort``, ``shape``, ``kernels``, ``runtime``, ``contended``, ``sustained_s``,
-            ``pipeline``, ``picture``, ``force``, as :func:`advisor.benchmark.session.benchmark` explains them.
+            ``pipeline``, ``picture``, ``force``, as ``measurement.latency.session.benchmark`` explains them.
 
     Raises:
         UsageError: a file cannot be run, an option is not valid, or the machine is not fit for timing.
     """
-    from advisor.benchmark.session import benchmark as measured
+    from advisor.measurement.latency.session import benchmark as measured
 
     return measured(*models, **options)
 
@@ -44,12 +44,12 @@ def benchmark_device(*models: str | Path, **options: Any) -> DeviceBenchmark:
     Args:
         models: one or more files.
         options: ``device`` (a name or ``name:target``), ``accelerator``, ``reach``, ``profiles``, ``threads``,
-            ``effort``, as :func:`advisor.search.benchmarking.elsewhere` explains them.
+            ``effort``, as :func:`advisor.engine.targets.benchmarking.elsewhere` explains them.
 
     Raises:
         UsageError: an option is not valid, or not one file can be measured.
     """
-    from advisor.search.benchmarking import elsewhere
+    from advisor.engine.targets.benchmarking import elsewhere
 
     return elsewhere(models, **options)
 
@@ -66,13 +66,13 @@ def profile(model: str | Path, **options: Any) -> Profile:
     Args:
         model: the file.
         options: ``threads``, ``runs``, ``kernels``, ``shape``, ``accelerators``, as
-            :func:`advisor.benchmark.operators.profile` explains them.
+            :func:`advisor.measurement.operators.operators.profile` explains them.
 
     Raises:
         UsageError: the file is missing or damaged, or the runtime cannot run or profile it.
     """
-    from advisor.benchmark.operators import profile as profiled
     from advisor.core.errors import StageError, UsageError
+    from advisor.measurement.operators.operators import profile as profiled
 
     try:
         return profiled(model, **options)

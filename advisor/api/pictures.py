@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from advisor.search.data_check import Checked
+    from advisor.engine.data_check import Checked
 
 
 def check_data(
@@ -41,8 +41,8 @@ def check_data(
     Raises:
         UsageError: nothing there, nothing that can be read as a data set, or an unknown card.
     """
-    from advisor.search.data_check import check_data as checked
-    from advisor.search.data_check.judge import Judge
+    from advisor.engine.data_check import check_data as checked
+    from advisor.engine.data_check.judge import Judge
 
     judge = Judge(card, tuple(Path(path) for path in catalog), offline, mirror) if labels else None
     return checked(Path(data), judge, say)

@@ -12,8 +12,8 @@ from advisor.core.evaluation import Evaluation
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
+    from advisor.engine.space.forecast import PlanView
     from advisor.report.view import RunView
-    from advisor.search.forecast import PlanView
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def search(
     quiet: bool = False,
     **options: Any,
 ) -> Run:
-    """Find the model to ship; options are those of :class:`advisor.search.request.Request`, with their units.
+    """Find the model to ship; options are those of :class:`advisor.engine.question.Request`, with their units.
 
     ::
 
@@ -92,11 +92,11 @@ def search(
         WeightsError: no candidate's weights can be had.
     """
     from advisor.core.errors import UsageError
+    from advisor.engine.history.diagnoses import diagnose_run
+    from advisor.engine.progress import Progress
+    from advisor.engine.question import resolve, resolve_resumed
+    from advisor.engine.run import run_search
     from advisor.report.files import write_all
-    from advisor.search.diagnoses import diagnose_run
-    from advisor.search.progress import Progress
-    from advisor.search.request import resolve, resolve_resumed
-    from advisor.search.run import run_search
 
     named = options.pop("request", None)
     file = Path(named) if named else None
@@ -130,8 +130,8 @@ def plan(**options: Any) -> PlanView:
     Raises:
         UsageError: what ``search`` would refuse before anything is spent.
     """
-    from advisor.search.preview import preview
-    from advisor.search.request import resolve
+    from advisor.engine.question import resolve
+    from advisor.engine.space.preview import preview
 
     file = options.pop("request", None)
     return preview(resolve(options, Path(file) if file else None))

@@ -14,8 +14,8 @@ from advisor.core.errors import UsageError
 from advisor.core.exits import ExitCode
 
 if TYPE_CHECKING:
-    from advisor.benchmark.device_findings import DeviceBenchmark
-    from advisor.benchmark.findings import Benchmark
+    from advisor.measurement.latency.findings import Benchmark
+    from advisor.measurement.on_device.findings import DeviceBenchmark
 
 
 Models = Annotated[list[str], typer.Argument(metavar="MODEL", help="One .tflite file, or several to compare.")]
@@ -121,7 +121,7 @@ def benchmark(
 
 
 def _elsewhere(**where: Any) -> bool:
-    from advisor.search.benchmarking import is_elsewhere
+    from advisor.engine.targets.benchmarking import is_elsewhere
 
     return is_elsewhere(**where)
 
@@ -162,7 +162,7 @@ def _show(found: Benchmark | DeviceBenchmark, as_json: bool, mllog: bool) -> Non
     Raises:
         typer.Exit: a file could not be measured, or nothing could be predicted for it.
     """
-    from advisor.benchmark.findings import Benchmark
+    from advisor.measurement.latency.findings import Benchmark
 
     if as_json:
         print_json(found.to_json())

@@ -207,7 +207,7 @@ def add(
 
     Example: advisor catalog add net.keras --labels labels.txt --mean 127.5 --std 127.5
     """
-    from advisor.catalog import bring
+    from advisor.catalog import import_model as bring
     from advisor.catalog.description import Given
     from advisor.cli.catalog_table import print_added
     from advisor.core import units

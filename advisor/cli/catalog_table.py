@@ -14,10 +14,10 @@ from advisor.report.console import WIDE, Column, default_console, table, write
 from advisor.report.text import plain, plural
 
 if TYPE_CHECKING:
-    from advisor.catalog.bring import Added
     from advisor.catalog.cards import Card, MemberFile, Published, WeightSource
     from advisor.catalog.checking import Checked
     from advisor.catalog.fetch_all import Fetched
+    from advisor.catalog.import_model import Added
     from advisor.catalog.listing import Row
     from advisor.catalog.verified import Verified
 

@@ -10,7 +10,7 @@ import typer
 from advisor.cli.output import print_json
 
 if TYPE_CHECKING:
-    from advisor.search.data_check import Checked
+    from advisor.engine.data_check import Checked
 
 SHEET = "data-check.html"
 

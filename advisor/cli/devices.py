@@ -131,14 +131,14 @@ def calibrate(
 
     Example: advisor devices calibrate our-board --ssh pi@board.local
     """
-    from advisor.benchmark import agent
     from advisor.cli.devices_table import print_calibrated
     from advisor.cli.progress import progress
     from advisor.core.errors import StageError
     from advisor.devices import calibrating
     from advisor.devices.connections.reach import Reach
     from advisor.devices.own import folder_of
-    from advisor.search.expected import device_predictor
+    from advisor.engine.space.latency_estimates import device_predictor
+    from advisor.measurement.agents import agent
 
     profile, target = _known(profiles).select(name)
     calibrating.check_target(profile, target)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from advisor.benchmark.accelerators import serving
 from advisor.core.units import show_bytes, show_ms
 from advisor.devices import listing
+from advisor.measurement.accelerators.accelerators import serving
 from advisor.report.console import Column, default_console, table, write
 from advisor.report.text import plain, plural
 

@@ -63,8 +63,8 @@ def export(
 
 def _show(run: str) -> None:
     from advisor.core.escape import plain
+    from advisor.engine.history.loaded_run import read_run
     from advisor.export.choice import choices, listed
-    from advisor.search.stored import read_run
 
     for line in listed(choices(read_run(run).decision)):
         typer.echo(plain(line))

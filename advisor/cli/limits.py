@@ -47,7 +47,7 @@ ProfileFolders = Annotated[
 def warn_of_flaws(run: str, artefacts: bool = False) -> None:
     """Say on standard error what is wrong with a run folder; what can still be done is done."""
     from advisor.store import RunFolder
-    from advisor.store.flaws import find_flaws
+    from advisor.store.integrity import find_flaws
 
     for flaw in find_flaws(RunFolder.open(Path(run)), artefacts):
         typer.echo(f"warning: {run}: {flaw}", err=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.compression.material import Material, TrainingPictures
 from advisor.compression.quantizer import fitting_pictures
+from advisor.compression.recipe_inputs import Material, TrainingPictures
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +70,7 @@ class Judge:
 
 def answers(model: bytes, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the probabilities (n, C) that a file's bytes give."""
-    from advisor.benchmark.accuracy import predict_arrays
+    from advisor.measurement.accuracy.accuracy import predict_arrays
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"

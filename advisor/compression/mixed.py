@@ -12,10 +12,10 @@ from typing import Any
 from advisor.compression import rules
 from advisor.compression.correction import Grids
 from advisor.compression.judge import Judge, Judgement, judge_of
-from advisor.compression.material import Compressed, Material
 from advisor.compression.post_training import Prepared, prepare
 from advisor.compression.quantizer import fitting_pictures, quantize
 from advisor.compression.recipe import Recipe, Rung
+from advisor.compression.recipe_inputs import Compressed, Material
 from advisor.core.errors import UnsupportedRecipe
 from advisor.tflite.model import Model, read
 
@@ -192,7 +192,7 @@ class _Search:
 
 def latency_ms(data: bytes) -> float:
     """Return the least CPU time of a run of a file's bytes at one thread."""
-    from advisor.benchmark.screen import least_cpu_ms
+    from advisor.measurement.latency.screen import least_cpu_ms
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from advisor.compression.correction import Grids, correct
-from advisor.compression.material import Material
 from advisor.compression.quantizer import fitting_pictures, quantize
 from advisor.compression.ranges import Range, ranges, spans
 from advisor.compression.recipe import Recipe, Rung
+from advisor.compression.recipe_inputs import Material
 from advisor.tflite.model import read
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from advisor.compression.material import Compressed, Material, TrainingPictures
+from advisor.compression.recipe_inputs import Compressed, Material, TrainingPictures
 from advisor.compression.suitable import require_plain_float
 from advisor.core.errors import UnsupportedRecipe
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from advisor.compression import rules
 from advisor.compression.clusters import clusters
 from advisor.compression.correction import Grids, correct
-from advisor.compression.material import Compressed, Material
 from advisor.compression.post_training import Prepared
 from advisor.compression.quantizer import fitting_pictures, quantize
 from advisor.compression.recipe import Recipe, Rung
+from advisor.compression.recipe_inputs import Compressed, Material
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from advisor.core.chance import CONFIDENCE
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.latency_distribution import CONFIDENCE
 from advisor.core.licences import allows
 
 LICENCE = "licence"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.core.budget import Budget
-from advisor.core.chance import chance_of, sure
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import accuracy_of, describe, latency_of, name, p90_of, size_of
+from advisor.core.latency_distribution import chance_of, sure
 from advisor.core.preference import Preference
 from advisor.core.units import show_ms
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.core.budget import LICENCE, ON, Budget, elsewhere
-from advisor.core.chance import chance_of, percent
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import accuracy_of, describe
+from advisor.core.latency_distribution import chance_of, percent
 from advisor.core.units import show_bytes, show_ms
 
 NAMES = {

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
+from advisor.engine.history.loaded_run import StoredRun, read_run
 from advisor.export.card import model_card
 from advisor.export.choice import choose
 from advisor.export.model import ShippedModel, prepare
@@ -22,8 +23,7 @@ from advisor.export.sealing import key_id, read_key, seal
 from advisor.export.settings import settings
 from advisor.export.snippets import PLATFORMS, edgetpu, render
 from advisor.export.vectors import make_vectors, vectors_json
-from advisor.search.stored import StoredRun, read_run
-from advisor.store.flaws import artefact_flaw
+from advisor.store.integrity import artefact_flaw
 from advisor.tflite.metadata import one_line, read_metadata
 from advisor.tflite.model import read
 

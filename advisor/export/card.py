@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
-from advisor.core.chance import percent
 from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import robust_of
+from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.relaxation import show_limit
 from advisor.core.units import show_bytes, show_ms
+from advisor.engine.history.loaded_run import StoredRun
 from advisor.export.model import ShippedModel
 from advisor.export.settings import settings
-from advisor.search.stored import StoredRun
 
 LABELS_SHOWN = 50
 

@@ -8,7 +8,7 @@ from advisor.core.decision import Decision
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import describe
-from advisor.search.stored import StoredRun
+from advisor.engine.history.loaded_run import StoredRun
 
 _SEE = "advisor export RUN --list shows the candidates"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from advisor.core.budget import ELSEWHERE
 from advisor.core.evaluation import Evaluation
-from advisor.core.joint import EVERYWHERE, figures_of
+from advisor.core.worst_case import EVERYWHERE, figures_of
 
 DELEGATES: Mapping[str, str] = MappingProxyType(
     {"cpu": "--use_xnnpack=true", "gpu": "--use_gpu=true", "npu": "--use_nnapi=true"}

@@ -1,6 +1,6 @@
 """Native code runs in child processes: what crashes, hangs or eats the memory there is one failed evaluation."""
 
-from advisor.isolation.memory import Room
+from advisor.isolation.memory_gate import Room
 from advisor.isolation.pause import ENDS_WITH_PARENT, Pause
 from advisor.isolation.pool import ChildPool
 from advisor.isolation.pools import Children

@@ -12,9 +12,9 @@ from advisor.core.escape import plain
 from advisor.core.evaluation import Evaluation
 from advisor.core.noise import show_figure
 from advisor.core.quantity import Quantity
+from advisor.engine.history.compare import Comparison, MovedFigure
+from advisor.engine.history.differences import Difference
 from advisor.report.escape import finite
-from advisor.search.compare import Comparison, MovedFigure
-from advisor.search.differences import Difference
 
 SCHEMA_VERSION = 1
 SHOWN = 20

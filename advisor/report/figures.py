@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from advisor.core.chance import percent, sure
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import robust_of
+from advisor.core.latency_distribution import percent, sure
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import show_bytes, show_ms
 from advisor.report import text

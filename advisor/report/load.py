@@ -10,14 +10,14 @@ from typing import Any
 
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.decision import Decision
+from advisor.engine.history.diagnoses import FILE as DIAGNOSES
+from advisor.engine.history.loaded_run import StoredRun, read_run
 from advisor.report.view import DatasetSummary, RejectedPicture, RunView
-from advisor.search.diagnoses import FILE as DIAGNOSES
-from advisor.search.stored import StoredRun, read_run
 from advisor.store import RunFolder
 
 
 def load_view(run: RunFolder, changes: Mapping[str, Any] | None = None) -> RunView:
-    """Read a run folder, however far it came, and decide; see :func:`advisor.search.stored.read_run`.
+    """Read a run folder, however far it came, and decide; see :func:`advisor.engine.history.loaded_run.read_run`.
 
     Raises:
         UsageError: its request is damaged, or a change is not valid.

@@ -10,12 +10,12 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import robust_of
 from advisor.core.quantity import Quantity
 from advisor.report import text
+from advisor.report.device_results import own_answers, sentence, spots
 from advisor.report.escape import markdown as escaped
-from advisor.report.everywhere import own_answers, sentence, spots
 from advisor.report.figures import foundations, key_figures
 from advisor.report.method import command_line, shown
-from advisor.report.order import funnel, shortlist
 from advisor.report.phrases import counts, limits, parts, verdict
+from advisor.report.ranking import funnel, shortlist
 from advisor.report.risks import risks
 from advisor.report.view import RunView
 

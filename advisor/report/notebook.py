@@ -9,8 +9,8 @@ from markupsafe import Markup, escape
 
 from advisor.core.evaluation import Evaluation
 from advisor.report import text
-from advisor.report.order import shortlist
 from advisor.report.phrases import counts, verdict
+from advisor.report.ranking import shortlist
 from advisor.report.view import RunView
 
 WIDTH, HEIGHT, MARGIN = 560, 260, 44

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from advisor.core.chance import chance_of
 from advisor.core.evaluation import Evaluation
+from advisor.core.latency_distribution import chance_of
 from advisor.core.quantity import Quantity
-from advisor.report.order import ranked
+from advisor.report.ranking import ranked
 from advisor.report.text import threads
 from advisor.report.view import RunView
 

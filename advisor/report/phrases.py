@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from advisor.core.budget import ON
-from advisor.core.chance import CONFIDENCE, percent
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.latency_distribution import CONFIDENCE, percent
 from advisor.core.relaxation import show_limit
 from advisor.report import text
 from advisor.report.view import DatasetSummary, RunView

@@ -13,9 +13,9 @@ from rich.text import Text
 from advisor.core.figures import HOST
 from advisor.core.quantity import Provenance
 from advisor.core.units import show_bytes, show_ms, show_seconds
+from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
 from advisor.report.console import Column, default_console, table, write
 from advisor.report.text import plain, plural
-from advisor.search.forecast import CardForecast, Forecast, PlanView
 
 MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
 LEGEND = "latency: timed here before, ~ predicted from what was timed here, ? rough (from MACs alone)"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from advisor.core.escape import markdown as escaped
 from advisor.core.escape import plain
+from advisor.engine.history.reevaluation.session import Reevaluation
 from advisor.report.changes import comparison_json
 from advisor.report.text import plural
-from advisor.search.reevaluation.session import Reevaluation
 
 SCHEMA_VERSION = 1
 

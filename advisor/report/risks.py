@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from advisor.core.chance import chance_of, percent
 from advisor.core.evaluation import Evaluation
+from advisor.core.latency_distribution import chance_of, percent
 from advisor.core.licences import PERMISSIVE_WORD, allows
 from advisor.core.quantity import Provenance
 from advisor.core.units import show_ms

@@ -9,13 +9,13 @@ from typing import Any
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Quantity
 from advisor.report.classes import confused_pairs, heatmap, recalls
-from advisor.report.everywhere import own_answers, spots
+from advisor.report.device_results import own_answers, spots
 from advisor.report.figures import foundations, key_figures
 from advisor.report.graphs import graph_summary
 from advisor.report.method import method
-from advisor.report.order import fastest_per_artefact, funnel, ranked
 from advisor.report.payload import facets
 from advisor.report.phrases import counts, parts, verdict
+from advisor.report.ranking import fastest_per_artefact, funnel, ranked
 from advisor.report.risks import captured, risks
 from advisor.report.view import RunView
 

@@ -13,13 +13,13 @@ from rich.text import Text
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST, robust_of
 from advisor.core.quantity import Quantity
+from advisor.engine.question import ROBUST
 from advisor.report import text
 from advisor.report.console import default_console, write
-from advisor.report.everywhere import foreign_runtimes, own_answers, sentence, spots
-from advisor.report.order import shortlist
+from advisor.report.device_results import foreign_runtimes, own_answers, sentence, spots
 from advisor.report.phrases import counts
+from advisor.report.ranking import shortlist
 from advisor.report.view import RunView
-from advisor.search.request import ROBUST
 
 FULL_WIDTH = 122
 """Columns from which on every row carries its own provenance; below it stands once under the table."""

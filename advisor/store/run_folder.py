@@ -18,8 +18,8 @@ from filelock import FileLock, Timeout
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.store.atomic import write_atomically
-from advisor.store.building import building
 from advisor.store.full_disk import full_disk, is_full_disk
+from advisor.store.gc_paused import building
 
 SCHEMA_VERSION = 1
 

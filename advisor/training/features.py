@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError
 from advisor.datasets.pictures import View
-from advisor.training.views import AS_IT_IS, Seen
+from advisor.training.capture_augmentation import AS_IT_IS, Seen
 
 if TYPE_CHECKING:
     import numpy as np

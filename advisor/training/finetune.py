@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 from advisor.core.errors import StageError
 from advisor.training import network
 from advisor.training.batches import Batches
+from advisor.training.finetune_data import Lesson, begin, class_weights
 from advisor.training.head import GRID
-from advisor.training.knobs import FINETUNE_ALL, FINETUNE_TOP, Finetuning
-from advisor.training.lesson import Lesson, begin, class_weights
+from advisor.training.hyperparameters import FINETUNE_ALL, FINETUNE_TOP, Finetuning
 from advisor.training.step import Step
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.training.augment import augmented
-from advisor.training.knobs import Finetuning
+from advisor.training.hyperparameters import Finetuning
 
 WARMUP_STEPS = 100
 

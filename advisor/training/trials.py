@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from advisor.training.knobs import Finetuning
+from advisor.training.hyperparameters import Finetuning
 
 LEARNING_RATE = (1e-4, 1.2e-3)
 DEPTH = (0.3, 0.9)

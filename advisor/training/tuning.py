@@ -12,7 +12,7 @@ from advisor.core import training
 from advisor.datasets.pictures import View
 from advisor.training.features import joined
 from advisor.training.finetune import FINETUNE_ALL, FINETUNE_TOP, VERSION, WEIGHTS, Finetuning, finetune
-from advisor.training.lesson import Lesson
+from advisor.training.finetune_data import Lesson
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card

@@ -1,7 +1,7 @@
 """Labels that are likely wrong, by confident learning (Northcutt, Jiang, Chuang, JAIR 2021) as cleanlab does it.
 
 Every picture is judged by a classifier that has seen neither it nor a copy of it
-(:func:`advisor.training.left_out.left_out`). How many labels are wrong is estimated from all those judgements; the
+(:func:`advisor.training.out_of_sample.left_out`). How many labels are wrong is estimated from all those judgements; the
 pictures least likely to have the label that they have are named.
 """
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from advisor.catalog import load_catalogue, savedmodel
-from advisor.catalog.bring import Added, add, inspect
 from advisor.catalog.convert import convert, run
 from advisor.catalog.description import Given, missing
+from advisor.catalog.import_model import Added, add, inspect
 from advisor.catalog.kerasfile import check, fixed_side
 from advisor.catalog.labels import published_labels
 from advisor.catalog.ownfile import prepare

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmark import small_models
 from tests.cli.conftest import Advisor
+from tests.measurement import small_models
 
 FAST = ("--effort", "search", "--force")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from advisor.tflite.metadata import Metadata, write_metadata
-from tests.benchmark import small_models
 from tests.cli.conftest import Advisor
+from tests.measurement import small_models
 
 
 @pytest.fixture

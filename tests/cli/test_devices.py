@@ -15,8 +15,8 @@ from advisor.devices.own import add_profile, known_devices
 from advisor.devices.paths import shipped_profiles
 from advisor.devices.prediction import CALIBRATED
 from advisor.devices.profiles import load_profiles, read_profile
-from advisor.search.expected import device_predictor
-from advisor.search.reevaluation.again import Devices
+from advisor.engine.history.reevaluation.reevaluate import Devices
+from advisor.engine.space.latency_estimates import device_predictor
 from tests.cli.conftest import Advisor, Said
 
 BOARD = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.search.reevaluation.host import manifest_changes
+from advisor.engine.history.reevaluation.host import manifest_changes
 from tests.cli.conftest import Advisor, Said
 from tests.predictor import REQUEST, own_profile, predictor_cache, rows
 from tests.stored_runs import write_run

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from advisor.search.reevaluation.host import manifest_changes
+from advisor.engine.history.reevaluation.host import manifest_changes
 from tests.conftest import PROJECT
 from tests.predictor import REQUEST, own_profile, predictor_cache, rows
 from tests.stored_runs import write_run

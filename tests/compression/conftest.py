@@ -7,7 +7,7 @@ import pytest
 
 from advisor.compression.calibration import from_photographs
 from advisor.datasets.pictures import View
-from tests.benchmark import small_models
+from tests.measurement import small_models
 
 SIDE = 32
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.compression.ladder import Ladder, Outcome
+from advisor.compression.escalation import Ladder, Outcome
 from advisor.compression.recipe import Edit, Recipe
 
 NAMES = ("int8", "mixed_int8", "qat_int8")

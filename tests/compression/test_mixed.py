@@ -5,8 +5,8 @@ import pytest
 
 from advisor.compression.correction import Grid, Grids
 from advisor.compression.judge import Judge, Judgement, judge_of
-from advisor.compression.material import Compressed, Material
 from advisor.compression.mixed import Mixed, Trial
+from advisor.compression.recipe_inputs import Compressed, Material
 from advisor.compression.recipes import recipe
 from advisor.tflite.model import read
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
-from advisor.benchmark.accuracy import predict_arrays
 from advisor.compression.recipes import RECIPES, recipe
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
+from advisor.measurement.accuracy.accuracy import predict_arrays
 from advisor.tflite.model import read
 
 MADE = [one for one in RECIPES if not one.needs_pictures]

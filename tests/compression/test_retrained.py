@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.benchmark.accuracy import predict
 from advisor.compression.calibration import from_photographs
 from advisor.compression.download import deflated_bytes
-from advisor.compression.material import Compressed, Material, TrainingPictures
+from advisor.compression.recipe_inputs import Compressed, Material, TrainingPictures
 from advisor.compression.recipes import recipe
 from advisor.compression.retrained import _inner
 from advisor.core.errors import StageError
 from advisor.datasets.pictures import View
+from advisor.measurement.accuracy.accuracy import predict
 from advisor.tflite.model import read
 from advisor.training.flatgraph.graph import read_graph
-from tests.benchmark.small_models import two_levels
+from tests.measurement.small_models import two_levels
 
 VIEW = View(32, (127.5,) * 3, (127.5,) * 3)
 

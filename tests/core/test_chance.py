@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.budget import Budget
-from advisor.core.chance import KEY, SHARES, Chances, asked, chances_of, percent, sampled, sure
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation
+from advisor.core.latency_distribution import KEY, SHARES, Chances, asked, chances_of, percent, sampled, sure
 from advisor.core.quantity import Provenance, Quantity
 from tests.builders import evaluation
 

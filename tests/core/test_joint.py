@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation, Status, Target
-from advisor.core.joint import joint, with_elsewhere
+from advisor.core.worst_case import joint, with_elsewhere
 from tests.builders import evaluation
 
 

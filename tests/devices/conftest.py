@@ -21,8 +21,8 @@ from advisor.devices.latency.table import LatencyTable, build_table
 from advisor.devices.paths import shipped_profiles
 from advisor.devices.prediction import Predictor
 from advisor.devices.profiles import Profiles, load_profiles
-from tests.benchmark import small_models
 from tests.devices.debug_daemon import DebugDaemon
+from tests.measurement import small_models
 
 AGENT = Path(__file__).resolve().parents[2] / "advisor" / "benchmark" / "agent.py"
 

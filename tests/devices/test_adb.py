@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from advisor.benchmark.on_device import benchmark_on_device
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
 from advisor.devices.connections.adb import AdbConnection, attached_devices
@@ -16,6 +15,7 @@ from advisor.devices.connections.protocol import Job
 from advisor.devices.connections.reach import Reach
 from advisor.devices.prediction import Predictor
 from advisor.devices.profiles import DeviceTarget, Profiles
+from advisor.measurement.on_device.on_device import benchmark_on_device
 from tests.devices.conftest import Phone
 
 PRINTED = """\

@@ -11,8 +11,8 @@ import pytest
 
 from advisor.devices.connections.host import HostConnection
 from advisor.devices.connections.protocol import Job
-from tests.benchmark import small_models
 from tests.devices.arm_root import aarch64_python
+from tests.measurement import small_models
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -11,7 +11,7 @@ from advisor.core.errors import UsageError
 from advisor.devices.latency.features import Architecture, FeatureTable, ModelFeatures, Traits
 from advisor.devices.latency.from_file import FileFeatures, read_features
 from advisor.tflite.float16 import to_float16
-from tests.benchmark.small_models import classifier, swish_net
+from tests.measurement.small_models import classifier, swish_net
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from advisor.devices.latency.from_file import FileFeatures, features_of
 from advisor.devices.memory import RUNTIME_BYTES, predicted_memory
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read
-from tests.benchmark import small_models
+from tests.measurement import small_models
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from advisor.benchmark.on_device import benchmark_on_device
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
 from advisor.devices.connections.host import HostConnection
@@ -19,8 +18,9 @@ from advisor.devices.connections.protocol import Connection, Job, Timing
 from advisor.devices.connections.ssh import SshConnection
 from advisor.devices.prediction import Predictor
 from advisor.devices.profiles import DeviceTarget, Profiles
-from tests.benchmark import small_models
+from advisor.measurement.on_device.on_device import benchmark_on_device
 from tests.devices.conftest import SshServer
+from tests.measurement import small_models
 
 TARGET = DeviceTarget("litert-cpu-x1", "ai-edge-litert", "cpu")
 

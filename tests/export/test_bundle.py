@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 
 from advisor.core.errors import UsageError
+from advisor.engine.history.loaded_run import read_run
 from advisor.export.bundle import Bundle, export
 from advisor.export.snippets import PLATFORMS, render
 from advisor.export.vectors import answers
-from advisor.search.stored import read_run
 from advisor.store import RunFolder
 from advisor.tflite.metadata import Metadata, write_metadata
 from tests.export.conftest import Pixels, evaluation_of, mediapipe_answers, replace_artefact

@@ -7,8 +7,8 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
+from advisor.engine.history.loaded_run import StoredRun, read_run
 from advisor.export.choice import choices, choose
-from advisor.search.stored import StoredRun, read_run
 from tests.builders import evaluation
 from tests.stored_runs import candidates, write_run
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.benchmark.accuracy import predict_pixels
 from advisor.core.errors import UsageError
 from advisor.datasets.pictures import View
 from advisor.export.bundle import Bundle
 from advisor.export.model import ShippedModel, prepare
 from advisor.export.vectors import answers
+from advisor.measurement.accuracy.accuracy import predict_pixels
 from advisor.store import RunFolder
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.surgery import select_output

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from advisor.report.html import render_html
-from advisor.report.order import ranked
+from advisor.report.ranking import ranked
 from advisor.report.view import RunView
 from tests.report.conftest import Opened
 from tests.report.views import HOSTILE, empty_view, infeasible_view, run_view

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from advisor.engine.history.compare import Comparison, compare
+from advisor.engine.history.loaded_run import read_run
 from advisor.report.changes import FORMATS, SHOWN, comparison_json, render
-from advisor.search.compare import Comparison, compare
-from advisor.search.stored import read_run
 from tests.builders import evaluation
 from tests.report.views import HOSTILE
 from tests.stored_runs import candidates, pictures, write_run

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from advisor.engine.data_check import Checked, check_data
 from advisor.report.contact_sheet import page as sheet
 from advisor.report.contact_sheet.page import render, sections
 from advisor.report.contact_sheet.thumbnails import SIDE, data_uri
-from advisor.search.data_check import Checked, check_data
 from tests.datasets.folders import make, picture
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from advisor.report.load import load_view
 from advisor.report.markdown import render_markdown
 from advisor.report.table import print_answer
 from advisor.store import RunFolder
-from advisor.store.flaws import find_flaws
+from advisor.store.integrity import find_flaws
 from tests.report.test_everywhere import ROWS
 from tests.stored_runs import lines, write_run
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from advisor.core.evaluation import Evaluation, Status, Target
-from advisor.report.everywhere import own_answers, sentence, spots
+from advisor.report.device_results import own_answers, sentence, spots
 from advisor.report.files import front_csv, recommendation
 from advisor.report.html import render_html
 from advisor.report.load import load_view

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from advisor.engine.question import resolve
 from advisor.report.files import write_all
 from advisor.report.load import load_view
-from advisor.search.request import resolve
 from advisor.store import RunFolder
 from tests.report.views import run_view
 

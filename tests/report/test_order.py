@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from advisor.report.order import funnel, ranked, shortlist
+from advisor.report.ranking import funnel, ranked, shortlist
 from tests.report.views import empty_view, infeasible_view, run_view
 
 

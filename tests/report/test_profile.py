@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from advisor.benchmark import profile as measured
-from advisor.benchmark.accelerators import accelerator
-from advisor.benchmark.delegation import delegate
-from advisor.benchmark.profile_graph import to_graph
-from advisor.benchmark.profile_values import Profile
+from advisor.measurement.accelerators.accelerators import accelerator
+from advisor.measurement.accelerators.delegation import delegate
+from advisor.measurement.operators.operators import profile as measured
+from advisor.measurement.operators.profile_graph import to_graph
+from advisor.measurement.operators.profile_values import Profile
 from advisor.report.profile.page import BARS, render
 from advisor.report.profile.profile_table import print_profile
 from advisor.tflite.model import read
-from tests.benchmark import small_models
+from tests.measurement import small_models
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

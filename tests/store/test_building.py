@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from advisor.store.building import building
+from advisor.store.gc_paused import building
 
 
 def test_nothing_is_collected_meanwhile() -> None:

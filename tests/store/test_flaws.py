@@ -9,7 +9,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.store import RunFolder
-from advisor.store.flaws import artefact_flaw, find_flaws
+from advisor.store.integrity import artefact_flaw, find_flaws
 from tests.stored_runs import lines, write_run
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.store.place import require_place
+from advisor.store.output_dir import require_place
 
 
 def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:

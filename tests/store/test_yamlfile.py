@@ -8,7 +8,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.devices.profiles import read_profile
-from advisor.search.request import resolve
+from advisor.engine.question import resolve
 from advisor.store.yamlfile import read_yaml
 
 ENDLESS = {

@@ -6,7 +6,7 @@ import pytest
 from advisor.compression.diagnosis.running import Run
 from advisor.tflite.alone import operator_alone
 from advisor.tflite.rewrite import unpack
-from tests.benchmark import small_models
+from tests.measurement import small_models
 
 
 @pytest.mark.parametrize("index", range(4))

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.benchmark.accuracy import predict_arrays
 from advisor.core.errors import UsageError
+from advisor.measurement.accuracy.accuracy import predict_arrays
 from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.levels import with_levels
 from advisor.tflite.model import read

@@ -9,8 +9,8 @@ import pytest
 from advisor.core.errors import StageError
 from advisor.datasets.pictures import View
 from advisor.training.features import extract, joined
-from tests.benchmark import small_models
 from tests.datasets.folders import fill
+from tests.measurement import small_models
 from tests.tflite.graphs import Graph
 
 VIEW = View(8, (127.5,) * 3, (127.5,) * 3)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.benchmark.accuracy import predict
 from advisor.core.errors import StageError
+from advisor.measurement.accuracy.accuracy import predict
 from advisor.training.augment import Augmentation
 from advisor.training.finetune import WEIGHTS, Finetuned, Finetuning, finetune
+from advisor.training.finetune_data import Lesson
 from advisor.training.head import softmax
-from advisor.training.lesson import Lesson
 from advisor.training.tuned import to_tflite
 from tests.training import nets
 

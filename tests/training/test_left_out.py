@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.training import left_out as module
-from advisor.training.left_out import left_out
+from advisor.training import out_of_sample as module
+from advisor.training.out_of_sample import left_out
 from tests.training.blobs import blobs
 
 

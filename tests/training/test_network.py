@@ -7,7 +7,7 @@ import pytest
 
 from advisor.training.augment import Augmentation
 from advisor.training.head import Head
-from advisor.training.knobs import Finetuning
+from advisor.training.hyperparameters import Finetuning
 from advisor.training.network import LEAST_SPREAD, Start, build, parts, training_side
 from advisor.training.step import Step
 from tests.training import nets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from advisor.training.knobs import FINETUNE_ALL, FINETUNE_TOP, Finetuning
+from advisor.training.hyperparameters import FINETUNE_ALL, FINETUNE_TOP, Finetuning
 from advisor.training.trials import CROP, DEPTH, EPOCHS, INPUT, LEARNING_RATE, MIXUP, TURN, Trials
 
 

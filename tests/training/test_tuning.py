@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.benchmark.accuracy import predict
 from advisor.catalog.build import build_model
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.datasets.pictures import View
+from advisor.measurement.accuracy.accuracy import predict
 from advisor.training.augment import Augmentation
 from advisor.training.tuning import FINETUNING, Finetuning, epochs_done, tune
 from tests.training import nets

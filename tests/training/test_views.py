@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from advisor.datasets.pictures import View, load
+from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED
 from advisor.training.features import extract
-from advisor.training.views import AS_IT_IS, CAPTURED
-from tests.benchmark import small_models
 from tests.datasets.folders import fill
+from tests.measurement import small_models
 
 SIZE = 20
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.training.left_out import left_out
+from advisor.training.out_of_sample import left_out
 from advisor.training.wrong_labels import suspects
 from tests.training.blobs import blobs
 

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.benchmark.accelerators import accelerator
-from advisor.benchmark.delegation import Delegation, delegate
 from advisor.compression.diagnosis.kernels import has_scale_a_channel, kept, lost_biases, widest_kernel
 from advisor.compression.diagnosis.pairs import Pair, pairs, short_name, working_operators
 from advisor.compression.diagnosis.running import Run, alone
@@ -18,6 +16,8 @@ from advisor.compression.diagnosis.signals import Sums, decibel
 from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer
 from advisor.compression.diagnosis.words import cause, verdict
 from advisor.core.errors import UsageError
+from advisor.measurement.accelerators.accelerators import accelerator
+from advisor.measurement.accelerators.delegation import Delegation, delegate
 from advisor.tflite.model import Model, Tensor, read
 
 if TYPE_CHECKING:

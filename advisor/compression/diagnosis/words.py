@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from advisor.benchmark.delegation import Delegation
 from advisor.compression.diagnosis.values import Diagnosis, Layer
+from advisor.measurement.accelerators.delegation import Delegation
 
 WEAK_DB = 25.0
 """A layer that by itself adds more noise than this is named: 8-bit layers that do well stand at 30 to 50 dB."""

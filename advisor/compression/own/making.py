@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.compression.material import Material, TrainingPictures
 from advisor.compression.own.values import Sizes, Taken
+from advisor.compression.recipe_inputs import Material, TrainingPictures
 from advisor.core.errors import StageError
 from advisor.datasets.pictures import View
 from advisor.tflite.metadata import Metadata
@@ -70,9 +70,9 @@ def inputs(pictures: Sequence[Path], view: View, seed: int) -> NDArray[np.float3
 
 def look(path: Path, target: str) -> tuple[Sizes, Taken]:
     """Return what a file takes in bytes and what an accelerator takes of it."""
-    from advisor.benchmark.accelerators import accelerator
-    from advisor.benchmark.delegation import delegate
     from advisor.compression.download import download_figures
+    from advisor.measurement.accelerators.accelerators import accelerator
+    from advisor.measurement.accelerators.delegation import delegate
     from advisor.tflite.arena import activation_arena_bytes
     from advisor.tflite.model import read
 
@@ -91,7 +91,7 @@ def answer(path: Path, pictures: Sequence[Path], view: View, seed: int) -> NDArr
     """
     import numpy as np
 
-    from advisor.benchmark.accuracy import predict, predict_arrays
+    from advisor.measurement.accuracy.accuracy import predict, predict_arrays
 
     crops = () if pictures else inputs((), view, seed + JUDGING_SEED)
     rows = predict(path, pictures, view) if pictures else predict_arrays(path, crops)

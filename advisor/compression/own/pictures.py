@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.compression.calibration import choose
-from advisor.compression.material import TrainingPictures
 from advisor.compression.recipe import Rung
+from advisor.compression.recipe_inputs import TrainingPictures
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets import decode
 from advisor.datasets.dataset import Dataset

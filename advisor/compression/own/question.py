@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.benchmark.accelerators import accelerator
 from advisor.compression.own.pictures import Pictures, read_pictures
 from advisor.compression.own.reading import view_of_file
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.suitable import require_plain_float
 from advisor.core.errors import UnsupportedRecipe, UsageError
 from advisor.datasets.pictures import View
-from advisor.store.place import require_place
+from advisor.measurement.accelerators.accelerators import accelerator
+from advisor.store.output_dir import require_place
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.model import Model, read
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from advisor.benchmark.findings import FileBenchmark
-from advisor.benchmark.session import benchmark
 from advisor.compression.own.values import Form, Speed
 from advisor.core.errors import UsageError
+from advisor.measurement.latency.findings import FileBenchmark
+from advisor.measurement.latency.session import benchmark
 
 EFFORT = "search"
 """A second or so a form: the effort that a search takes."""

@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 
 from advisor.datasets.findings import Finding
+from advisor.engine.data_check import Checked
 from advisor.report.contact_sheet.thumbnails import data_uri
 from advisor.report.templating import asset, content_policy, page_environment, trusted
-from advisor.search.data_check import Checked
 
 GROUPS, MEMBERS = 60, 6
 """Shown of each finding, and of each group of alike pictures; the rest is counted."""

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from advisor.datasets.conditions import Condition
 from advisor.datasets.findings import Finding, Kind
+from advisor.engine.data_check import Checked
 from advisor.report import text
 from advisor.report.console import Column, default_console, line, table, write
-from advisor.search.data_check import Checked
 
 NAMED = 3
 """Examples that the terminal names of each finding; the page shows more."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from advisor.benchmark.findings import Benchmark, FileBenchmark
-from advisor.benchmark.results import LatencyResult, ModelTiming, Ratio
-from advisor.benchmark.summary import Verdict
+from advisor.measurement.latency.findings import Benchmark, FileBenchmark
+from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
+from advisor.measurement.latency.summary import Verdict
 from advisor.report import text
 from advisor.report.console import WIDE, Column, default_console, figure, line, span, table, write
 

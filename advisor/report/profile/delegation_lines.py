@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from advisor.benchmark.delegation import Delegation
+from advisor.measurement.accelerators.delegation import Delegation
 from advisor.report import text
 from advisor.report.console import line
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from advisor.benchmark.device_findings import DeviceBenchmark, DeviceRow
 from advisor.core.quantity import Provenance
+from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
 from advisor.report import text
 from advisor.report.console import Column, default_console, figure, line, span, table, write
 from advisor.report.profile import delegation_lines

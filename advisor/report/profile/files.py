@@ -7,9 +7,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.benchmark.profile_values import Profile
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.errors import UsageError
+from advisor.measurement.operators.profile_values import Profile
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def write_files(profile: Profile, wanted: Wanted, diagnosis: Diagnosis | None = 
     if wanted.trace:
         _write(wanted.trace, json.dumps(profile.to_trace(), allow_nan=False))
     if wanted.graph:
-        from advisor.benchmark.profile_graph import to_graph
+        from advisor.measurement.operators.profile_graph import to_graph
 
         _write(wanted.graph, json.dumps(to_graph(profile), allow_nan=False))
     if wanted.html:

@@ -8,9 +8,9 @@ from typing import Any
 
 from jinja2 import Environment
 
-from advisor.benchmark.profile_values import OperatorTime, Profile
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.units import show_bytes
+from advisor.measurement.operators.profile_values import OperatorTime, Profile
 from advisor.report import text
 from advisor.report.console import figure
 from advisor.report.escape import json_for_script

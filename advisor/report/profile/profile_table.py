@@ -8,9 +8,9 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from advisor.benchmark.profile_values import OperatorTime, Profile, TypeTime
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.units import show_bytes
+from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
 from advisor.report import text
 from advisor.report.console import WIDE, Column, default_console, figure, line, table, write
 from advisor.report.profile import delegation_lines, diagnosis_lines

@@ -14,7 +14,7 @@ from advisor.compression.diagnosis.words import cause
 from advisor.compression.recipes import recipe
 from advisor.core.errors import UsageError
 from advisor.tflite.rewrite import pack, unpack
-from tests.benchmark import small_models
+from tests.measurement import small_models
 
 SOURCE = "photographs"
 

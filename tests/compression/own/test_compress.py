@@ -12,8 +12,8 @@ from advisor.compression.own.question import ask
 from advisor.compression.own.values import Form
 from advisor.isolation import ChildPool
 from advisor.tflite.metadata import read_metadata
-from tests.benchmark.small_models import of_a_newer_runtime
 from tests.compression.own.conftest import CLASSES
+from tests.measurement.small_models import of_a_newer_runtime
 
 
 def _silent(_text: str) -> None:

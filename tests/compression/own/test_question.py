@@ -12,7 +12,7 @@ from advisor.compression.own.pictures import PHOTOGRAPHS, class_order
 from advisor.compression.own.question import Question, ask
 from advisor.core.errors import UsageError
 from advisor.tflite.rewrite import pack, unpack
-from tests.benchmark import small_models
+from tests.measurement import small_models
 
 SHARED_MODELS = Path(__file__).resolve().parents[4] / "shared" / "data" / "models"
 

@@ -7,8 +7,8 @@ from ai_edge_litert.interpreter import Interpreter
 
 from advisor.core.errors import UnsupportedRecipe
 from advisor.training.flatgraph.graph import read_graph
-from tests.benchmark import small_models
-from tests.benchmark.small_models import OPERATORS, Builder
+from tests.measurement import small_models
+from tests.measurement.small_models import OPERATORS, Builder
 
 SIDE = 16
 

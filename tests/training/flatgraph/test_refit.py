@@ -5,8 +5,8 @@ import pytest
 
 from advisor.training.flatgraph.graph import Graph, read_graph
 from advisor.training.flatgraph.refit import Refitted, refit
-from tests.benchmark import small_models
-from tests.benchmark.small_models import Builder
+from tests.measurement import small_models
+from tests.measurement.small_models import Builder
 
 SIDE = 16
 PICTURES = np.random.default_rng(0).uniform(-1, 1, (24, SIDE, SIDE, 3)).astype(np.float32)

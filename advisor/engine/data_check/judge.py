@@ -1,0 +1,150 @@
+"""What a network that has seen the world thinks of the labels, and which pictures it takes for copies."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.cards import Card
+from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.listing import is_here
+from advisor.catalog.weights import FetchOptions, WeightsFile, fetch
+from advisor.core.errors import StageError
+from advisor.datasets.dataset import Dataset
+from advisor.datasets.duplicates import Pair
+from advisor.datasets.repeated import kept_together
+from advisor.datasets.split import Split
+from advisor.engine.data_check import work
+from advisor.engine.execution.machine import Machine
+from advisor.engine.pipeline.context import Context, Pictures, versions
+from advisor.engine.pipeline.stages.backbone import Trunks
+from advisor.engine.pipeline.stages.runner import WORK_LIMITS, Keeper
+from advisor.engine.question import Request, usable_cores
+from advisor.isolation import ChildPool
+from advisor.store import ArtifactCache
+from advisor.store.hashing import sha256_json
+from advisor.training.out_of_sample import LANDMARKS
+from advisor.training.wrong_labels import Suspect
+
+PREFERRED = ("efficientnet_lite0_224", "mobilenet_v2_1.0_224", "mobilenet_v1_1.0_224")
+"""Good features for their price; the first whose weights are here judges, else the first is fetched."""
+
+FEWEST = 5
+"""Classes with fewer pictures are not judged: there is too little to learn them from."""
+
+SEED = 0
+_VERSION = "judge-5"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What came of it.
+
+    Attributes:
+        card: whose features.
+        suspects: pictures whose labels are likely wrong, the surest first, by index into the data set.
+        copies: pairs of which one is cut out of the other.
+    """
+
+    card: str
+    suspects: tuple[Suspect, ...]
+    copies: tuple[Pair, ...]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judges data sets.
+
+    Attributes:
+        card: name of the model card; empty for the best one that is here.
+        catalogs: the team's own catalogue files.
+        offline: never open a connection.
+        mirror: folder or address that holds weights, asked first.
+        landmarks: pictures that span the kernel of the classifier that judges; all of a set that has no more.
+    """
+
+    card: str = ""
+    catalogs: tuple[Path, ...] = ()
+    offline: bool = False
+    mirror: str = ""
+    landmarks: int = LANDMARKS
+
+    def judge(self, dataset: Dataset, pairs: Sequence[Pair], say: Callable[[str], None]) -> Judgement:
+        """Judge a data set whose near duplicates are known. Features and judgement are kept for the next time.
+
+        Raises:
+            UsageError: an unknown card.
+            WeightsError: its weights cannot be had.
+            StageError: fewer than two classes with enough pictures, a picture that went meanwhile.
+        """
+        options = FetchOptions(offline=self.offline, mirror=self.mirror or None)
+        card = self._chosen(options)
+        judged = _judged(dataset)
+        say(f"fetching weights of {card.name}")
+        weights = fetch(card, options)
+        with ThreadPoolExecutor(1) as thread:  # of its own: a notebook's loop runs in this one
+            return thread.submit(
+                asyncio.run, _judge(card, weights, dataset, judged, pairs, self.landmarks, say)
+            ).result()
+
+    def _chosen(self, options: FetchOptions) -> Card:
+        catalogue = load_catalogue(self.catalogs)
+        if self.card:
+            return catalogue.card(self.card)
+        cards = [catalogue.card(name) for name in PREFERRED]
+        return next((card for card in cards if is_here(card, options)), cards[0])
+
+
+def _judged(dataset: Dataset) -> list[int]:
+    """Return the indices of the pictures whose classes are large enough."""
+    large = {label for label, count in enumerate(dataset.counts) if count >= FEWEST}
+    if len(large) < 2:
+        raise StageError(f"labels can be judged where two classes have {FEWEST} pictures each")
+    return [index for index, picture in enumerate(dataset.pictures) if picture.label in large]
+
+
+async def _judge(
+    card: Card,
+    weights: WeightsFile,
+    dataset: Dataset,
+    judged: Sequence[int],
+    pairs: Sequence[Pair],
+    landmarks: int,
+    say: Callable[[str], None],
+) -> Judgement:
+    everything = tuple(range(len(dataset.pictures)))
+    pictures = Pictures(dataset, Split(everything, (), (), SEED))
+
+    def notify(_stage: str, name: str, doing: str, _event: str) -> None:
+        say(f"{doing} {name}")
+
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log.txt"
+        with ChildPool(log) as heavy, ChildPool(log) as light:
+            context = Context(Request(), pictures, ArtifactCache(), Machine(usable_cores()), heavy, light, notify)
+            keeper = Keeper(context, {card.name: 0})
+            features = await Trunks(keeper, {card.name: weights}).features(card, pictures.train)
+            labels = [picture.label for picture in dataset.pictures]
+            together = kept_together(dataset, pairs)
+            inputs = {
+                "features": features.key,
+                "labels": sha256_json([labels, [list(group) for group in together]]),
+                "landmarks": landmarks,
+                **versions("cleanlab", "scipy", "numpy", "pillow"),
+            }
+            arguments = (features.parts, labels, judged, together, pictures.train.paths, SEED, landmarks)
+            kept = await keeper.kept(
+                _VERSION, "judging labels with", card, inputs,
+                lambda out: _written(light, arguments, out / work.RESULT),
+            )  # fmt: skip
+    suspects, copies = work.read(kept / work.RESULT)
+    return Judgement(card.name, suspects, copies)
+
+
+def _written(light: ChildPool, arguments: Sequence[Any], path: Path) -> None:
+    light.call(f"{work.__name__}:judge", *arguments, path, limits=WORK_LIMITS)

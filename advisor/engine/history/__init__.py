@@ -1,0 +1,1 @@
+"""Read, compare, resume and re-evaluate earlier runs."""

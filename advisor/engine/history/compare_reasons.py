@@ -1,0 +1,122 @@
+"""Why a recommendation changed, or did not: the sentences of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import describe
+from advisor.core.noise import Move, show_figure
+from advisor.core.relaxation import excess_texts
+from advisor.engine.history.differences import Difference
+from advisor.engine.history.loaded_run import StoredRun
+
+MOVED_SHOWN = 3
+
+
+class Outcome(StrEnum):
+    """What became of the recommendation."""
+
+    SAME = "same"
+    NOISE = "within noise"
+    WORSE = "worse"
+    CHANGED = "changed"
+
+
+def choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]:
+    """Return what a team chooses: the artefact, and the device; the number of threads is a setting, not a choice."""
+    if evaluation is None:
+        return ()
+    configuration = evaluation.configuration
+    target = configuration.target
+    artefact = (configuration.card, configuration.training, configuration.compression)
+    return (*artefact, target.device, target.accelerator) if with_device else artefact
+
+
+def reason(
+    outcome: Outcome,
+    before: StoredRun,
+    after: StoredRun,
+    changes: Mapping[str, tuple[Move, ...]],
+    differences: tuple[Difference, ...],
+) -> str:
+    """Say in one or more sentences why a comparison came out as it did.
+
+    Args:
+        outcome: what became of the recommendation.
+        before: the earlier run.
+        after: the later run.
+        changes: moves of every configuration that both evaluated, by key.
+        differences: what else is not as it was.
+    """
+    then, now = before.decision.pick, after.decision.pick
+    if outcome is Outcome.SAME:
+        return f"The pick is as it was: {_named(now)}."
+    if outcome is Outcome.NOISE:
+        return (
+            f"The pick would be {_named(now)} instead of {_named(then)}, but no figure that decides it moved beyond "
+            "the noise: not counted as a change."
+        )
+    if outcome is Outcome.WORSE:
+        return f"The pick is still {_named(now)}, and worse: {'; '.join(_losses(then, after, changes))}."
+    causes = [
+        *(
+            f"{row.what}: {row.before or 'none'} -> {row.after or 'none'}"
+            for row in differences
+            if row.topic == "question"
+        ),
+        *_losses(then, after, changes),
+        *_gains(now, before, changes),
+    ]
+    told = f" Because {'; '.join(causes)}." if causes else f" {after.decision.reason}"
+    if now is not None and not after.decision.feasible:
+        return f"Nothing meets the budget; the least bad is {_named(now)}, the pick was {_named(then)}.{told}"
+    return f"The pick changed from {_named(then)} to {_named(now)}.{told}"
+
+
+def _named(evaluation: Evaluation | None) -> str:
+    return "nothing" if evaluation is None else describe(evaluation)
+
+
+def _losses(then: Evaluation | None, after: StoredRun, changes: Mapping[str, tuple[Move, ...]]) -> list[str]:
+    """Say what happened to the earlier pick."""
+    if then is None:
+        return []
+    now = _counterpart(then, after)
+    if now is None:
+        return [f"{then.configuration.key} was not evaluated again"]
+    key = now.configuration.key
+    if now.status is not Status.OK:
+        return [f"{key} was {now.status}: {now.reason}"]
+    broken = excess_texts(now, after.request.limits)
+    texts = [_moved_text(key, change) for change in changes.get(key, ()) if change.worse]
+    return [*texts, *([f"{key} breaks the budget: {' and '.join(broken)}"] if broken else [])]
+
+
+def _counterpart(evaluation: Evaluation, run: StoredRun) -> Evaluation | None:
+    """Return the same configuration in another run, or the same artefact where that is on another device."""
+    same = [e for e in run.evaluations if choice(e, False) == choice(evaluation, False)]
+    exact = [e for e in same if e.configuration.key == evaluation.configuration.key]
+    return next(iter([*exact, *same]), None)
+
+
+def _gains(now: Evaluation | None, before: StoredRun, changes: Mapping[str, tuple[Move, ...]]) -> list[str]:
+    """Say what is new about the later pick."""
+    if now is None:
+        return []
+    key = now.configuration.key
+    then = _counterpart(now, before)
+    if then is None:
+        return [f"{key} is new"]
+    if then.status is not Status.OK:
+        return [f"{key} was {then.status} before ({then.reason})"]
+    return [_moved_text(key, c) for c in changes.get(key, ()) if c.counts and not c.worse][:MOVED_SHOWN]
+
+
+def _moved_text(key: str, change: Move) -> str:
+    ends = [
+        "unknown" if quantity is None else show_figure(change.figure, quantity.value)
+        for quantity in (change.before, change.after)
+    ]
+    return f"{change.figure.replace('_', ' ')} of {key} {ends[0]} -> {ends[1]}"

@@ -1,0 +1,114 @@
+"""In what two runs differ but for their figures: question, data, catalogue, devices, versions, candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from advisor.core.evaluation import Evaluation, Status
+from advisor.engine.history.loaded_run import StoredRun
+
+_NO_QUESTION = ("out", "offline", "mirror", "remeasure", "max_trials", "time_limit", "sampler", "learn_from")
+"""Options of a request that say how to search, not what is asked."""
+
+_HOST_FACTS = ("cpu", "cores", "memory_bytes", "system", "fingerprint")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not as it was.
+
+    Attributes:
+        topic: ``question``, ``data``, ``catalogue``, ``devices``, ``versions`` or ``candidates``.
+        what: its name.
+        before: then, empty where it was not there.
+        after: now, empty where it is no longer there.
+    """
+
+    topic: str
+    what: str
+    before: str
+    after: str
+
+
+def find_differences(before: StoredRun, after: StoredRun) -> tuple[Difference, ...]:
+    """Return everything in which two runs differ but for their figures."""
+    return (
+        *_rows("question", _question(before), _question(after)),
+        *_rows("data", _data(before), _data(after)),
+        *_rows("catalogue", _catalogue(before), _catalogue(after)),
+        *_rows("devices", _devices(before), _devices(after)),
+        *_rows("versions", _versions(before), _versions(after)),
+        *_rows("candidates", _candidates(before), _candidates(after)),
+    )
+
+
+def _rows(topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[Difference]:
+    for what in dict.fromkeys([*before, *after]):
+        if before.get(what, "") != after.get(what, ""):
+            yield Difference(topic, what, before.get(what, ""), after.get(what, ""))
+
+
+def _question(run: StoredRun) -> dict[str, str]:
+    values = {name: _text(value) for name, value in run.request.to_dict().items() if name not in _NO_QUESTION}
+    return {**values, "prefer": str(run.request.preference)}
+
+
+def _data(run: StoredRun) -> dict[str, str]:
+    counts = _mapping(run.dataset.get("pictures_per_class"))
+    classes = {f"pictures of '{name}'": str(count) for name, count in counts.items()}
+    rest = {name: _text(run.dataset.get(name)) for name in ("train", "validation", "holdout", "fingerprint")}
+    return {**classes, **{name: value for name, value in rest.items() if value}}
+
+
+def _catalogue(run: StoredRun) -> dict[str, str]:
+    """What is known of each card: the hash of its content, its weights, its size."""
+    found: dict[str, str] = {}
+    for name, digest in _mapping(run.manifest.get("cards")).items():
+        found[f"card {name}"] = str(digest)[:16]
+    for name, file in _mapping(run.manifest.get("weights")).items():
+        found[f"weights of {name}"] = str(file.get("sha256", ""))[:16] if isinstance(file, Mapping) else str(file)
+    for evaluation in run.evaluations:
+        details = evaluation.details
+        for name in ("params", "macs", "licence", "input_size", "preprocessing"):
+            if details.get(name) is not None:
+                found[f"{name} of {evaluation.configuration.card}"] = _text(details[name])
+    return found
+
+
+def _devices(run: StoredRun) -> dict[str, str]:
+    host = _mapping(run.manifest.get("host"))
+    facts = {f"host {name}": _text(host.get(name)) for name in _HOST_FACTS}
+    targets = {(e.configuration.target.device, e.configuration.target.accelerator) for e in run.evaluations}
+    profiles = _mapping(run.manifest.get("devices"))
+    hashes = {f"profile {name}": str(value)[:16] for name, value in profiles.items()}
+    return {
+        **facts,
+        **hashes,
+        **{f"device {device}, {accelerator}": "evaluated" for device, accelerator in sorted(targets)},
+    }
+
+
+def _versions(run: StoredRun) -> dict[str, str]:
+    found = {name: str(version) for name, version in _mapping(run.manifest.get("versions")).items()}
+    return {"advisor": _text(run.manifest.get("advisor")), **found}
+
+
+def _candidates(run: StoredRun) -> dict[str, str]:
+    return {e.configuration.key: _status(e) for e in run.evaluations}
+
+
+def _status(evaluation: Evaluation) -> str:
+    return str(evaluation.status) if evaluation.status is Status.OK else f"{evaluation.status}: {evaluation.reason}"
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Return a part of a document that should be a mapping; nothing where it is damaged."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: Any) -> str:
+    if value is None or value == "" or value == []:
+        return ""
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -1,0 +1,104 @@
+"""A finished or interrupted run as a value, decided anew: with its own question, or with another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from advisor.core.decision import Decision
+from advisor.core.errors import UsageError
+from advisor.core.evaluation import Evaluation, Status
+from advisor.engine.decide import conclude
+from advisor.engine.question import Request, resolve
+from advisor.store import RunFolder
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """What a run folder says, and what follows from it.
+
+    Attributes:
+        folder: the run folder.
+        request: the question, with the limits that the decision was made under.
+        manifest: versions, host, weights, ...; empty where it is missing or damaged.
+        dataset: the pictures in figures; empty without pictures.
+        evaluations: the last one of each configuration, with what its prediction says of the budget.
+        decision: the answer, computed now; of several devices, the one model for all.
+        by_device: the answer for each device, where there are several.
+        own_question: limits and preference are those that the run was asked with.
+    """
+
+    folder: RunFolder
+    request: Request
+    manifest: Mapping[str, Any]
+    dataset: Mapping[str, Any]
+    evaluations: tuple[Evaluation, ...]
+    decision: Decision
+    by_device: Mapping[str, Decision] = field(default_factory=dict)
+    own_question: bool = True
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.folder.path.name
+
+
+def read_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> StoredRun:
+    """Read a run folder, however far it came, and decide.
+
+    Args:
+        path: the folder, such as ``runs/latest``.
+        changes: options of the request to change, such as ``{"budget": "30ms"}``; None values change nothing.
+
+    Raises:
+        UsageError: not a run folder, its request is damaged or of another version, or a change is not valid.
+    """
+    folder = RunFolder.open(Path(path))
+    stored = {key: value for key, value in folder.read_request().items() if key != "schema_version"}
+    own = _resolved(folder, stored)
+    wanted = {key: value for key, value in (changes or {}).items() if value is not None}
+    request = resolve({**own.to_dict(), **wanted}) if wanted else own
+    answer = conclude(folder, _with_required(folder.evaluations(), request), request)
+    return StoredRun(
+        folder=folder,
+        request=request,
+        manifest=_without_version(folder.read_json("manifest.json")),
+        dataset=_without_version(folder.read_json("dataset.json")),
+        evaluations=answer.evaluations,
+        decision=answer.decision,
+        by_device=answer.by_device,
+        own_question=(request.limits, request.preference) == (own.limits, own.preference),
+    )
+
+
+def _with_required(evaluations: tuple[Evaluation, ...], request: Request) -> tuple[Evaluation, ...]:
+    """Predict the artefacts on devices that they must run on and that the run was not asked about."""
+    known = {evaluation.configuration.target.device for evaluation in evaluations}
+    missing = [device for device in request.must_run_on if device not in known]
+    if not missing or not any(evaluation.status is Status.OK for evaluation in evaluations):
+        return evaluations
+    from advisor.engine.targets.chosen import places_of
+    from advisor.engine.targets.device_prediction import Forecaster
+
+    forecaster, limits = Forecaster.load(), request.limits
+    found = [
+        forecaster.evaluate(evaluations, place, limits.latency_ms, limits.confidence)
+        for place in places_of(missing, request.profiles, "--must-run-on")
+    ]
+    return (*evaluations, *(evaluation for rows in found for evaluation in rows))
+
+
+def _resolved(folder: RunFolder, stored: Mapping[str, Any]) -> Request:
+    try:
+        return resolve(stored)
+    except UsageError as error:
+        raise UsageError(
+            f"the request of '{folder.path}' is damaged or of another version: {error.message}",
+            "correct its request.yaml, or open it with the version that wrote it (manifest.json names it)",
+        ) from None
+
+
+def _without_version(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key != "schema_version"}

@@ -1,0 +1,99 @@
+"""What a run's folder says of the pictures, the versions, the machine and the weights that stand behind it."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from advisor import __version__
+from advisor.catalog.cards import Card
+from advisor.compression.recipes import Recipe
+from advisor.engine.history.resume import space_of
+from advisor.engine.pipeline.context import Pictures, card_hash, versions
+from advisor.engine.question import Request
+from advisor.engine.scheduling.storage import without_password
+from advisor.engine.space.candidates import Candidates
+from advisor.engine.space.plan import Plan
+from advisor.measurement import host
+from advisor.store import RunFolder
+
+PACKAGES = (
+    "tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-learn", "scikit-image", "numpy",
+    "pillow",
+)  # fmt: skip
+
+
+def write_pictures(run: RunFolder, pictures: Pictures) -> None:
+    """Write ``split.json`` and ``dataset.json``: what was read, what was left out, and how it was split."""
+    dataset, split = pictures.dataset, pictures.split
+    run.write_json("split.json", split.to_json(dataset))
+    counts = dict(zip(dataset.classes, dataset.counts, strict=True))
+    rejected = [{"path": str(row.path), "reason": row.reason} for row in dataset.rejected]
+    run.write_json(
+        "dataset.json",
+        {
+            "folder": str(dataset.root),
+            "pictures_per_class": counts,
+            "train": len(split.train),
+            "validation": len(split.validation),
+            "holdout": len(split.holdout),
+            "own_split": list(split.given),
+            "rejected": rejected,
+            "leaks": [[dataset.shown(dataset.pictures[index].path) for index in group] for group in pictures.leaks],
+            "fingerprint": dataset.fingerprint,
+        },
+    )
+
+
+def describe_run(
+    request: Request,
+    candidates: Candidates,
+    plan: Plan,
+    cards: Sequence[Card],
+    recipes: Mapping[str, Recipe],
+    data_fingerprint: str,
+) -> dict[str, Any]:
+    """Return the manifest without what only the end of a search knows."""
+    weights = {
+        name: {"sha256": file.sha256, "source": file.source} if file else "settled random weights"
+        for name, file in candidates.weights.items()
+    }
+    return {
+        "advisor": __version__,
+        "command_line": [without_password(argument) for argument in sys.argv],
+        "updated": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {"python": sys.version.split()[0], **versions(*PACKAGES)},
+        "host": host.describe().to_json(),
+        "seeds": {"seed": request.seed},
+        "data_fingerprint": data_fingerprint,
+        "weights": weights,
+        "cards": {card.name: card_hash(card) for card in cards},
+        "without_weights": dict(candidates.missing),
+        "configurations": plan.size,
+        "space": space_of(plan, recipes),
+        "time_limit": request.time_limit,
+        "parent_peak_bytes": _peak_bytes(),
+    }
+
+
+def write_manifest(run: RunFolder, manifest: Mapping[str, Any]) -> None:
+    """Write ``manifest.json``; cards that the run considered before, as one that goes on did, stay in it."""
+    considered = run.read_json("manifest.json").get("cards") or {}
+    run.write_json("manifest.json", {**manifest, "cards": {**considered, **manifest["cards"]}})
+
+
+def _peak_bytes() -> int:
+    """Return the most resident memory that this process has had.
+
+    Linux is asked for this program's own peak: what ``getrusage`` says there counts the process that started it too.
+    """
+    with contextlib.suppress(OSError, StopIteration):
+        status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return int(next(line for line in status if line.startswith("VmHWM:")).split()[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

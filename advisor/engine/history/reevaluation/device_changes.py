@@ -1,0 +1,74 @@
+"""A search's devices other than this machine: predicted again where what is known of them changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from advisor.core.errors import UsageError
+from advisor.core.evaluation import Evaluation
+from advisor.core.figures import HOST
+from advisor.engine.history.loaded_run import StoredRun
+from advisor.engine.targets.chosen import places_of
+from advisor.engine.targets.compatibility import Place
+from advisor.engine.targets.device_prediction import Forecaster
+
+ENVIRONMENTS = "targets"
+"""Name in the manifest of what the predictions for each device rest on: device to hash."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Devices of a question of which something else is known now.
+
+    Attributes:
+        places: the devices.
+        environments: what predictions for them rest on now, by name.
+        remark: why that is not known, or empty.
+    """
+
+    places: tuple[Place, ...] = ()
+    environments: Mapping[str, str] = field(default_factory=dict)
+    remark: str = ""
+
+    @property
+    def causes(self) -> Iterator[str]:
+        """What changed, in words."""
+        return (f"the device {place.label} was changed" for place in self.places)
+
+
+def environments(forecaster: Forecaster, places: Sequence[Place]) -> dict[str, str]:
+    """Return what the predictions for each device rest on, by its name."""
+    return {place.label: forecaster.environment(place.profile, place.target) for place in places}
+
+
+def changed_places(run: StoredRun, forecaster: Callable[[], Forecaster]) -> Changed:
+    """Hold what a run's predictions rest on against what is known now.
+
+    A device that was measured over its connection stays as it was measured.
+    """
+    then = run.manifest.get(ENVIRONMENTS)
+    reached = {e.configuration.target.device for e in run.evaluations if e.details.get("reached_over")}
+    labels = [label for label in then if label != HOST and label not in reached] if isinstance(then, Mapping) else []
+    if not labels or not isinstance(then, Mapping):
+        return Changed()
+    try:
+        places = places_of(labels, run.request.profiles, "--device")
+    except UsageError as error:
+        return Changed(remark=f"its devices could not be looked at: {error.message}")
+    now = environments(forecaster(), places)
+    return Changed(tuple(place for place in places if then[place.label] != now[place.label]), {**then, **now})
+
+
+def predicted_again(
+    run: StoredRun, evaluations: Sequence[Evaluation], places: Sequence[Place], forecaster: Forecaster
+) -> tuple[Evaluation, ...]:
+    """Return the evaluations with those on ``places`` predicted anew; others stay."""
+    labels, limits = {place.label for place in places}, run.request.limits
+    kept = [e for e in evaluations if e.configuration.target.device not in labels]
+    found = [
+        evaluation
+        for place in places
+        for evaluation in forecaster.evaluate(evaluations, place, limits.latency_ms, limits.confidence)
+    ]
+    return (*kept, *found)

@@ -1,0 +1,223 @@
+"""A run's artefacts measured again on this machine: after another runtime, or on another machine."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+from advisor.core.errors import AdvisorError
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.quantity import Quantity
+from advisor.datasets.pictures import View
+from advisor.datasets.split import HOLDOUT
+from advisor.engine.execution.machine import Machine
+from advisor.engine.history.loaded_run import StoredRun
+from advisor.engine.pipeline import accuracy, jobs
+from advisor.engine.pipeline.context import Context, Pictures, versions
+from advisor.engine.pipeline.stages import WORK_LIMITS, Artefact
+from advisor.engine.pipeline.timing import Timer
+from advisor.engine.question import usable_cores
+from advisor.engine.space.candidates import read_pictures
+from advisor.isolation import ChildPool
+from advisor.measurement import host
+from advisor.store import ArtifactCache
+from advisor.store.hashing import sha256_json
+from advisor.store.integrity import artefact_flaw
+
+Tell = Callable[[str], None]
+Result = TypeVar("Result")
+
+RUNTIME = "ai-edge-litert"
+
+
+def causes(run: StoredRun) -> tuple[str, ...]:
+    """Return what makes a run's measurements outdated: another runtime, another machine; empty where nothing does."""
+    found = []
+    then = versions_of(run).get(RUNTIME)
+    now = versions(RUNTIME)[RUNTIME]
+    if then is not None and then != now:
+        found.append(f"{RUNTIME} {then} -> {now}")
+    machine, here = _mapping(run.manifest.get("host")), host.describe()
+    known = machine.get("fingerprint", here.fingerprint)
+    if known != here.fingerprint:
+        found.append(f"machine {machine.get('cpu')} ({known}) -> {here.cpu} ({here.fingerprint})")
+    return tuple(found)
+
+
+def environment() -> str:
+    """Return the hash of what a measurement here rests on."""
+    return sha256_json([versions(RUNTIME), host.describe().fingerprint])
+
+
+def manifest_changes(former: Mapping[str, str]) -> dict[str, Any]:
+    """Return the entries of the manifest that a run measured here and now has; ``former`` versions are kept."""
+    return {"versions": {**former, **versions(RUNTIME)}, "host": host.describe().to_json()}
+
+
+def versions_of(run: StoredRun) -> Mapping[str, str]:
+    """Return the versions that a run was made with, as far as its manifest says them."""
+    return _mapping(run.manifest.get("versions"))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def measure_again(run: StoredRun, tell: Tell) -> tuple[tuple[Evaluation, ...], dict[str, list[int]], tuple[str, ...]]:
+    """Time every artefact of the run again, and score it again where the pictures are as they were.
+
+    Returns:
+        The evaluations; the new answers on the hold-out by their path within the run; remarks.
+    """
+    pictures, remark = _same_pictures(run, tell)
+    ok = [evaluation for evaluation in run.evaluations if evaluation.status is Status.OK]
+    with TemporaryDirectory() as folder, ChildPool(Path(folder) / "log.txt") as pool:
+        context = Context(
+            request=replace(run.request, threads=tuple(sorted({e.configuration.target.threads for e in ok}))),
+            pictures=None,
+            cache=ArtifactCache(),
+            machine=Machine(usable_cores()),
+            heavy=pool,
+            light=pool,
+            notify=lambda _stage, subject, doing, _what: tell(f"{doing} {subject}"),
+        )
+        timed = _in_thread(lambda: asyncio.run(_time_all(run, context)))
+        answers = {} if pictures is None else _answers(run, pictures, pool, tell)
+    scored = [_scored(e, timed, answers, pictures) for e in timed]
+    rest = [evaluation for evaluation in run.evaluations if evaluation.status is not Status.OK]
+    named = {_answers_of(e): answers[e.artefact] for e in ok if e.artefact in answers and _answers_of(e)}
+    return (*scored, *rest), named, (remark,) if remark else ()
+
+
+def _judged(evaluation: Evaluation) -> bool:
+    """True where the artefact was judged on the hold-out, which can be done again.
+
+    The validation figure belongs to the same recipe fitted to fewer pictures: a search makes it, a run does not keep
+    the file. Runs from before there was a validation part have their accuracy from the hold-out.
+    """
+    return evaluation.holdout_accuracy is not None or _before_validation(evaluation)
+
+
+def _before_validation(evaluation: Evaluation) -> bool:
+    return evaluation.accuracy is not None and evaluation.accuracy.source == accuracy.HELD_OUT
+
+
+def _answers_of(evaluation: Evaluation) -> str:
+    """Return where the run keeps the artefact's answers on the hold-out, or nothing."""
+    details = evaluation.details if _before_validation(evaluation) else _mapping(evaluation.details.get(HOLDOUT))
+    return str(details.get("answers") or "")
+
+
+def _same_pictures(run: StoredRun, tell: Tell) -> tuple[Pictures | None, str]:
+    if not run.request.data:
+        return None, ""
+    try:
+        pictures = read_pictures(run.request, tell)
+    except AdvisorError as error:
+        return None, f"not scored again: {error.message}"
+    if pictures is None or pictures.dataset.fingerprint != run.dataset.get("fingerprint"):
+        return None, "not scored again: the pictures are no longer those of the run, which a new search would learn"
+    return pictures, ""
+
+
+async def _time_all(run: StoredRun, context: Context) -> tuple[Evaluation, ...]:
+    timer = Timer(context)
+    return tuple([await _timed(run, timer, e) for e in run.evaluations if e.status is Status.OK])
+
+
+async def _timed(run: StoredRun, timer: Timer, evaluation: Evaluation) -> Evaluation:
+    configuration = evaluation.configuration
+    target = replace(configuration.target, runtime=f"{RUNTIME}=={versions(RUNTIME)[RUNTIME]}")
+    moved = replace(evaluation, configuration=replace(configuration, target=target))
+    flaw = artefact_flaw(run.folder, evaluation)
+    if flaw is not None:
+        return _failed(moved, str(flaw))
+    size = int(evaluation.size.value) if evaluation.size else 0
+    artefact = Artefact(run.folder.path / evaluation.artefact, evaluation.artefact_sha256, size, {})
+    try:
+        found = await timer.measure(artefact, target.threads, 0, configuration.card, configuration.compression)
+    except AdvisorError as error:
+        return _failed(moved, error.message)
+    details = {**evaluation.details, **found.details}
+    return replace(
+        moved,
+        latency=found.latency,
+        latency_p90=found.latency_p90,
+        memory=found.memory,
+        contended=found.contended,
+        details=details,
+    )
+
+
+def _failed(evaluation: Evaluation, reason: str) -> Evaluation:
+    return replace(evaluation, status=Status.FAILED, stage="measure", reason=reason)
+
+
+def _answers(run: StoredRun, pictures: Pictures, pool: ChildPool, tell: Tell) -> dict[str, list[int]]:
+    """Return each artefact's label for each hold-out picture."""
+    found: dict[str, list[int]] = {}
+    with TemporaryDirectory() as folder:
+        place = Path(folder) / "probabilities.npy"
+        for evaluation in run.evaluations:
+            usable = evaluation.status is Status.OK and artefact_flaw(run.folder, evaluation) is None
+            if usable and _judged(evaluation) and evaluation.artefact not in found:
+                tell(f"scoring {evaluation.configuration.card} {evaluation.configuration.compression}")
+                view = _view(evaluation)
+                path = run.folder.path / evaluation.artefact
+                pool.call(f"{jobs.__name__}:score", path, pictures.holdout.paths, view, place, limits=WORK_LIMITS)
+                found[evaluation.artefact] = list(accuracy.read_answers(place))
+    return found
+
+
+def _view(evaluation: Evaluation) -> View:
+    stored = evaluation.details["preprocessing"]
+    return View(int(evaluation.details["input_size"]), tuple(stored["mean"]), tuple(stored["std"]))
+
+
+def _scored(
+    evaluation: Evaluation,
+    every: Sequence[Evaluation],
+    answers: Mapping[str, list[int]],
+    pictures: Pictures | None,
+) -> Evaluation:
+    own = answers.get(evaluation.artefact)
+    if own is None or pictures is None:
+        return evaluation
+    labels, classes = pictures.holdout.labels, pictures.classes
+    if not _before_validation(evaluation):
+        right = [answer == label for answer, label in zip(own, labels, strict=True)]
+        details = {"answers": _answers_of(evaluation), **accuracy.per_class(own, labels, classes)}
+        again = accuracy.share_of(right, accuracy.HELD_OUT)
+        return replace(evaluation, holdout_accuracy=again, details={**evaluation.details, HOLDOUT: details})
+    card = evaluation.configuration.card
+    reference = next(
+        (e.artefact for e in every if e.configuration.card == card and e.configuration.compression == "float32"), ""
+    )
+    verdict = accuracy.measured(own, answers.get(reference, own), labels, classes, accuracy.HELD_OUT)
+    drop: Quantity | None = verdict.drop if reference in answers else evaluation.drop
+    return replace(evaluation, accuracy=verdict.accuracy, drop=drop, details={**evaluation.details, **verdict.details})
+
+
+def _in_thread(work: Callable[[], Result]) -> Result:
+    """Run ``work`` in a thread of its own, where no other event loop runs."""
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    worker = threading.Thread(target=run, name="advisor-reevaluate", daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(0.5)
+    if errors:
+        raise errors[0]
+    return results[0]

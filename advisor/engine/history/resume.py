@@ -1,0 +1,122 @@
+"""A run that goes on is about the same candidates, recipes and pictures as when it began, or it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from advisor.catalog.cards import Card
+from advisor.compression.recipes import Recipe
+from advisor.core.errors import UsageError
+from advisor.datasets.split import PARTS
+from advisor.engine.pipeline.context import Pictures, card_hash, trainings_of
+from advisor.engine.question import Request
+from advisor.engine.space.candidates import Candidates, runtime_version
+from advisor.engine.space.plan import Plan
+from advisor.store import RunFolder
+
+START_ANEW = "start a new run: what is done and unchanged is taken from the cache"
+
+
+def space_of(plan: Plan, recipes: Mapping[str, Recipe]) -> dict[str, Any]:
+    """Return the search space as the manifest keeps it."""
+    return {
+        "cards": [card.name for card in plan.cards],
+        "recipes": {name: recipes[name].version for name in plan.recipes},
+        "threads": list(plan.threads),
+        "training": list(plan.trainings),
+        "runtime": plan.runtime,
+    }
+
+
+def same_cards(
+    run: RunFolder, request: Request, cards: Sequence[Card], recipes: Mapping[str, Recipe], pictures: Pictures | None
+) -> tuple[Card, ...]:
+    """Return the cards that the run began with.
+
+    Args:
+        run: the run that goes on.
+        request: its question.
+        cards: what the question would choose now: weights and catalogues may have come since.
+        recipes: the recipes chosen now.
+        pictures: the pictures as they are now.
+
+    Raises:
+        UsageError: a card, a recipe, the pictures, the thread counts or the runtime are others than at the beginning.
+    """
+    manifest = run.read_json("manifest.json")
+    space = manifest.get("space")
+    if not isinstance(space, dict):
+        return tuple(cards)  # killed before anything was chosen
+    found = {card.name: card for card in cards}
+    hashes = manifest.get("cards") or {}
+    names = space.get("cards", [])
+    now = {name: recipe.version for name, recipe in recipes.items()}
+    fingerprint = pictures.dataset.fingerprint if pictures else ""
+    differences = {
+        "candidates": [name for name in names if name not in found],
+        "catalogue's entries": [
+            name
+            for name in names
+            if name in found and hashes.get(name, card_hash(found[name])) != card_hash(found[name])
+        ],
+        "compression recipes": sorted(set(now.items()) ^ set(space.get("recipes", now).items())),
+        "training recipes": _other(_listed(space.get("training")), list(trainings_of(request, pictures))),
+        "thread counts": _other(space.get("threads"), list(request.thread_counts)),
+        "runtime": _other(space.get("runtime"), runtime_version()),
+        "pictures": _other(manifest.get("data_fingerprint", fingerprint), fingerprint),
+        "parts of the pictures": _other_parts(run.read_json("split.json"), pictures),
+    }
+    for what, rows in differences.items():
+        if rows:
+            raise UsageError(f"--resume: the {what} of '{run.path}' are not what they were: {_shown(rows)}", START_ANEW)
+    return tuple(found[name] for name in names)
+
+
+def same_weights(run: RunFolder, candidates: Candidates) -> None:
+    """Refuse to go on with other weights than those that the run began with; a new run has none to differ from.
+
+    Raises:
+        UsageError: they are others, or cannot be had any more.
+    """
+    manifest = run.read_json("manifest.json")
+    names = manifest["space"]["cards"] if isinstance(manifest.get("space"), dict) else ()
+    for name in names:
+        then = manifest.get("weights", {}).get(name)
+        if name not in candidates.weights:
+            why = candidates.missing.get(name, "it is no candidate any more")
+            raise UsageError(f"--resume: the weights of {name} cannot be had any more: {why}", START_ANEW)
+        file = candidates.weights[name]
+        if isinstance(then, dict) and (file is None or file.sha256 != then.get("sha256")):
+            raise UsageError(f"--resume: the weights of {name} are not those that the run began with", START_ANEW)
+
+
+def _listed(names: Any) -> Any:
+    """Runs from before there were several trainings name one."""
+    return [names] if isinstance(names, str) else names
+
+
+def _other_parts(then: Mapping[str, Any], pictures: Pictures | None) -> list[str]:
+    """Return the parts of the split that hold other pictures than then: their figures cannot be compared."""
+    if pictures is None or not then:
+        return []
+    now = pictures.split.to_json(pictures.dataset)
+    return [part for part in PARTS if _hashes(then.get(part)) != _hashes(now[part])]
+
+
+def _hashes(rows: Any) -> list[str]:
+    return [str(row.get("sha256")) for row in rows or () if isinstance(row, dict)]
+
+
+def _other(then: Any, now: Any) -> list[str]:
+    return [f"{_short(then)} then, {_short(now)} now"] if then is not None and then != now else []
+
+
+def _short(value: Any) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"{text[:12]}..." if len(text) > 60 else text or "none"
+
+
+def _shown(rows: Sequence[Any]) -> str:
+    names = [f"{row[0]} (version {row[1]})" if isinstance(row, tuple) else str(row) for row in rows]
+    return ", ".join(dict.fromkeys(names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,0 +1,187 @@
+"""Top-1 of an artefact: measured where there are pictures, else what was published and what we know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.cards import Card
+from advisor.core.quantity import Provenance, Quantity
+from advisor.core.statistics import Interval, paired_difference, paired_shares, wilson
+
+LEVEL = 0.95
+MAX_CONFUSION_CLASSES = 40
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Accuracy of one artefact, its loss against the float32 artefact, and the details of the report."""
+
+    accuracy: Quantity | None
+    drop: Quantity | None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_answers(probabilities: Path) -> tuple[int, ...]:
+    """Return the most probable label of each row of a ``.npy`` file."""
+    import numpy as np
+
+    return tuple(int(label) for label in np.load(probabilities, allow_pickle=False).argmax(axis=1))
+
+
+def read_labels(file: Path) -> Captured:
+    """Return the labels of a ``.npy`` file, int64 (T, N)."""
+    import numpy as np
+
+    return np.load(file, allow_pickle=False)
+
+
+VALIDATED = "validation part of --data, run in LiteRT"
+HELD_OUT = "hold-out of --data, run in LiteRT"
+CAPTURED_VALIDATION = "validation part of --data under capture conditions, run in LiteRT"
+CAPTURED_HOLDOUT = "hold-out of --data under capture conditions, run in LiteRT"
+
+Captured = Any
+"""int64 (T, N): labels of N pictures under T tests."""
+
+
+def measured(
+    answers: Sequence[int],
+    float_answers: Sequence[int],
+    labels: Sequence[int],
+    classes: Sequence[str],
+    source: str = VALIDATED,
+) -> Verdict:
+    """Judge answers on pictures.
+
+    Args:
+        answers: the artefact's label for each picture.
+        float_answers: the same of the float32 artefact of the same card.
+        labels: the true labels.
+        classes: class names in label order.
+        source: which pictures.
+    """
+    right = [answer == label for answer, label in zip(answers, labels, strict=True)]
+    float_right = [answer == label for answer, label in zip(float_answers, labels, strict=True)]
+    lost = paired_difference(float_right, right, LEVEL)
+    return Verdict(
+        accuracy=share_of(right, source),
+        drop=Quantity(
+            100 * lost.value, "points", Provenance.MEASURED, 100 * lost.low, 100 * lost.high, LEVEL, len(right),
+            "against float32 on the same pictures",
+        ),
+        details=per_class(answers, labels, classes),
+    )  # fmt: skip
+
+
+def share_of(right: Sequence[bool], source: str) -> Quantity:
+    """Return the share of pictures that were answered rightly, in %, with Wilson's interval."""
+    share = wilson(sum(right), len(right), LEVEL)
+    low, high = 100 * share.low, 100 * share.high
+    return Quantity(100 * share.value, "%", Provenance.MEASURED, low, high, LEVEL, len(right), source)
+
+
+def robust(
+    answers: Captured, float_answers: Captured, labels: Sequence[int], source: str = CAPTURED_VALIDATION
+) -> Verdict:
+    """Judge answers to pictures under capture conditions.
+
+    Args:
+        answers: the artefact's labels, int (T, N): a row for each of :data:`advisor.datasets.capture.TESTS`.
+        float_answers: the same of the float32 artefact of the same card.
+        labels: the N true labels.
+        source: which pictures.
+    """
+    from advisor.measurement.accuracy.robustness import robustness
+
+    found = robustness(answers, labels)
+    share = found.accuracy
+    if share.low == share.high:  # all pictures alike: resampling them says nothing of those that were not there
+        ends = wilson(round(share.value * len(labels)), len(labels), LEVEL)
+        share = Interval(share.value, min(share.value, ends.low), max(share.value, ends.high))
+    own, floats = ((rows == labels).mean(axis=0).tolist() for rows in (answers, float_answers))
+    lost = paired_shares(floats, own, LEVEL)
+    return Verdict(
+        accuracy=_percent(share, "%", len(labels), source),
+        drop=_percent(lost, "points", len(labels), "against float32 on the same pictures"),
+        details={"robustness": [[name, strength, 100 * share] for name, strength, share in found.by_test]},
+    )
+
+
+def _percent(interval: Interval, unit: str, pictures: int, source: str) -> Quantity:
+    value, low, high = (100 * each for each in (interval.value, interval.low, interval.high))
+    return Quantity(value, unit, Provenance.MEASURED, low, high, LEVEL, pictures, source)
+
+
+Answer = tuple[int, float]
+"""A label and its probability."""
+
+
+def quoted(card: Card, recipe: str) -> Verdict:
+    """Quote the published top-1 of the form itself, where there is one: of random weights no more is known.
+
+    What the answers of such a graph keep under compression says nothing of the trained one.
+    """
+    float_top1 = card.top1()
+    if float_top1 is None:
+        return Verdict(None, None)
+    if recipe in ("float32", "float16"):
+        return Verdict(_quote(card, "float32", float_top1), _no_drop())
+    quantised = card.top1("int8") if recipe == "int8" else None
+    if quantised is None:
+        return Verdict(None, None)
+    drop = Quantity(float_top1 - quantised, "points", Provenance.PUBLISHED, source=_source(card, "int8"))
+    return Verdict(_quote(card, "int8", quantised), drop)
+
+
+def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers: Sequence[Answer]) -> Verdict:
+    """Quote the published top-1, or estimate what a compressed form keeps of it.
+
+    Where no figure is published for a quantised form, its top-1 is estimated as the published float top-1 times the
+    share of answers that it keeps on photographs. Each photograph weighs as much as the float form is sure of it, for
+    that is about its chance to be right there; a changed answer counts as a wrong one.
+    """
+    float_top1, verdict = card.top1(), quoted(card, recipe)
+    if float_top1 is None:
+        return verdict
+    same = [answer[0] == other[0] for answer, other in zip(answers, float_answers, strict=True)]
+    sure = [probability for _, probability in float_answers]
+    kept = sum(weight for weight, agrees in zip(sure, same, strict=True) if agrees) / sum(sure)
+    agreement = {"agreement": sum(same) / len(same), "agreement_pictures": len(same), "answers_kept": kept}
+    if verdict.accuracy is not None:
+        return replace(verdict, details=agreement)
+    least = wilson(round(kept * len(same)), len(same), LEVEL).low
+    source = f"published float top-1 {float_top1:.1f} % x share of answers kept on {len(same)} photographs"
+    accuracy = Quantity(
+        float_top1 * kept, "%", Provenance.ESTIMATED, float_top1 * least, float_top1, LEVEL, len(same), source
+    )
+    drop = Quantity(float_top1 * (1 - kept), "points", Provenance.ESTIMATED, source=source)
+    return Verdict(accuracy, drop, agreement)
+
+
+def _quote(card: Card, precision: str, value: float) -> Quantity:
+    return Quantity(value, "%", Provenance.PUBLISHED, source=f"ImageNet, {_source(card, precision)}")
+
+
+def _no_drop() -> Quantity:
+    return Quantity(0.0, "points", Provenance.PUBLISHED, source="the published figure is that of the float weights")
+
+
+def _source(card: Card, precision: str) -> str:
+    return next((row.source for row in card.published if row.precision == precision and row.top1 is not None), "")
+
+
+def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[str]) -> dict[str, Any]:
+    """Recall of each class and, for a readable number of classes, rows = truth, columns = answers."""
+    confusion = [[0] * len(classes) for _ in classes]
+    for answer, label in zip(answers, labels, strict=True):
+        confusion[label][answer] += 1
+    recall = {
+        name: row[label] / max(1, sum(row)) for label, (name, row) in enumerate(zip(classes, confusion, strict=True))
+    }
+    details: dict[str, Any] = {"per_class_recall": recall}
+    if len(classes) <= MAX_CONFUSION_CLASSES:
+        details["confusion"] = confusion
+    return details

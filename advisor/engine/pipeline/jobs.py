@@ -1,0 +1,235 @@
+"""The work of each stage, as functions that child processes run: paths and values in, files and values out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.catalog.cards import Card
+from advisor.catalog.weights.file import WeightsFile
+from advisor.datasets.pictures import View
+from advisor.tflite.metadata import Metadata
+
+if TYPE_CHECKING:
+    from advisor.compression.recipe_inputs import Material, TrainingPictures
+    from advisor.training.capture_augmentation import Seen
+    from advisor.training.finetune import Finetuning
+
+STAND_IN_CROPS = 2
+"""Crops that a graph of random values is calibrated on: its ranges mean nothing, it only needs some."""
+
+
+@dataclass(frozen=True)
+class More:
+    """What recipes that score or train take besides the file and the pictures that calibrate it.
+
+    Attributes:
+        pictures: labelled pictures; None without ``--data``.
+        max_drop_points: points that a form may lose.
+        decided: notes of the same recipe on the model that was compared, where this is the one that ships.
+    """
+
+    pictures: TrainingPictures | None
+    max_drop_points: float | None
+    decided: Mapping[str, Any] | None = None
+
+    def material(self, calibration: Any) -> Material:
+        """Return it as recipes take it."""
+        from advisor.compression.recipe_inputs import Material
+
+        return Material(calibration, self.pictures, self.max_drop_points, decided=self.decided)
+
+
+def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
+    """Make the card's float master file."""
+    from advisor.catalog.convert import convert as convert_card
+
+    return convert_card(card, weights, path)
+
+
+def cut(master: Path, output: str, path: Path) -> None:
+    """Write the master with one of its outputs only; its features with those of all levels of the network."""
+    from advisor.tflite.levels import with_levels
+    from advisor.tflite.surgery import FEATURES, select_output
+
+    data = select_output(master.read_bytes(), output)
+    path.write_bytes(with_levels(data) if output == FEATURES else data)
+
+
+def screen(trunk: Path) -> float:
+    """Return the least CPU time of one run at one thread, in ms: it hardly depends on what else the machine does."""
+    from advisor.measurement.latency.screen import least_cpu_ms
+
+    return least_cpu_ms(trunk)
+
+
+def extract(
+    trunk: Path, pictures: Sequence[Path], names: Sequence[bytes], view: View, seen: Seen, blocks: Path, out: Path
+) -> None:
+    """Write the features of pictures as a block of rows; only those are computed that no block has yet.
+
+    Args:
+        trunk: the feature model.
+        pictures: files.
+        names: what each picture's features are known by, see :func:`advisor.training.capture_augmentation.names`.
+        view: how a picture becomes input.
+        seen: how the pictures are looked at.
+        blocks: list of the blocks of this trunk and view.
+        out: the block's folder.
+    """
+    from advisor.store.rows import with_known, write_block
+    from advisor.training.features import extract as extract_features
+
+    def compute(places: Sequence[int]) -> Any:
+        return extract_features(trunk, [pictures[place] for place in places], view, seen=seen)
+
+    write_block(out, names, with_known(blocks, names, compute))
+
+
+def train_head(
+    looks: Sequence[Sequence[Path]], train: Sequence[int], labels: Sequence[int], classes: int, seed: int, path: Path
+) -> dict[str, Any]:
+    """Train the head and write it as ``.npz``.
+
+    Args:
+        looks: parts of the pictures' features, as they are, then as they are seen otherwise.
+        train: rows to learn from.
+        labels: the classes of these rows.
+        classes: number of classes.
+        seed: of the folds.
+        path: where to write.
+    """
+    import numpy as np
+
+    from advisor.training.features import joined
+    from advisor.training.head import train_head as fit
+
+    features, *views = [joined(parts, np.asarray(train)) for parts in looks]
+    head = fit(features, labels, classes, seed, views)
+    np.savez(path, weights=head.weights, bias=head.bias)
+    return {"regularization": head.regularization, "validation_accuracy": head.validation_accuracy}
+
+
+def refit_head(
+    looks: Sequence[Sequence[Path]], labels: Sequence[int], classes: int, regularization: float, path: Path
+) -> None:
+    """Fit the head with a given penalty to all rows and write it as ``.npz``; arguments as of :func:`train_head`."""
+    import numpy as np
+
+    from advisor.training.features import joined
+    from advisor.training.head import fit_head
+
+    features, *views = [joined(parts) for parts in looks]
+    weights, bias = fit_head(features, labels, classes, regularization, views)
+    np.savez(path, weights=weights, bias=bias)
+
+
+def finetune(
+    card: Card,
+    weights: WeightsFile | None,
+    parts: Sequence[Path],
+    pictures: Sequence[Path],
+    labels: Sequence[int],
+    validation: Sequence[int],
+    knobs: Finetuning,
+    checkpoints: Path,
+    path: Path,
+    after: Path | None = None,
+) -> dict[str, Any]:
+    """Fine-tune a card and write its float classifier; see :func:`advisor.training.tuning.tune`."""
+    from advisor.training.tuning import tune
+
+    return tune(card, weights, parts, pictures, labels, validation, knobs, checkpoints, path, after)
+
+
+def join(trunk: Path, head: Path, path: Path) -> None:
+    """Write the trunk with the trained head behind it: softmax over the user's classes."""
+    import numpy as np
+
+    from advisor.tflite.surgery import attach_head
+
+    arrays = np.load(head, allow_pickle=False)
+    path.write_bytes(attach_head(trunk.read_bytes(), arrays["weights"], arrays["bias"]))
+
+
+def compress(
+    model: Path,
+    recipe: str,
+    calibration: Sequence[Path] | None,
+    view: View,
+    seed: int,
+    metadata: Metadata,
+    path: Path,
+    stands_in: bool = False,
+    more: More | None = None,
+) -> dict[str, Any]:
+    """Apply a compression recipe to a float file and write the artefact with its metadata.
+
+    Args:
+        model: the float ``.tflite``.
+        recipe: name of the recipe.
+        calibration: training pictures to calibrate on; None takes the bundled photographs.
+        view: how a picture becomes input.
+        seed: draws the bundled photographs' crops.
+        metadata: labels and normalisation for the file.
+        path: where to write.
+        stands_in: the model's values are random. What is timed then hangs on its operators alone: a few crops calibrate
+            it, and its download is not weighed, as the trained file's bytes deflate otherwise.
+        more: what recipes that score or train take besides.
+
+    Returns:
+        ``arena_bytes`` of the activations, the sizes of :func:`advisor.compression.download.download_figures`, and the
+        recipe's ``notes``.
+    """
+    from advisor.compression.download import download_figures
+    from advisor.compression.recipe_inputs import Material
+    from advisor.compression.recipes import recipe as find_recipe
+    from advisor.tflite.arena import activation_arena_bytes
+    from advisor.tflite.metadata import write_metadata
+    from advisor.tflite.model import read
+
+    chosen = find_recipe(recipe)
+    inputs = _calibration(calibration, view, seed) if chosen.needs_calibration else None
+    if inputs is not None and stands_in:
+        inputs = inputs[:STAND_IN_CROPS]
+    made = chosen.make(model.read_bytes(), more.material(inputs) if more else Material(inputs))
+    artefact = write_metadata(made.data, metadata)
+    path.write_bytes(artefact)
+    found = {"arena_bytes": activation_arena_bytes(read(artefact)), "notes": dict(made.notes)}
+    return found if stands_in else {**found, **download_figures(artefact)}
+
+
+def score(model: Path, pictures: Sequence[Path], view: View, path: Path) -> None:
+    """Run an artefact over pictures in plain LiteRT and write the probabilities, float32 (N, C), as ``.npy``."""
+    import numpy as np
+
+    from advisor.measurement.accuracy.accuracy import predict
+
+    np.save(path, predict(model, pictures, view))
+
+
+def captured(model: Path, pictures: Sequence[Path], view: View, path: Path) -> None:
+    """Run an artefact over pictures under every capture condition and write its labels, int64 (T, N), as ``.npy``."""
+    import numpy as np
+
+    from advisor.measurement.accuracy.robustness import captured_answers
+
+    np.save(path, captured_answers(model, pictures, view))
+
+
+def answers(model: Path, view: View, seed: int) -> list[tuple[int, float]]:
+    """Return the artefact's top-1 label and its probability on crops of photographs that int8 was not calibrated on."""
+    from advisor.measurement.accuracy.accuracy import predict_arrays
+
+    rows = predict_arrays(model, _calibration(None, view, seed))
+    return [(int(row.argmax()), float(row.max())) for row in rows]
+
+
+def _calibration(pictures: Sequence[Path] | None, view: View, seed: int) -> Any:
+    from advisor.compression.calibration import from_photographs, from_pictures
+
+    if pictures is None:
+        return from_photographs(view, seed)
+    return from_pictures(pictures, view)

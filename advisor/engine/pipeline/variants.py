@@ -1,0 +1,108 @@
+"""A variant of a card, one training and one compression: its file, and how accurate that is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from advisor.catalog.cards import Card
+from advisor.catalog.labels import published_labels
+from advisor.compression.recipes import Recipe
+from advisor.core.training import HEAD, HEAD_SUBSET
+from advisor.engine.pipeline import accuracy
+from advisor.engine.pipeline.accuracy import Captured, Verdict
+from advisor.engine.pipeline.context import Context, Part, Pictures, Purpose
+from advisor.engine.pipeline.cost import Variant
+from advisor.engine.pipeline.stages import Artefact, Stages
+from advisor.engine.question import ROBUST
+from advisor.store import RunFolder
+from advisor.tflite.metadata import Metadata
+
+
+class Variants:
+    """The variants of the cards of a search.
+
+    Args:
+        context: the search.
+        stages: from card to artefact, and its answers.
+        recipes: compression recipes by name.
+        run: takes the answers.
+    """
+
+    def __init__(self, context: Context, stages: Stages, recipes: Mapping[str, Recipe], run: RunFolder) -> None:
+        self._context, self._stages, self._recipes, self._run = context, stages, recipes, run
+
+    async def artefact(self, card: Card, variant: Variant, purpose: Purpose) -> Artefact:
+        """Return its file, fitted for the purpose."""
+        metadata = metadata_of(card, self._context.pictures, variant[0])
+        return await self._stages.artefact(card, variant, self._recipes[variant[1]].version, metadata, purpose)
+
+    async def verdict(self, card: Card, variant: Variant, artefact: Artefact) -> Verdict:
+        """Return how accurate it is: measured on the validation part, without pictures what was published of it."""
+        pictures, (training, recipe) = self._context.pictures, variant
+        if pictures is None:
+            reference = await self.artefact(card, (training, "float32"), Purpose.SHIP)
+            return await self._published(card, recipe, artefact, reference)
+        validation, name = pictures.validation, f"{card.name}-{training}-{recipe}"
+        own, floats = await asyncio.gather(
+            self._answers(card, variant, validation), self._answers(card, (training, "float32"), validation)
+        )
+        verdict = accuracy.measured(own, floats, validation.labels, pictures.classes)
+        if self._context.request.objective != ROBUST:
+            return replace(verdict, details={**verdict.details, "answers": self._run.keep_answers(name, own)})
+        labels, float_labels = await asyncio.gather(
+            self._captured(card, variant), self._captured(card, (training, "float32"))
+        )
+        chosen = accuracy.robust(labels, float_labels, validation.labels)
+        plain = {"plain_accuracy": verdict.accuracy.to_json() if verdict.accuracy else None}
+        kept = {"answers": self._run.keep_answers(name, labels)}
+        return replace(chosen, details={**verdict.details, **chosen.details, **plain, **kept})
+
+    async def _published(self, card: Card, recipe: str, artefact: Artefact, reference: Artefact) -> Verdict:
+        if not self._stages.trunks.weights_of(card):
+            return accuracy.quoted(card, recipe)
+        scores = self._stages.scores
+        own, floats = await asyncio.gather(scores.answers(card, artefact), scores.answers(card, reference))
+        return accuracy.published(card, recipe, own, floats)
+
+    async def _answers(self, card: Card, variant: Variant, part: Part) -> tuple[int, ...]:
+        """Return what a variant answers on pictures that it has not learnt from."""
+        artefact = await self.artefact(card, variant, Purpose.COMPARE)
+        return accuracy.read_answers(await self._stages.scores.probabilities(card, artefact, part))
+
+    async def _captured(self, card: Card, variant: Variant) -> Captured:
+        """Return what a variant answers on the validation part under each capture condition."""
+        pictures = self._context.pictures
+        assert pictures is not None, "this is asked for with pictures only"
+        artefact = await self.artefact(card, variant, Purpose.COMPARE)
+        return accuracy.read_labels(await self._stages.scores.captured(card, artefact, pictures.validation))
+
+
+def metadata_of(card: Card, pictures: Pictures | None, training: str) -> Metadata:
+    """Return what is written into each file of the card: labels, normalisation, licence."""
+    labels = pictures.classes if pictures else published_labels(card)
+    data = "ImageNet"
+    if pictures:
+        learnt = {HEAD: pictures.learnt, HEAD_SUBSET: pictures.subset}.get(training, pictures.train)
+        data = f"retrained ({training}) on {len(learnt.paths)} pictures of {len(labels)} classes"
+    return Metadata(
+        name=card.name,
+        description=f"Image classifier {card.name}, {data}; made by advisor",
+        labels=labels,
+        mean=card.preprocessing.mean,
+        std=card.preprocessing.std,
+        licence=card.licence,
+    )
+
+
+def card_details(card: Card) -> dict[str, Any]:
+    """Return what an evaluation keeps of its card."""
+    return {
+        "params": card.params,
+        "macs": card.macs,
+        "licence": card.licence,
+        "input_size": card.input_size,
+        "preprocessing": asdict(card.preprocessing),
+    }

@@ -1,0 +1,166 @@
+"""What is being done, what is left and when it will be over; quiet where nobody watches."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.units import show_seconds
+from advisor.engine.space.plan import Plan
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+WAITS = "waits for "
+"""Begins the event of a stage that another process is at."""
+
+TRUST_S = 20.0
+"""How many seconds of finished work weigh as much as the plan's own price in the estimate of what is left."""
+
+
+class Progress:
+    """A bar over the stages, each weighted by what it is expected to take, with what runs now and the time left.
+
+    Args:
+        shown: show it; by default where standard error is a terminal.
+        cores: how many stages run side by side.
+    """
+
+    def __init__(self, shown: bool | None = None, cores: int = 2) -> None:
+        self._shown = sys.stderr.isatty() if shown is None else shown
+        self._cores = cores
+        self._lock = threading.RLock()
+        self._bar: tqdm[Any] | None = None
+        self._weights: dict[tuple[str, str], float] = {}
+        self._running: dict[str, str] = {}
+        self._partly: dict[str, float] = {}
+        self._saying = ""
+        self._evaluated = self._configurations = 0
+        self._started = time.monotonic()
+        self._finished_s = self._worked_s = 0.0
+        self._plan: Plan | None = None
+        self._total_s = 0.0
+        self._skipped, self._aside = set[Configuration](), frozenset[Configuration]()
+        self._closed = threading.Event()
+
+    def say(self, text: str) -> None:
+        """Tell what is being done before or beside the evaluations."""
+        with self._lock:
+            self._saying = text
+            self._show()
+
+    def start(self, plan: Plan, done: int) -> None:
+        """Begin with ``plan``, of which ``done`` configurations are done already."""
+        prices = {card.name: plan.prices.each(card) for card in plan.cards}
+        with self._lock:
+            self._weights = {(stage, card): p for card, rows in prices.items() for stage, (_, p) in rows.items()}
+            self._evaluated, self._configurations = done, plan.size
+            self._started, self._saying = time.monotonic(), ""
+            total = sum(count * price for rows in prices.values() for count, price in rows.values())
+            self._plan, self._total_s = plan, total * (1 - done / plan.size)
+            if self._shown:
+                self._open().reset(total=self._total_s)
+                threading.Thread(target=self._tick, daemon=True).start()
+
+    def stage(self, name: str, card: str, doing: str, event: str) -> None:
+        """Take note of a stage that started, is done or was found in the cache."""
+        subject = f"{doing} {card}"
+        weight = self._weights.get((name.rsplit("-", 1)[0], card), 0.0)
+        with self._lock:
+            if event == "started":
+                self._running[subject] = ""
+            elif event.startswith(WAITS):
+                self._running[subject] = f" (waits for another search, {event.removeprefix(WAITS)}, that does it)"
+            elif event.startswith("epoch "):
+                self._epoch(subject, weight, event)
+            else:
+                self._running.pop(subject, None)
+                self._advance(weight - self._partly.pop(subject, 0.0), worked=event == "done")
+            self._show()
+
+    def _epoch(self, subject: str, weight: float, event: str) -> None:
+        """Count a share of a long stage: ``epoch 3 of 12``."""
+        _, done, _, epochs = event.split()
+        reached = weight * int(done) / int(epochs)
+        self._running[subject] = f" ({event})"
+        self._advance(reached - self._partly.get(subject, 0.0), worked=True)
+        self._partly[subject] = reached
+
+    def _advance(self, weight: float, worked: bool) -> None:
+        self._finished_s += weight
+        self._worked_s += weight if worked else 0.0
+        if self._shown:
+            self._open().update(max(0.0, min(weight, self._left_s())))
+
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """Take note of a configuration that is finished; a failure is shown at once."""
+        with self._lock:
+            self._evaluated += 1
+            if evaluation.status is Status.SKIPPED:
+                self._skipped.add(evaluation.configuration)
+                self._without()
+            if self._shown and evaluation.status is Status.FAILED:
+                self._open().write(f"failed  {evaluation.configuration.key}: {evaluation.reason}", file=sys.stderr)
+            self._show()
+
+    def turned_away(self, configurations: Collection[Configuration]) -> None:
+        """Count what is not worth its work as things stand out of what is left; what comes back counts again."""
+        with self._lock:
+            if self._aside != frozenset(configurations):
+                self._aside = frozenset(configurations)
+                self._without()
+                self._show()
+
+    def _without(self) -> None:
+        """Take the stages out of the total that only what is not evaluated would need."""
+        if self._shown and self._plan is not None:
+            bar = self._open()
+            bar.total = max(bar.n, self._total_s - self._plan.only_for(self._skipped | self._aside), 1e-9)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._closed.set()
+        with self._lock:
+            if self._bar is not None:
+                self._bar.close()
+                self._bar = None
+            self._shown = False
+
+    def _tick(self) -> None:
+        while not self._closed.wait(1.0):
+            with self._lock:
+                self._show()
+
+    def _show(self) -> None:
+        if not self._shown:
+            return
+        bar = self._open()
+        running = [f"{subject}{more}" for subject, more in self._running.items()]
+        now = self._saying or " | ".join(running[:2]) or "waiting"
+        if not self._configurations:
+            bar.set_description_str(now, refresh=True)
+            return
+        left = f"about {show_seconds(self._seconds_left())} left"
+        bar.set_description_str(f"{self._evaluated} of {self._configurations} evaluated, {left}: {now}", refresh=True)
+
+    def _left_s(self) -> float:
+        bar = self._bar
+        return max(0.0, bar.total - bar.n) if bar is not None and bar.total else 0.0
+
+    def _seconds_left(self) -> float:
+        """Price of what is left over the speed so far; the plan's own speed counts for the first seconds of work."""
+        elapsed = time.monotonic() - self._started
+        speed = (self._worked_s + TRUST_S) / (elapsed + TRUST_S / self._cores)
+        return self._left_s() / speed
+
+    def _open(self) -> tqdm[Any]:
+        if self._bar is None:
+            from tqdm import tqdm
+
+            form = "{percentage:3.0f}% |{bar:20}| {elapsed} {desc}"
+            self._bar = tqdm(total=1.0, file=sys.stderr, leave=False, dynamic_ncols=True, bar_format=form)
+        return self._bar

@@ -1,0 +1,1 @@
+"""Decide what to evaluate next and when to stop: the Optuna study, the sampler, promotion and stopping rules."""

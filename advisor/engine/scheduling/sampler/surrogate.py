@@ -1,0 +1,220 @@
+"""What a run has seen corrects what was believed: a Bayesian ridge over the prior and the candidates' features.
+
+The revealed loss is linear in the prior, in the candidate's numbers, in their squares and products, and in an effect
+for each level of each group (family, training data, recipe), with normal priors whose widths are chosen by marginal
+likelihood: a prior that does not predict this task loses its weight, a family that behaves apart gains its own level.
+Mean, noise and coefficients have the closed normal-inverse-gamma form (Bishop, "Pattern Recognition and Machine
+Learning", 2006, section 3.5; O'Hagan and Forster, "Kendall's Advanced Theory of Statistics 2B", 2004, chapter 11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.engine.scheduling.sampler.design import Design
+from advisor.engine.scheduling.sampler.hypervolume import Floats
+
+_WIDTHS = {
+    "prior": (3.0, 0.3, 30.0, 300.0),
+    "number": (0.3, 0.03, 3.0, 30.0),
+    "curve": (0.1, 0.01, 1.0),
+    "group": (0.5, 0.05, 5.0, 50.0),
+}
+"""Prior variances of a block's coefficients in units of the noise's, the one to start from first."""
+_INTERCEPT_WIDTH = 100.0
+_NOISE_SHAPE, _NOISE_RATE = 1.0, 0.1
+_TUNE_ALWAYS_BELOW = 64
+_TUNE_GROWTH = 1.1
+
+
+class Surrogate:
+    """Predicts a value of every candidate from those seen so far; at least one must have been.
+
+    Taking in a value costs O(p^2), the fit after it O(p^3), a prediction O(p), with its exact deviation O(p^2).
+
+    Attributes:
+        design: the candidates.
+    """
+
+    def __init__(self, design: Design) -> None:
+        self._rows: list[int] = []
+        self._values: list[float] = []
+        self._widths: dict[str, float] = {}
+        self.replace_design(design)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def replace_design(self, design: Design) -> None:
+        """Take a design of the same candidates whose features changed; what was seen is kept."""
+        self.design = design
+        columns = design.matrix.shape[1]
+        self._gram, self._moment, self._sums = np.zeros((columns, columns)), np.zeros(columns), np.zeros(columns)
+        self._absorbed = 0
+        self._fitted: _Fit | None = None
+        self._tuned_at = 0
+
+    def add(self, row: int, value: float) -> None:
+        """Note that the candidate ``row`` was seen to have ``value``."""
+        self._rows.append(row)
+        self._values.append(value)
+        self._fitted = None
+
+    def means(self) -> Floats:
+        """Return the expected value (n,) of every candidate."""
+        fit = self._fit()
+        result: Floats = self.design.matrix @ fit.coefficients * fit.scale + fit.location
+        return result
+
+    def rough_deviations(self) -> Floats:
+        """Return :meth:`deviations` (n,) of every candidate as if the coefficients were known independently."""
+        fit = self._fit()
+        return self._deviation(fit, self.design.squares @ (fit.root**2 / np.diag(fit.precision)))
+
+    def deviations(self, rows: NDArray[np.intp]) -> Floats:
+        """Return the standard deviation (m,) of what evaluating the candidates ``rows`` would show."""
+        fit = self._fit()
+        weighted = self.design.matrix[rows] * fit.root
+        return self._deviation(fit, ((weighted @ fit.covariance) * weighted).sum(axis=1))
+
+    @staticmethod
+    def _deviation(fit: _Fit, leverage: Floats) -> Floats:
+        noise = fit.rate / max(fit.shape - 1.0, 0.5)
+        deviation: Floats = np.sqrt((leverage + 1.0) * noise) * fit.scale
+        return deviation
+
+    def _fit(self) -> _Fit:
+        if self._fitted is None:
+            self._absorb()
+            self._tune()
+            self._fitted = _fit(self._moments(len(self._rows)), self._root(self._widths))
+        return self._fitted
+
+    def _absorb(self) -> None:
+        gram, moment, sums = self._sums_over(self._absorbed, len(self._rows))
+        self._gram, self._moment, self._sums = self._gram + gram, self._moment + moment, self._sums + sums
+        self._absorbed = len(self._rows)
+
+    def _sums_over(self, start: int, stop: int) -> tuple[Floats, Floats, Floats]:
+        part = self.design.matrix[self._rows[start:stop]]
+        return part.T @ part, part.T @ np.array(self._values[start:stop]), part.sum(axis=0)
+
+    def _moments(self, count: int) -> _Moments:
+        """Return the moments of the first ``count`` values."""
+        sums = (self._gram, self._moment, self._sums)
+        gram, moment, total = sums if count == self._absorbed else self._sums_over(0, count)
+        values = np.array(self._values[:count])
+        location, scale = float(values.mean()), float(values.std())
+        scale = scale if scale > 1e-12 * max(1.0, abs(location)) else 1.0
+        squares = float(((values - location) ** 2).sum()) / scale**2
+        return _Moments(gram, (moment - location * total) / scale, squares, count, location, scale)
+
+    def _tune(self) -> None:
+        """Climb the marginal likelihood one width at a time.
+
+        The start is always the same and later steps are rarer, at fixed numbers of values: a run that was resumed
+        gets the widths of one that was not.
+        """
+        count = _tuning_count(len(self._rows))
+        if count == self._tuned_at:
+            return
+        self._tuned_at = count
+        moments = self._moments(count)
+        self._widths = {name: _options(name)[0] for name in self.design.blocks}
+        best = _evidence(moments, self._root(self._widths))
+        for name in [*self._widths, *self._widths]:
+            for option in _options(name):
+                trial = {**self._widths, name: option}
+                if option != self._widths[name] and (found := _evidence(moments, self._root(trial))) > best:
+                    best, self._widths = found, trial
+
+    def _root(self, widths: Mapping[str, float]) -> Floats:
+        root = np.empty(self.design.matrix.shape[1])
+        for name, columns in self.design.blocks.items():
+            root[columns] = np.sqrt(widths[name])
+        return root
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """What the fit needs of the data, values being standardised by ``location`` and ``scale``.
+
+    Attributes:
+        gram: (p, p) sum of the rows' outer products.
+        moment: (p,) sum of the rows times their values.
+        total: sum of the squared values.
+        count: number of values.
+    """
+
+    gram: Floats
+    moment: Floats
+    total: float
+    count: int
+    location: float
+    scale: float
+
+    @property
+    def shape(self) -> float:
+        """Shape of the noise's inverse gamma law."""
+        return _NOISE_SHAPE + self.count / 2
+
+    def rate(self, explained: float) -> float:
+        """Rate of the noise's inverse gamma law when ``explained`` of the total is."""
+        return _NOISE_RATE + max(self.total - explained, 0.0) / 2
+
+    def precision(self, root: Floats) -> Floats:
+        """Precision (p, p) of the coefficients in units of their prior deviations ``root``."""
+        precision: Floats = root[:, None] * self.gram * root
+        precision[np.diag_indices_from(precision)] += 1.0
+        return precision
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """The posterior: normal coefficients, whose covariance in units of ``root`` is given, and noise (shape, rate)."""
+
+    root: Floats
+    precision: Floats
+    covariance: Floats
+    coefficients: Floats
+    shape: float
+    rate: float
+    location: float
+    scale: float
+
+
+def _fit(moments: _Moments, root: Floats) -> _Fit:
+    precision = moments.precision(root)
+    covariance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
+    weighted = root * moments.moment
+    mean = covariance @ weighted
+    rate = moments.rate(float(weighted @ mean))
+    return _Fit(root, precision, covariance, root * mean, moments.shape, rate, moments.location, moments.scale)
+
+
+def _evidence(moments: _Moments, root: Floats) -> float:
+    """Return the log marginal likelihood up to a constant.
+
+    The weighted moment goes through the Cholesky decomposition as one more row, which solves for it on the way.
+    """
+    weighted = root * moments.moment
+    corner = np.array([[moments.total + 1.0]])
+    factor = np.linalg.cholesky(np.block([[moments.precision(root), weighted[:, None]], [weighted[None, :], corner]]))
+    explained = float((factor[-1, :-1] ** 2).sum())
+    return -float(np.log(np.diag(factor)[:-1]).sum()) - moments.shape * float(np.log(moments.rate(explained)))
+
+
+def _tuning_count(count: int) -> int:
+    """Return the last number of values, at most ``count``, at which the widths are chosen anew."""
+    last = following = _TUNE_ALWAYS_BELOW
+    while following <= count:
+        last, following = following, int(following * _TUNE_GROWTH)
+    return last if count >= _TUNE_ALWAYS_BELOW else count
+
+
+def _options(name: str) -> tuple[float, ...]:
+    return _WIDTHS.get(name.partition(":")[0], (_INTERCEPT_WIDTH,))

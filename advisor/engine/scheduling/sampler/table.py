@@ -1,0 +1,181 @@
+"""The table that the sampler chooses from: candidates, objectives, and both as losses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+
+from advisor.engine.scheduling.sampler.hypervolume import Floats
+
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Objective:
+    """One value of the study's trials, in the study's order.
+
+    Attributes:
+        name: how ``Candidate.known`` calls it.
+        direction: ``minimize`` or ``maximize``, as the study has it.
+        log: hypervolume is taken over its logarithm, as suits latency and size; its values must be positive.
+    """
+
+    name: str
+    direction: str = "minimize"
+    log: bool = False
+
+    def to_loss(self, value: float) -> float:
+        """Return the value on the scale where less is better, ``nan`` where a logarithm does not exist."""
+        if self.log:
+            value = float(np.log(value)) if value > 0 else float("nan")
+        return -value if self.direction == "maximize" else value
+
+    def finite_loss(self, value: float) -> float:
+        """Return the loss of a value that must have one.
+
+        Raises:
+            ValueError: it is not a number, or not a positive one where a logarithm is taken.
+        """
+        loss = self.to_loss(value)
+        if not np.isfinite(loss):
+            positive = "a positive number" if self.log else "a number"
+            raise ValueError(f"{value!r} for the objective {self.name!r}: it must be {positive}")
+        return loss
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One entry of the table.
+
+    Attributes:
+        params: the value of each of the study's parameters, unique within the table.
+        prior: what the one unknown objective is believed to be, in its unit or in one that rises with it.
+        known: the known or predicted value of every other objective, by name.
+        features: what the unknown objective may depend on beyond the prior: numbers as they are (take logarithms
+            of counts), strings (such as the family) as groups.
+        cost_s: seconds that evaluating it is expected to take.
+    """
+
+    params: Mapping[str, Any]
+    prior: float
+    known: Mapping[str, float]
+    features: Mapping[str, float | str] = field(default_factory=dict)
+    cost_s: float = 1.0
+
+
+def candidate_key(params: Mapping[str, Any]) -> str:
+    """Return the text by which a candidate is known in a study's trials."""
+    return json.dumps(dict(params), sort_keys=True, default=str)
+
+
+class Table:
+    """The candidates by row, and their objectives as losses with the revealed one last.
+
+    Args:
+        candidates: at least one entry.
+        objectives: two or three, in the study's order; exactly one is missing in ``Candidate.known``.
+
+    Raises:
+        ValueError: candidates or objectives that do not fit this description.
+    """
+
+    def __init__(self, candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> None:
+        self.objectives = tuple(objectives)
+        self._revealed = _revealed(candidates, self.objectives)
+        self._known = [o for place, o in enumerate(self.objectives) if place != self._revealed]
+        self.params = [dict(candidate.params) for candidate in candidates]
+        self._rows = {candidate_key(params): row for row, params in enumerate(self.params)}
+        _check_params(self.params, self._rows)
+        self._by_values = {tuple(params[name] for name in self.names): row for row, params in enumerate(self.params)}
+
+    def __len__(self) -> int:
+        return len(self.params)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return tuple(self.params[0])
+
+    @property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """Each parameter with its values in order of appearance."""
+        return {name: CategoricalDistribution(tuple({p[name]: None for p in self.params})) for name in self.names}
+
+    def key(self, row: int) -> str:
+        """Return the key of a row's candidate."""
+        return candidate_key(self.params[row])
+
+    def row_of_key(self, key: object) -> int | None:
+        """Return the row of a key, None where the table has none such."""
+        return self._rows.get(str(key))
+
+    def row_of(self, params: Mapping[str, Any]) -> int | None:
+        """Return the row whose parameters these are; those of other names do not matter."""
+        return self._by_values.get(tuple(params.get(name, _MISSING) for name in self.names))
+
+    def axis(self, name: str) -> int:
+        """Return the place of a known objective among the losses.
+
+        Raises:
+            ValueError: no known objective is called so.
+        """
+        places = {objective.name: place for place, objective in enumerate(self._known)}
+        if name not in places:
+            raise ValueError(f"{name!r} is not one of the known objectives {', '.join(places)}")
+        return places[name]
+
+    def known_loss(self, name: str, value: float) -> float:
+        """Return the loss of a known objective's value."""
+        return self._known[self.axis(name)].finite_loss(value)
+
+    def known_losses(self, candidates: Sequence[Candidate]) -> Floats:
+        """Return (n, d - 1) the known losses."""
+        return np.array([[o.finite_loss(each.known[o.name]) for o in self._known] for each in candidates])
+
+    def prior_losses(self, candidates: Sequence[Candidate]) -> Floats:
+        """Return (n,) the priors as losses."""
+        return np.array([self.revealed_loss(each.prior) for each in candidates])
+
+    def revealed_loss(self, value: float) -> float:
+        """Return the loss of a value of the objective that evaluating reveals."""
+        return self.objectives[self._revealed].to_loss(value)
+
+    def losses(self, values: Sequence[float]) -> list[float]:
+        """Return a trial's values as losses (d,), the revealed one last."""
+        losses = [objective.to_loss(value) for objective, value in zip(self.objectives, values, strict=True)]
+        losses.append(losses.pop(self._revealed))
+        return losses
+
+    def reference(self, reference: Mapping[str, float]) -> Floats:
+        """Return (d,) the worst losses of interest, ``nan`` where none is given."""
+        ordered = [*self._known, self.objectives[self._revealed]]
+        return np.array([o.to_loss(reference[o.name]) if o.name in reference else np.nan for o in ordered])
+
+
+def _revealed(candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> int:
+    """Return the place of the objective that evaluating reveals."""
+    if not candidates:
+        raise ValueError("the table of candidates is empty")
+    if len(objectives) not in (2, 3):
+        raise ValueError(f"{len(objectives)} objectives: the sampler takes two or three")
+    names = [objective.name for objective in objectives]
+    unknown = [i for i, name in enumerate(names) if any(name not in c.known for c in candidates)]
+    if len(unknown) != 1 or any(names[unknown[0]] in c.known for c in candidates):
+        raise ValueError(f"each candidate must have a known value for all but one of the objectives {', '.join(names)}")
+    return unknown[0]
+
+
+def _check_params(params: Sequence[Mapping[str, Any]], rows: Mapping[str, int]) -> None:
+    if len(rows) < len(params):
+        seen = [candidate_key(p) for p in params]
+        raise ValueError(f"two candidates have the same parameters: {next(k for k in seen if seen.count(k) > 1)}")
+    for other in params:
+        if set(other) != set(params[0]):
+            raise ValueError(
+                f"candidates differ in the names of their parameters: {sorted(other)}, {sorted(params[0])}"
+            )

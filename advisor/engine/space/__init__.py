@@ -1,0 +1,1 @@
+"""Plan the search space: cards, trainings, compressions and targets, with their expected figures and costs."""

@@ -1,0 +1,182 @@
+"""Everything that can be wrong with a question is found here, before anything is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from advisor.catalog.cards import Card
+from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.weights import FetchOptions, WeightsFile
+from advisor.catalog.weights.missing import none_to_be_had
+from advisor.compression.recipes import RECIPES, Recipe
+from advisor.core.errors import UsageError, WeightsError, nearest
+from advisor.datasets.duplicates import near_duplicates
+from advisor.datasets.findings import counted
+from advisor.datasets.repeated import kept_together, leaks
+from advisor.datasets.requirements import require_usable
+from advisor.datasets.split import split
+from advisor.datasets.survey import survey
+from advisor.engine.pipeline.context import Pictures, trainings_of
+from advisor.engine.question import ROBUST, Request
+from advisor.engine.space.plan import Plan, order_by_promise
+from advisor.engine.targets.chosen import chosen_targets
+
+DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
+HEAVIER_RECIPES = ("mixed_int8", "qat_int8")
+"""Tried where ``--max-drop`` is given, on cards whose lighter forms miss it."""
+
+DOWNLOADS = 4
+DEFAULT_CARDS = 12
+"""How many cards are tried where none are named: the most promising ones whose weights can be had."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Cards with their weights.
+
+    Attributes:
+        cards: what can be tried, the most promising first.
+        weights: weights by card name, None for settled random ones.
+        missing: card name to why its weights cannot be had.
+    """
+
+    cards: tuple[Card, ...]
+    weights: Mapping[str, WeightsFile | None]
+    missing: Mapping[str, str]
+
+
+def read_pictures(request: Request, say: Say) -> Pictures | None:
+    """Read, check and split the user's pictures: alike ones and groups stay on one side, a split of their own stands.
+
+    Raises:
+        UsageError: see :mod:`advisor.datasets.survey`, :mod:`advisor.datasets.requirements` and
+            :func:`advisor.datasets.split.split`.
+    """
+    if not request.data:
+        return None
+    say(f"reading pictures of {request.data}")
+    read = survey(Path(request.data))
+    dataset = read.dataset
+    require_usable(dataset)
+    together = kept_together(dataset, near_duplicates(read.thumbnails))
+    leaking = leaks(dataset, together)
+    if leaking:
+        say(f"{counted(len(leaking), 'picture or group lies', 'pictures or groups lie')} in several parts of the split")
+    return Pictures(dataset, split(dataset, request.seed, together=together, given=dataset.own_parts), leaking)
+
+
+def chosen_recipes(request: Request) -> dict[str, Recipe]:
+    """Return the compression recipes asked for; float32 is always among them, as the form that others are held against.
+
+    Raises:
+        UsageError: an unknown name.
+    """
+    known = {recipe.name: recipe for recipe in RECIPES}
+    heavier = HEAVIER_RECIPES if request.data and request.limits.max_drop_points is not None else ()
+    names = request.compressions or (*DEFAULT_RECIPES, *heavier)
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--compressions: unknown '{name}'{nearest(name, known)}", f"recipes: {', '.join(known)}")
+    return {name: known[name] for name in dict.fromkeys(("float32", *names))}
+
+
+def chosen_cards(request: Request) -> tuple[Card, ...]:
+    """Return the cards asked for, or all that name a place for their weights, the most promising first.
+
+    Raises:
+        UsageError: an unknown name, or a catalogue file that cannot be read.
+    """
+    catalogue = load_catalogue([Path(path) for path in request.catalog])
+    if request.candidates:
+        return order_by_promise(catalogue.select(request.candidates))
+    return order_by_promise([card for card in catalogue.values() if card.weights])
+
+
+def find_weights(request: Request, cards: Sequence[Card], say: Say) -> Candidates:
+    """Fetch the weights of the cards, several at a time: of all that were asked for, else of the first dozen to be had.
+
+    A card without weights stays a candidate where no pictures are given and it was asked for by name: latency, memory
+    and operators do not depend on them.
+
+    Raises:
+        WeightsError: no card is left.
+    """
+    from advisor.catalog.weights import fetch
+
+    options = FetchOptions(offline=request.offline, mirror=request.mirror or None)
+
+    def get(card: Card) -> WeightsFile | WeightsError:
+        try:
+            say(f"fetching weights of {card.name}")
+            return fetch(card, options)
+        except WeightsError as error:
+            return error
+
+    weights: dict[str, WeightsFile | None] = {}
+    errors: dict[str, WeightsError] = {}
+    at_most = len(cards) if request.candidates else DEFAULT_CARDS
+    with ThreadPoolExecutor(DOWNLOADS) as pool:
+        for start in range(0, len(cards), DOWNLOADS):
+            group = cards[start : start + DOWNLOADS]
+            for card, found in zip(group, pool.map(get, group), strict=True):
+                if isinstance(found, WeightsError):
+                    errors[card.name] = found
+                else:
+                    weights[card.name] = found
+            if len(weights) >= at_most:
+                break
+    if request.candidates and not request.data:
+        weights.update(dict.fromkeys(errors))
+    if not weights:
+        raise _nothing_left(errors, options)
+    return Candidates(
+        cards=tuple(card for card in cards if card.name in weights)[:at_most],
+        weights=weights,
+        missing={name: error.message for name, error in errors.items()},
+    )
+
+
+def make_plan(
+    request: Request,
+    candidates: Candidates,
+    recipes: Mapping[str, Recipe],
+    pictures: Pictures | None,
+    pace: Mapping[str, float] | None = None,
+) -> Plan:
+    """Return the search space; ``pace`` is what stages take on this machine over their rough price."""
+    place = chosen_targets(request).lead
+    lead = place.identity if place else None
+    return Plan(
+        cards=candidates.cards,
+        recipes=tuple(recipes),
+        threads=(lead.threads,) if lead else request.thread_counts,
+        trainings=trainings_of(request, pictures),
+        robust=request.objective == ROBUST,
+        tunings=request.tune_training,
+        runtime=runtime_version(),
+        pictures=len(pictures.split.learnt) if pictures else 0,
+        validation=len(pictures.split.validation) if pictures else 0,
+        holdout=len(pictures.split.holdout) if pictures else 0,
+        pace=pace or {},
+        cores=request.cores,
+        lead=lead,
+    )
+
+
+def runtime_version() -> str:
+    """Return the runtime that measures, with its version."""
+    return f"ai-edge-litert=={version('ai-edge-litert')}"
+
+
+def _nothing_left(errors: Mapping[str, WeightsError], options: FetchOptions) -> WeightsError:
+    if not errors:
+        return WeightsError(
+            "no candidate names weights", "choose others with --candidates, or see advisor catalog list"
+        )
+    return none_to_be_had(errors, options) if len(errors) > 1 else next(iter(errors.values()))

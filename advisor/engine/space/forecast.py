@@ -1,0 +1,151 @@
+"""What a plan says: every configuration and card before it is evaluated, what is left out, what it all takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from advisor.core.evaluation import Configuration
+from advisor.core.quantity import Quantity
+from advisor.engine.question import Request
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """One configuration before it is evaluated.
+
+    Attributes:
+        configuration: what would be evaluated.
+        latency: median, ms: ``measured`` here before, ``predicted``, or ``estimated`` where it is rough.
+        chance: probability of meeting the latency budget, None where there is none or the latency is rough.
+        size: bytes: ``measured`` before, or estimated from the parameters; ``low`` is what it cannot be below.
+        accuracy: published top-1 in %, the order's prior; None where nothing is published.
+        price_s: rough seconds of the machine that are still to be spent on it, with its share of the card's stages.
+        filtered: why it is not evaluated, or empty.
+    """
+
+    configuration: Configuration
+    latency: Quantity
+    chance: float | None
+    size: Quantity
+    accuracy: Quantity | None
+    price_s: float
+    filtered: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        configuration = self.configuration
+        return {
+            "key": configuration.key,
+            "card": configuration.card,
+            "training": configuration.training,
+            "compression": configuration.compression,
+            "threads": configuration.target.threads,
+            "latency": self.latency.to_json(),
+            "meets_latency_budget": self.chance,
+            "size": self.size.to_json(),
+            "accuracy": self.accuracy.to_json() if self.accuracy else None,
+            "price_s": round(self.price_s, 2),
+            "filtered": self.filtered,
+        }
+
+
+@dataclass(frozen=True)
+class CardForecast:
+    """One card that would be tried.
+
+    Attributes:
+        card: its name.
+        on_disk: its weights are on this machine.
+        download_bytes: bytes to download, None where the size is not known; 0 where they are on disk.
+        price_s: rough seconds of the machine for all of its configurations that are not filtered.
+        first_s: rough seconds until the first of its configurations is evaluated, with nothing else at work.
+    """
+
+    card: str
+    on_disk: bool
+    download_bytes: int | None
+    price_s: float
+    first_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return {
+            "card": self.card,
+            "weights_on_disk": self.on_disk,
+            "download_bytes": self.download_bytes,
+            "price_s": round(self.price_s, 1),
+            "first_result_s": round(self.first_s, 1),
+        }
+
+
+@dataclass(frozen=True)
+class PlanView:
+    """What a search would do.
+
+    Attributes:
+        request: the question.
+        forecasts: every configuration, the most promising cards first.
+        cards: the cards that would be tried, in that order.
+        left_out: cards that would not be tried, with the reason.
+        pictures: number of readable pictures, 0 without.
+    """
+
+    request: Request
+    forecasts: tuple[Forecast, ...]
+    cards: tuple[CardForecast, ...]
+    left_out: Mapping[str, str]
+    pictures: int
+
+    @property
+    def price_s(self) -> float:
+        """Rough seconds of the whole search, without downloads."""
+        return sum(card.price_s for card in self.cards)
+
+    @property
+    def limited_price_s(self) -> float:
+        """Rough seconds under the time limit."""
+        limit = self.request.time_limit_s
+        return self.price_s if limit is None else min(limit, self.price_s)
+
+    @property
+    def reached(self) -> int:
+        """How many configurations fit into the time limit and ``--max-trials``, about."""
+        wanted = sum(not forecast.filtered for forecast in self.forecasts)
+        limit = self.request.time_limit_s
+        share = 1.0 if limit is None or self.price_s <= limit else limit / self.price_s
+        return min(round(wanted * share), self.request.max_trials or wanted)
+
+    @property
+    def cheapest(self) -> CardForecast:
+        """The card whose first result comes soonest."""
+        return cheapest(self.cards)
+
+    @property
+    def download_bytes(self) -> int:
+        """Bytes to download, as far as the sizes are known."""
+        return sum(card.download_bytes or 0 for card in self.cards)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "request": self.request.to_dict(),
+            "pictures": self.pictures,
+            "price_s": round(self.price_s, 1),
+            "price_under_limit_s": round(self.limited_price_s, 1),
+            "configurations": len(self.forecasts),
+            "configurations_reached": self.reached,
+            "download_bytes": self.download_bytes,
+            "cards": [card.to_json() for card in self.cards],
+            "candidates": [forecast.to_json() for forecast in self.forecasts],
+            "left_out": dict(self.left_out),
+        }
+
+
+def cheapest(cards: Sequence[CardForecast]) -> CardForecast:
+    """Return the card whose first result comes soonest."""
+    return min(cards, key=lambda card: card.first_s)

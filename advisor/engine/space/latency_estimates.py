@@ -1,0 +1,169 @@
+"""Which latency to expect of what was not measured: predicted from what this machine has timed, else rough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from advisor.catalog.cards import Card
+from advisor.core.errors import UsageError
+from advisor.core.forms import FORMS, form_of
+from advisor.core.quantity import Provenance, Quantity
+from advisor.engine.pipeline.cached import Known
+from advisor.engine.pipeline.cost import rough_ms
+from advisor.engine.space.plan import Plan
+from advisor.store import cache_root
+
+if TYPE_CHECKING:
+    from advisor.devices.prediction import Prediction, Predictor
+    from advisor.devices.profiles import DeviceProfile
+
+THIS_MACHINE = "this-machine"
+PREDICTOR_FILE = "latency-predictor.json"
+
+Key = tuple[str, str, int]
+"""Card, recipe, threads."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What to expect of one configuration's latency.
+
+    Attributes:
+        latency: ``measured`` here before, ``predicted``, or ``estimated`` where it is rough.
+        chance: probability that it meets the latency budget; None without a budget, or where the latency is rough.
+    """
+
+    latency: Quantity
+    chance: float | None
+
+
+def expected_latencies(plan: Plan, known: Mapping[str, Known], budget_ms: float | None) -> dict[Key, Expected]:
+    """Return what to expect of every configuration of the plan.
+
+    A configuration that was timed on this machine before needs no guess. From one timing of a form on, the device
+    model predicts the others. Without any, the rough latency counts the MACs alone, at the pace of the timings that
+    there are.
+    """
+    found = {key: _measured(known[key[0]], key, budget_ms) for key in _keys(plan) if _timed(known, key)}
+    predictions = _predictions(plan, known)
+    paces = _paces(plan, known)
+    for key in _keys(plan):
+        if key not in found:
+            card = next(card for card in plan.cards if card.name == key[0])
+            prediction = predictions.get(key)
+            found[key] = _predicted(prediction, budget_ms) if prediction else _rough(card, key, paces)
+    return found
+
+
+def joined(here: Expected | None, there: tuple[Quantity, float | None] | None, rough: Expected) -> Expected:
+    """Return what to expect of several devices: the latency of the slowest, and the least chance.
+
+    Args:
+        here: on this machine, None where it is not asked about.
+        there: on the other devices; None where nothing is known of any.
+        rough: what to say where nothing is known.
+    """
+    if there is None:
+        return here or Expected(rough.latency, None)
+    latency, chance = there
+    if here is None:
+        return Expected(latency, chance)
+    chances = [each for each in (chance, here.chance) if each is not None]
+    return Expected(max(latency, here.latency, key=lambda each: each.value), min(chances, default=None))
+
+
+def _keys(plan: Plan) -> list[Key]:
+    return [(card.name, recipe, count) for card in plan.cards for recipe in plan.recipes for count in plan.threads]
+
+
+def _timed(known: Mapping[str, Known], key: Key) -> bool:
+    return key[1:] in known[key[0]].latency
+
+
+def _measured(known: Known, key: Key, budget_ms: float | None) -> Expected:
+    chance = None if budget_ms is None else float(known.latency_p90[key[1:]].value <= budget_ms)
+    return Expected(known.latency[key[1:]], chance)
+
+
+def _predicted(prediction: Prediction, budget_ms: float | None) -> Expected:
+    return Expected(prediction.latency, None if budget_ms is None else prediction.probability(budget_ms))
+
+
+def _rough(card: Card, key: Key, paces: Mapping[tuple[str, int], tuple[float, int]]) -> Expected:
+    _, recipe, threads = key
+    pace, count = paces.get((recipe, threads), (1.0, 0))
+    source = f"rough: MACs at the pace of {count} models timed here" if count else "rough: MACs alone"
+    value = rough_ms(card, recipe, threads) * pace
+    return Expected(Quantity(value, "ms", Provenance.ESTIMATED, n=count or None, source=source), None)
+
+
+def _paces(plan: Plan, known: Mapping[str, Known]) -> dict[tuple[str, int], tuple[float, int]]:
+    """Return measured over rough latency (geometric mean) by recipe and threads, and of how many models."""
+    ratios: dict[tuple[str, int], list[float]] = {}
+    for card in plan.cards:
+        for (recipe, threads), latency in known[card.name].latency.items():
+            ratio = math.log(latency.value / rough_ms(card, recipe, threads))
+            ratios.setdefault((recipe, threads), []).append(ratio)
+    return {key: (math.exp(sum(values) / len(values)), len(values)) for key, values in ratios.items()}
+
+
+def _predictions(plan: Plan, known: Mapping[str, Known]) -> dict[Key, Prediction]:
+    machine = _machine(plan, known)
+    if not machine.measurements:
+        return {}
+    from advisor.devices.latency.features import load_features
+    from advisor.devices.paths import shipped_profiles
+
+    table = load_features(shipped_profiles())
+    cards = [card for card in plan.cards if not card.own_file and card.macs and card.params]
+    models = [table.features(card.name, card.family, card.macs, card.params, card.input_size) for card in cards]
+    predictor, found = device_predictor(), dict[Key, "Prediction"]()
+    for recipe in plan.recipes:
+        for target in machine.targets if form_of(recipe).told else ():
+            form = form_of(recipe).like
+            if len(predictor.posterior(machine, target, form).seen):
+                rows = predictor.predict(machine, target, form, models)
+                found |= {(card.name, recipe, target.threads): row for card, row in zip(cards, rows, strict=True)}
+    return found
+
+
+def _machine(plan: Plan, known: Mapping[str, Known]) -> DeviceProfile:
+    """Return this machine with what it has timed of the plan's cards."""
+    from advisor.devices.host import host_profile
+    from advisor.devices.measurements import Measurement
+
+    host = host_profile()
+    targets = tuple(replace(host.targets[0], name=f"cpu-x{count}", threads=count) for count in plan.threads)
+    telling = {form.like for form in FORMS.values() if form.told}
+    timed = tuple(
+        Measurement(f"cpu-x{threads}", card, recipe, latency.value, "median", source_repo=THIS_MACHINE)
+        for card, each in known.items()
+        for (recipe, threads), latency in each.latency.items()
+        if recipe in telling
+    )
+    return replace(host, name=THIS_MACHINE, targets=targets, default_target=targets[0].name, measurements=timed)
+
+
+def device_predictor() -> Predictor:
+    """Return the predictor of the shipped profiles and the team's own; fitting takes seconds, so it is kept.
+
+    Raises:
+        UsageError: a profile of the team's own folder is refused.
+    """
+    from advisor.devices.fitting import fit_predictor
+    from advisor.devices.own import known_devices
+    from advisor.devices.prediction import Predictor
+
+    file, profiles = cache_root() / PREDICTOR_FILE, known_devices()
+    if file.is_file():
+        try:
+            return Predictor.load(file, profiles)
+        except UsageError:  # made from other measurements, or damaged: it is made again
+            file.unlink(missing_ok=True)
+    predictor = fit_predictor(profiles)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    predictor.save(file)
+    return predictor

@@ -1,0 +1,178 @@
+"""What is worth trying: cards x trainings x recipes x threads, each with what is known of it beforehand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING
+
+from advisor.catalog.cards import Card
+from advisor.core.evaluation import Configuration, Target
+from advisor.core.forms import form_of
+from advisor.core.units import show_bytes
+from advisor.engine.pipeline.cost import Prices, rough_ms, rough_size
+from advisor.engine.question import usable_cores
+from advisor.engine.space.priors import prior_accuracy
+
+if TYPE_CHECKING:
+    from advisor.engine.scheduling.sampler import Candidate
+
+TRAINING_GAIN: Mapping[str, float] = {"finetune_top": 2.0, "finetune_all": 3.0}
+"""Points that the order's prior expects of a training over the head alone; the run's own results correct it."""
+
+LEAST_SHARE = 0.95
+"""Of the bytes of the parameters, what is left at least when batch normalisation is folded into the convolutions."""
+
+HEAD_FEATURES, HEAD_SHARE = 2049, 0.8
+"""The published classifier, which a head of the user's classes replaces: at most so many features and a bias a class,
+and at most this share of a network's parameters (ShuffleNetV2 0.5: 75 %)."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The search space of one run.
+
+    Attributes:
+        cards: candidates in the order of their promise.
+        recipes: names of compression recipes.
+        threads: CPU thread counts.
+        trainings: names of training recipes, the lightest first.
+        runtime: runtime and version.
+        pictures: number of pictures to learn from, 0 without data.
+        validation: number of pictures to compare candidates on.
+        holdout: number of pictures to judge finalists on.
+        pace: what a stage took on this machine over its rough price, by stage; 1 where nothing is known.
+        robust: candidates are compared under capture conditions.
+        cores: how many jobs run side by side.
+        tunings: trials of a study of each card's fine-tuning; 0 for none.
+        lead: the target that configurations belong to where this machine is not asked about; None for this machine.
+    """
+
+    cards: tuple[Card, ...]
+    recipes: tuple[str, ...]
+    threads: tuple[int, ...]
+    trainings: tuple[str, ...]
+    runtime: str
+    pictures: int = 0
+    validation: int = 0
+    holdout: int = 0
+    pace: Mapping[str, float] = field(default_factory=dict)
+    lead: Target | None = None
+    robust: bool = False
+    cores: int = field(default_factory=usable_cores)
+    tunings: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of configurations."""
+        return len(self.cards) * len(self.prices.variants) * len(self.threads)
+
+    def configuration(self, card: str, compression: str, threads: int, training: str = "") -> Configuration:
+        """Return one point of the space, of the first training where none is named."""
+        target = self.lead or Target("host", self.runtime, "cpu", threads)
+        return Configuration(card, training or self.trainings[0], compression, target)
+
+    def configurations(self) -> tuple[Configuration, ...]:
+        """Return every point: the lightest training first, then the most promising cards."""
+        return self._all
+
+    @cached_property
+    def _all(self) -> tuple[Configuration, ...]:
+        return tuple(
+            self.configuration(card.name, recipe, count, training) for training, card, recipe, count in self._points()
+        )
+
+    def candidates(self) -> list[Candidate]:
+        """Return the space as the sampler's table: published accuracy as prior, rough latency and size as known."""
+        return [
+            candidate
+            for training, card in product(self.trainings, self.cards)
+            for recipe in self.prices.recipes_of(training)
+            for candidate in self._candidates(training, card, recipe)
+        ]
+
+    def _candidates(self, training: str, card: Card, recipe: str) -> Iterator[Candidate]:
+        """Yield one artefact at every thread count: they share all but their latency."""
+        from advisor.engine.scheduling.sampler import Candidate
+
+        prior = prior_accuracy(card, recipe) + TRAINING_GAIN.get(training, 0.0)
+        size, cost_s = rough_size(card, recipe), self.prices.variant_s(card, (training, recipe)) / len(self.threads)
+        features: dict[str, float | str] = {
+            "card": card.name,
+            "family": card.family,
+            "training": training,
+            "recipe": recipe,
+            "input": float(card.input_size),
+            "log_params": math.log(max(card.params, 1)),
+            "log_macs": math.log(max(card.macs, 1)),
+        }
+        for count in self.threads:
+            params = {"card": card.name, "training": training, "compression": recipe, "threads": count}
+            known = {"latency": rough_ms(card, recipe, count), "size": size}
+            yield Candidate(params, prior, known, features, cost_s)
+
+    def _points(self) -> Iterator[tuple[str, Card, str, int]]:
+        for training, card in product(self.trainings, self.cards):
+            for recipe, count in product(self.prices.recipes_of(training), self.threads):
+                yield training, card, recipe, count
+
+    @cached_property
+    def prices(self) -> Prices:
+        """What the stages take."""
+        looked = (self.pictures, self.validation, self.pace, self.robust, self.tunings, self.holdout)
+        return Prices(self.trainings, self.recipes, *looked)
+
+    def only_for(self, configurations: Collection[Configuration]) -> float:
+        """Return the seconds of the stages that nothing but these configurations needs."""
+        cards, seconds = {each.card for each in configurations}, 0.0
+        for card in (card for card in self.cards if card.name in cards):
+            others = [
+                (training, recipe)
+                for training, recipe in self.prices.variants
+                if any(self.configuration(card.name, recipe, n, training) not in configurations for n in self.threads)
+            ]
+            needed = self.prices.stages(card, others) if others else {}
+            seconds += sum(self.prices.stages(card).values()) - sum(needed.values())
+        return seconds
+
+    def least_size(self, card: Card, recipe: str) -> float:
+        """Return bytes that the artefact cannot be below: parameters x bytes, less what is folded or replaced."""
+        params = float(max(card.params, 1))
+        if self.pictures:
+            params -= min(HEAD_FEATURES * card.classes, HEAD_SHARE * params)
+        return LEAST_SHARE * params * form_of(recipe).bytes
+
+    def too_large(self, limit_bytes: int | None) -> dict[Configuration, str]:
+        """Return the configurations whose file cannot meet the size budget, with the reason; none where all are."""
+        if limit_bytes is None:
+            return {}
+        found = {
+            self.configuration(card.name, recipe, count, training): _too_large(
+                self.least_size(card, recipe), limit_bytes
+            )
+            for training, card, recipe, count in self._points()
+            if not card.own_file and self.least_size(card, recipe) > limit_bytes
+        }
+        return found if len(found) < self.size else {}
+
+
+def order_by_promise(cards: Sequence[Card]) -> tuple[Card, ...]:
+    """Return the cards by published accuracy and MACs, front after front, so that the first results matter most."""
+    rest, ordered = list(cards), list[Card]()
+    while rest:
+        layer = [card for card in rest if not any(_better(other, card) for other in rest)]
+        ordered += sorted(layer, key=lambda card: -(card.top1() or 0.0))
+        rest = [card for card in rest if card not in layer]
+    return tuple(ordered)
+
+
+def _too_large(least: float, limit: float) -> str:
+    return f"its file has at least {show_bytes(least)}, more than the size budget {show_bytes(limit)}"
+
+
+def _better(other: Card, card: Card) -> bool:
+    accuracy, rival = card.top1() or 0.0, other.top1() or 0.0
+    return rival >= accuracy and other.macs <= card.macs and (rival, other.macs) != (accuracy, card.macs)

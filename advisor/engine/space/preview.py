@@ -1,0 +1,253 @@
+"""What a search would do and what it would take, before anything is spent: no file, no connection, no child."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from advisor.catalog.cards import Card
+from advisor.catalog.weights import WeightsFile
+from advisor.compression.recipes import Recipe
+from advisor.core.budget import Budget
+from advisor.core.errors import UsageError
+from advisor.core.evaluation import Configuration
+from advisor.core.quantity import Provenance, Quantity
+from advisor.core.units import show_seconds
+from advisor.engine.experience import read_experience
+from advisor.engine.pipeline.cached import Known, what_is_known
+from advisor.engine.pipeline.context import Pictures
+from advisor.engine.pipeline.cost import Stage, Variant, rough_size, wall_s
+from advisor.engine.pipeline.cost_calibration import PaceBook
+from advisor.engine.question import Request
+from advisor.engine.scheduling.samplers import require_parts
+from advisor.engine.space.candidates import (
+    DEFAULT_CARDS,
+    Candidates,
+    chosen_cards,
+    chosen_recipes,
+    make_plan,
+    read_pictures,
+)
+from advisor.engine.space.forecast import CardForecast, Forecast, PlanView, cheapest
+from advisor.engine.space.latency_estimates import Expected, Key, expected_latencies, joined
+from advisor.engine.space.plan import Plan
+from advisor.engine.space.priors import prior_accuracy
+from advisor.engine.space.skipped import ruled_out
+from advisor.engine.targets.chosen import chosen_targets
+from advisor.engine.targets.prefilter import Outlook
+
+
+def preview(request: Request) -> PlanView:
+    """Say what a search would do and what it would take.
+
+    Raises:
+        UsageError: what ``search`` would refuse before anything is spent.
+    """
+    require_parts(request.sampler)
+    recipes, cards = chosen_recipes(request), chosen_cards(request)
+    pictures = read_pictures(request, lambda _: None)
+    read_experience(request, pictures)  # what search would refuse
+    ahead = _look_ahead(request, recipes, cards, pictures)
+    if ahead is None:
+        raise UsageError(
+            f"none of {len(cards)} candidates has weights on this machine or at a known address",
+            "put them into a folder and name it with --mirror DIR, or choose others with --candidates",
+        )
+    _refuse(request, ahead.cards)
+    return ahead.view(request)
+
+
+def refuse_too_short(
+    request: Request, recipes: Mapping[str, Recipe], cards: Sequence[Card], pictures: Pictures | None
+) -> None:
+    """Refuse a time limit that is below the price of the cheapest candidate.
+
+    Raises:
+        UsageError: it is.
+    """
+    ahead = _look_ahead(request, recipes, cards, pictures)
+    if ahead is not None:
+        _refuse(request, ahead.cards)
+
+
+def _refuse(request: Request, cards: Sequence[CardForecast]) -> None:
+    limit, soonest = request.time_limit_s, cheapest(cards)
+    if limit is not None and limit < soonest.first_s:
+        raise UsageError(
+            f"--time-limit {request.time_limit} is below the price of the cheapest candidate: "
+            f"{soonest.card} takes about {show_seconds(soonest.first_s + 0.5)}",
+            f"give at least --time-limit {int(soonest.first_s + 1)}s; advisor plan shows the price of each candidate",
+        )
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """A plan with what is known of its cards."""
+
+    plan: Plan
+    found: _Found
+    known: Mapping[str, Known]
+    filtered: Mapping[Configuration, str]
+    outlook: Outlook | None = None
+
+    @property
+    def cards(self) -> tuple[CardForecast, ...]:
+        """What is to be expected of each card."""
+        rows = ((card, self.known[card.name]) for card in self.plan.cards)
+        return tuple(_card_forecast(self.plan, card, self.found, known, self.filtered) for card, known in rows)
+
+    def view(self, request: Request) -> PlanView:
+        """Return everything that the plan says."""
+        plan, expected = self.plan, self._expected(request.limits.latency_ms)
+        cards = {card.name: card for card in plan.cards}
+        forecasts = tuple(
+            _forecast(plan, cards[each.card], each, expected, self.known[each.card], self.filtered)
+            for each in plan.configurations()
+        )
+        return PlanView(request, forecasts, self.cards, self.found.missing, plan.pictures + plan.holdout)
+
+    def _expected(self, budget_ms: float | None) -> dict[Key, Expected]:
+        """Return what to expect here, or where other devices are asked about, on the one that does worst."""
+        here = expected_latencies(self.plan, self.known, budget_ms)
+        if self.outlook is None:
+            return here
+        cards = {card.name: card for card in self.plan.cards}
+        there = {key: self.outlook.expected(cards[key[0]], key[1]) for key in here}
+        return {key: joined(here[key] if self.outlook.targets.host else None, there[key], here[key]) for key in here}
+
+
+def _look_ahead(
+    request: Request, recipes: Mapping[str, Recipe], cards: Sequence[Card], pictures: Pictures | None
+) -> _Ahead | None:
+    """Return what would be tried, None where no card has weights at a known place."""
+    found = _whereabouts(request, cards)
+    tried = {card.name: card for card in cards if card.name in found.places}
+    if not tried:
+        return None
+    candidates = Candidates(tuple(tried.values()), found.files, found.missing)
+    plan = make_plan(request, candidates, recipes, pictures, PaceBook().pace)
+    known = what_is_known(request, tried, found.files, recipes, pictures)
+    outlook = Outlook.of(chosen_targets(request), request.limits)
+    return _Ahead(plan, found, known, _filtered(plan, request.limits, outlook), outlook)
+
+
+def _filtered(plan: Plan, limits: Budget, outlook: Outlook | None) -> dict[Configuration, str]:
+    """Return what would not be evaluated, with the reason."""
+    left_out = ruled_out(plan, limits)
+    if outlook is None:
+        return left_out
+    cards = {card.name: card for card in plan.cards}
+    reasons = {each: outlook.hopeless(cards[each.card], each.compression) for each in plan.configurations()}
+    return {each: left_out.get(each) or reason for each, reason in reasons.items() if each in left_out or reason}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Where weights are: card to bytes to download (0: on disk, None: not known), files on disk, why not."""
+
+    places: Mapping[str, int | None]
+    files: Mapping[str, WeightsFile]
+    missing: Mapping[str, str]
+
+
+def _whereabouts(request: Request, cards: Sequence[Card]) -> _Found:
+    from advisor.catalog.weights import FetchOptions, locate
+
+    options = FetchOptions(offline=request.offline, mirror=request.mirror or None)
+    places: dict[str, int | None] = {}
+    files: dict[str, WeightsFile] = {}
+    missing: dict[str, str] = {}
+    for card in cards:
+        if not request.candidates and len(places) == DEFAULT_CARDS:
+            break
+        file = locate(card, options)
+        sources = [source for source in card.weights if source.file.checkable]
+        if file is not None:
+            places[card.name], files[card.name] = 0, file
+        elif sources and not request.offline:
+            places[card.name] = sources[0].file.size_bytes
+        elif request.candidates and not request.data:
+            places[card.name] = 0  # measured with settled random weights, quoted with its published accuracy
+            missing[card.name] = "no weights: measured with random ones, its published accuracy is quoted"
+        else:
+            missing[card.name] = "weights not on this machine" + (" (--offline)" if request.offline else "")
+    return _Found(places, files, missing)
+
+
+def _card_forecast(
+    plan: Plan, card: Card, found: _Found, known: Known, filtered: Mapping[Configuration, str]
+) -> CardForecast:
+    variants = _wanted(plan, card, filtered)
+    done = known.done
+
+    def left(wanted: Sequence[Variant]) -> dict[Stage, float]:
+        prices = plan.prices.stages(card, _with_reference(wanted))
+        return {stage: price for stage, price in prices.items() if stage not in done}
+
+    lightest = [variant for variant in variants if variant[0] == plan.trainings[0]]
+    first = min((_chain_s(left([variant]), plan.cores) for variant in lightest), default=float("inf"))
+    wall = wall_s(left(variants), plan.cores) if variants else 0.0
+    return CardForecast(card.name, card.name in found.files, found.places[card.name], wall, first)
+
+
+def _wanted(plan: Plan, card: Card, filtered: Mapping[Configuration, str]) -> list[Variant]:
+    count = plan.threads[0]
+    return [
+        (training, name)
+        for training, name in plan.prices.variants
+        if plan.configuration(card.name, name, count, training) not in filtered
+    ]
+
+
+def _with_reference(variants: Sequence[Variant]) -> list[Variant]:
+    """Every artefact is held against the float32 one of the same card and training."""
+    return list(dict.fromkeys(each for variant in variants for each in ((variant[0], "float32"), variant)))
+
+
+def _chain_s(left: Mapping[Stage, float], cores: int) -> float:
+    """Return the seconds of stages that wait for each other; features alone are read side by side."""
+    return sum(price / cores if stage == "features" else price for (stage, *_), price in left.items())
+
+
+def _forecast(
+    plan: Plan,
+    card: Card,
+    configuration: Configuration,
+    expected: Mapping[tuple[str, str, int], Expected],
+    known: Known,
+    filtered: Mapping[Configuration, str],
+) -> Forecast:
+    recipe, threads = configuration.compression, configuration.target.threads
+    latency = expected[card.name, recipe, threads]
+    prices = plan.prices.stages(card, [(configuration.training, recipe)])
+    left = {stage: price for stage, price in prices.items() if stage not in known.done}
+    price = sum(seconds / _sharers(plan, stage) for stage, seconds in left.items())
+    return Forecast(
+        configuration=configuration,
+        latency=latency.latency,
+        chance=latency.chance,
+        size=_size(plan, card, recipe, known),
+        accuracy=_prior(card, recipe),
+        price_s=price / len(plan.threads),
+        filtered=filtered.get(configuration, ""),
+    )
+
+
+def _sharers(plan: Plan, stage: Stage) -> int:
+    """Return how many forms of a card share a stage."""
+    _, training, recipe = stage
+    return 1 if recipe else len(plan.prices.recipes_of(training)) if training else len(plan.prices.variants)
+
+
+def _size(plan: Plan, card: Card, recipe: str, known: Known) -> Quantity:
+    if recipe in known.size_bytes:
+        return Quantity(float(known.size_bytes[recipe]), "bytes", Provenance.MEASURED, source="made here before")
+    rough, least = rough_size(card, recipe), plan.least_size(card, recipe)
+    source = "parameters x bytes" + (", the published classifier included" if plan.pictures else "")
+    return Quantity(rough, "bytes", Provenance.ESTIMATED, low=least, source=source)
+
+
+def _prior(card: Card, recipe: str) -> Quantity | None:
+    if card.top1() is None:
+        return None
+    return Quantity(prior_accuracy(card, recipe), "%", Provenance.PUBLISHED, source="ImageNet")

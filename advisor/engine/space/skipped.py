@@ -1,0 +1,105 @@
+"""What is not evaluated, as it cannot meet the budget; and what of it is evaluated all the same where nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.core.budget import Budget
+from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.licences import allows
+from advisor.engine.scheduling.promotion import STAGE as PROMOTION
+from advisor.engine.scheduling.stopping import Stop
+from advisor.engine.space.plan import Plan
+from advisor.store import RunFolder
+
+RESCUED = 2
+"""How many of what was left out are evaluated all the same where nothing meets the budget."""
+
+FILTER = "plan"
+"""Stage of evaluations that were not begun: what is known beforehand rules them out."""
+
+SCREENS = ("screen", "predict")
+"""Stages that leave out what would be too slow."""
+
+STOPPED = "stop"
+"""Stage of evaluations that the search ended before; a run that goes on begins them."""
+
+Rescued = dict[str, list[Configuration]]
+"""Card name to what of it is evaluated all the same."""
+
+
+def leave_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluation]:
+    """Return what need not be evaluated: what is done, and what cannot meet the size budget or the licences taken.
+
+    What is left out so is recorded.
+
+    A failure may have been the machine's: a run that goes on tries it again. What was not worth its training by what
+    was known then is weighed again.
+    """
+    own = set(plan.configurations())
+    ended = [e for e in run.evaluations() if e.status is not Status.FAILED and e.stage not in (STOPPED, PROMOTION)]
+    done = {e.configuration: e for e in ended if e.configuration in own}
+    families = {card.name: card.family for card in plan.cards}
+    for configuration, reason in ruled_out(plan, limits).items():
+        if configuration not in done:
+            family = families[configuration.card]
+            done[configuration] = Evaluation(configuration, Status.SKIPPED, family, reason, FILTER)
+            run.append(done[configuration])
+    return list(done.values())
+
+
+def ruled_out(plan: Plan, limits: Budget) -> dict[Configuration, str]:
+    """Return what cannot meet the size budget or has a licence that is not taken, with the reason.
+
+    A reason that holds for everything rules nothing out: the least-bad answer needs figures.
+    """
+    return {**plan.too_large(limits.size_bytes), **_not_licensed(plan, limits)}
+
+
+def _not_licensed(plan: Plan, limits: Budget) -> dict[Configuration, str]:
+    licences = {card.name: card.licence for card in plan.cards}
+    refused = {name for name, licence in licences.items() if not allows(limits.licence, licence)}
+    if len(refused) == len(licences):
+        return {}
+    wanted = ", ".join(limits.licence)
+    return {
+        each: f"its licence {licences[each.card] or 'is not stated,'} is not among {wanted}"
+        for each in plan.configurations()
+        if each.card in refused
+    }
+
+
+def name_the_rest(run: RunFolder, plan: Plan, stop: Stop) -> None:
+    """Record each card of which nothing was evaluated before the search ended, with what ended it.
+
+    So every card of the question is in the answer: evaluated, failed or skipped with its reason.
+    """
+    named = {evaluation.configuration.card for evaluation in run.evaluations()}
+    families = {card.name: card.family for card in plan.cards if card.name not in named}
+    for configuration in plan.configurations():
+        if configuration.card in families:
+            family = families[configuration.card]
+            run.append(Evaluation(configuration, Status.SKIPPED, family, f"not begun: {stop.reason}", STOPPED))
+
+
+def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:
+    """Return the fastest cards that were too slow to be trained; none where anything was evaluated."""
+    if any(e.status is Status.OK for e in evaluations):
+        return {}
+    screened = {e.configuration.card for e in evaluations if e.stage in SCREENS}
+    fastest = sorted((card for card in plan.cards if card.name in screened), key=lambda card: card.macs)[:RESCUED]
+    lightest = [c for c in plan.configurations() if c.training == plan.trainings[0]]
+    return {card.name: [c for c in lightest if c.card == card.name] for card in fastest}
+
+
+def too_large(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:
+    """Return the smallest of the files over the size budget."""
+    cards = {card.name: card for card in plan.cards}
+    filtered = [e.configuration for e in evaluations if e.stage == FILTER and e.configuration.card in cards]
+    smallest = sorted(filtered, key=lambda c: plan.least_size(cards[c.card], c.compression))
+    chosen = [(c.card, c.compression) for c in smallest[: RESCUED * len(plan.threads)]]
+    again: Rescued = {}
+    for configuration in filtered:
+        if (configuration.card, configuration.compression) in chosen:
+            again.setdefault(configuration.card, []).append(configuration)
+    return again

@@ -1,0 +1,1 @@
+"""Handle several target devices: compatibility, predicted latency and remote measurement."""

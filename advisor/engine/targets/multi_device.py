@@ -1,0 +1,162 @@
+"""Evaluations for the devices of the question: measured where a device can be reached, predicted where it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+
+from advisor.catalog.cards import Card
+from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.figures import artefact_of
+from advisor.core.worst_case import joint, on_device, with_elsewhere
+from advisor.engine.execution.protocol import OnDevice, here
+from advisor.engine.pipeline.evaluator import Evaluator
+from advisor.engine.question import Request
+from advisor.engine.scheduling.promotion import STAGE as PROMOTION
+from advisor.engine.targets.chosen import Targets
+from advisor.engine.targets.compatibility import GRAPH, Place
+from advisor.engine.targets.prefilter import Outlook
+from advisor.engine.targets.remote import measured_over_connection
+from advisor.store import RunFolder
+
+Artefact = tuple[str, str, str]
+
+
+class SitedEvaluator:
+    """Evaluates configurations on the leading device, and each artefact on every other device of the question once.
+
+    Args:
+        evaluator: makes and scores the artefacts, and times them on this machine where it is asked about.
+        targets: the devices.
+        request: the question.
+        cards: by name.
+        run: takes the evaluations on the other devices, each as soon as it is known.
+        on_device: calls a measurement where its device is attached.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        targets: Targets,
+        request: Request,
+        cards: Mapping[str, Card],
+        run: RunFolder,
+        on_device: OnDevice = here,
+    ) -> None:
+        self._on_device = on_device
+        self._evaluator, self._targets, self._request = evaluator, targets, request
+        self._cards, self._run = cards, run
+        self._outlook = Outlook.of(targets, request.limits)
+        self._elsewhere: dict[Artefact, asyncio.Task[tuple[Evaluation, ...]]] = {}
+        self._graphs: dict[str, object] = {}
+        evaluator.timing = targets.host
+        self._screening = True
+
+    @property
+    def screening(self) -> bool:
+        """Whether what cannot meet the latency budget leaves before it is trained."""
+        return self._screening
+
+    @screening.setter
+    def screening(self, wanted: bool) -> None:
+        self._screening = wanted
+        self._evaluator.screening = wanted
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """Seconds of core or machine time by stage."""
+        return self._evaluator.spent
+
+    @property
+    def environments(self) -> dict[str, str]:
+        """What the predictions for each device rest on, by its name."""
+        if self._outlook is None:
+            return {}
+        forecaster = self._outlook.forecaster
+        return {place.label: forecaster.environment(place.profile, place.target) for place in self._targets.places}
+
+    async def evaluate(self, configuration: Configuration) -> Evaluation:
+        """Return the evaluation on the leading device; those on the others are kept in the run."""
+        card = self._cards[configuration.card]
+        if self._outlook is not None and self.screening:
+            reason = self._outlook.hopeless(card, configuration.compression)
+            if reason:
+                return Evaluation(configuration, Status.SKIPPED, card.family, reason, "predict")
+        made = await self._evaluator.evaluate(configuration)
+        if made.status is not Status.OK:
+            return made
+        made = await self._with_graph(made)
+        if not self._targets.places:
+            return made
+        elsewhere = await self._on_places(made)
+        if self._targets.host:
+            return made
+        return next(e for e in elsewhere if e.configuration.target == configuration.target)
+
+    async def time_again(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist on this machine with a timing as long as the answer needs."""
+        return await self._evaluator.time_again(evaluation)
+
+    def not_worth(self, configuration: Configuration, reason: str) -> Evaluation:
+        """Return the evaluation of a configuration that is left out as it cannot reach the front."""
+        family = self._cards[configuration.card].family
+        return Evaluation(configuration, Status.SKIPPED, family, reason, PROMOTION)
+
+    async def hold_out(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist with what its file answers on the hold-out, which is the same wherever it runs."""
+        return await self._evaluator.judge.hold_out(evaluation)
+
+    async def capture(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist with what its file answers under capture conditions."""
+        return await self._evaluator.judge.capture(evaluation)
+
+    def told(self, evaluation: Evaluation) -> Evaluation:
+        """Return what the study is told: the figures on the device where the file does worst."""
+        task = self._elsewhere.get(artefact_of(evaluation))
+        if task is None or not task.done():
+            return evaluation
+        everywhere = [evaluation, *(e for e in task.result() if e.configuration != evaluation.configuration)]
+        rows = joint(everywhere, self._request.devices)
+        required = {device: on_device(everywhere, device) for device in self._request.must_run_on}
+        (worst,) = with_elsewhere(rows[:1] or [evaluation], required)
+        return replace(worst, configuration=evaluation.configuration)
+
+    async def _on_places(self, made: Evaluation) -> tuple[Evaluation, ...]:
+        """Evaluate an artefact on every other device, once whatever the thread counts here."""
+        artefact = artefact_of(made)
+        if artefact not in self._elsewhere:
+            self._elsewhere[artefact] = asyncio.ensure_future(self._each_place(made))
+        return await asyncio.shield(self._elsewhere[artefact])
+
+    async def _each_place(self, made: Evaluation) -> tuple[Evaluation, ...]:
+        found = await asyncio.gather(*(self._on_place(made, place) for place in self._targets.places))
+        lead = self._targets.lead
+        for place, evaluation in zip(self._targets.places, found, strict=True):
+            if place is not lead:
+                self._run.append(evaluation)
+        return tuple(found)
+
+    async def _on_place(self, made: Evaluation, place: Place) -> Evaluation:
+        assert self._outlook is not None, "there are places"
+        limits = self._request.limits
+        (predicted,) = self._outlook.forecaster.evaluate([made], place, limits.latency_ms, limits.confidence)
+        if predicted.status is not Status.OK or place.profile.connection is None:
+            return predicted
+        return await asyncio.to_thread(
+            self._on_device,
+            place.profile.name,
+            measured_over_connection,
+            predicted,
+            place,
+            self._run.path / made.artefact,
+        )
+
+    async def _with_graph(self, made: Evaluation) -> Evaluation:
+        """Note what the file holds: operators, multiply-accumulates, how they are computed, memory of activations."""
+        from advisor.devices.latency.from_file import read_features
+
+        if made.artefact_sha256 not in self._graphs:
+            found = await asyncio.to_thread(read_features, self._run.path / made.artefact)
+            self._graphs[made.artefact_sha256] = found.to_json()
+        return replace(made, details={**made.details, GRAPH: self._graphs[made.artefact_sha256]})

@@ -1,0 +1,92 @@
+"""A device of the question that can be reached: its latency measured over its connection."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.errors import AdvisorError
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import show_latency
+from advisor.core.latency_distribution import KEY
+from advisor.core.quantity import Provenance, Quantity
+from advisor.engine.targets.compatibility import Place
+
+if TYPE_CHECKING:
+    from advisor.devices.connections.protocol import Timing
+
+_ONE_AT_A_TIME: dict[str, threading.Lock] = {}
+_GUARD = threading.Lock()
+_NORMAL_P90 = 1.2816
+
+
+def measured_over_connection(predicted: Evaluation, place: Place, model: Path) -> Evaluation:
+    """Return the evaluation with latency and memory as measured on the device; ``failed`` with the reason else.
+
+    What a reachable device did not do is not answered by a prediction: the row says what was expected and why it was
+    not measured, and the search goes on with the next.
+
+    Args:
+        predicted: the evaluation as predicted for the device.
+        place: the device, whose profile says how it is reached.
+        model: the ``.tflite`` file.
+    """
+    from advisor.devices.connections.protocol import Job
+    from advisor.measurement.agents import agent
+
+    assert place.profile.connection is not None, "it can be reached"
+    try:
+        connection = place.profile.connection.connect(Path(agent.__file__), place.target.accelerator)
+        # Two targets of one device have two labels and one connection: it measures one model at a time.
+        with _lock(connection.label):
+            (timing,) = connection.measure(Job((model,), (place.target.threads,)))
+    except AdvisorError as error:
+        return _failed(predicted, error.message)
+    if timing.throttled:
+        return _failed(predicted, f"{connection.label}: {timing.throttled}: let it cool down")
+    return _measured(predicted, timing, connection.label)
+
+
+def _failed(predicted: Evaluation, reason: str) -> Evaluation:
+    expected = f"; {show_latency(predicted.latency)}" if predicted.latency else ""
+    return replace(predicted, status=Status.FAILED, stage="measure", reason=f"{reason}{expected}")
+
+
+def _measured(predicted: Evaluation, timing: Timing, label: str) -> Evaluation:
+    source = f"{timing.runtime} on {label}"
+    found = {"load_ms": timing.load_ms, "first_ms": timing.first_ms, "reached_over": label}
+    told = {name: timing.details[name] for name in ("delegated", "operators") if timing.details.get(name)}
+    # What was measured needs no distribution.
+    kept = {k: v for k, v in predicted.details.items() if k not in (KEY, "budget_probability")}
+    memory = predicted.memory
+    if timing.memory_bytes is not None:
+        memory = Quantity(float(timing.memory_bytes), "bytes", Provenance.MEASURED, n=1, source=source)
+    return replace(
+        predicted,
+        latency=Quantity(timing.median_ms, "ms", Provenance.MEASURED, n=timing.runs, source=source),
+        latency_p90=Quantity(_p90(timing), "ms", Provenance.MEASURED, n=timing.runs, source=source),
+        memory=memory,
+        details={**kept, **found, **told},
+    )
+
+
+def _p90(timing: Timing) -> float:
+    """Return the 90th percentile of the runs (ms); of a tool that tells only deviation and maximum, a normal's."""
+    walls = _walls_ms(timing.details)
+    if len(walls) > 1:
+        return statistics.quantiles(walls, n=10)[-1]
+    spread, most = timing.details.get("std_ms", 0.0), timing.details.get("max_ms", timing.median_ms)
+    return float(max(timing.median_ms, min(timing.median_ms + _NORMAL_P90 * spread, most)))
+
+
+def _walls_ms(details: Mapping[str, Any]) -> list[float]:
+    return [float(wall) / 1e6 for block in details.get("blocks", ()) for wall in block["wall_ns"]]
+
+
+def _lock(label: str) -> threading.Lock:
+    with _GUARD:
+        return _ONE_AT_A_TIME.setdefault(label, threading.Lock())

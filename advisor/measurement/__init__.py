@@ -1,0 +1,1 @@
+"""Measure models: latency, memory, accuracy and operators, on this machine and on devices."""

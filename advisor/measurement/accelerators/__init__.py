@@ -1,0 +1,1 @@
+"""Compute which part of a file an accelerator takes, from rules that are data."""

@@ -1,0 +1,1 @@
+"""Run a classifier over images, as they are and under capture conditions."""

@@ -1,0 +1,98 @@
+"""How a classifier does on pictures as phones take them: the mean over capture conditions at two strengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from advisor.core.statistics import Interval
+from advisor.datasets.capture import TESTS, captures
+from advisor.datasets.pictures import View
+from advisor.measurement.accuracy.accuracy import Classifier
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Labels = NDArray[np.int64]
+
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """The verdict.
+
+    Attributes:
+        accuracy: mean top-1 over all tests, with a 95 % interval over the pictures.
+        by_test: (condition, strength, top-1) of each test.
+    """
+
+    accuracy: Interval
+    by_test: tuple[tuple[str, float, float], ...]
+
+
+def captured_answers(
+    model: Path | str,
+    pictures: Sequence[Path],
+    view: View,
+    threads: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Labels:
+    """Return what a ``.tflite`` classifier takes each picture for under each of ``TESTS``; arguments as `predict`'s.
+
+    Args:
+        model: a picture classifier, float or quantised.
+        pictures: N picture files, each read once.
+        view: how a picture becomes the model's input.
+        threads: number of threads.
+        progress: called with (pictures done, N).
+
+    Returns:
+        int64 (T, N), T = ``len(TESTS)``.
+
+    Raises:
+        UsageError: the model file is missing.
+        StageError: it is no picture classifier, or a picture cannot be read.
+    """
+    import numpy as np
+
+    classifier = Classifier(model, threads)
+    answers = np.zeros((len(TESTS), len(pictures)), np.int64)
+    for place, path in enumerate(pictures):
+        for test, pixels in enumerate(captures(path, view.size)):
+            answers[test, place] = classifier(view.normalise(pixels)).argmax()
+        if progress:
+            progress(place + 1, len(pictures))
+    return answers
+
+
+def robustness(answers: Labels, labels: Sequence[int], seed: int = 0) -> Robustness:
+    """Sum answers up.
+
+    Args:
+        answers: int64 (T, N) of :func:`captured_answers`.
+        labels: the N true class indices.
+        seed: of the bootstrap, which draws pictures: the answers to one picture hang together.
+
+    Raises:
+        ValueError: no pictures, or shapes that do not fit.
+    """
+    import numpy as np
+
+    if answers.shape != (len(TESTS), len(labels)) or not len(labels):
+        raise ValueError(f"answers {answers.shape} for {len(TESTS)} tests of {len(labels)} pictures")
+    right = answers == np.asarray(labels)
+    shares = right.mean(axis=0)
+    drawn = np.random.default_rng(seed).integers(0, len(shares), (RESAMPLES, len(shares)))
+    low, high = np.quantile(shares[drawn].mean(axis=1), [0.025, 0.975])
+    value = float(shares.mean())
+    return Robustness(
+        accuracy=Interval(value, min(value, float(low)), max(value, float(high))),
+        by_test=tuple(
+            (condition.name, strength, float(row.mean()))
+            for (condition, strength), row in zip(TESTS, right, strict=True)
+        ),
+    )

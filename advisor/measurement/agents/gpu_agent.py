@@ -1,0 +1,202 @@
+"""Run one ``.tflite`` file on LiteRT's GPU accelerator and on the CPU, and print one JSON document; a child process.
+
+A run on the GPU returns before it is done: what is timed is the run and the reading of its first output. The same fixed
+inputs go through the CPU's kernels, so that the outputs can be held against each other. Which GPU it was, the library
+tells only in its log, on standard error, which is read back from a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from advisor.measurement.agents.agent import (
+    EFFORTS,
+    AgentError,
+    Effort,
+    Load,
+    input_values,
+    new_interpreter,
+    one_line,
+    report,
+    set_inputs,
+)
+
+_ADAPTER = re.compile(r"Selected adapter: ([^,\n]+)[^\n]*?backend=(\w+)[^\n]*?adapterType=([^\n]+)")
+
+
+class OnGpu:
+    """One file compiled for the GPU, its inputs filled.
+
+    Raises:
+        AgentError: there is no GPU, or the file cannot be put on it.
+    """
+
+    def __init__(self, path: str) -> None:
+        from ai_edge_litert.compiled_model import CompiledModel
+        from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+
+        start = time.perf_counter_ns()
+        try:
+            self.model = CompiledModel.from_file(path, hardware_accel=HardwareAccelerator.GPU)
+        except RuntimeError as error:
+            raise AgentError("gpu", f"LiteRT cannot put the file on a GPU: {one_line(error)}") from error
+        self.inputs, self.outputs = self.model.create_input_buffers(0), self.model.create_output_buffers(0)
+        self.load_ns = time.perf_counter_ns() - start
+        (key, names), *_ = self.model.get_signature_list().items()
+        self.shapes = self.model.get_output_tensor_details(key)
+        self.names = list(names["outputs"])
+        self._write(self.model.get_input_tensor_details(key), list(names["inputs"]))
+
+    def _write(self, details: Any, names: list[str]) -> None:
+        for buffer, name in zip(self.inputs, names, strict=True):
+            detail = details[name]
+            shape = tuple(max(1, int(side)) for side in detail["shape"])
+            buffer.write(input_values(shape, detail["dtype"], name))
+
+    def run(self) -> int:
+        """Run once and return the wall time in nanoseconds, reading the first output included."""
+        start = time.perf_counter_ns()
+        self.model.run_by_index(0, self.inputs, self.outputs)
+        self.read(0)
+        return time.perf_counter_ns() - start
+
+    def read(self, place: int) -> Any:
+        """Return an output, flat."""
+        import numpy
+
+        detail = self.shapes[self.names[place]]
+        shape = tuple(max(1, int(side)) for side in detail["shape"])
+        return self.outputs[place].read(int(numpy.prod(shape)), numpy.dtype(detail["dtype"]).type)
+
+
+def opened(path: str, log: IO[bytes]) -> OnGpu:
+    """Return the file on the GPU.
+
+    Raises:
+        AgentError: there is no GPU, as the library's log tells, or the file cannot be put on it.
+    """
+    try:
+        return OnGpu(path)
+    except AgentError as error:
+        log.seek(0)
+        if b"No adapters found" in log.read():
+            raise AgentError("gpu", "LiteRT finds no GPU on this machine") from error
+        raise
+
+
+def blocks(gpu: OnGpu, effort: Effort) -> list[dict[str, Any]]:
+    """Time runs in blocks, as the agent for the CPU does."""
+    rows = []
+    for _ in range(effort.blocks):
+        time.sleep(effort.pause_seconds)
+        walls, start, elapsed = list[int](), time.perf_counter(), 0.0
+        while not walls or not effort.enough(len(walls), elapsed):
+            walls.append(gpu.run())
+            elapsed = time.perf_counter() - start
+        median = statistics.median(walls)
+        rows.append({"wall_ns": walls, "cpu_ns": None, "median_ns": median, "waited_ns": None, "elapsed_ns": elapsed})
+    return rows
+
+
+def compare(gpu: OnGpu, path: str) -> dict[str, Any]:
+    """Return how far the GPU's outputs lie from the CPU's: in units of the output, and whether both answer alike."""
+    import numpy
+
+    cpu = new_interpreter(path, 1, "default")
+    cpu.allocate_tensors()
+    set_inputs(cpu)
+    cpu.invoke()
+    places = output_tensors(cpu, gpu.names)
+    largest, spread, alike = 0.0, 0.0, True
+    for place, index in enumerate(places):
+        theirs = cpu.get_tensor(index).astype(numpy.float64).ravel()
+        ours = gpu.read(place).astype(numpy.float64).ravel()
+        largest = max(largest, float(numpy.abs(ours - theirs).max(initial=0.0)))
+        spread = max(spread, float(theirs.max(initial=0.0) - theirs.min(initial=0.0)))
+        alike = alike and int(ours.argmax()) == int(theirs.argmax())
+    return {"largest_difference": largest, "output_range": spread, "same_answer": alike}
+
+
+def output_tensors(interpreter: Any, names: list[str]) -> list[int]:
+    """Return the tensors behind a signature's outputs, in the order of ``names``; a file may have no signature."""
+    details = interpreter.get_output_details()
+    named: dict[str, Any] = {}
+    if interpreter.get_signature_list():
+        named = dict(interpreter.get_signature_runner().get_output_details())
+    return [int((named.get(name) or details[place])["index"]) for place, name in enumerate(names)]
+
+
+@contextmanager
+def kept_errors() -> Iterator[IO[bytes]]:
+    """Send standard error to a file, which is given out, and back where it was at the end with what was said."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            yield said
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def adapter(log: IO[bytes]) -> dict[str, str]:
+    """Return name, backend and kind of the GPU that the library's log names, empty where it names none."""
+    log.seek(0)
+    found = _ADAPTER.search(log.read().decode("utf-8", "replace"))
+    return (
+        dict(zip(("name", "backend", "kind"), (part.strip() for part in found.groups()), strict=True)) if found else {}
+    )
+
+
+def collect(path: str, effort: Effort) -> dict[str, Any]:
+    """Run the file on both and return the document.
+
+    Raises:
+        AgentError: there is no such file, or one of both cannot run it.
+    """
+    from importlib import metadata
+
+    if not Path(path).is_file():
+        raise AgentError("load", "there is no such file")
+    with kept_errors() as log:
+        gpu = opened(path, log)
+        named = adapter(log)
+        first = gpu.run()
+        agreement = compare(gpu, path)
+        load = Load()
+        rows = blocks(gpu, effort)
+    lane = {"model": path, "threads": 0, "load_ns": gpu.load_ns, "first_ns": first, "blocks": rows}
+    return {
+        "schema_version": 1,
+        "runtime": "ai-edge-litert",
+        "runtime_version": metadata.version("ai-edge-litert"),
+        "adapter": named,
+        "whole": bool(gpu.model.is_fully_accelerated()),
+        "agreement": agreement,
+        "load": load.result(),
+        "lanes": [lane],
+    }
+
+
+def main() -> int:
+    """Parse the command line, collect and print."""
+    parser = argparse.ArgumentParser(description="Run one .tflite file on the GPU and print JSON.")
+    parser.add_argument("model")
+    parser.add_argument("--effort", choices=sorted(EFFORTS), default="quick")
+    options = parser.parse_args()
+    return report(lambda: collect(options.model, EFFORTS[options.effort]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

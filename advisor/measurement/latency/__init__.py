@@ -1,0 +1,1 @@
+"""Time files and judge whether the figures can be trusted."""

@@ -1,0 +1,118 @@
+"""Is the machine fit for timing now? What speaks against it, in words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from advisor.core.errors import UsageError
+from advisor.measurement.agents.agent import Load
+
+OBSERVED_S = 0.5
+PATIENCE_S = 5.0
+TOLERATED = 0.5  # processors that others may take from the threads: what a desktop does by itself
+# With these drivers `powersave` still raises the frequency under work (the kernel's intel_pstate and amd-pstate pages).
+SCALING_POWERSAVE = frozenset({"intel_pstate", "amd-pstate-epp", "amd_pstate_epp"})
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The machine before a measurement.
+
+    Attributes:
+        cores: processors that this process may use.
+        others_cores: how many of them other processes kept busy, None where unknown.
+        governor: frequency governor of the first processor, empty where there is none.
+        driver: its frequency driver.
+        quota_cores: processors that a container's quota grants, None where there is none.
+    """
+
+    cores: int
+    others_cores: float | None
+    governor: str = ""
+    driver: str = ""
+    quota_cores: float | None = None
+
+    def objections(self, threads: int) -> tuple[str, ...]:
+        """Return what makes a timing at this many threads meaningless, one clause each."""
+        found = (self._load(threads), self._frequency(), self._quota(threads))
+        return tuple(clause for clause in found if clause)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return asdict(self)
+
+    def _load(self, threads: int) -> str:
+        free = max(0, self.cores - threads)
+        if self.others_cores is None or self.others_cores <= free + TOLERATED:
+            return ""
+        beside = f"{threads} thread{'' if threads == 1 else 's'}"
+        return f"other processes keep {self.others_cores:.1f} of {self.cores} processors busy beside {beside}"
+
+    def _frequency(self) -> str:
+        if self.governor != "powersave" or self.driver in SCALING_POWERSAVE:
+            return ""
+        return f"the frequency governor '{self.governor}' holds the processors at their lowest frequency"
+
+    def _quota(self, threads: int) -> str:
+        if self.quota_cores is None or self.quota_cores >= threads:
+            return ""
+        return f"the container may use {self.quota_cores:g} processors, fewer than the {threads} asked for"
+
+
+def observe(seconds: float = OBSERVED_S) -> Conditions:
+    """Watch the machine for ``seconds``."""
+    load = Load()
+    time.sleep(seconds)
+    seen = load.result()
+    frequency = Path("/sys/devices/system/cpu/cpu0/cpufreq")
+    return Conditions(
+        cores=seen["cores"],
+        others_cores=seen["others_cores"],
+        governor=_read(frequency / "scaling_governor"),
+        driver=_read(frequency / "scaling_driver"),
+        quota_cores=quota(_read(Path("/sys/fs/cgroup/cpu.max"))),
+    )
+
+
+def require_quiet(threads: Sequence[int], force: bool, patience_s: float = PATIENCE_S) -> Conditions:
+    """Return the conditions once the machine is fit for timing; wait a little for that.
+
+    Args:
+        threads: the thread counts to be timed.
+        force: return at once, whatever is found.
+        patience_s: how long to wait for quiet.
+
+    Raises:
+        UsageError: it is not fit, and ``force`` is not set.
+    """
+    end = time.monotonic() + patience_s
+    while True:
+        conditions = observe()
+        objections = conditions.objections(max(threads))
+        if force or not objections:
+            return conditions
+        if time.monotonic() >= end:
+            raise UsageError(
+                f"not timed: {'; '.join(objections)}",
+                "free the machine or ask for fewer threads; --force times all the same, and the verdict will say so",
+            )
+
+
+def quota(text: str) -> float | None:
+    """Return the processors that a cgroup's ``cpu.max`` (``<quota> <period>``, or ``max <period>``) grants."""
+    fields = text.split()
+    if len(fields) != 2 or not all(field.isdigit() for field in fields) or int(fields[1]) == 0:
+        return None
+    return int(fields[0]) / int(fields[1])
+
+
+def _read(path: Path) -> str:
+    """Return a file's text, empty where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

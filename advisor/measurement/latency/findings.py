@@ -1,0 +1,122 @@
+"""What ``advisor benchmark`` finds, as values: one a file, and the ratios between files."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from advisor.measurement import host
+from advisor.measurement.latency.conditions import Conditions
+from advisor.measurement.latency.end_to_end import Pipeline
+from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
+from advisor.measurement.latency.sustained import Sustained
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class FileBenchmark:
+    """What was found of one file.
+
+    Attributes:
+        model: its path as given.
+        size_bytes: size of the file.
+        arena_bytes: memory that its activations need at once, computed from their lifetimes.
+        timing: latency, loading and memory; None where it failed.
+        failure: why, empty where it did not.
+        loaded: latency beside a background load on the other processors, one a thread count; empty where not asked.
+        sustained: how it did without a rest, None where not asked.
+        pipeline: from a picture to an answer, None where it does not apply.
+    """
+
+    model: str
+    size_bytes: int
+    arena_bytes: int
+    timing: ModelTiming | None = None
+    failure: str = ""
+    loaded: tuple[LatencyResult, ...] = ()
+    sustained: Sustained | None = None
+    pipeline: Pipeline | None = None
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What the figures say to do, each sentence with its evidence."""
+        from advisor.measurement.operators.advice import advise_threads
+
+        sentences = advise_threads(self.timing, self.loaded) if self.timing else ()
+        more = [part.sentence for part in (self.sustained, self.pipeline) if part]
+        return (*sentences, *more)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        timing = self.timing.to_json() if self.timing else None
+        loaded = [latency_json(row) for row in self.loaded]
+        sustained = None
+        if self.sustained:
+            row = self.sustained
+            sustained = {**asdict(row), "first_ms": row.first_ms, "last_ms": row.last_ms, "ratio": row.ratio}
+        extra = {"timing": timing, "loaded": loaded, "sustained": sustained, "advice": list(self.advice)}
+        plain = {"model": self.model, "size_bytes": self.size_bytes, "arena_bytes": self.arena_bytes}
+        pipeline = self.pipeline.to_json() if self.pipeline else None
+        return {**plain, "failure": self.failure or None, "pipeline": pipeline, **extra}
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One run of ``advisor benchmark``.
+
+    Attributes:
+        files: one a file, in the order given.
+        ratios: each further file against the first that ran, one a thread count.
+        effort: name of the effort.
+        kernels: ``default`` (XNNPACK where it applies) or ``builtin``.
+        conditions: the machine before the measurement.
+        host: the machine.
+        notes: what the reader must know.
+    """
+
+    files: tuple[FileBenchmark, ...]
+    ratios: tuple[Ratio, ...]
+    effort: str
+    kernels: str
+    conditions: Conditions
+    host: host.Host
+    notes: tuple[str, ...]
+
+    @property
+    def failed(self) -> tuple[FileBenchmark, ...]:
+        """The files that could not be measured."""
+        return tuple(file for file in self.files if file.timing is None)
+
+    @property
+    def runtime(self) -> str:
+        """Package and version, empty where nothing ran."""
+        return next((file.timing.runtime for file in self.files if file.timing), "")
+
+    def ratio_of(self, model: str, threads: int) -> Ratio | None:
+        """Return a file's ratio to the first at a thread count."""
+        return next((row for row in self.ratios if (row.model, row.threads) == (model, threads)), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object with everything but the single runs."""
+        ratios = [{**asdict(row), "differs": row.differs} for row in self.ratios]
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "files": [file.to_json() for file in self.files],
+            "ratios": ratios,
+            "effort": self.effort,
+            "kernels": self.kernels,
+            "runtime": self.runtime,
+            "conditions": self.conditions.to_json(),
+            "host": self.host.to_json(),
+            "notes": list(self.notes),
+        }
+
+    def to_log(self) -> str:
+        """Return MLPerf-style log lines (``:::MLLOG {...}``) of every file that ran."""
+        return "\n".join(file.timing.to_log() for file in self.files if file.timing)
+
+
+def latency_json(row: LatencyResult) -> dict[str, Any]:
+    """Return a result as a JSON object with what it is ranked by and held against a budget."""
+    return {**asdict(row), "rank_ms": row.rank_ms, "budget_ms": row.budget_ms, "clock": row.clock}

@@ -1,0 +1,224 @@
+"""What a timing found, as values: one result a thread count, one timing a file, one ratio a pair of files.
+
+What to compare: :attr:`LatencyResult.budget_ms` against a budget, :attr:`LatencyResult.rank_ms` among artefacts.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from advisor.core.quantity import Provenance, Quantity
+from advisor.measurement import host
+from advisor.measurement.agents import agent
+from advisor.measurement.latency.summary import LEVEL, Summary, Verdict
+
+
+@dataclass(frozen=True)
+class LatencyResult:
+    """The latency of one file at one thread count; times in milliseconds.
+
+    Attributes:
+        threads: number of threads.
+        wall: statistics of the wall time of each run.
+        cpu: statistics of the CPU time of each run; None above one thread, where no clock tells it per run.
+        first_ms: the first run after loading.
+        load_ms: making the interpreter on the memory-mapped file and allocating its tensors.
+        contended: other processes took processor time from the runs.
+        verdict: ``stable``, ``unstable`` or ``contended``.
+        reason: why, with the figure.
+        cpu_share: CPU time / wall time at one thread, the lesser of the runs' median and of the whole; else None. The
+            whole matters: a run much shorter than the scheduler's slice is rarely disturbed, but then for long.
+        waited_share: part of the time in which the threads stood ready without a processor, None where unknown.
+        others_cores: processors kept busy by other processes meanwhile, None where unknown.
+        block_medians_ms: median of each block, in the order measured.
+        block_cpu_medians_ms: the same of the CPU time, empty above one thread.
+    """
+
+    threads: int
+    wall: Summary
+    cpu: Summary | None
+    first_ms: float
+    load_ms: float
+    contended: bool
+    verdict: Verdict
+    reason: str
+    cpu_share: float | None
+    waited_share: float | None
+    others_cores: float | None
+    block_medians_ms: tuple[float, ...]
+    block_cpu_medians_ms: tuple[float, ...]
+
+    @property
+    def _trusted(self) -> Summary:
+        """CPU time where the wall time was contended and CPU time is known, else wall time."""
+        return self.cpu if self.contended and self.cpu is not None else self.wall
+
+    @property
+    def clock(self) -> str:
+        """Which clock :attr:`rank_ms` and :attr:`budget_ms` come from."""
+        if not self.contended:
+            return "wall time"
+        return "CPU time, as the machine was contended" if self.cpu else "least wall time, as the machine was contended"
+
+    @property
+    def rank_ms(self) -> float:
+        """What artefacts are ranked by: the median of the block medians.
+
+        When contended: at one thread that of the CPU time, which stays within 4 % of the idle figure while the wall
+        time grows sixfold; above one thread the least wall time, the run that was disturbed least.
+        """
+        return self.wall.min if self.contended and self.cpu is None else self._trusted.median
+
+    @property
+    def interval_ms(self) -> tuple[float, float]:
+        """95 % bootstrap interval that belongs to :attr:`rank_ms`."""
+        if self.contended and self.cpu is None:
+            return self.wall.min, self.wall.median
+        return self._trusted.low, self._trusted.high
+
+    @property
+    def budget_ms(self) -> float:
+        """What a budget is compared with: the 90th percentile (MLPerf Mobile's metric).
+
+        When contended at one thread that of the CPU time; above one thread the wall time stays, as the worse case.
+        """
+        return self._trusted.p90
+
+    def to_quantities(self, source: str) -> dict[str, Quantity]:
+        """Return ``latency`` and ``latency_p90`` in ms with provenance ``measured``."""
+        low, high = self.interval_ms
+        where = f"{source}, {self.threads} thread{'s' if self.threads > 1 else ''}, {self.clock}"
+        common: dict[str, Any] = {"unit": "ms", "provenance": Provenance.MEASURED, "n": self.wall.runs, "source": where}
+        return {
+            "latency": Quantity(value=self.rank_ms, low=low, high=high, level=LEVEL, **common),
+            "latency_p90": Quantity(value=self.budget_ms, **common),
+        }
+
+
+@dataclass(frozen=True)
+class ModelTiming:
+    """What one fresh process measured of one file.
+
+    Attributes:
+        model: the file's path as given.
+        results: one result a thread count, in the order asked.
+        peak_memory_bytes: private memory (clean + dirty) that loading and the first run added at the first thread
+            count, None where the system does not tell.
+        dirty_memory_bytes: its dirty part, which the system cannot drop and read again from the file.
+        process_memory_bytes: private memory of the whole process, interpreter and libraries included.
+        load_content_ms: loading from bytes in memory instead of the mapped file, None where not measured.
+        runtime: package and version, such as ``ai-edge-litert==2.3.0``.
+        effort: name of the effort.
+        host: the machine.
+    """
+
+    model: str
+    results: tuple[LatencyResult, ...]
+    peak_memory_bytes: int | None
+    dirty_memory_bytes: int | None
+    process_memory_bytes: int | None
+    load_content_ms: float | None
+    runtime: str
+    effort: str
+    host: host.Host
+
+    @property
+    def source(self) -> str:
+        """Where the figures come from, for :class:`Quantity`."""
+        return f"host {self.host}, {self.runtime}"
+
+    def at(self, threads: int) -> LatencyResult:
+        """Return the result at a thread count.
+
+        Raises:
+            KeyError: that count was not measured.
+        """
+        for result in self.results:
+            if result.threads == threads:
+                return result
+        raise KeyError(threads)
+
+    def to_quantities(self, threads: int) -> dict[str, Quantity]:
+        """Return ``latency``, ``latency_p90`` and, where known, ``memory`` of one thread count."""
+        quantities = self.at(threads).to_quantities(self.source)
+        if self.peak_memory_bytes is not None:
+            quantities["memory"] = Quantity(
+                float(self.peak_memory_bytes), "bytes", Provenance.MEASURED, n=1, source=self.source
+            )
+        return quantities
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object with everything measured but the single runs."""
+        data: dict[str, Any] = {"schema_version": agent.SCHEMA_VERSION, **asdict(self), "host": self.host.to_json()}
+        for row, result in zip(data["results"], self.results, strict=True):
+            row.update(rank_ms=result.rank_ms, budget_ms=result.budget_ms, clock=result.clock)
+        return data
+
+    def to_log(self) -> str:
+        """Return log lines in the form of MLPerf's LoadGen (``:::MLLOG {...}``), four a thread count."""
+        return "\n".join(
+            ":::MLLOG " + json.dumps(self._log_entry(result, key, value))
+            for result in self.results
+            for key, value in (
+                ("result_90.00_percentile_latency_ms", result.wall.p90),
+                ("result_median_latency_ms", result.wall.median),
+                ("result_validity", result.verdict.value.upper()),
+                ("effort", self.effort),
+            )
+        )
+
+    def _log_entry(self, result: LatencyResult, key: str, value: float | str) -> dict[str, Any]:
+        metadata = {"model": self.model, "threads": result.threads, "runtime": self.runtime}
+        common = {"namespace": "advisor", "event_type": "POINT_IN_TIME"}
+        return {"key": key, "value": value, **common, "metadata": metadata}
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How much slower one file is than the reference: 1.2 is 20 % slower.
+
+    Attributes:
+        model: the file's path.
+        reference: the path of the file it is compared with.
+        threads: number of threads.
+        ratio: median over the paired blocks.
+        low: lower end of the 95 % bootstrap interval.
+        high: upper end.
+    """
+
+    model: str
+    reference: str
+    threads: int
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def differs(self) -> bool:
+        """True where the interval leaves out 1."""
+        return not self.low <= 1 <= self.high
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several files timed in one run, block by block in turn.
+
+    Attributes:
+        models: the paths; the first is the reference.
+        results: one result a file.
+        ratios: each further file against the first.
+        runtime: package and version.
+        host: the machine.
+    """
+
+    models: tuple[str, ...]
+    results: tuple[LatencyResult, ...]
+    ratios: tuple[Ratio, ...]
+    runtime: str
+    host: host.Host
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return {"schema_version": agent.SCHEMA_VERSION, **asdict(self), "host": self.host.to_json()}

@@ -1,0 +1,41 @@
+"""A first look at how fast a file is: seconds, no quiet machine needed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from advisor.core.errors import RuntimeRefusal
+from advisor.measurement.agents.agent import AgentError, new_interpreter, set_inputs
+from advisor.measurement.agents.child import existing_model
+
+RUNS = 5
+
+
+def least_cpu_ms(model: Path, runs: int = RUNS) -> float:
+    """Return the least CPU time of ``runs`` runs at one thread, in ms.
+
+    At one thread the calling thread does all work, and its CPU time stays within some percent whatever else the machine
+    does; so this may run beside other jobs. It may filter, with a margin; it never recommends.
+
+    Raises:
+        UsageError: the file is missing.
+        RuntimeRefusal: the runtime cannot load or run it.
+    """
+    path = existing_model(model)
+    try:
+        interpreter = new_interpreter(str(path), threads=1, kernels="default")
+        interpreter.allocate_tensors()
+        set_inputs(interpreter)
+        interpreter.invoke()
+        return min(_cpu_ns(interpreter.invoke) for _ in range(runs)) / 1e6
+    except (AgentError, RuntimeError, ValueError) as error:
+        raise RuntimeRefusal(f"{path.name}: {' '.join(str(error).split())[:300]}") from error
+
+
+def _cpu_ns(call: Callable[[], object]) -> int:
+    """Return the CPU time of this thread in a call."""
+    start = time.thread_time_ns()
+    call()
+    return time.thread_time_ns() - start

@@ -1,0 +1,187 @@
+"""``advisor benchmark``: everything that is measured of one file or of several, in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from advisor.core.errors import StageError, UsageError
+from advisor.measurement import host
+from advisor.measurement.latency import latency
+from advisor.measurement.latency.background import busy_processes
+from advisor.measurement.latency.conditions import Conditions, require_quiet
+from advisor.measurement.latency.end_to_end import time_pipeline
+from advisor.measurement.latency.findings import Benchmark, FileBenchmark
+from advisor.measurement.latency.latency import Setup
+from advisor.measurement.latency.question import Plan, Tell, described, distinct, known_effort, python_of, usable
+from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
+from advisor.measurement.latency.sustained import sustain
+
+
+def benchmark(
+    *models: Path | str,
+    threads: Sequence[int] = (1,),
+    effort: str = "quick",
+    shape: Sequence[int] | None = None,
+    kernels: str = "default",
+    runtime: str | None = None,
+    cpus: Sequence[int] | None = None,
+    contended: bool = False,
+    sustained_s: float | None = None,
+    pipeline: bool = True,
+    picture: Path | str | None = None,
+    force: bool = False,
+    tell: Tell | None = None,
+) -> Benchmark:
+    """Measure one ``.tflite`` file, or several interleaved in one run.
+
+    Args:
+        models: one or more files.
+        threads: thread counts; memory and loading are those of the first.
+        effort: ``quick``, ``normal`` or ``full``.
+        shape: shape of the first input where a file leaves it open.
+        kernels: ``default`` (XNNPACK where it applies) or ``builtin``.
+        runtime: another runtime, such as ``tflite-runtime==2.14.0``, in an environment of its own.
+        cpus: processors to pin the threads to, None for all; on a phone's processor, the large cores.
+        contended: also measure each thread count beside a load on the other processors.
+        sustained_s: also run so many seconds without a rest.
+        pipeline: also time the way from a picture to an answer, where a file takes one picture.
+        picture: the picture for that, None for one that comes with the installation.
+        force: measure on a machine that is not fit for it, too.
+        tell: is called with what is being done, for a display of progress.
+
+    Raises:
+        UsageError: a file is missing, damaged or cannot be run, an option is not valid, or the machine is not fit for
+            timing. Of several files those that cannot be run are rows with a ``failure``, as long as one can.
+    """
+    say = tell or _say_nothing
+    effort = known_effort(effort)
+    counts = tuple(latency.thread_counts(threads))
+    files = [described(model) for model in distinct(models)]
+    python = python_of(runtime, say)
+    setup = Setup(kernels, tuple(shape) if shape else None, python, usable(cpus))
+    plan = Plan(counts, effort, setup, contended, sustained_s, pipeline, Path(picture) if picture else None)
+    say("watching the machine")
+    conditions = require_quiet(counts, force)
+    with _as_usage_error():
+        fit = not conditions.objections(max(counts))
+        timed = [_alone(files[0], plan, say, retries=int(fit))] if len(files) == 1 else _together(files, plan, say)
+        complete = [_completed(file, plan, say) for file in timed]
+    notes = _notes(conditions, plan, complete)
+    return Benchmark(tuple(complete), _ratios(complete), effort, kernels, conditions, host.describe(), notes)
+
+
+def _say_nothing(_text: str) -> None:
+    """Show no progress."""
+
+
+@contextmanager
+def _as_usage_error() -> Iterator[None]:
+    """A file that the runtime cannot take is the user's to mend, not a fault of one stage among many."""
+    try:
+        yield
+    except StageError as error:
+        raise UsageError(error.message, error.hint) from error
+
+
+def _alone(file: FileBenchmark, plan: Plan, say: Tell, retries: int) -> FileBenchmark:
+    """Measure one file in a fresh process."""
+    say(f"measuring {Path(file.model).name}")
+    timing = latency.measure(file.model, plan.threads, plan.effort, retries=retries, setup=plan.setup)
+    return replace(file, timing=timing)
+
+
+def _together(files: Sequence[FileBenchmark], plan: Plan, say: Tell) -> list[FileBenchmark]:
+    """Load each file in a fresh process, then time those that run in turn, block by block.
+
+    Raises:
+        StageError: not one of them runs.
+    """
+    loaded = [_loaded(file, plan, say) for file in files]
+    good = [file for file in loaded if file.timing]
+    if not good:
+        raise StageError(*_all_failures(loaded))
+    say(f"measuring {len(good)} files in turn")
+    rows = latency.interleave([file.model for file in good], plan.threads, plan.effort, setup=plan.setup)
+    timed = {file.model: _with_results(file, row, plan.effort) for file, row in zip(good, rows, strict=True)}
+    return [timed.get(file.model, file) for file in loaded]
+
+
+def _loaded(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
+    """Return the file with memory and loading, or with the reason for which it does not run."""
+    say(f"loading {Path(file.model).name}")
+    try:
+        timing = latency.measure(file.model, plan.threads[:1], "load", retries=0, setup=plan.setup)
+    except StageError as error:
+        return replace(file, failure=error.message)
+    return replace(file, timing=timing)
+
+
+def _all_failures(files: Sequence[FileBenchmark]) -> tuple[str, str]:
+    """Say why none of several files ran: the first reason, and the others as the hint."""
+    return files[0].failure, "; ".join(file.failure for file in files[1:])
+
+
+def _with_results(file: FileBenchmark, rows: Sequence[LatencyResult], effort: str) -> FileBenchmark:
+    """Put the latencies of the common run to the loading of the file's own process."""
+    fresh = file.timing
+    if fresh is None:
+        return file
+    first = replace(rows[0], load_ms=fresh.results[0].load_ms, first_ms=fresh.results[0].first_ms)
+    timing: ModelTiming = replace(fresh, results=(first, *rows[1:]), effort=effort)
+    return replace(file, timing=timing)
+
+
+def _completed(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
+    """Add what was asked for beside the latency."""
+    if file.timing is None:
+        return file
+    name = Path(file.model).name
+    if plan.pipeline and plan.setup.python is None and plan.setup.shape is None:
+        say(f"{name}: from a picture to an answer")
+        file = _with_pipeline(file, plan)
+    if plan.contended:
+        say(f"{name}: beside a load on the other processors")
+        file = replace(file, loaded=_beside_load(file.model, plan))
+    if plan.sustained_s:
+        say(f"{name}: {plan.sustained_s:.0f} s without a rest")
+        file = replace(file, sustained=sustain(file.model, plan.threads[0], plan.sustained_s, plan.setup))
+    return file
+
+
+def _with_pipeline(file: FileBenchmark, plan: Plan) -> FileBenchmark:
+    """Add the way from a picture to an answer where the file takes a picture; one that was named must do."""
+    try:
+        return replace(file, pipeline=time_pipeline(file.model, plan.threads[0], plan.picture, plan.setup.kernels))
+    except StageError:
+        if plan.picture is None:
+            return file
+        raise
+
+
+def _beside_load(model: str, plan: Plan) -> tuple[LatencyResult, ...]:
+    """Measure each thread count while every other processor is busy (one is where there is only one)."""
+    with busy_processes(max(1, host.describe().cores - 1)):
+        return latency.measure(model, plan.threads, plan.effort, retries=0, setup=plan.setup).results
+
+
+def _ratios(files: Sequence[FileBenchmark]) -> tuple[Ratio, ...]:
+    """Hold each further file against the first that ran, at every thread count."""
+    good = [(file.model, file.timing) for file in files if file.timing]
+    name, first = good[0]
+    return tuple(
+        latency.ratio(name, row, model, timing.at(row.threads)) for model, timing in good[1:] for row in first.results
+    )
+
+
+def _notes(conditions: Conditions, plan: Plan, files: Sequence[FileBenchmark]) -> tuple[str, ...]:
+    """Return what the reader must know."""
+    notes = [f"timed all the same: {clause}" for clause in conditions.objections(max(plan.threads))]
+    if plan.pipeline and plan.setup.python is not None:
+        notes.append("from a picture to an answer is timed with the installed runtime only")
+    contended = [file for file in files if file.timing and any(row.contended for row in file.timing.results)]
+    if contended and not notes:
+        notes.append("the machine became busy meanwhile: CPU time ranks at one thread, the least wall time above")
+    return tuple(notes)

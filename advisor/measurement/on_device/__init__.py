@@ -1,0 +1,1 @@
+"""Measure files on other devices, on this machine's GPU, or in other runtimes."""

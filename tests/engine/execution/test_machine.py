@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.engine.execution.machine import Machine
+from advisor.isolation import Pause, Room
+from advisor.isolation.memory_gate import KEPT_FREE_BYTES
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run in a thread of its own: a browser test of the same process may keep a loop in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, work).result()
+
+
+async def together(*jobs: Awaitable[None]) -> None:
+    await asyncio.wait_for(asyncio.gather(*jobs), timeout=10)
+
+
+class Watched:
+    """Jobs and measurements that note who is at work."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine, self.jobs, self.alone, self.order = machine, 0, 0, list[str]()
+
+    async def job(self, name: str, priority: float = 0.0, turns: int = 2) -> None:
+        async with self.machine.core(priority):
+            self.jobs += 1
+            assert self.alone == 0
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            self.order.append(name)
+            self.jobs -= 1
+
+    async def measurement(self, name: str, priority: float = 0.0) -> None:
+        async with self.machine.alone(priority):
+            self.alone += 1
+            assert (self.jobs, self.alone) == (0, 1)
+            await asyncio.sleep(0)
+            self.order.append(name)
+            self.alone -= 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 3), st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=25))
+def test_a_measurement_is_always_alone_and_everything_ends(cores: int, wanted: list[tuple[bool, int]]) -> None:
+    watched = Watched(Machine(cores))
+    jobs = [watched.measurement("m", p) if alone else watched.job("j", p, turns=p) for alone, p in wanted]
+    run(together(*jobs))
+    assert len(watched.order) == len(wanted)
+
+
+def test_no_more_jobs_run_than_there_are_cores() -> None:
+    watched = Watched(Machine(2))
+    most = 0
+
+    async def watch() -> None:
+        nonlocal most
+        while len(watched.order) < 6:
+            most = max(most, watched.jobs)
+            await asyncio.sleep(0)
+
+    run(together(*(watched.job(str(i)) for i in range(6)), watch()))
+    assert most == 2
+
+
+def test_the_smallest_priority_goes_first() -> None:
+    watched = Watched(Machine(1))
+    run(together(*(watched.job(str(p), p) for p in (2, 0, 1))))
+    assert watched.order == ["0", "1", "2"]
+
+
+def test_a_few_measurements_wait_for_the_jobs_and_many_go_before_them() -> None:
+    few, many = Watched(Machine(1, batch=3)), Watched(Machine(1, batch=3))
+    run(together(*(few.job(f"j{i}") for i in range(4)), *(few.measurement("m") for _ in range(2))))
+    assert few.order[-2:] == ["m", "m"]
+    run(together(*(many.job(f"j{i}") for i in range(4)), *(many.measurement("m") for _ in range(3))))
+    assert many.order[-1].startswith("j")
+
+
+def test_a_cancelled_wait_gives_its_turn_to_the_next() -> None:
+    async def scenario() -> None:
+        watched = Watched(Machine(1))
+        first = asyncio.ensure_future(watched.measurement("cancelled"))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        await together(watched.job("job"), watched.measurement("measured"))
+
+    run(scenario())
+
+
+class Stoppable(Pause):
+    """Notes what is asked of it in place of a child."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stopped = False
+
+    def pause(self) -> None:
+        self.stopped = True
+
+    def resume(self) -> None:
+        self.stopped = False
+
+
+def test_a_measurement_stops_training_and_lets_it_go_on() -> None:
+    machine, pause, seen = Machine(2), Stoppable(), list[tuple[str, bool]]()
+    over = asyncio.Event()
+
+    async def train() -> None:
+        async with machine.trainer(pause):
+            await over.wait()
+            seen.append(("trained", pause.stopped))
+
+    async def measure() -> None:
+        await asyncio.sleep(0.01)
+        async with machine.alone():
+            seen.append(("measured", pause.stopped))
+        await asyncio.sleep(0.01)
+        seen.append(("after", pause.stopped))
+        over.set()
+
+    run(together(train(), measure()))
+    assert seen == [("measured", True), ("after", False), ("trained", False)]
+
+
+def test_a_job_that_can_be_paused_is_not_waited_for() -> None:
+    machine, pause, seen, over = Machine(1), Stoppable(), list[tuple[str, bool]](), asyncio.Event()
+
+    async def convert() -> None:
+        async with machine.core(pause=pause):
+            await over.wait()
+            seen.append(("converted", pause.stopped))
+
+    async def measure() -> None:
+        await asyncio.sleep(0.01)
+        async with machine.alone():
+            seen.append(("measured", pause.stopped))
+        over.set()
+
+    run(together(convert(), measure()))
+    assert seen == [("measured", True), ("converted", False)]
+
+
+def test_jobs_go_before_training_and_training_waits_for_a_core() -> None:
+    machine, order = Machine(1), list[str]()
+
+    async def job() -> None:
+        async with machine.core(5):
+            order.append("job")
+
+    async def train() -> None:
+        async with machine.trainer(Stoppable()):
+            order.append("training")
+
+    run(together(train(), job(), job()))
+    assert order == ["job", "job", "training"]
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 3), st.lists(st.sampled_from(["job", "measure", "train"]), max_size=25))
+def test_nothing_waits_for_ever_and_no_measurement_meets_work(cores: int, wanted: list[str]) -> None:
+    machine, watched, training = Machine(cores), Watched(Machine(cores)), set[Stoppable]()
+    watched.machine = machine
+
+    async def train() -> None:
+        pause = Stoppable()
+        async with machine.trainer(pause):
+            training.add(pause)
+            for _ in range(3):
+                await asyncio.sleep(0)
+            training.remove(pause)
+            watched.order.append("t")
+
+    async def measure() -> None:
+        async with machine.alone():
+            assert watched.jobs == 0
+            assert all(pause.stopped for pause in training)
+            watched.order.append("m")
+
+    work = {"job": lambda: watched.job("j"), "measure": measure, "train": train}
+    run(together(*(work[name]() for name in wanted)))
+    assert len(watched.order) == len(wanted)
+
+
+def test_a_job_waits_for_memory_and_begins_when_there_is_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("advisor.engine.execution.machine.LOOK_AGAIN_S", 0.01)
+    free = [KEPT_FREE_BYTES + 100]
+    machine, seen = Machine(2, room=Room(lambda: free[0])), list[str]()
+
+    async def small() -> None:
+        async with machine.core(0, 50):
+            await asyncio.sleep(0.05)
+            seen.append("small")
+            free[0] += 1000
+            await asyncio.sleep(0.1)
+            seen.append("small ends")
+
+    async def large() -> None:
+        async with machine.core(1, 500):
+            seen.append("large")
+
+    run(together(small(), large()))
+    assert seen == ["small", "large", "small ends"]
+
+
+def test_measurements_apart_run_beside_jobs_one_at_a_time() -> None:
+    machine, seen, over = Machine(1, apart=True), list[str](), asyncio.Event()
+
+    async def job() -> None:
+        async with machine.core():
+            await over.wait()
+            seen.append("job")
+
+    async def measure(name: str) -> None:
+        async with machine.alone():
+            seen.append(f"{name} begins")
+            await asyncio.sleep(0.01)
+            seen.append(f"{name} ends")
+        if name == "second":
+            over.set()
+
+    run(together(job(), measure("first"), measure("second")))
+    assert seen == ["first begins", "first ends", "second begins", "second ends", "job"]

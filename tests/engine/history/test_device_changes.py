@@ -1,0 +1,87 @@
+"""Searches for devices that were not at hand, answered again where a device changed or was added."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.worst_case import on_device
+from advisor.devices.own import add_profile
+from advisor.engine.history.loaded_run import read_run
+from advisor.engine.history.reevaluation.device_changes import ENVIRONMENTS, environments
+from advisor.engine.history.reevaluation.host import manifest_changes
+from advisor.engine.history.reevaluation.reevaluate import Devices, reevaluate
+from advisor.engine.targets.chosen import places_of
+from advisor.engine.targets.device_prediction import Forecaster
+from advisor.store import RunFolder
+from tests.predictor import own_profile, predictor_cache, rows
+from tests.stored_runs import write_run
+
+__all__ = ["predictor_cache"]
+
+KIOSK = "our-kiosk"
+
+
+@pytest.fixture(autouse=True)
+def surroundings(predictor_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The predictor fitted once, and a settings folder of the test's own."""
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(predictor_cache))
+    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "settings"))
+
+
+@pytest.fixture
+def devices(tmp_path: Path) -> Path:
+    return own_profile(tmp_path / "devices")
+
+
+@pytest.fixture
+def run(tmp_path: Path, devices: Path) -> RunFolder:
+    """A search for this machine and the kiosk."""
+    (place,) = places_of([KIOSK], [str(devices)], "--device")
+    forecaster = Forecaster.load()
+    manifest = {**manifest_changes({}), ENVIRONMENTS: environments(forecaster, [place])}
+    found: list[Evaluation] = [*rows(), *forecaster.evaluate(rows(), place, 150.0)]
+    request = {"budget": "150ms", "device": f"host,{KIOSK}", "profiles": [str(devices)]}
+    return write_run(tmp_path / "runs", found, request=request, manifest=manifest)
+
+
+def test_nothing_is_predicted_again_where_nothing_changed(run: RunFolder) -> None:
+    (found,) = reevaluate(run.path, Devices())
+    assert found.causes == ()
+    assert found.run is None
+
+
+def test_a_device_that_changed_is_predicted_again_and_the_rest_stays(run: RunFolder, devices: Path) -> None:
+    own_profile(devices, clock=600)
+    (found,) = reevaluate(run.path, Devices())
+    assert found.causes == (f"the device {KIOSK} was changed",)
+    assert found.run is not None
+    before, after = read_run(run.path), read_run(found.run)
+    assert after.request.devices == ("host", KIOSK)
+    assert on_device(after.evaluations, "host") == on_device(before.evaluations, "host")
+    assert len(on_device(after.evaluations, KIOSK)) == len(on_device(before.evaluations, KIOSK))
+    assert set(after.by_device) == {"host", KIOSK}
+
+
+def test_a_device_that_is_gone_is_remarked_and_the_run_is_answered_as_it_is(run: RunFolder, devices: Path) -> None:
+    (devices / f"{KIOSK}.yaml").unlink()
+    (found,) = reevaluate(run.path, Devices())
+    assert any(f"unknown device '{KIOSK}'" in remark for remark in found.remarks)
+    assert read_run(run.path).decision.pick is not None
+
+
+def test_a_device_that_was_added_among_the_own_is_picked_up(run: RunFolder, devices: Path, tmp_path: Path) -> None:
+    own_profile(tmp_path / "new", "our-tablet")
+    add_profile(tmp_path / "new" / "our-tablet.yaml")
+    found = reevaluate(run.path, Devices.chosen([], []))
+    assert [result.causes for result in found] == [(), ("the device our-tablet was added",)]
+
+
+def test_a_run_for_another_device_alone_is_never_timed_here(tmp_path: Path, devices: Path, run: RunFolder) -> None:
+    request = {"budget": "150ms", "device": KIOSK, "profiles": [str(devices)]}
+    there = on_device(read_run(run.path).evaluations, KIOSK)
+    other = write_run(tmp_path / "others", there, request=request, manifest={"versions": {"ai-edge-litert": "1.0.0"}})
+    (found,) = reevaluate(other.path, Devices())
+    assert found.causes == ()

@@ -1,0 +1,261 @@
+"""Earlier runs answered again: devices by prediction, another runtime by measuring, new cards by a search."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from advisor.core.errors import UsageError
+from advisor.core.evaluation import Status
+from advisor.core.quantity import Provenance
+from advisor.engine.history.compare_reasons import Outcome
+from advisor.engine.history.loaded_run import read_run
+from advisor.engine.history.reevaluation.cards import card_changes
+from advisor.engine.history.reevaluation.host import manifest_changes
+from advisor.engine.history.reevaluation.reevaluate import Devices, Reevaluation, reevaluate, reevaluate_all
+from advisor.store import RunFolder
+from advisor.store.integrity import find_flaws
+from tests.engine.conftest import Searched
+from tests.predictor import REQUEST, own_profile, predictor_cache, rows
+from tests.stored_runs import write_run
+
+__all__ = ["predictor_cache"]
+
+
+@pytest.fixture(autouse=True)
+def cache(predictor_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(predictor_cache))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    """A run that was evaluated on this machine, with the runtime that is installed."""
+    return write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=manifest_changes({}))
+
+
+def on(name: str, folders: Sequence[Path] = ()) -> Devices:
+    return Devices.chosen([name], list(folders))
+
+
+def answered(results: Sequence[Reevaluation], device: str) -> Reevaluation:
+    return next(result for result in results if result.device == device)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_a_slower_device_changes_the_pick_and_says_why(run: RunFolder) -> None:
+    found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
+    assert found.causes == ("the device raspberry-pi-4 was added",)
+    assert found.comparison is not None
+    assert found.comparison.outcome is Outcome.CHANGED
+    assert found.changed
+    assert "inception_v3_299/head/float32@raspberry-pi-4" in found.comparison.reason
+    assert "breaks the budget: p90 latency" in found.comparison.reason
+
+
+def test_the_new_run_is_whole_and_names_its_parent(run: RunFolder) -> None:
+    found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
+    assert found.run is not None
+    child = RunFolder.open(found.run)
+    assert find_flaws(child) == ()
+    origin = child.read_json("manifest.json")["reevaluated"]
+    assert (origin["parent"], origin["root"], origin["device"]) == (run.path.name, run.path.name, "raspberry-pi-4")
+    assert read_run(child.path).request.device == "raspberry-pi-4"
+
+
+def test_latencies_are_predicted_with_interval_and_chance_and_nothing_else_is_made_up(run: RunFolder) -> None:
+    found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
+    assert found.run is not None
+    for row in read_run(found.run).evaluations:
+        assert row.latency is not None
+        assert row.latency.provenance in (Provenance.PREDICTED, Provenance.PUBLISHED)
+        assert row.latency.low is not None
+        assert row.latency.high is not None
+        assert row.latency.low < row.latency.value < row.latency.high
+        assert row.latency_p90 is not None
+        assert row.latency_p90.value == pytest.approx(row.latency.high, rel=0.05)
+        assert row.memory is None
+        assert "load_ms" not in row.details
+        assert row.accuracy == next(e for e in rows() if e.configuration.card == row.configuration.card).accuracy
+
+
+def test_the_parent_is_not_touched(run: RunFolder) -> None:
+    before = contents(run.path)
+    reevaluate(run.path, on("raspberry-pi-4"))
+    assert contents(run.path) == before
+
+
+def test_a_device_that_takes_integers_only_skips_the_rest_with_the_reason(run: RunFolder) -> None:
+    found = answered(reevaluate(run.path, on("coral-usb")), "coral-usb")
+    assert found.run is not None
+    assert {row.status for row in read_run(found.run).evaluations} == {Status.SKIPPED}
+    assert all("takes int8, not float32" in row.reason for row in read_run(found.run).evaluations)
+    assert found.comparison is not None
+    assert found.comparison.outcome is Outcome.CHANGED
+
+
+def test_what_changed_once_is_answered_once(run: RunFolder) -> None:
+    """Asked again, the same run is found; since the last time, nothing is new."""
+    first = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
+    again = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
+    assert again.run == first.run
+    assert again.changed
+    since = answered(reevaluate(run.path, on("raspberry-pi-4"), since_last=True), "raspberry-pi-4")
+    assert since.run is None
+    assert not since.changed
+    assert len(list(run.path.parent.glob("2*"))) == 2
+
+
+def test_a_device_added_to_the_team_s_folder_is_picked_up(run: RunFolder, tmp_path: Path) -> None:
+    folder = own_profile(tmp_path / "devices")
+    found = answered(reevaluate(run.path, Devices.chosen([], [folder])), "our-kiosk")
+    assert found.causes == ("the device our-kiosk was added",)
+    assert found.changed
+
+
+def test_a_device_whose_profile_changed_is_answered_anew(run: RunFolder, tmp_path: Path) -> None:
+    folder = own_profile(tmp_path / "devices")
+    assert list(reevaluate_all(run.path.parent, Devices.chosen([], [folder])))
+    own_profile(tmp_path / "devices", clock=1800)
+    found = [r for r in reevaluate_all(run.path.parent, Devices.chosen([], [folder]), since_last=True) if r.run]
+    assert [result.causes for result in found] == [("the device our-kiosk was changed",)]
+    assert found[0].comparison is not None
+    assert found[0].comparison.outcome is Outcome.SAME
+
+
+def test_every_search_is_answered_and_a_damaged_one_is_passed_over(run: RunFolder) -> None:
+    out = run.path.parent
+    other = write_run(out, rows(), request=REQUEST, name="other", manifest=manifest_changes({}))
+    damaged = write_run(out, rows(), name="damaged", manifest=manifest_changes({}))
+    (damaged.path / "request.yaml").write_text("budget: [")
+    found = list(reevaluate_all(out, on("raspberry-pi-4")))
+    assert {result.parent for result in found if result.changed} == {run.path.name, other.path.name}
+    errors = [result for result in found if result.error]
+    assert [result.parent for result in errors] == [damaged.path.name]
+    assert "request.yaml" in errors[0].error
+
+
+def test_a_run_that_was_killed_while_it_was_written_is_none(run: RunFolder) -> None:
+    found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
+    assert found.run is not None
+    (found.run / "request.yaml").unlink()
+    again = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
+    assert again.run is not None
+    assert again.run != found.run
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        ("rasberry-pi-4", "did you mean 'raspberry-pi-4'"),
+        ("host", "is this machine"),
+        ("galaxy-s24:qnn-gpux", "no target"),
+    ],
+)
+def test_an_unknown_device_is_refused(device: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        on(device)
+
+
+def test_nothing_changed_makes_no_run(run: RunFolder) -> None:
+    found = reevaluate(run.path, Devices())
+    assert [(result.run, result.changed, result.causes) for result in found] == [(None, False, ())]
+    assert len(list(run.path.parent.glob("2*"))) == 1
+
+
+def edited(run: RunFolder, **changes: Any) -> None:
+    manifest = run.read_json("manifest.json")
+    (run.path / "manifest.json").unlink()
+    (run.path / "manifest.json").write_text(json.dumps({**manifest, **changes}))
+
+
+@pytest.fixture
+def searched(with_pictures: Searched, tmp_path: Path) -> RunFolder:
+    """A copy of a real run on pictures."""
+    shutil.copytree(with_pictures.run.path, tmp_path / "runs" / "20260101-000000-photos")
+    return RunFolder.open(tmp_path / "runs" / "20260101-000000-photos")
+
+
+def test_another_runtime_is_measured_and_scored_anew(searched: RunFolder) -> None:
+    edited(searched, versions={"ai-edge-litert": "2.2.0"})
+    before = contents(searched.path)
+    (found,) = reevaluate(searched.path, Devices())
+    assert found.causes == ("ai-edge-litert 2.2.0 -> 2.3.0",)
+    assert found.remarks == ()
+    assert found.run is not None
+    former, latter = read_run(searched.path), read_run(found.run)
+    assert len(latter.evaluations) == len(former.evaluations)
+    accuracies = {e.configuration.key: (e.accuracy, e.holdout_accuracy) for e in former.evaluations}
+    assert any(e.holdout_accuracy for e in latter.evaluations)
+    for row in latter.evaluations:
+        if row.status is Status.OK:
+            assert row.configuration.target.runtime == "ai-edge-litert==2.3.0"
+            assert row.latency is not None
+            assert row.latency.provenance is Provenance.MEASURED
+            assert (row.accuracy, row.holdout_accuracy) == accuracies[row.configuration.key]
+    assert latter.manifest["versions"]["ai-edge-litert"] == "2.3.0"
+    assert find_flaws(latter.folder) == ()
+    assert contents(searched.path) == before
+
+
+def test_pictures_that_are_gone_are_said_and_the_accuracy_kept(searched: RunFolder, tmp_path: Path) -> None:
+    edited(searched, versions={"ai-edge-litert": "2.2.0"})
+    request = yaml.safe_load((searched.path / "request.yaml").read_text())
+    (searched.path / "request.yaml").write_text(yaml.safe_dump({**request, "data": str(tmp_path / "gone")}))
+    lost = next(e for e in searched.evaluations() if e.configuration.compression == "float16")
+    (searched.path / lost.artefact).unlink()
+    (found,) = reevaluate(searched.path, Devices())
+    assert "not scored again" in found.remarks[0]
+    assert found.run is not None
+    rows_now = {e.configuration.key: e for e in read_run(found.run).evaluations}
+    assert rows_now[lost.configuration.key].status is Status.FAILED
+    assert "is missing" in rows_now[lost.configuration.key].reason
+    kept = next(e for e in searched.evaluations() if e.configuration.compression == "float32")
+    assert rows_now[kept.configuration.key].accuracy == kept.accuracy
+    assert rows_now[kept.configuration.key].holdout_accuracy == kept.holdout_accuracy
+
+
+def test_a_new_card_that_would_have_to_be_trained_is_named_with_the_command(searched: RunFolder) -> None:
+    edited(searched, cards={})
+    (found,) = reevaluate(searched.path, Devices())
+    assert found.run is None
+    assert "new in the catalogue: mobilenet_v1_0.25_224" in found.causes
+    assert "advisor search --request" in found.remarks[0]
+
+
+def test_a_changed_card_is_evaluated_where_nothing_is_trained(
+    without_pictures: Searched, warm_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
+    shutil.copytree(without_pictures.run.path, tmp_path / "runs" / "20260101-000000-x")
+    run = RunFolder.open(tmp_path / "runs" / "20260101-000000-x")
+    edited(run, cards=dict.fromkeys(run.read_json("manifest.json")["cards"], "another"))
+    (found,) = reevaluate(run.path, Devices())
+    assert found.causes == ("changed in the catalogue: mobilenet_v1_0.25_224",)
+    assert found.run is not None
+    child = read_run(found.run)
+    assert {e.configuration for e in child.evaluations} == {e.configuration for e in run.evaluations()}
+    assert find_flaws(child.folder) == ()
+    assert reevaluate(found.run, Devices())[0].run is None
+
+
+def test_of_the_cards_that_changed_those_count_that_were_evaluated(run: RunFolder) -> None:
+    names = ("mobilenet_v1_0.25_224", "inception_v3_299", "squeezenet_1.1_227")
+    edited(run, cards=dict.fromkeys(names, "another"))
+    changes = card_changes(read_run(run.path))
+    assert set(changes.changed) == {"mobilenet_v1_0.25_224", "inception_v3_299"}
+    assert "mobilenet_v2_1.0_224" in changes.added
+    assert not set(names) & set(changes.added)

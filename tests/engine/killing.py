@@ -1,0 +1,153 @@
+"""``kill -9`` of a search, of one of its children, or of both, and what is left once the search went on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import ROBUST_ACCURACY
+from advisor.core.pareto import front
+from advisor.store import RunFolder
+from tests.engine.conftest import SMALLEST, linked_cache
+from tests.engine.test_interruptions import children, started
+
+VICTIMS = ("search", "child", "both")
+
+
+@dataclass(frozen=True)
+class Peace:
+    """A search that nobody disturbed, and how long it took."""
+
+    run: RunFolder
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Killed:
+    """What a kill did to a search that then went on.
+
+    Attributes:
+        victim: who was killed.
+        share: when, as a share of an undisturbed search's time.
+        before: evaluations that were finished by then.
+        lost: of these, how many the finished run has not.
+        twice: how many it has twice.
+        same_figures: every figure that does not hang on the clock is that of an undisturbed search.
+        same_front: its front is that of an undisturbed search.
+        code: exit code of the search that went on.
+        err: what it said.
+    """
+
+    victim: str
+    share: float
+    before: int
+    lost: int
+    twice: int
+    same_figures: bool
+    same_front: bool
+    code: int
+    err: str
+
+
+def options(photos: Path) -> tuple[str, ...]:
+    return ("--candidates", SMALLEST, "--data", str(photos), "--budget", "50ms", "--threads", "1")
+
+
+def undisturbed(photos: Path, folder: Path) -> Peace:
+    """Search with a cache that holds weights only."""
+    start = time.monotonic()
+    process = started(linked_cache(folder / "cache"), folder / "runs", *options(photos))
+    _, err = process.communicate(timeout=900)
+    assert process.returncode == 0, err
+    return Peace(RunFolder((folder / "runs" / "latest").resolve()), time.monotonic() - start)
+
+
+def disturbed(moment: int, seed: int, peace: Peace, photos: Path, folder: Path) -> Killed:
+    """Search, kill at a random moment, go on, and look at what is left."""
+    share, victim = random.Random(f"{seed}-{moment}").random(), VICTIMS[moment % len(VICTIMS)]
+    cache, out = linked_cache(folder / "cache"), folder / "runs"
+    process = started(cache, out, *options(photos))
+    kill(process, share * peace.seconds, victim)
+    process.communicate(timeout=900)
+    before = written(out)
+    if (out / "latest").exists():
+        resumed = started(cache, out, "--resume", str((out / "latest").resolve()))
+    else:
+        resumed = started(cache, out, *options(photos))
+    _, err = resumed.communicate(timeout=900)
+    run, after = RunFolder((out / "latest").resolve()), Counter(written(out))
+    return Killed(
+        victim=victim,
+        share=share,
+        before=len(before),
+        lost=sum(key not in after for key in before),
+        twice=sum(count > 1 for count in after.values()),
+        same_figures=figures(run.evaluations()) == figures(peace.run.evaluations()),
+        same_front=front_with(run.evaluations(), peace.run.evaluations()) == keys(front(peace.run.evaluations())),
+        code=resumed.returncode,
+        err=err,
+    )
+
+
+def kill(process: subprocess.Popen[str], after_s: float, victim: str) -> None:
+    """Wait and kill; a child that is to die alone is waited for."""
+    deadline = time.monotonic() + after_s
+    while process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    while victim == "child" and process.poll() is None and not children(process):
+        time.sleep(0.01)
+    if process.poll() is not None:
+        return
+    doomed = random.Random(after_s).sample(children(process), 1) if victim != "search" and children(process) else []
+    for child in doomed:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+    if victim != "child":
+        process.kill()
+
+
+def written(out: Path) -> Sequence[str]:
+    """Return the configurations that were evaluated, once for every whole line; failures may be made good.
+
+    A finalist has further lines: with its figures on the hold-out, and with those under capture conditions.
+    """
+    file = out / "latest" / "evaluations.jsonl"
+    found = []
+    for line in file.read_text().splitlines() if file.is_file() else ():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        judged = (row["holdout_accuracy"] is not None) + (ROBUST_ACCURACY in row["details"])
+        found += [f"{row['key']} {judged}"] if row["status"] == Status.OK.value else []
+    return found
+
+
+def figures(evaluations: Sequence[Evaluation]) -> dict[str, tuple[object, ...]]:
+    """Return all that does not depend on the clock."""
+    return {
+        e.configuration.key: (e.status, e.accuracy, e.drop, e.size, e.artefact_sha256, e.reason) for e in evaluations
+    }
+
+
+def front_with(evaluations: Sequence[Evaluation], timed: Sequence[Evaluation]) -> list[str]:
+    """Return the front under the latencies of another run: those of two runs differ by the clock's noise."""
+    times = {e.configuration: e for e in timed}
+    same = [
+        replace(e, latency=times[e.configuration].latency, memory=times[e.configuration].memory) for e in evaluations
+    ]
+    return keys(front(same))
+
+
+def keys(evaluations: Sequence[Evaluation]) -> list[str]:
+    return sorted(evaluation.configuration.key for evaluation in evaluations)

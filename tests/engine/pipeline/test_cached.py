@@ -1,0 +1,35 @@
+"""What is known of a question is found without doing anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.weights import fetch
+from advisor.engine.pipeline.cached import what_is_known
+from advisor.engine.question import resolve
+from advisor.engine.space.candidates import chosen_recipes, read_pictures
+from advisor.isolation import ChildPool
+from tests.engine.conftest import SMALLEST, Searched
+
+
+def test_a_training_that_was_not_done_is_not_begun(
+    with_pictures: Searched, warm_cache: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a child was asked to work")
+
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
+    card = load_catalogue()[SMALLEST]
+    weights = fetch(card)
+    monkeypatch.setattr(ChildPool, "call", refuse)
+    request = resolve({"data": str(photos), "candidates": [SMALLEST], "training": ["finetune_top", "finetune_all"]})
+    pictures = read_pictures(request, lambda _: None)
+    found = what_is_known(request, {SMALLEST: card}, {SMALLEST: weights}, chosen_recipes(request), pictures)
+    done = {stage for stage, _, _ in found[SMALLEST].done}
+    assert with_pictures.code == 0
+    assert {"convert", "features", "head", "refit", "compress", "score"} <= done
+    assert not {"finetune_top", "finetune_all"} & done

@@ -1,0 +1,89 @@
+"""Fine-tuning as a dimension of the search, end to end on real weights and real pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from advisor.core.evaluation import Status
+from advisor.store import RunFolder
+from tests.engine.conftest import SMALLEST, command, environment
+
+pytestmark = pytest.mark.slow
+
+OPTIONS = ("--candidates", SMALLEST, "--compressions", "float32,int8", "--threads", "1", "--training", "finetune_top")
+
+
+@pytest.fixture
+def hard(tmp_path: Path) -> Path:
+    """Pictures that a head does not tell apart at once: patches of noise, by what they are blurred along."""
+    import numpy as np
+    from PIL import Image, ImageFilter
+
+    rng = np.random.default_rng(0)
+    for name, ahead in (("level", True), ("upright", False)):
+        (tmp_path / "hard" / name).mkdir(parents=True)
+        for number in range(40):
+            noise = rng.integers(0, 256, (96, 96, 3)).astype(np.float32)
+            noise = np.stack([np.roll(noise, step, axis=1 if ahead else 0) for step in range(3)]).mean(axis=0)
+            picture = Image.fromarray(noise.astype(np.uint8)).filter(ImageFilter.GaussianBlur(1))
+            picture.save(tmp_path / "hard" / name / f"{number}.png")
+    return tmp_path / "hard"
+
+
+def test_a_tuned_card_is_compared_with_its_head_and_measured(hard: Path, empty_results: Path, tmp_path: Path) -> None:
+    done = _search(hard, empty_results, tmp_path)
+    assert done.returncode == 0, done.stderr
+    run = RunFolder((tmp_path / "runs" / "latest").resolve())
+    rows = {(e.configuration.training, e.configuration.compression): e for e in run.evaluations()}
+    assert set(rows) == {(training, recipe) for training in ("head", "finetune_top") for recipe in ("float32", "int8")}
+    for (training, recipe), row in rows.items():
+        if row.status is Status.OK:
+            assert row.artefact == f"artifacts/{SMALLEST}-{training}-{recipe}.tflite"
+            assert row.latency is not None
+            assert row.drop is not None
+        else:
+            assert (training, row.stage) == ("finetune_top", "promotion")
+            assert row.reason
+    assert rows["head", "float32"].status is Status.OK
+
+
+def test_a_killed_training_goes_on_after_its_last_epoch(hard: Path, empty_results: Path, tmp_path: Path) -> None:
+    search = subprocess.Popen(
+        command("--data", str(hard), "--out", str(tmp_path / "runs"), *OPTIONS),
+        env=environment(empty_results), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path,
+    )  # fmt: skip
+    before = _after_epochs(empty_results, 2, search)
+    os.kill(search.pid, signal.SIGKILL)
+    search.wait()
+    done = _search(hard, empty_results, tmp_path, "--resume", str(tmp_path / "runs" / "latest"))
+    assert done.returncode == 0, done.stderr
+    results = (empty_results / "artifacts" / "finetune_top-2").glob("*/result.json")
+    after = max((json.loads(result.read_text())["history"] for result in results), key=len)
+    assert after[: len(before)] == before
+    assert not list((empty_results / "artifacts").glob("finetune_top-2/*.checkpoints"))
+
+
+def _search(data: Path, cache: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    asked = more or ("--data", str(data), "--out", str(folder / "runs"), *OPTIONS)
+    return subprocess.run(
+        command(*asked), env=environment(cache), capture_output=True, text=True, timeout=540, cwd=folder
+    )
+
+
+def _after_epochs(cache: Path, count: int, search: subprocess.Popen[bytes]) -> list[dict[str, float]]:
+    deadline = time.monotonic() + 400
+    while time.monotonic() < deadline:
+        assert search.poll() is None, "the search ended before it was killed"
+        for state in cache.glob("artifacts/finetune_top-2/*.checkpoints/state.json"):
+            history: list[dict[str, float]] = json.loads(state.read_text())["history"]
+            if len(history) >= count:
+                return history
+        time.sleep(0.2)
+    pytest.fail("no epoch was trained in time")

@@ -1,0 +1,57 @@
+"""The work of the stages, on a small graph of random values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.datasets.pictures import View
+from advisor.engine.pipeline import jobs
+from advisor.engine.pipeline.context import view_of
+from advisor.engine.pipeline.stages.runner import CONVERT_LIMITS, convert_limits
+from advisor.engine.pipeline.variants import metadata_of
+from advisor.store.hashing import sha256_json
+from advisor.tflite.model import read
+
+SMALL = load_catalogue()["mobilenet_v1_0.25_128"]
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("jobs")
+    jobs.convert(SMALL, None, folder / "master.tflite")
+    jobs.cut(folder / "master.tflite", "probabilities", folder / "classifier.tflite")
+    return folder / "classifier.tflite"
+
+
+def test_random_values_are_calibrated_briefly_to_the_same_operators_and_size(classifier: Path, tmp_path: Path) -> None:
+    figures = {}
+    for stands_in in (True, False):
+        path = tmp_path / f"{stands_in}.tflite"
+        figures[stands_in] = jobs.compress(
+            classifier, "int8", None, view_of(SMALL), 0, metadata_of(SMALL, None, "none"), path, stands_in
+        )
+
+    brief, whole = (read(tmp_path / f"{stands_in}.tflite") for stands_in in (True, False))
+    assert [operator.name for operator in brief.operators] == [operator.name for operator in whole.operators]
+    assert abs(brief.size_bytes - whole.size_bytes) < 0.02 * whole.size_bytes
+    assert figures[True]["arena_bytes"] == figures[False]["arena_bytes"]
+
+
+def test_the_download_of_random_values_is_not_weighed(classifier: Path, tmp_path: Path) -> None:
+    arguments = (classifier, "float32", None, view_of(SMALL), 0, metadata_of(SMALL, None, "none"))
+    assert "download_bytes" not in jobs.compress(*arguments, tmp_path / "a.tflite", True)
+    assert "download_bytes" in jobs.compress(*arguments, tmp_path / "b.tflite")
+
+
+def test_what_earlier_searches_kept_is_found_by_the_key_of_a_view() -> None:
+    view = View(224, (123.68, 116.78, 103.94), (58.4, 57.12, 57.38))
+    assert sha256_json(view.key) == "d92dbc066a1954b2e44322ddebf803df707757e0640198b1c9bf1804c915c78c"
+
+
+def test_a_larger_model_may_take_more_memory_to_convert() -> None:
+    cards = load_catalogue()
+    small, large = (convert_limits(cards[name]) for name in (SMALL.name, "inception_resnet_v2_299"))
+    assert CONVERT_LIMITS.memory_bytes < small.memory_bytes < large.memory_bytes

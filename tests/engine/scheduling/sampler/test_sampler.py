@@ -1,0 +1,465 @@
+"""The sampler: each candidate once, in a good order, in any way that Optuna is driven."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import pickle
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import optuna
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.study import Study
+from optuna.trial import Trial, TrialState
+
+from advisor.engine.scheduling.sampler import AdvisorSampler, Candidate, CandidatesExhausted, Objective
+from advisor.engine.scheduling.sampler.hypervolume import hypervolume
+
+OBJECTIVES = (Objective("latency", log=True), Objective("accuracy", "maximize"))
+POOL = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "search" / "timm_pool.csv"
+DIRECTIONS: list[Literal["minimize", "maximize"]] = ["minimize", "maximize"]
+
+
+def _table(count: int = 12, seed: int = 0) -> list[Candidate]:
+    rng = np.random.default_rng(seed)
+    latency = np.exp(rng.uniform(0, 3, count))
+    prior = 60 + 5 * np.log(latency) + rng.normal(0, 3, count)
+    return [
+        Candidate(
+            params={"model": f"m{i // 2}", "threads": 1 + i % 2},
+            prior=float(prior[i]),
+            known={"latency": float(latency[i])},
+            features={"family": "ab"[i % 2], "log_params": float(rng.normal())},
+        )
+        for i in range(count)
+    ]
+
+
+def _study(sampler: AdvisorSampler, storage: JournalStorage | None = None) -> Study:
+    return optuna.create_study(
+        directions=DIRECTIONS, sampler=sampler, storage=storage, study_name="s", load_if_exists=True
+    )
+
+
+def _suggest(trial: Trial) -> tuple[str, int]:
+    model = trial.suggest_categorical("model", [f"m{i}" for i in range(6)])
+    return str(model), int(trial.suggest_categorical("threads", [1, 2]))
+
+
+def _objective(trial: Trial) -> tuple[float, float]:
+    model, threads = _suggest(trial)
+    return 10.0 / threads + int(model[1:]), 70.0 + int(model[1:])
+
+
+def _params(study: Study) -> list[tuple[str, int]]:
+    return [(t.params["model"], t.params["threads"]) for t in study.trials]
+
+
+def test_optimize_takes_every_candidate_once_and_then_returns() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES))
+    study.optimize(_objective)
+    assert len(study.trials) == 12
+    assert len(set(_params(study))) == 12
+
+
+def test_optimize_on_a_finished_study_returns_without_an_evaluation() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES))
+    study.optimize(_objective)
+    study.optimize(_objective, n_trials=5)
+    assert [t.state for t in study.trials[12:]] == [TrialState.PRUNED]
+
+
+def test_ask_says_when_nothing_is_left() -> None:
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    study = _study(sampler)
+    while sampler.remaining(study):
+        study.tell(study.ask(sampler.distributions), (1.0, 2.0))
+    with pytest.raises(CandidatesExhausted):
+        study.ask()
+    assert [t.state for t in study.trials[12:]] == [TrialState.FAIL]
+
+
+def test_running_pruned_and_failed_trials_hold_their_candidates() -> None:
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    study = _study(sampler)
+    asked = [study.ask(sampler.distributions) for _ in range(9)]
+    for trial, state in zip(asked, [TrialState.PRUNED, TrialState.FAIL] * 3, strict=False):
+        study.tell(trial, state=state)
+    asked += [study.ask(sampler.distributions) for _ in range(3)]
+    assert len({tuple(t.params.values()) for t in asked}) == 12
+    assert sampler.remaining(study) == 0
+
+
+def test_a_trial_that_suggested_nothing_yet_holds_its_candidate() -> None:
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    study = _study(sampler)
+    asked = [study.ask() for _ in range(12)]
+    assert len({_suggest(trial) for trial in asked}) == 12
+
+
+def test_first_is_the_candidate_with_the_most_hypervolume_by_prior() -> None:
+    table = [
+        Candidate({"x": "slow, worst"}, 50.0, {"latency": 100.0}),
+        Candidate({"x": "best"}, 80.0, {"latency": 10.0}),
+        Candidate({"x": "fast"}, 55.0, {"latency": 5.0}),
+    ]
+    study = optuna.create_study(directions=DIRECTIONS, sampler=AdvisorSampler(table, OBJECTIVES))
+    first = study.ask()
+    assert first.suggest_categorical("x", ["best", "fast", "slow, worst"]) == "best"
+
+
+def test_resuming_with_another_sampler_repeats_nothing(tmp_path: Path) -> None:
+    for _ in range(3):
+        storage = JournalStorage(JournalFileBackend(str(tmp_path / "journal")))
+        study = _study(AdvisorSampler(_table(), OBJECTIVES), storage)
+        study.optimize(_objective, n_trials=4)
+    assert len(set(_params(study))) == 12
+
+
+def test_the_same_seed_and_results_give_the_same_order_whether_resumed_or_not(tmp_path: Path) -> None:
+    straight = _study(AdvisorSampler(_table(), OBJECTIVES, seed=3))
+    straight.optimize(_objective)
+    for _ in range(4):
+        storage = JournalStorage(JournalFileBackend(str(tmp_path / "journal")))
+        resumed = _study(AdvisorSampler(_table(), OBJECTIVES, seed=3), storage)
+        resumed.optimize(_objective, n_trials=3)
+    assert _params(straight) == _params(resumed)
+
+
+def _race(path: str) -> list[tuple[str, int]]:
+    """Ask for four candidates through a storage of one's own, as another process would."""
+    storage = JournalStorage(JournalFileBackend(path))
+    study = _study(AdvisorSampler(_table(40), OBJECTIVES), storage)
+    asked = [study.ask() for _ in range(10)]
+    choices = [f"m{i}" for i in range(20)]
+    return [(t.suggest_categorical("model", choices), t.suggest_categorical("threads", [1, 2])) for t in asked]
+
+
+def test_workers_that_ask_at_the_same_moment_get_different_candidates(tmp_path: Path) -> None:
+    path = str(tmp_path / "journal")
+    _study(AdvisorSampler(_table(40), OBJECTIVES), JournalStorage(JournalFileBackend(path)))
+    with ThreadPoolExecutor(4) as pool:
+        asked = [params for part in pool.map(_race, [path] * 4) for params in part]
+    assert len(asked) == 40
+    assert len(set(asked)) == 40
+
+
+def test_threads_of_one_study_get_different_candidates() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES))
+    study.optimize(_objective, n_trials=12, n_jobs=4)
+    assert len(set(_params(study))) == 12
+
+
+def test_an_enqueued_trial_comes_first_and_is_not_repeated() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES))
+    study.enqueue_trial({"model": "m5", "threads": 2})
+    study.optimize(_objective)
+    assert _params(study)[0] == ("m5", 2)
+    assert len(set(_params(study))) == len(study.trials) == 12
+
+
+def test_an_enqueued_trial_is_reserved_while_it_waits() -> None:
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    study = _study(sampler)
+    study.ask(sampler.distributions)
+    study.enqueue_trial({"model": "m5", "threads": 2})
+    assert sampler.remaining(study) == 11
+
+
+def test_the_rest_of_a_partly_enqueued_trial_is_chosen() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES))
+    for _ in range(2):
+        study.enqueue_trial({"model": "m4"})
+    study.optimize(_objective)
+    assert sorted(_params(study)[:2]) == [("m4", 1), ("m4", 2)]
+    assert len(set(_params(study))) == len(study.trials) == 12
+
+
+def test_a_partly_enqueued_trial_that_fits_nothing_left_fails_and_the_study_goes_on() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES))
+    for _ in range(3):
+        study.enqueue_trial({"model": "m4"})
+    study.optimize(_objective, catch=(ValueError,))
+    assert study.trials[2].state == TrialState.FAIL
+    assert sum(t.state == TrialState.COMPLETE for t in study.trials) == 12
+
+
+def test_parameters_outside_the_table_come_from_the_other_sampler() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES, seed=1))
+
+    def objective(trial: Trial) -> tuple[float, float]:
+        rate = trial.suggest_float("rate", 0.0, 1.0)
+        return _objective(trial)[0], rate
+
+    study.optimize(objective)
+    assert len({t.params["rate"] for t in study.trials}) == 12
+    assert len(set(_params(study))) == 12
+
+
+def test_a_measured_latency_changes_the_order() -> None:
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    study = _study(sampler)
+    first = dict(study.ask(sampler.distributions).params)
+    renewed = AdvisorSampler(_table(), OBJECTIVES)
+    renewed.update_known(first, {"latency": 1e4})
+    assert _study(renewed).ask(renewed.distributions).params != first
+
+
+def test_a_sampler_survives_pickling() -> None:
+    sampler = pickle.loads(pickle.dumps(AdvisorSampler(_table(), OBJECTIVES)))
+    study = _study(sampler)
+    study.optimize(_objective)
+    assert len(set(_params(study))) == 12
+
+
+@pytest.mark.parametrize(
+    ("table", "objectives", "message"),
+    [
+        ([], OBJECTIVES, "empty"),
+        (_table(), OBJECTIVES[:1], "two or three"),
+        (_table(), (Objective("a"), Objective("b")), "all but one"),
+        (_table() + _table()[:1], OBJECTIVES, "same parameters"),
+        ([*_table(), Candidate({"other": 1}, 1.0, {"latency": 1.0})], OBJECTIVES, "names of their parameters"),
+        ([Candidate({"x": 1}, 1.0, {"latency": 0.0})], OBJECTIVES, "positive"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(
+    table: list[Candidate], objectives: Sequence[Objective], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        AdvisorSampler(table, objectives)
+
+
+def test_a_study_with_other_directions_is_refused() -> None:
+    study = optuna.create_study(directions=["minimize", "minimize"], sampler=AdvisorSampler(_table(), OBJECTIVES))
+    with pytest.raises(ValueError, match="directions"):
+        study.ask()
+
+
+def test_measuring_what_is_not_in_the_table_is_refused() -> None:
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    with pytest.raises(ValueError, match="no candidate"):
+        sampler.update_known({"model": "m99", "threads": 1}, {"latency": 1.0})
+    with pytest.raises(ValueError, match="accuracy"):
+        sampler.update_known({"model": "m1", "threads": 1}, {"accuracy": 1.0})
+
+
+def test_infeasible_trials_do_not_count_for_the_front() -> None:
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    study = _study(sampler)
+
+    def objective(trial: Trial) -> tuple[float, float]:
+        latency, accuracy = _objective(trial)
+        trial.set_constraint("latency", 1.0)
+        return latency, accuracy
+
+    study.optimize(objective, n_trials=8)
+    assert sampler.expected_gain(study) == float("inf")
+    study.optimize(_objective, n_trials=2)
+    assert sampler.expected_gain(study) < float("inf")
+
+
+def _constrained_table() -> list[Candidate]:
+    """Two families of forty, equal but for the constraint that one of them will not meet."""
+    rng = np.random.default_rng(0)
+    return [
+        Candidate(
+            params={"x": i},
+            prior=float(60 + 4 * (i // 2 / 10) + rng.normal(0, 1)),
+            known={"latency": float(np.exp(i // 2 / 10))},
+            features={"family": "heavy" if i % 2 else "light"},
+        )
+        for i in range(80)
+    ]
+
+
+def test_a_family_that_breaks_the_constraint_is_left_for_later() -> None:
+    table = _constrained_table()
+    study = optuna.create_study(directions=DIRECTIONS, sampler=AdvisorSampler(table, OBJECTIVES))
+
+    def objective(trial: Trial) -> tuple[float, float]:
+        row = int(trial.suggest_categorical("x", list(range(80))))
+        trial.set_constraint("memory", 5.0 if row % 2 else -5.0)
+        return table[row].known["latency"], table[row].prior
+
+    study.optimize(objective, n_trials=45)
+    heavy = [t.params["x"] % 2 for t in study.trials]
+    assert sum(heavy[10:40]) < 10
+    assert all(t.params["x"] % 2 == 0 for t in study.best_trials)
+
+
+def test_three_objectives_two_of_them_known() -> None:
+    rng = np.random.default_rng(0)
+    table = [
+        Candidate({"x": i}, float(rng.normal(70, 5)), {"latency": float(rng.uniform(1, 9)), "size": float(i + 1)})
+        for i in range(30)
+    ]
+    objectives = [Objective("accuracy", "maximize"), Objective("latency", log=True), Objective("size", log=True)]
+    sampler = AdvisorSampler(table, objectives)
+    study = optuna.create_study(directions=["maximize", "minimize", "minimize"], sampler=sampler)
+
+    def objective(trial: Trial) -> tuple[float, float, float]:
+        entry = table[int(trial.suggest_categorical("x", list(range(30))))]
+        return entry.prior + 1.0, entry.known["latency"], entry.known["size"]
+
+    study.optimize(objective)
+    assert sorted(t.params["x"] for t in study.trials) == list(range(30))
+
+
+def test_the_expected_gain_falls_to_nothing() -> None:
+    sampler = AdvisorSampler(_constrained_table(), OBJECTIVES)
+    study = optuna.create_study(directions=DIRECTIONS, sampler=sampler)
+    gains = []
+    while sampler.remaining(study):
+        entry = _constrained_table()[study.ask(sampler.distributions).params["x"]]
+        study.tell(len(study.trials) - 1, (entry.known["latency"], entry.prior))
+        gains.append(sampler.expected_gain(study))
+    assert gains[0] == float("inf")
+    assert gains[70] < 0.02 < gains[7]
+    assert gains[-1] == 0.0
+
+
+def test_the_cheaper_of_two_equals_comes_first() -> None:
+    table = _constrained_table()
+    dear = [
+        Candidate(c.params, c.prior, c.known, c.features, cost_s=100.0 if i % 2 else 1.0) for i, c in enumerate(table)
+    ]
+    study = optuna.create_study(directions=DIRECTIONS, sampler=AdvisorSampler(dear, OBJECTIVES))
+
+    def objective(trial: Trial) -> tuple[float, float]:
+        entry = dear[int(trial.suggest_categorical("x", list(range(80))))]
+        return entry.known["latency"], entry.prior
+
+    study.optimize(objective, n_trials=30)
+    by_gain = [t.params["x"] % 2 for t in study.trials[6:] if t.number % 4]
+    assert sum(by_gain) == 0
+
+
+def test_values_that_are_not_finite_are_passed_over() -> None:
+    study = _study(AdvisorSampler(_table(), OBJECTIVES))
+    study.optimize(lambda trial: (_objective(trial)[0], float("inf")))
+    assert len(set(_params(study))) == 12
+
+
+@pytest.mark.skipif(not POOL.exists(), reason="the pool of published classifiers is not here")
+@pytest.mark.parametrize(("task", "most"), [("imagenet_v2_top1", 10), ("sketch_top1", 14), ("imagenet_r_top1", 14)])
+def test_published_classifiers_are_searched_in_few_evaluations(task: str, most: int) -> None:
+    with POOL.open(newline="", encoding="utf-8") as file:
+        rows = {row["model"]: row for row in csv.DictReader(file)}
+    table = [
+        Candidate(
+            {"model": name},
+            float(row["imagenet_top1"]),
+            {"latency": float(row["cpu_latency_ms"])},
+            {"family": row["family"], "log_params": float(np.log(float(row["params_millions"])))},
+        )
+        for name, row in rows.items()
+    ]
+    values = {name: (float(row["cpu_latency_ms"]), float(row[task])) for name, row in rows.items()}
+    sampler = AdvisorSampler(table, OBJECTIVES)
+    study = optuna.create_study(directions=DIRECTIONS, sampler=sampler)
+    for _ in range(most):
+        trial = study.ask(sampler.distributions)
+        study.tell(trial, values[trial.params["model"]])
+    losses = np.array([(np.log(latency), -accuracy) for latency, accuracy in values.values()])
+    found = np.array([(np.log(t.values[0]), -t.values[1]) for t in study.trials])
+    assert hypervolume(found, losses.max(axis=0)) >= 0.95 * hypervolume(losses, losses.max(axis=0))
+
+
+def test_the_documented_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "sampler.md").read_text(encoding="utf-8")
+    example = text.split("```python\n")[1].split("```")[0]
+    exec(compile(example, "docs/sampler.md", "exec"), {"__name__": "example"})
+    printed = ast.literal_eval(capsys.readouterr().out)
+    assert sorted(name for name, _ in printed) == ["medium", "small", "tiny"]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(["ask", "complete", "fail", "prune", "enqueue", "resume"]), max_size=40), st.data())
+def test_whatever_happens_no_candidate_is_asked_for_twice(steps: list[str], data: st.DataObject) -> None:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sampler = AdvisorSampler(_table(), OBJECTIVES)
+    study = _study(sampler)
+    running: list[Trial] = []
+    waiting: set[tuple[object, ...]] = set()
+    for step in steps:
+        if step == "ask" and sampler.remaining(study):
+            running.append(study.ask(sampler.distributions))
+        elif step == "enqueue":
+            taken = waiting | {tuple(t.params.values()) for t in study.trials if t.params}
+            free = sorted({tuple(c.params.values()) for c in _table()} - taken)
+            if free:
+                model, threads = data.draw(st.sampled_from(free))
+                waiting.add((model, threads))
+                study.enqueue_trial({"model": model, "threads": threads})
+        elif step == "resume":
+            study.sampler = sampler = AdvisorSampler(_table(), OBJECTIVES)
+        elif running and step in ("complete", "fail", "prune"):
+            _finish(study, running.pop(0), step)
+    asked = [tuple(t.params.values()) for t in study.trials if t.params]
+    assert len(set(asked)) == len(asked)
+    assert sampler.remaining(study) == 12 - len(asked)
+
+
+def _finish(study: Study, trial: Trial, how: str) -> None:
+    if how == "complete":
+        study.tell(trial, (1.0 + trial.number, 60.0))
+    else:
+        study.tell(trial, state=TrialState.FAIL if how == "fail" else TrialState.PRUNED)
+
+
+def test_what_a_trial_showed_of_another_candidate_moves_that_one_up() -> None:
+    table = [Candidate({"x": f"c{i}"}, 60.0, {"latency": 10.0 + i / 10}) for i in range(12)]
+    orders = []
+    for shown in ({}, {"x": "c9"}):
+        sampler = AdvisorSampler(table, OBJECTIVES)
+        study, asked = _study(sampler), []
+        while sampler.remaining(study):
+            trial = study.ask(sampler.distributions)
+            asked.append(trial.params["x"])
+            if shown:
+                trial.set_user_attr("advisor:also", [[shown, 95.0]])
+            study.tell(trial, (10.0, 60.0))
+        orders.append(asked.index("c9"))
+    assert orders[1] < orders[0]
+
+
+def test_nothing_is_suggested_of_what_is_held_back_until_it_is_let_go() -> None:
+    table = _table()
+    sampler = AdvisorSampler(table, OBJECTIVES)
+    study = _study(sampler)
+    held = np.arange(len(table)) >= 3
+    sampler.hold(held)
+    rows = {tuple(each.params.values()) for each in table[:3]}
+    assert {tuple(study.ask(sampler.distributions).params.values()) for _ in range(3)} == rows
+    with pytest.raises(CandidatesExhausted):
+        study.ask(sampler.distributions)
+    sampler.hold(~held)
+    assert tuple(study.ask(sampler.distributions).params.values()) not in rows
+
+
+def test_holding_back_takes_one_value_a_candidate() -> None:
+    with pytest.raises(ValueError, match="3 values for 12 candidates"):
+        AdvisorSampler(_table(), OBJECTIVES).hold(np.zeros(3, bool))
+
+
+def test_what_only_teaches_is_no_part_of_the_front() -> None:
+    gains = []
+    for teaches in (False, True):
+        sampler = AdvisorSampler(_table(), OBJECTIVES)
+        study = _study(sampler)
+        for _ in range(5):
+            trial = study.ask(sampler.distributions)
+            trial.set_user_attr("advisor:teaches-only", teaches)
+            study.tell(trial, _objective(trial))
+        gains.append(sampler.expected_gain(study))
+    assert gains == [pytest.approx(gains[0]), float("inf")]
+    assert gains[0] < 10

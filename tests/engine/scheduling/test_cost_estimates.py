@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.quantity import Provenance, Quantity
+from advisor.engine.pipeline.cost import rough_ms, rough_size
+from advisor.engine.scheduling.cost_estimates import NOTHING_LEFT_S, Facts, also_shown
+from advisor.engine.space.plan import Plan
+from tests.builders import RUNTIME, evaluation
+
+CARD, OTHER = "mobilenet_v2_1.0_224", "squeezenet_1.1_227"
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    recipes = ("float32", "float16", "int8")
+    return Plan(load_catalogue().select([CARD, OTHER]), recipes, (1, 2), ("head",), RUNTIME, pictures=100, holdout=20)
+
+
+def measured(plan: Plan, recipe: str, threads: int, slower: float, larger: float) -> Evaluation:
+    card = next(card for card in plan.cards if card.name == CARD)
+    return replace(
+        evaluation(),
+        configuration=plan.configuration(CARD, recipe, threads),
+        latency=Quantity(slower * rough_ms(card, recipe, threads), "ms", Provenance.MEASURED),
+        size=Quantity(larger * rough_size(card, recipe), "bytes", Provenance.MEASURED),
+    )
+
+
+def test_what_was_measured_is_taken_as_it_is(plan: Plan) -> None:
+    facts = Facts(plan)
+    one = measured(plan, "float32", 1, slower=3.0, larger=0.5)
+    assert facts.add(one) == CARD
+    known = facts.about(CARD)["head", "float32", 1]
+    assert one.latency is not None
+    assert one.size is not None
+    assert (known.latency_ms, known.size_bytes) == (one.latency.value, one.size.value)
+
+
+def test_other_thread_counts_have_the_same_size_and_cost_nothing_more(plan: Plan) -> None:
+    facts = Facts(plan)
+    facts.add(measured(plan, "float32", 1, slower=3.0, larger=0.5))
+    about = facts.about(CARD)
+    assert about["head", "float32", 2].size_bytes == about["head", "float32", 1].size_bytes
+    assert about["head", "float32", 2].cost_s == NOTHING_LEFT_S
+
+
+def test_other_recipes_are_off_by_as_much(plan: Plan) -> None:
+    facts, card = Facts(plan), plan.cards[0]
+    facts.add(measured(plan, "float32", 1, slower=2.0, larger=0.5))
+    facts.add(measured(plan, "float16", 1, slower=8.0, larger=0.5))
+    int8 = facts.about(CARD)["head", "int8", 2]
+    assert int8.latency_ms == pytest.approx(4.0 * rough_ms(card, "int8", 2))
+    assert int8.size_bytes == pytest.approx(0.5 * rough_size(card, "int8"))
+
+
+def test_a_card_whose_shared_stages_are_done_costs_less(plan: Plan) -> None:
+    facts = Facts(plan)
+    facts.add(measured(plan, "float32", 1, slower=1.0, larger=1.0))
+    table = {tuple(candidate.params.values()): candidate.cost_s for candidate in plan.candidates()}
+    assert facts.about(CARD)["head", "int8", 1].cost_s < table[CARD, "head", "int8", 1]
+
+
+def test_the_samplers_table_is_corrected_for_cards_that_were_seen_only(plan: Plan) -> None:
+    facts = Facts(plan)
+    facts.add(measured(plan, "float32", 1, slower=3.0, larger=0.5))
+    before, after = plan.candidates(), facts.corrected(plan.candidates())
+    for old, new in zip(before, after, strict=True):
+        assert (old == new) == (old.params["card"] == OTHER)
+        assert new.params == old.params
+
+
+def test_a_failure_says_nothing(plan: Plan) -> None:
+    failed = Evaluation(plan.configuration(CARD, "float32", 1), Status.FAILED, reason="crashed")
+    assert Facts(plan).add(failed) is None
+
+
+def test_a_form_tells_the_accuracy_of_the_float_forms_too() -> None:
+    shown = also_shown(evaluation(compression="int8", accuracy=80.0, drop=1.5), ("float32", "float16", "int8"))
+    assert [(each.compression, value) for each, value in shown] == [("float32", 81.5), ("float16", 81.5)]
+
+
+def test_forms_that_are_not_searched_are_not_told_of() -> None:
+    shown = also_shown(evaluation(compression="float32", accuracy=80.0), ("float32", "int8"))
+    assert shown == []

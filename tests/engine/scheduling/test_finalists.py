@@ -1,0 +1,63 @@
+"""Who is judged on the hold-out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from advisor.core.budget import Budget
+from advisor.core.decision import decide
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.quantity import Provenance, Quantity
+from advisor.engine.scheduling.finalists import captured, finalists
+from tests.builders import evaluation
+
+BUDGET = Budget(latency_ms=50)
+
+
+def _made(card: str, threads: int = 1, **figures: float) -> Evaluation:
+    made = evaluation(card, threads=threads, **figures)  # type: ignore[arg-type]
+    return replace(made, artefact=f"artifacts/{card}.tflite", artefact_sha256=card)
+
+
+def _names(evaluations: list[Evaluation]) -> list[str]:
+    return [e.configuration.card for e in finalists([decide(evaluations, BUDGET)], evaluations)]
+
+
+def test_pick_runner_up_ties_and_front_are_finalists_and_nothing_else() -> None:
+    best = _made("best", accuracy=90, latency=20, size=4e6)
+    tied = _made("tied", accuracy=89, latency=25, size=5e6)
+    fast = _made("fast", accuracy=60, latency=2, size=1e6)
+    dominated = _made("dominated", accuracy=50, latency=30, size=6e6)
+    assert _names([dominated, fast, tied, best]) == ["best", "tied", "fast"]
+
+
+def test_a_file_is_a_finalist_with_all_of_its_thread_counts() -> None:
+    rows = [_made("best", 1, accuracy=90, latency=20), _made("best", 2, accuracy=90, latency=11)]
+    assert _names(rows) == ["best", "best"]
+
+
+def test_what_failed_is_none() -> None:
+    failed = Evaluation(_made("failed").configuration, Status.FAILED, reason="crashed")
+    assert _names([failed, _made("best")]) == ["best"]
+
+
+def test_where_nothing_meets_the_budget_the_least_bad_is_judged() -> None:
+    assert _names([_made("slow", latency=80), _made("slower", latency=90, accuracy=70)]) == ["slow"]
+
+
+def test_a_finalist_that_was_judged_stays_one() -> None:
+    judged = replace(_made("best"), holdout_accuracy=Quantity(88.0, "%", Provenance.MEASURED, n=505))
+    assert _names([judged]) == ["best"]
+
+
+def test_phone_pictures_are_tried_on_pick_and_runner_up_and_one_form_of_each_other_network() -> None:
+    def form(card: str, recipe: str, threads: int = 1) -> Evaluation:
+        made = evaluation(card, compression=recipe, threads=threads)
+        return replace(made, artefact_sha256=f"{card}-{recipe}")
+
+    chosen = (
+        form("a", "int8"), form("a", "int8", 2), form("a", "float16"), form("a", "float32"),
+        form("b", "int8"), form("b", "float16"), form("b", "int8", 2),
+    )  # fmt: skip
+    tried = [(e.artefact_sha256, e.configuration.target.threads) for e in captured(chosen)]
+    assert tried == [("a-int8", 1), ("a-int8", 2), ("a-float16", 1), ("b-int8", 1), ("b-int8", 2)]

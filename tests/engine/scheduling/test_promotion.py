@@ -1,0 +1,147 @@
+"""Who climbs to fine-tuning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.core.budget import Budget
+from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.pareto import front
+from advisor.core.quantity import Quantity
+from advisor.engine.scheduling.promotion import STAGE, Promotion
+from tests.builders import evaluation
+
+NO_LIMIT = Budget()
+
+
+def tuned(configuration: Configuration, training: str = "finetune_top") -> Configuration:
+    return replace(configuration, training=training)
+
+
+def promotion(*evaluations: Evaluation, budget: Budget = NO_LIMIT) -> Promotion:
+    made = Promotion(budget)
+    made.add(evaluations)
+    return made
+
+
+heads = st.lists(
+    st.builds(
+        lambda place, accuracy, latency, size: evaluation(
+            f"card{place}", accuracy=accuracy, half_width=2.0, latency=latency, size=size
+        ),
+        st.integers(0, 9), st.floats(40, 99), st.floats(1, 90), st.floats(1e5, 9e7),
+    ),
+    min_size=1, max_size=8, unique_by=lambda e: e.configuration.card,
+)  # fmt: skip
+
+
+@given(heads)
+def test_what_is_on_the_front_climbs(found: list[Evaluation]) -> None:
+    made = promotion(*found)
+    for one in front(found):
+        assert made.objection(tuned(one.configuration)) == ""
+
+
+@given(heads)
+def test_who_stays_would_be_beaten_in_everything_even_with_the_largest_gain(found: list[Evaluation]) -> None:
+    made = promotion(*found)
+    for one in found:
+        if made.objection(tuned(one.configuration)):
+            reached = min(100.0, _value(one.accuracy) + 2.0 + made.largest_gain("finetune_top"))
+            assert any(
+                _value(rival.accuracy) >= reached
+                and _value(rival.latency) <= _value(one.latency)
+                and _value(rival.size) <= _value(one.size)
+                for rival in found
+                if rival != one
+            )
+
+
+def _value(quantity: Quantity | None) -> float:
+    assert quantity is not None
+    return quantity.value
+
+
+def test_a_card_far_behind_stays_with_the_rivals_name() -> None:
+    strong, weak = evaluation("strong", accuracy=92, latency=5, size=1e6), evaluation("weak", accuracy=70, latency=9)
+    reason = promotion(strong, weak).objection(tuned(weak.configuration))
+    assert "strong head float32" in reason
+    assert "79.0 %" in reason  # 70 + 3 of its interval + 6 of the prior
+
+
+def test_gains_of_this_run_decide_for_the_cards_that_follow() -> None:
+    strong = evaluation("strong", accuracy=92, latency=5, size=1e6)
+    weak = evaluation("weak", accuracy=85, half_width=2, latency=9)
+    assert promotion(strong, weak).objection(tuned(weak.configuration)) == ""
+    others = [evaluation(f"other{place}", accuracy=80, latency=50, size=9e6) for place in range(6)]
+    results = [replace(e, configuration=tuned(e.configuration)) for e in others]
+    nothing = promotion(strong, weak, *others, *results)
+    assert nothing.largest_gain("finetune_top") < promotion().largest_gain("finetune_top")
+    assert nothing.objection(tuned(weak.configuration)) != ""
+
+
+def test_large_gains_raise_what_is_thought_possible() -> None:
+    before = evaluation("card", accuracy=70)
+    after = evaluation("card", accuracy=82)
+    made = promotion(before, replace(after, configuration=tuned(after.configuration)))
+    assert made.largest_gain("finetune_top") > promotion().largest_gain("finetune_top")
+
+
+def test_what_is_too_slow_stays_as_training_changes_no_latency() -> None:
+    slow = evaluation("slow", latency=80)
+    reason = promotion(slow, budget=Budget(latency_ms=50)).objection(tuned(slow.configuration))
+    assert "latency" in reason
+
+
+def test_a_least_accuracy_that_tuning_may_reach_is_no_objection() -> None:
+    close = evaluation("close", accuracy=80)
+    assert promotion(close, budget=Budget(min_accuracy=85)).objection(tuned(close.configuration)) == ""
+    assert promotion(close, budget=Budget(min_accuracy=95)).objection(tuned(close.configuration)) != ""
+
+
+def test_where_the_head_failed_so_is_said() -> None:
+    failed = Evaluation(evaluation().configuration, Status.FAILED, reason="crashed")
+    assert promotion(failed).objection(tuned(failed.configuration)) == "head was failed: crashed"
+
+
+def test_without_a_head_there_is_nothing_to_build_on() -> None:
+    assert promotion().objection(tuned(evaluation().configuration)) != ""
+
+
+def test_all_layers_build_on_the_top_or_on_the_head_where_the_top_was_left_out() -> None:
+    head = evaluation("card", accuracy=80, half_width=1)
+    top = replace(evaluation("card", accuracy=90, half_width=1), configuration=tuned(head.configuration))
+    skipped = Evaluation(tuned(head.configuration), Status.SKIPPED, reason="no", stage=STAGE)
+    strong = evaluation("strong", accuracy=96, latency=5, size=1e6)
+    everything = tuned(head.configuration, "finetune_all")
+    assert promotion(head, top, strong).objection(everything) == ""
+    assert promotion(head, skipped, strong).objection(everything) != ""
+
+
+def test_a_first_look_far_behind_keeps_a_card_from_all_pictures_in_every_form() -> None:
+    def first(card: str, **figures: float) -> Evaluation:
+        made = evaluation(card, **figures)  # type: ignore[arg-type]
+        return replace(made, configuration=tuned(made.configuration, "head_subset"))
+
+    strong, weak = first("strong", accuracy=92, latency=1, size=1e5), first("weak", accuracy=60, latency=9, size=4e6)
+    close = first("close", accuracy=88, latency=9, size=4e6)
+    made = promotion(strong, weak, close)
+    for compression in ("float32", "int8"):
+        asked = replace(weak.configuration, training="head", compression=compression)
+        assert "strong head_subset" in made.objection(asked)
+        assert made.objection(replace(asked, card="close")) == ""
+
+
+def test_a_first_look_that_is_slow_in_float_may_be_fast_enough_in_another_form() -> None:
+    slow = evaluation("slow", latency=80)
+    looked = replace(slow, configuration=tuned(slow.configuration, "head_subset"))
+    made = promotion(looked, budget=Budget(latency_ms=50))
+    assert made.objection(replace(slow.configuration, compression="int8")) == ""
+    assert made.objection(slow.configuration) != ""
+
+
+def test_without_a_first_look_a_head_is_never_kept_back() -> None:
+    assert promotion().objection(evaluation().configuration) == ""

@@ -1,0 +1,216 @@
+"""Studies in a journal, in SQLite and in a real PostgreSQL; a database at fault is named before anything is spent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from advisor.core.errors import UsageError
+from advisor.engine.question import resolve, resolve_resumed
+from advisor.engine.scheduling.storage import journal, opened, reach, without_password
+from advisor.store import RunFolder
+from tests.engine import postgres
+from tests.engine.conftest import SMALLEST, command, environment
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    """Address of a PostgreSQL that runs for these tests alone."""
+    reason = postgres.why_not()
+    if reason:
+        pytest.skip(reason)
+    with postgres.server() as address:
+        yield address
+
+
+def study_process(storage: str, out: Path, name: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.engine.scheduling.study_process", storage, str(out), name],
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    return out.strip()
+
+
+def complete_trials(address: str) -> dict[str, int]:
+    import optuna
+
+    url = address.replace("postgresql://", "postgresql+psycopg://")
+    return {summary.study_name: summary.n_trials for summary in optuna.get_all_study_summaries(url)}
+
+
+def holds_password(folder: Path) -> list[Path]:
+    secret = postgres.PASSWORD.encode()
+    return [path for path in folder.rglob("*") if path.is_file() and secret in path.read_bytes()]
+
+
+def test_four_searches_at_a_time_share_a_fresh_database_without_mixing(database: str, tmp_path: Path) -> None:
+    processes = [study_process(database, tmp_path / f"{place}", "same-name") for place in range(4)]
+    names = [finished(process) for process in processes]
+    assert len(set(names)) == 4
+    found = complete_trials(database)
+    assert [found[name] for name in names] == [12, 12, 12, 12]
+
+
+def test_a_run_finds_its_study_again(database: str, tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path, "run")
+    with opened(database, run) as (_, first):
+        pass
+    with opened(database, RunFolder(run.path)) as (_, second):
+        pass
+    assert first == second
+    assert first.startswith(run.path.name)
+
+
+def test_a_search_keeps_its_study_in_the_database_and_the_password_nowhere(
+    database: str, warm_cache: Path, tmp_path: Path
+) -> None:
+    options = ("--candidates", SMALLEST, "--compressions", "float32", "--threads", "1", "--storage", database)
+    done = subprocess.run(
+        command("--out", str(tmp_path / "runs"), *options),
+        env=environment(warm_cache),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    run = (tmp_path / "runs" / "latest").resolve()
+    assert not (run / "study.journal").exists()
+    assert [count for name, count in complete_trials(database).items() if name.startswith(run.name)] == [1]
+    assert holds_password(run) == []
+    assert postgres.PASSWORD not in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_four_real_searches_at_a_time(database: str, warm_cache: Path, tmp_path: Path) -> None:
+    options = ("--candidates", SMALLEST, "--threads", "1", "--storage", database)
+    searches = [
+        subprocess.Popen(
+            command("--out", str(tmp_path / f"{place}"), *options),
+            env=environment(warm_cache),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for place in range(4)
+    ]
+    assert [(search.communicate(timeout=500)[1], search.returncode)[1] for search in searches] == [0] * 4
+    runs = [RunFolder((tmp_path / f"{place}" / "latest").resolve()) for place in range(4)]
+    assert [len(run.evaluations()) for run in runs] == [5] * 4
+    names = [str(run.read_json("study.json")["study"]) for run in runs]
+    found = complete_trials(database)
+    assert [found[name] for name in names] == [5] * 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda address: address.replace(postgres.PASSWORD, "wrong-Wort"),
+        lambda address: address.replace("/postgres", "/nowhere"),
+        lambda address: address.replace("advisor:", "nobody:"),
+    ],
+)
+def test_a_database_that_does_not_let_in_is_a_usage_error_without_the_password(database: str, change: object) -> None:
+    assert callable(change)
+    with pytest.raises(UsageError, match="--storage: postgresql://") as caught:
+        reach(change(database))
+    said = caught.value.message + caught.value.hint
+    assert postgres.PASSWORD not in said
+    assert "wrong-Wort" not in said
+
+
+def test_an_unreachable_database_ends_the_command_before_anything_is_spent(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    out = tmp_path / "runs"
+    done = subprocess.run(
+        command("--out", str(out), "--storage", "postgresql://me:hidden-word@127.0.0.1:1/db", "--budget", "50ms"),
+        env=environment(tmp_path / "cache"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "postgresql://me@127.0.0.1:1/db" in done.stderr
+    assert "hidden-word" not in done.stderr
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("postgresql://me:pw@host/db", "postgresql://me@host/db"),
+        ("postgresql://me@host/db", "postgresql://me@host/db"),
+        ("--storage=postgresql://me:p%40w@host:5/db?host=/run/x", "--storage=postgresql://me@host:5/db?host=/run/x"),
+        ("postgres://host/db?user=me&password=pw", "postgres://host/db?user=me"),
+        ("journal", "journal"),
+    ],
+)
+def test_passwords_are_taken_out_of_addresses(written: str, shown: str) -> None:
+    assert without_password(written) == shown
+
+
+@pytest.mark.parametrize(
+    ("storage", "words"),
+    [
+        ("jornal", "did you mean 'journal'"),
+        ("mysql://me:hidden@host/db", "unknown 'mysql://...'"),
+        ("postgresql://me:hidden@host", "names no database"),
+    ],
+)
+def test_another_storage_is_refused(storage: str, words: str) -> None:
+    with pytest.raises(UsageError, match="--storage") as caught:
+        resolve({"storage": storage})
+    assert words in caught.value.message
+    assert "hidden" not in caught.value.message
+
+
+def test_a_stored_request_has_no_password_and_takes_one_again() -> None:
+    request = resolve({"storage": "postgresql://me:pw@host/db"})
+    stored = yaml.safe_load(yaml.safe_dump(request.to_dict()))
+    assert stored["storage"] == "postgresql://me@host/db"
+    assert resolve_resumed(stored, {"storage": request.storage}).storage == request.storage
+    with pytest.raises(UsageError, match="--storage"):
+        resolve_resumed(stored, {"storage": "postgresql://me:pw@elsewhere/db"})
+
+
+def test_sqlite_lies_in_the_run_folder(tmp_path: Path) -> None:
+    name = finished(study_process("sqlite", tmp_path, "run"))
+    run = (tmp_path / "latest").resolve()
+    assert name == "advisor"
+    assert (run / "study.sqlite").is_file()
+
+
+def test_a_torn_line_of_the_journal_is_cut_off(tmp_path: Path) -> None:
+    import optuna
+
+    file = tmp_path / "study.journal"
+    study = optuna.create_study(storage=journal(file), study_name="advisor")
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
+    whole = file.read_bytes()
+    file.write_bytes(whole + b'{"op_code":4,"worker_id":"abc')
+    (tmp_path / "study.journal.lock").symlink_to(file)
+    again = optuna.load_study(storage=journal(file), study_name="advisor")
+    assert len(again.trials) == 2
+    again.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
+    assert len(optuna.load_study(storage=journal(file), study_name="advisor").trials) == 3
+
+
+def test_a_journal_that_cannot_be_read_is_moved_aside(tmp_path: Path) -> None:
+    file = tmp_path / "study.journal"
+    file.write_text("not a journal\nat all\n")
+    journal(file)
+    assert (tmp_path / "study.journal.damaged").read_text() == "not a journal\nat all\n"

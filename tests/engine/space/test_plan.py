@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.catalog.cards import Card
+from advisor.catalog.catalogue import load_catalogue
+from advisor.engine.pipeline.cost import rough_latency_ms, rough_size
+from advisor.engine.space.plan import Plan, order_by_promise
+from advisor.engine.space.priors import prior_accuracy
+
+FORM = ("head", "float32")
+
+
+@pytest.fixture(scope="module")
+def cards() -> tuple[Card, ...]:
+    return load_catalogue().select(["mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227"])
+
+
+def plan(cards: tuple[Card, ...]) -> Plan:
+    return Plan(cards, ("float32", "int8"), (1, 2), ("head",), "ai-edge-litert==2.3.0", pictures=100, holdout=20)
+
+
+def test_the_space_is_every_card_recipe_and_thread_count_once(cards: tuple[Card, ...]) -> None:
+    configurations = plan(cards).configurations()
+    assert len(configurations) == len(set(configurations)) == plan(cards).size == 12
+
+
+def test_the_samplers_table_has_the_same_points(cards: tuple[Card, ...]) -> None:
+    space = plan(cards)
+    points = {space.configuration(**candidate.params) for candidate in space.candidates()}
+    assert points == set(space.configurations())
+
+
+def test_a_published_figure_of_the_form_itself_is_its_prior(cards: tuple[Card, ...]) -> None:
+    lite0 = next(card for card in cards if card.name.startswith("efficientnet"))
+    assert prior_accuracy(lite0, "int8") == 74.4
+    assert prior_accuracy(lite0, "float16") == 75.1
+
+
+def test_compression_makes_the_rough_size_smaller(cards: tuple[Card, ...]) -> None:
+    assert rough_size(cards[0], "int8") < rough_size(cards[0], "float16") < rough_size(cards[0], "float32")
+    assert rough_latency_ms(cards[0], "int8") < rough_latency_ms(cards[0], "float32")
+
+
+def test_reading_more_pictures_costs_more(cards: tuple[Card, ...]) -> None:
+    many = replace(plan(cards), pictures=10_000)
+    assert many.prices.variant_s(cards[0], FORM) > plan(cards).prices.variant_s(cards[0], FORM)
+
+
+def test_a_rung_above_makes_beginning_a_card_no_cheaper(cards: tuple[Card, ...]) -> None:
+    heads = replace(plan(cards), trainings=("head",), pictures=2000, validation=400)
+    climbing = replace(heads, trainings=("head", "finetune_top"))
+    assert climbing.prices.variant_s(cards[0], ("head", "int8")) == heads.prices.variant_s(cards[0], ("head", "int8"))
+
+
+@given(st.permutations(range(6)))
+def test_promise_does_not_depend_on_the_order_of_the_catalogue(order: list[int]) -> None:
+    some = list(load_catalogue().values())[:6]
+    assert {card.name for card in order_by_promise([some[i] for i in order])} == {card.name for card in some}
+    assert order_by_promise([some[i] for i in order])[0] == order_by_promise(some)[0]
+
+
+def test_every_trial_of_a_fine_tuning_is_paid_for(cards: tuple[Card, ...]) -> None:
+    tuned = replace(plan(cards), trainings=("head", "finetune_top"), pictures=2000, validation=400)
+    card = cards[0]
+    once, thrice = (
+        replace(tuned, tunings=count).prices.stages(card)["finetune_top", "finetune_top", ""] for count in (0, 3)
+    )
+    assert 2 < thrice / once < 3

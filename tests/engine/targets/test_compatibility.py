@@ -1,0 +1,67 @@
+"""Hard limits of a device: what does not fit is left out with the reason, whatever its latency."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.quantity import Provenance
+from advisor.devices.latency.from_file import FileFeatures, features_of
+from advisor.devices.profiles import DeviceProfile, DeviceTarget, Limits
+from advisor.engine.targets.compatibility import GRAPH, Place, memory_of, misfit
+from advisor.tflite.model import read
+from tests.builders import evaluation
+from tests.measurement import small_models
+
+TARGET = DeviceTarget("tflm", "tflite-micro", "cpu", 1, "", ("float32",))
+SENSOR = DeviceProfile("sensor", "Sensor", "microcontroller", "STM32H743", (TARGET,), "tflm")
+
+
+@pytest.fixture(scope="module")
+def graph() -> FileFeatures:
+    return features_of(read(small_models.classifier()))
+
+
+@pytest.fixture
+def row(graph: FileFeatures) -> Evaluation:
+    return replace(evaluation(size=300_000), details={GRAPH: graph.to_json()})
+
+
+def place(**changes: object) -> Place:
+    return Place("sensor", replace(SENSOR, **changes), TARGET)  # type: ignore[arg-type]
+
+
+def test_what_fits_is_left_in(row: Evaluation) -> None:
+    limits = Limits(arena_bytes=10**6, flash_bytes=10**6, package_bytes=10**6)
+    assert misfit(row, place(limits=limits, memory_bytes=10**9)) == ""
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(arena_bytes=100), "its activations take"),
+        (Limits(flash_bytes=200_000), "do not fit into 200.0 kB of sensor"),
+        (Limits(package_bytes=100_000), "do not fit into 100.0 kB of sensor"),
+    ],
+)
+def test_arena_flash_and_package_are_hard_limits(row: Evaluation, limits: Limits, reason: str) -> None:
+    assert reason in misfit(row, place(limits=limits))
+
+
+def test_more_than_all_of_the_memory_is_a_misfit(row: Evaluation) -> None:
+    board = replace(SENSOR, kind="board")
+    where = Place("board", replace(board, memory_bytes=1_000_000), TARGET)
+    assert "of memory, board has 1.0 MB in all" in misfit(row, where)
+    assert misfit(row, Place("board", replace(board, memory_bytes=10**9), TARGET)) == ""
+
+
+def test_a_microcontroller_s_memory_is_the_arena(row: Evaluation, graph: FileFeatures) -> None:
+    memory = memory_of(row, place())
+    assert memory is not None
+    assert (memory.value, memory.provenance) == (graph.arena_bytes, Provenance.PREDICTED)
+
+
+def test_of_a_file_that_was_not_read_nothing_is_said() -> None:
+    assert memory_of(evaluation(), place()) is None

@@ -1,0 +1,74 @@
+"""What is known of a card on devices that are not at hand, before anything is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.engine.question import resolve
+from advisor.engine.targets.chosen import chosen_targets
+from advisor.engine.targets.prefilter import Outlook
+from tests.predictor import predictor_cache
+
+__all__ = ["predictor_cache"]
+
+SMALL, LARGE = "mobilenet_v1_0.25_224", "inception_v3_299"
+
+
+@pytest.fixture(autouse=True)
+def cache(predictor_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(predictor_cache))
+
+
+def outlook(**options: object) -> Outlook:
+    request = resolve({"budget": "50ms", **options})
+    found = Outlook.of(chosen_targets(request), request.limits)
+    assert found is not None
+    return found
+
+
+def reason(found: Outlook, card: str, recipe: str = "float32") -> str:
+    return found.hopeless(load_catalogue()[card], recipe)
+
+
+def test_this_machine_alone_needs_no_outlook() -> None:
+    request = resolve({"budget": "50ms"})
+    assert Outlook.of(chosen_targets(request), request.limits) is None
+
+
+def test_a_chance_below_five_percent_on_every_device_is_not_worth_training() -> None:
+    found = outlook(device="raspberry-pi-4")
+    assert "sure to meet 50.0 ms: not trained" in reason(found, LARGE)
+    assert reason(found, SMALL) == ""
+
+
+def test_one_device_that_could_take_it_is_enough() -> None:
+    assert reason(outlook(device="raspberry-pi-4,galaxy-s24"), LARGE) == ""
+
+
+def test_a_device_that_is_required_must_be_met() -> None:
+    found = outlook(device="galaxy-s24", must_run_on=["raspberry-pi-4"])
+    assert "on raspberry-pi-4" in reason(found, LARGE)
+
+
+def test_what_is_measured_here_is_left_to_the_measurement() -> None:
+    assert reason(outlook(device="host,raspberry-pi-4"), LARGE) == ""
+
+
+@pytest.mark.parametrize("recipe", ["float32", "float16", "weight_int8", "dynamic_int8"])
+def test_a_form_that_the_device_does_not_take_is_said(recipe: str) -> None:
+    found = outlook(device="coral-usb")
+    assert "coral-usb" in reason(found, SMALL, recipe)
+    assert reason(found, SMALL, "int8") == ""
+
+
+def test_what_to_expect_is_the_slowest_device_and_the_least_chance() -> None:
+    card = load_catalogue()[LARGE]
+    both = outlook(device="raspberry-pi-4,galaxy-s24").expected(card, "float32")
+    board = outlook(device="raspberry-pi-4").expected(card, "float32")
+    assert both is not None
+    assert both == board
+    assert both[1] is not None
+    assert both[1] < 0.05

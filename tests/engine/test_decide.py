@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.core.evaluation import Evaluation
+from advisor.engine.decide import conclude
+from advisor.engine.question import resolve
+from advisor.store import RunFolder
+from tests.builders import evaluation
+
+QUESTION = resolve({"budget": "50ms"})
+LABELS = ["a"] * 50 + ["b"] * 50
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    folder = RunFolder.create(tmp_path, "x")
+    folder.write_request({})
+    rows = [{"path": f"{i}.jpg", "class": name, "sha256": str(i)} for i, name in enumerate(LABELS)]
+    parts = {"train": [], "validation": rows, "holdout": rows[:3]}
+    folder.write_json("split.json", {"classes": ["a", "b"], **parts})
+    return folder
+
+
+def answered(run: RunFolder, card: str, wrong: range, latency: float) -> Evaluation:
+    answers = np.array([int(name == "b") for name in LABELS])
+    answers[list(wrong)] = 1 - answers[list(wrong)]
+    kept = run.keep_answers(card, answers.tolist())
+    made = evaluation(card, accuracy=100 - len(wrong), half_width=8, latency=latency)
+    return replace(made, details={"answers": kept})
+
+
+def test_the_same_mistakes_and_a_few_more_are_told_apart_though_intervals_overlap(run: RunFolder) -> None:
+    best, worse = answered(run, "best", range(10), 20), answered(run, "worse", range(18), 2)
+    assert best.accuracy is not None
+    assert worse.accuracy is not None
+    assert best.accuracy.overlaps(worse.accuracy)
+    decision = conclude(run, [best, worse], QUESTION).decision
+    assert decision.pick == best
+    assert decision.ties == ()
+
+
+def test_other_mistakes_of_about_the_same_number_tie(run: RunFolder) -> None:
+    first, second = answered(run, "first", range(10), 20), answered(run, "second", range(40, 51), 2)
+    decision = conclude(run, [first, second], QUESTION).decision
+    assert decision.pick == second
+    assert decision.ties == (first,)
+
+
+def test_a_run_from_before_there_was_a_validation_part_is_compared_on_its_hold_out(run: RunFolder) -> None:
+    split = run.read_json("split.json")
+    run.write_json("split.json", {"classes": ["a", "b"], "train": [], "holdout": split["validation"]})
+    best, worse = answered(run, "best", range(10), 20), answered(run, "worse", range(18), 2)
+    assert conclude(run, [best, worse], QUESTION).decision.pick == best
+
+
+def test_answers_under_capture_conditions_are_compared_picture_by_picture(run: RunFolder) -> None:
+    best, worse = answered(run, "best", range(0), 20), answered(run, "worse", range(20), 2)
+    truth = np.array([int(name == "b") for name in LABELS])
+    some = np.tile(truth, (14, 1))
+    some[:7, :40] = 1 - some[:7, :40]
+    run.keep_answers("best", np.tile(truth, (14, 1)))
+    run.keep_answers("worse", some)
+    decision = conclude(run, [best, worse], QUESTION).decision
+    assert decision.pick == best
+    assert decision.ties == ()
+
+
+def test_answers_that_were_deleted_leave_the_intervals(run: RunFolder) -> None:
+    first, second = answered(run, "first", range(10), 20), answered(run, "second", range(12), 2)
+    (run.path / str(second.details["answers"])).unlink()
+    assert conclude(run, [first, second], QUESTION).decision.pick == second
+
+
+def test_a_pick_measured_without_its_weights_says_so(run: RunFolder) -> None:
+    untrained = replace(evaluation("no_weights"), details={"weights": ""})
+    assert (
+        "get its weights first: advisor catalog show no_weights" in conclude(run, [untrained], QUESTION).decision.reason
+    )
+
+
+def test_what_an_earlier_decision_noted_is_not_taken_for_a_figure(run: RunFolder) -> None:
+    stale = replace(evaluation("one"), details={"elsewhere": {"phone": {"held_ms": 900}}, "targets": {"phone": {}}})
+    (found,) = conclude(run, [stale], QUESTION).evaluations
+    assert found.details == {}

@@ -1,0 +1,273 @@
+"""Searches that are disturbed: nothing but what was in flight is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from advisor.compression.recipes import RECIPES
+from advisor.core.evaluation import Status
+from advisor.engine.space.skipped import STOPPED
+from advisor.store import RunFolder
+from tests.engine.conftest import SMALLEST, command, environment
+
+OPTIONS = ("--candidates", SMALLEST, "--budget", "50ms", "--compressions", "float32,float16", "--threads", "1")
+
+
+def started(
+    cache: Path, out: Path, *arguments: str, interrupts: Any = signal.default_int_handler
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command("--out", str(out), *arguments),
+        env=environment(cache),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A shell that runs its jobs in the background has them ignore interrupts, and they hand that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, interrupts),
+    )
+
+
+def until(process: subprocess.Popen[str], seen: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not seen():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    found = psutil.Process(process.pid).children(recursive=True)
+    return [child for child in found if "advisor.isolation.child" in " ".join(child.cmdline())]
+
+
+def lines(out: Path) -> int:
+    file = out / "latest" / "evaluations.jsonl"
+    return len(file.read_text().splitlines()) if file.is_file() else 0
+
+
+def begun(run: RunFolder) -> int:
+    """Evaluations but those that a search's end left unevaluated."""
+    return sum(evaluation.stage != STOPPED for evaluation in run.evaluations())
+
+
+def test_a_child_that_is_killed_is_a_failed_row_with_its_reason(empty_results: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    process = started(empty_results, out, *OPTIONS)
+    until(process, lambda: bool(children(process)))
+    children(process)[0].kill()
+    process.communicate(timeout=300)
+    evaluations = RunFolder((out / "latest").resolve()).evaluations()
+    assert process.returncode == 3
+    assert {e.status for e in evaluations} == {Status.FAILED}
+    assert all("SIGKILL" in e.reason and e.stage == "compress" for e in evaluations)
+
+
+def test_an_interrupt_keeps_what_is_done_and_resume_goes_on(empty_results: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    process = started(empty_results, out, *OPTIONS)
+    until(process, lambda: bool(children(process)))
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert "--resume" in err
+    run = (out / "latest").resolve()
+    assert (run / "report.html").is_file()
+    resumed = started(empty_results, out, "--resume", str(run))
+    out_text, err = resumed.communicate(timeout=300)
+    assert resumed.returncode == 0, err
+    assert "Pick: " in out_text
+    assert lines(out) == 2
+
+
+def test_a_scheduler_that_ends_a_search_in_the_background_gets_its_answer_so_far(
+    empty_results: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "runs"
+    process = started(empty_results, out, *OPTIONS, interrupts=signal.SIG_IGN)
+    until(process, lambda: bool(children(process)))
+    process.terminate()
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert ((out / "latest").resolve() / "report.html").is_file()
+
+
+def test_a_killed_search_is_resumed_without_losing_or_repeating_an_evaluation(
+    empty_results: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "runs"
+    process = started(empty_results, out, *OPTIONS)
+    until(process, lambda: lines(out) >= 1)
+    process.kill()
+    process.wait()
+    before = lines(out)
+    resumed = started(empty_results, out, "--resume", str((out / "latest").resolve()))
+    _, err = resumed.communicate(timeout=300)
+    assert resumed.returncode == 0, err
+    run = RunFolder((out / "latest").resolve())
+    assert before >= 1
+    assert lines(out) == len(run.evaluations()) == 2
+
+
+def test_a_failed_evaluation_is_tried_again_on_resume(empty_results: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    process = started(empty_results, out, *OPTIONS)
+    until(process, lambda: bool(children(process)))
+    children(process)[0].kill()
+    process.communicate(timeout=300)
+    run = (out / "latest").resolve()
+    resumed = started(empty_results, out, "--resume", str(run))
+    _, err = resumed.communicate(timeout=300)
+    assert resumed.returncode == 0, err
+    assert [e.status for e in RunFolder(run).evaluations()] == [Status.OK] * 2
+
+
+@pytest.mark.slow
+def test_a_time_limit_ends_with_an_answer_and_extend_goes_on(empty_results: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    every = ("--candidates", SMALLEST, "--compressions", ",".join(recipe.name for recipe in RECIPES))
+    process = started(empty_results, out, *every, "--time-limit", f"{price_s(empty_results, *every) + 1:.0f}s")
+    text, err = process.communicate(timeout=300)
+    run = RunFolder((out / "latest").resolve())
+    assert process.returncode in (0, 3), err
+    assert "stopped at --time-limit" in err
+    assert "--extend" in err
+    assert run.read_json("manifest.json")["stopped"]["why"] == "time_limit"
+    assert len(text) > 0
+    before = begun(run)
+    extended = started(empty_results, out, "--resume", str(run.path), "--extend", "10min")
+    _, err = extended.communicate(timeout=500)
+    assert extended.returncode == 0, err
+    assert before < begun(run) == 2 * len(RECIPES) == len(run.evaluations())
+    assert run.read_json("manifest.json")["stopped"]["why"] == "complete"
+
+
+def test_a_time_limit_below_the_cheapest_candidate_is_refused_with_its_price(
+    empty_results: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "runs"
+    process = started(empty_results, out, *OPTIONS, "--time-limit", "1s")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 2, err
+    assert f"below the price of the cheapest candidate: {SMALLEST} takes about" in err
+    assert not out.exists()
+
+
+def test_at_most_so_many_are_evaluated_also_after_a_resume(warm_cache: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    process = started(warm_cache, out, *OPTIONS, "--max-trials", "1")
+    _, err = process.communicate(timeout=300)
+    assert "stopped at --max-trials 1: 1 configuration not evaluated" in err
+    run = (out / "latest").resolve()
+    resumed = started(warm_cache, out, "--resume", str(run))
+    resumed.communicate(timeout=300)
+    assert lines(out) == 1
+    more = started(warm_cache, out, "--resume", str(run), "--max-trials", "2")
+    more.communicate(timeout=300)
+    assert lines(out) == 2
+
+
+def test_a_second_search_on_one_run_folder_is_told_who_holds_it(empty_results: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    process = started(empty_results, out, *OPTIONS)
+    until(process, lambda: bool(children(process)))
+    second = started(empty_results, out, "--resume", str((out / "latest").resolve()))
+    _, err = second.communicate(timeout=120)
+    assert second.returncode == 2
+    assert f"in use by process {process.pid}" in err
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert lines(out) == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (("--candidates", "squeezenet_1.1_227"), f"begun with --candidates {SMALLEST}, not squeezenet_1.1_227"),
+        (("--compressions", "int8"), "begun with --compressions float32, float16, not int8"),
+        (("--budget", "20ms"), "begun with --budget 50ms, not 20ms"),
+        (("--data", "photos"), "begun with no --data, not photos"),
+        (("--storage", "sqlite"), "begun with --storage journal, not sqlite"),
+    ],
+)
+def test_a_resumed_run_keeps_its_question(
+    without_more: Path, tmp_path: Path, other: tuple[str, ...], words: str
+) -> None:
+    refused = started(tmp_path / "cache", tmp_path, "--resume", str(without_more), *other)
+    _, err = refused.communicate(timeout=120)
+    assert refused.returncode == 2
+    assert words in err
+    assert "advisor report" in err
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        ("cards", ["a_card_of_before"], "candidates"),
+        ("recipes", {"float32": 1, "float16": 99}, "compression recipes"),
+        ("runtime", "ai-edge-litert==0.0.1", "runtime"),
+        ("threads", [1, 7], "thread counts"),
+    ],
+)
+def test_a_run_whose_space_is_another_now_is_not_gone_on_with(
+    without_more: Path, tmp_path: Path, place: str, value: object, words: str
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(without_more, run)
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["space"][place] = value
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    refused = started(tmp_path / "cache", tmp_path, "--resume", str(run))
+    _, err = refused.communicate(timeout=120)
+    assert refused.returncode == 2
+    assert f"--resume: the {words} of" in err
+    assert (run / "evaluations.jsonl").read_bytes() == (without_more / "evaluations.jsonl").read_bytes()
+
+
+def test_a_run_of_a_newer_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "request.yaml").write_text("schema_version: 99\nbudget: 50ms\n")
+    refused = started(tmp_path / "cache", tmp_path / "runs", "--resume", str(run))
+    _, err = refused.communicate(timeout=60)
+    assert refused.returncode == 2
+    assert "was written by a newer advisor (schema 99, this one reads 1)" in err
+    assert "upgrade advisor" in err
+    assert [file.name for file in run.iterdir()] == ["request.yaml"]
+
+
+def test_extend_without_a_run_is_refused(tmp_path: Path) -> None:
+    refused = started(tmp_path / "cache", tmp_path / "runs", "--extend", "1min")
+    _, err = refused.communicate(timeout=60)
+    assert refused.returncode == 2
+    assert "--resume" in err
+
+
+@pytest.fixture(scope="module")
+def without_more(warm_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run."""
+    out = tmp_path_factory.mktemp("finished") / "runs"
+    process = started(warm_cache, out, *OPTIONS)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return (out / "latest").resolve()
+
+
+def price_s(cache: Path, *options: str) -> float:
+    """Seconds until the first result, as ``advisor plan`` says."""
+    asked = [sys.executable, "-m", "advisor", "plan", *options, "--json"]
+    plan = subprocess.run(asked, env=environment(cache), capture_output=True, text=True, timeout=120)
+    assert plan.returncode == 0, plan.stderr
+    return float(min(card["first_result_s"] for card in json.loads(plan.stdout)["cards"]))

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.core.evaluation import Evaluation, Status
+from advisor.engine.progress import Progress
+from advisor.engine.space.plan import Plan
+from tests.builders import configuration
+
+CARD = "squeezenet_1.1_227"
+PLAN = Plan(load_catalogue().select([CARD]), ("float32", "int8"), (1,), ("none",), "ai-edge-litert==2.3.0")
+
+
+def finished(progress: Progress) -> None:
+    for stage, (count, _) in PLAN.prices.each(PLAN.cards[0]).items():
+        for _ in range(count):
+            progress.stage(f"{stage}-1", CARD, stage, "started")
+            progress.stage(f"{stage}-1", CARD, stage, "done")
+
+
+def test_it_says_what_is_done_what_is_left_and_how_long(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(shown=True)
+    progress.start(PLAN, done=0)
+    progress.stage("convert-1", CARD, "converting", "started")
+    progress.close()
+    shown = capsys.readouterr().err
+    assert "0 of 2 evaluated, about " in shown
+    assert f"left: converting {CARD}" in shown
+
+
+def test_the_bar_is_full_when_every_stage_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(shown=True)
+    progress.start(PLAN, done=0)
+    finished(progress)
+    progress.say("deciding")
+    progress.close()
+    assert "100% |" in capsys.readouterr().err
+
+
+def test_a_failure_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(shown=True)
+    progress.start(PLAN, done=0)
+    progress.evaluated(replace(Evaluation(configuration(), Status.FAILED), reason="crashed with SIGSEGV"))
+    progress.close()
+    assert "crashed with SIGSEGV" in capsys.readouterr().err
+
+
+def test_it_is_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress()
+    progress.start(PLAN, done=0)
+    finished(progress)
+    progress.close()
+    said = capsys.readouterr()
+    assert said.err + said.out == ""
+
+
+def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(shown=True)
+    progress.stage("finetune_top-1", "mobilenet_v2_1.0_224", "fine-tuning", "started")
+    progress.stage("finetune_top-1", "mobilenet_v2_1.0_224", "fine-tuning", "waits for process 4711")
+    progress.close()
+    said = capsys.readouterr().err
+    assert "fine-tuning mobilenet_v2_1.0_224 (waits for another search, process 4711, that does it)" in said
+
+
+CLIMB = Plan(
+    load_catalogue().select([CARD, "mobilenet_v1_0.25_224"]), ("float32", "int8"), (1, 2), ("head", "finetune_top"),
+    "ai-edge-litert==2.3.0", pictures=2000, validation=400,
+)  # fmt: skip
+TUNED = [each for each in CLIMB.configurations() if each.training == "finetune_top" and each.card == CARD]
+
+
+TUNED_CARD = load_catalogue()[CARD]
+
+
+def left(shown: str) -> str:
+    return shown.rpartition("about ")[2].partition(" left")[0]
+
+
+def test_what_is_turned_away_is_not_waited_for_and_counts_again_when_it_comes_back(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress, seen = Progress(shown=True), []
+    progress.start(CLIMB, done=0)
+    for away in ((), TUNED, ()):
+        progress.turned_away(away)
+        progress.say("")
+        seen.append(left(capsys.readouterr().err))
+    progress.close()
+    assert seen[0] == seen[2] != seen[1]
+
+
+def test_what_was_skipped_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(shown=True)
+    progress.start(CLIMB, done=0)
+    progress.say("")
+    before = left(capsys.readouterr().err)
+    for each in TUNED:
+        progress.evaluated(Evaluation(each, Status.SKIPPED))
+    assert left(capsys.readouterr().err) != before
+    progress.close()
+
+
+def test_stages_that_others_need_too_stay() -> None:
+    whole = CLIMB.only_for(TUNED)
+    one = CLIMB.only_for([each for each in TUNED if each.target.threads == 1])
+    form = CLIMB.only_for([each for each in TUNED if each.compression == "int8"])
+    assert one == 0
+    assert 0 < form < CLIMB.prices.trained_s(TUNED_CARD, "finetune_top") < whole
+    assert CLIMB.only_for(CLIMB.configurations()) == pytest.approx(
+        sum(sum(CLIMB.prices.stages(card).values()) for card in CLIMB.cards)
+    )

@@ -1,0 +1,106 @@
+"""The shipped descriptions of accelerators: read, refused with file and line, and what they say of real files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.devices.profiles import load_profiles
+from advisor.measurement.accelerators.accelerators import accelerator, accelerators, read_folder, serving
+from advisor.measurement.accelerators.delegation import delegate
+from advisor.measurement.accelerators.rules import Accepted, Constraint, Form, Rules
+from advisor.tflite.model import read
+from tests.measurement import small_models
+
+GOOD = """\
+name: toy
+title: Toy
+sources: [made up]
+serves:
+- {runtime: tflite, accelerator: npu}
+keeps: {pieces: 1, choose: first}
+operators:
+- names: [CONV_2D]
+  types: [float32, float32*int8]
+  where: {stride_h: {most: 2}, fused_activation_function: [NONE]}
+"""
+
+
+def read_text(folder: Path, text: str) -> None:
+    (folder / "toy.yaml").write_text(text)
+    read_folder(folder)
+
+
+def test_the_issues_accelerators_are_there_with_sources() -> None:
+    assert set(accelerators()) >= {"xnnpack", "nnapi", "coreml", "hexagon", "qnn", "edgetpu", "gpu"}
+    assert all(each.rules.sources and each.rules.accepted for each in accelerators().values())
+
+
+def test_an_accelerator_is_found_by_what_a_device_profile_says_of_a_target() -> None:
+    profile, target = load_profiles().select("coral-usb")
+    assert [each.rules.name for each in serving(target.runtime, target.accelerator)] == ["edgetpu"], profile.name
+
+
+def test_an_unknown_accelerator_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"unknown accelerator 'edge-tpu' \(did you mean 'edgetpu'"):
+        accelerator("edge-tpu")
+
+
+def test_the_edge_tpu_takes_int8_files_and_no_float_ones(int8_model: Path, float_model: Path) -> None:
+    rules = accelerator("edgetpu").rules
+    whole, nothing = (delegate(read(path), rules) for path in (int8_model, float_model))
+    assert nothing.taken == 0
+    assert whole.share == 1.0
+
+
+def test_core_ml_takes_float_files_and_no_int8_ones(int8_model: Path, float_model: Path) -> None:
+    rules = accelerator("coreml").rules
+    assert delegate(read(int8_model), rules).taken == 0
+    told = delegate(read(float_model), rules)
+    assert [row.reason for row in told.refused] == ["MEAN with keep dims 0, 1 only"]
+    assert told.partitions == 2
+
+
+@pytest.mark.parametrize("keep_dims", [0, 1])
+def test_a_reduction_is_judged_by_its_axes_and_what_it_keeps(keep_dims: int) -> None:
+    constraints = (Constraint("axes", allowed=("1,2",)), Constraint("keep_dims", allowed=(keep_dims,)))
+    rules = Rules("toy", "Toy", ("",), {"MEAN": (Accepted((Form("float32"),), constraints),)})
+    told = delegate(read(small_models.classifier()), rules)
+    assert ("MEAN" in {row.operator for row in told.refused}) is bool(keep_dims)
+
+
+def test_nothing_behind_the_first_refused_operator_reaches_the_edge_tpu(tmp_path: Path) -> None:
+    path = tmp_path / "swish.tflite"
+    path.write_bytes(small_models.quantized(small_models.swish_net(), tmp_path, 64))
+    told = delegate(read(path), accelerator("edgetpu").rules)
+    first = next(row.index for row in told.refused if row.operator == "HARD_SWISH")
+    behind = {row.index for row in told.refused if row.index >= first}
+    assert behind == set(range(first, told.operators))
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "line", "message"),
+    [
+        ("title: Toy", "titel: Toy", 2, "unknown key 'titel' (did you mean 'title'?)"),
+        ("sources: [made up]\n", "", 1, "the key 'sources' is missing"),
+        ("sources: [made up]", "sources: []", 3, "sources"),
+        ("[CONV_2D]", "[CONV2D]", 8, "'CONV2D' is no operator of the format (did you mean 'CONV_2D'?)"),
+        ("float32*int8", "float32 or int8", 9, "names no types"),
+        ("stride_h", "strides", 10, "'strides' is no fact of an operator (did you mean 'stride_"),
+        ("{most: 2}", "{most: 2, least: 3}", 10, "least 3 is above most 2"),
+        ("{most: 2}", "{at_most: 2}", 10, "at_most"),
+        ("accelerator: npu", "accelerator: vpu", 5, "serves.0.accelerator"),
+        ("pieces: 1", "pieces: 0", 6, "keeps.pieces"),
+        ("name: toy", "name: other", 1, "the name 'other' is not the file's"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_file_and_line(
+    tmp_path: Path, good: str, bad: str, line: int, message: str
+) -> None:
+    read_text(tmp_path, GOOD)
+    with pytest.raises(UsageError) as caught:
+        read_text(tmp_path, GOOD.replace(good, bad, 1))
+    assert caught.value.message.startswith(f"{tmp_path / 'toy.yaml'}:{line}: ")
+    assert message in caught.value.message

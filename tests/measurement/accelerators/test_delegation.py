@@ -1,0 +1,169 @@
+"""What an accelerator would take, held against what XNNPACK really takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.core.errors import UsageError
+from advisor.measurement.accelerators.accelerators import accelerator
+from advisor.measurement.accelerators.delegation import delegate, pieces
+from advisor.measurement.accelerators.rules import Accepted, Constraint, Form, Rules
+from advisor.measurement.operators.operators import profile
+from advisor.tflite.float16 import to_float16
+from advisor.tflite.model import read
+from tests.measurement import small_models
+
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
+FOREIGN = tuple(sorted(SHARED.glob("*.tflite")))
+ACTIVATIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "FULLY_CONNECTED", "SOFTMAX")
+
+
+def rules(*operators: str, where: Sequence[Constraint] = (), **limits: object) -> Rules:
+    accepted = dict.fromkeys(operators, (Accepted((Form("float32"),), tuple(where)),))
+    return Rules("toy", "Toy", ("made up",), accepted, **limits)  # type: ignore[arg-type]
+
+
+def agrees(path: Path) -> bool:
+    """Compare the operators outside XNNPACK and the partitions with a real run."""
+    told, seen = delegate(read(path), accelerator("xnnpack").rules), profile(path, with_roofline=False, runs=5)
+    builtin = {row.node.index for row in seen.operators if row.where == "builtin" and row.node}
+    return ({row.index for row in told.refused}, told.partitions) == (builtin, seen.partitions)
+
+
+@pytest.mark.parametrize("fixture", ["float_model", "int8_model", "swish_model"])
+def test_xnnpack_takes_what_its_rules_say(fixture: str, request: pytest.FixtureRequest) -> None:
+    assert agrees(request.getfixturevalue(fixture))
+
+
+def test_xnnpack_takes_constants_of_float16(float_model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "half.tflite"
+    path.write_bytes(to_float16(float_model.read_bytes()))
+    assert agrees(path)
+    told = delegate(read(path), accelerator("xnnpack").rules)
+    assert (told.partitions, told.refused) == (1, ())
+
+
+def test_xnnpack_leaves_options_that_its_rules_exclude(tmp_path: Path) -> None:
+    path = tmp_path / "beta.tflite"
+    path.write_bytes(small_models.brightness())
+    assert agrees(path)
+    told = delegate(read(path), accelerator("xnnpack").rules)
+    assert [row.reason for row in told.refused] == ["SOFTMAX with beta 10.0, 1.0 only"]
+
+
+@pytest.mark.skipif(not FOREIGN, reason="../shared/data/models is not here")
+@pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.stem)
+def test_xnnpack_takes_what_its_rules_say_of_files_made_by_others(path: Path) -> None:
+    assert agrees(path)
+
+
+def test_refusals_say_why(swish_model: Path) -> None:
+    told = delegate(read(swish_model), accelerator("xnnpack").rules)
+    assert "HARD_SWISH in int8 is not supported" in {row.reason for row in told.refused}
+
+
+def test_an_operator_that_no_rule_names_stays_behind(float_model: Path) -> None:
+    told = delegate(read(float_model), rules("CONV_2D"))
+    assert {row.reason for row in told.refused} == {
+        f"{name} is not supported" for name in ACTIVATIONS if name != "CONV_2D"
+    }
+    assert (told.taken, told.operators, told.partitions) == (2, 6, 2)
+    assert 0 < told.share < 1
+
+
+@pytest.mark.parametrize(
+    ("constraint", "reason"),
+    [
+        (Constraint("inputs", most=2), "CONV_2D with inputs 3, 2 at most"),
+        (Constraint("stride_h", least=3), "CONV_2D with stride h 2, 3 at least"),
+        (Constraint("fused_activation_function", allowed=("NONE", "RELU")), "activation function RELU6, NONE or RELU"),
+        (Constraint("outer_elements", most=0), "CONV_2D with outer elements 1, 0 at most"),
+    ],
+)
+def test_what_breaks_a_constraint_stays_behind(float_model: Path, constraint: Constraint, reason: str) -> None:
+    told = delegate(read(float_model), rules(*ACTIVATIONS, where=[constraint]))
+    assert any(reason in row.reason for row in told.refused)
+    everywhere = delegate(read(float_model), rules(*ACTIVATIONS, everywhere=(constraint,)))
+    assert [row.reason for row in everywhere.refused] == [row.reason for row in told.refused]
+
+
+def test_one_of_several_ways_is_enough(float_model: Path) -> None:
+    strict = Accepted((Form("float32"),), (Constraint("inputs", most=0),))
+    accepted = {name: (strict, Accepted((Form("float32"),))) for name in ACTIVATIONS}
+    assert delegate(read(float_model), Rules("toy", "Toy", (), accepted)).refused == ()
+
+
+def test_too_little_work_is_advised_against(float_model: Path) -> None:
+    told = delegate(read(float_model), rules(*ACTIVATIONS, least_macs=10**9))
+    assert "not worth it, only" in told.sentence
+    assert "fewer than 1000 million" in told.sentence
+
+
+def test_too_many_pieces_are_advised_against(float_model: Path) -> None:
+    told = delegate(read(float_model), rules("CONV_2D", least_macs=0, most_partitions=1))
+    assert "2 pieces, more than 1, cut apart by DEPTHWISE_CONV_2D" in told.sentence
+
+
+def test_enough_work_in_one_piece_is_worth_it(float_model: Path) -> None:
+    told = delegate(read(float_model), rules(*ACTIVATIONS, least_macs=1000))
+    assert told.objections == ()
+    assert told.sentence == "Toy takes 100% of the arithmetic (6 of 6 operators, 1 piece): worth it"
+
+
+def test_nothing_taken_is_not_worth_it(float_model: Path) -> None:
+    assert delegate(read(float_model), rules()).objections == ("it takes no operator: CONV_2D is not supported",)
+
+
+def test_a_runtime_that_hands_over_the_first_piece_leaves_the_others(float_model: Path) -> None:
+    told = delegate(read(float_model), rules("CONV_2D", least_macs=0, keeps=1, keeps_first=True))
+    assert (told.partitions, told.kept, told.taken) == (2, 1, 1)
+    assert told.refused[1].reason == "outside the first piece, which alone is handed over"
+    assert "(1 of 6 operators, 1 piece of 2)" in told.sentence
+
+
+def test_a_runtime_that_hands_over_the_largest_piece_takes_the_most_arithmetic(float_model: Path) -> None:
+    model = read(float_model)
+    largest, first = (
+        delegate(model, rules("CONV_2D", "SOFTMAX", keeps=1, keeps_first=way)).taken_macs for way in (False, True)
+    )
+    every = delegate(model, rules("CONV_2D")).taken_macs
+    assert max(first, every - first) == largest
+
+
+def test_pieces_below_the_least_number_of_operators_stay_behind(float_model: Path) -> None:
+    told = delegate(read(float_model), rules("CONV_2D", least_operators=2))
+    assert (told.kept, told.taken) == (0, 0)
+    assert "in a piece of fewer than 2 operators" in told.reasons
+
+
+@given(left=st.sets(st.integers(0, 5)))
+def test_a_chain_is_cut_wherever_a_run_of_taken_operators_begins(left: set[int]) -> None:
+    taken = [index not in left for index in range(6)]
+    runs = sum(now and not before for before, now in zip([False, *taken], taken, strict=False))
+    found = pieces(read(small_models.classifier()), left)
+    assert len(found) == runs
+    assert sorted(index for piece in found for index in piece) == [i for i in range(6) if taken[i]]
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("float32", Form("float32")),
+        ("float32*int8", Form("float32", "int8")),
+        ("float32->int8", Form("float32", "", "int8")),
+        ("int16 * int8 -> int16", Form("int16", "int8", "int16")),
+    ],
+)
+def test_forms_are_read(text: str, form: Form) -> None:
+    assert Form.parse(text) == form
+
+
+@pytest.mark.parametrize("text", ["", "*int8", "int8 or uint8", "a;b"])
+def test_other_forms_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="names no types"):
+        Form.parse(text)

@@ -1,0 +1,99 @@
+"""The agent as a program: one JSON document on standard output, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.measurement.agents import agent
+from tests.measurement import small_models
+
+AGENT = Path(agent.__file__)
+
+
+def run(script: Path, *arguments: object) -> tuple[int, dict[str, Any], str]:
+    done = subprocess.run([sys.executable, "-I", str(script), *map(str, arguments)], capture_output=True, text=True)
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+def test_it_runs_alone_as_one_copied_file(tmp_path: Path, float_model: Path) -> None:
+    copy = Path(shutil.copy(AGENT, tmp_path / "alone.py"))
+    status, document, _ = run(copy, float_model, "--threads", "1,2", "--effort", "search")
+    assert status == 0
+    assert document["schema_version"] == 1
+    assert (document["runtime"], document["runtime_version"]) == ("ai-edge-litert", "2.3.0")
+    assert [lane["threads"] for lane in document["lanes"]] == [1, 2]
+
+
+def test_every_run_is_kept_with_both_clocks_at_one_thread(float_model: Path) -> None:
+    _, document, _ = run(AGENT, float_model, "--threads", "1,2", "--effort", "search")
+    single, double = document["lanes"]
+    assert len(single["blocks"]) == document["effort"]["blocks"] == 8
+    assert sum(len(block["wall_ns"]) for block in single["blocks"]) >= 64
+    assert all(len(block["cpu_ns"]) == len(block["wall_ns"]) for block in single["blocks"])
+    assert all(block["cpu_ns"] is None for block in double["blocks"])
+    assert all(value > 0 for block in single["blocks"] for value in block["wall_ns"] + block["cpu_ns"])
+
+
+def test_native_noise_does_not_reach_the_document(float_model: Path) -> None:
+    status, document, errors = run(AGENT, float_model, "--effort", "search")
+    assert status == 0
+    assert "XNNPACK" in errors
+    assert document["memory"]["private_bytes"] >= document["memory"]["dirty_bytes"] > 0
+
+
+def test_a_truncated_file_is_one_error_in_the_document(tmp_path: Path, float_model: Path) -> None:
+    broken = tmp_path / "broken.tflite"
+    broken.write_bytes(float_model.read_bytes()[:500])
+    status, document, _ = run(AGENT, broken)
+    assert status == agent.EXIT_ERROR
+    assert document["error"]["kind"] == "load"
+    assert "ai-edge-litert 2.3.0 cannot load the file" in document["error"]["message"]
+
+
+def test_an_open_shape_asks_for_a_shape_and_takes_it(tmp_path: Path) -> None:
+    path = tmp_path / "open.tflite"
+    path.write_bytes(small_models.classifier(open_shape=True))
+    status, document, _ = run(AGENT, path, "--effort", "search")
+    assert (status, document["error"]["kind"]) == (agent.EXIT_ERROR, "shape")
+    assert "--shape" in document["error"]["message"]
+    status, document, _ = run(AGENT, path, "--effort", "search", "--shape", "1,32,32,3")
+    assert status == 0
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1,0", "two", ""])
+def test_wrong_thread_counts_are_refused(value: str, float_model: Path) -> None:
+    done = subprocess.run([sys.executable, str(AGENT), str(float_model), f"--threads={value}"], capture_output=True)
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("kind", ["f4", "f2", "u1", "i1", "i2"])
+def test_inputs_are_varied_repeat_and_use_the_types_range(kind: str) -> None:
+    values = agent.input_values((1, 32, 32, 3), kind, "image")
+    assert values.dtype == np.dtype(kind)
+    assert np.array_equal(values, agent.input_values((1, 32, 32, 3), kind, "image"))
+    assert len(np.unique(values)) > 200
+    if values.dtype.kind == "f":
+        assert abs(values.astype(float)).max() <= 1
+        assert (abs(values.astype(float)) > 1e-7).all()
+    else:
+        span = np.iinfo(values.dtype)
+        assert values.max() > span.max * 0.9
+
+
+def test_an_input_that_holds_no_numbers_is_refused() -> None:
+    with pytest.raises(agent.AgentError, match="'text' has type"):
+        agent.input_values((1,), "S4", "text")
+
+
+def test_memory_limit_stops_the_process(float_model: Path) -> None:
+    arguments = [str(float_model), "--effort", "search", "--memory-limit", "10000000"]
+    done = subprocess.run([sys.executable, str(AGENT), *arguments], capture_output=True, text=True)
+    assert done.returncode != 0

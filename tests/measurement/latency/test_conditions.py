@@ -1,0 +1,65 @@
+"""What speaks against timing now."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.measurement.latency.background import busy_processes
+from advisor.measurement.latency.conditions import Conditions, observe, quota, require_quiet
+
+PROCESSORS = len(os.sched_getaffinity(0))
+
+
+def test_a_quiet_machine_is_fit() -> None:
+    assert Conditions(cores=4, others_cores=0.3, governor="performance").objections(2) == ()
+
+
+@pytest.mark.parametrize(
+    ("others", "threads", "fit"), [(1.0, 1, True), (1.0, 2, False), (1.9, 1, False), (None, 2, True)]
+)
+def test_others_may_take_only_what_the_threads_leave(others: float | None, threads: int, fit: bool) -> None:
+    assert (not Conditions(cores=2, others_cores=others).objections(threads)) is fit
+
+
+def test_a_governor_that_holds_the_lowest_frequency_is_named() -> None:
+    slow = Conditions(cores=4, others_cores=0.0, governor="powersave", driver="acpi-cpufreq")
+    assert "'powersave' holds the processors at their lowest frequency" in slow.objections(1)[0]
+
+
+@pytest.mark.parametrize("driver", ["intel_pstate", "amd-pstate-epp"])
+def test_powersave_of_a_driver_that_still_speeds_up_is_fit(driver: str) -> None:
+    assert Conditions(cores=4, others_cores=0.0, governor="powersave", driver=driver).objections(1) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"), [("50000 100000", 0.5), ("400000 100000", 4.0), ("max 100000", None), ("", None), ("1 0", None)]
+)
+def test_a_containers_quota_is_read(text: str, cores: float | None) -> None:
+    assert quota(text) == cores
+
+
+def test_a_quota_below_the_threads_is_an_objection() -> None:
+    found = Conditions(cores=4, others_cores=0.0, quota_cores=1.5)
+    assert found.objections(1) == ()
+    assert "may use 1.5 processors, fewer than the 2" in found.objections(2)[0]
+
+
+def test_a_busy_machine_is_refused_with_the_way_out() -> None:
+    with busy_processes(2 * PROCESSORS), pytest.raises(UsageError, match="not timed: other processes keep") as caught:
+        require_quiet([1], force=False, patience_s=0.0)
+    assert "--force" in caught.value.hint
+
+
+def test_force_goes_on_with_the_conditions_kept() -> None:
+    with busy_processes(2 * PROCESSORS):
+        found = require_quiet([1], force=True)
+    assert found.objections(1)
+
+
+def test_observing_sees_this_machine() -> None:
+    found = observe(0.05)
+    assert found.cores == PROCESSORS
+    assert found.others_cores is None or found.others_cores >= 0

@@ -1,0 +1,214 @@
+"""Latency of real files in real child processes."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.core.errors import StageError, UsageError
+from advisor.core.quantity import Provenance
+from advisor.measurement.latency.latency import LatencyResult, ModelTiming, compare_interleaved, measure
+from advisor.measurement.latency.summary import Verdict
+from advisor.measurement.latency.trust import judge
+
+QUIET = {"others_cores": 0.0, "pressure": 0.0, "cores": 4}
+
+
+@pytest.fixture(scope="module")
+def timing(float_model: Path) -> ModelTiming:
+    return measure(float_model, [1, 2], "search", retries=0)
+
+
+def lane(walls: list[list[float]], cpus: list[list[float]] | None, threads: int = 1, waited: float = 0.0) -> Any:
+    """An agent's lane from milliseconds; ``waited`` is a share of the time."""
+    rows = []
+    for index, block in enumerate(walls):
+        elapsed = round(sum(block) * 1e6)
+        rows.append(
+            {
+                "wall_ns": [value * 1e6 for value in block],
+                "cpu_ns": None if cpus is None else [value * 1e6 for value in cpus[index]],
+                "waited_ns": waited * elapsed * threads,
+                "elapsed_ns": elapsed,
+            }
+        )
+    return {"threads": threads, "first_ns": 4e6, "load_ns": 2e6, "blocks": rows}
+
+
+@pytest.fixture
+def burners() -> Iterator[None]:
+    """Keep every processor busy twice over."""
+    context = multiprocessing.get_context("spawn")
+    children = [context.Process(target=_burn, daemon=True) for _ in range(2 * (os.cpu_count() or 1))]
+    for child in children:
+        child.start()
+    yield
+    for child in children:
+        child.kill()
+        child.join()
+
+
+def _burn() -> None:
+    while True:
+        pass
+
+
+def test_results_come_in_the_order_asked_with_their_figures(timing: ModelTiming) -> None:
+    assert [result.threads for result in timing.results] == [1, 2]
+    single = timing.at(1)
+    assert single.cpu is not None
+    assert 0 < single.wall.min <= single.wall.median <= single.wall.max
+    assert single.wall.runs >= 64
+    assert single.load_ms > 0
+    assert single.first_ms > 0
+    assert timing.runtime == "ai-edge-litert==2.3.0"
+
+
+def test_memory_is_that_of_the_model_not_of_the_process(timing: ModelTiming) -> None:
+    assert timing.peak_memory_bytes is not None
+    assert timing.process_memory_bytes is not None
+    assert 0 < timing.peak_memory_bytes < timing.process_memory_bytes
+
+
+def test_quantities_carry_where_they_came_from(timing: ModelTiming) -> None:
+    quantities = timing.to_quantities(1)
+    assert set(quantities) == {"latency", "latency_p90", "memory"}
+    assert all(row.provenance is Provenance.MEASURED for row in quantities.values())
+    latency = quantities["latency"]
+    assert latency.source.startswith("host ")
+    assert "ai-edge-litert==2.3.0, 1 thread" in latency.source
+    assert latency.low is not None
+    assert latency.high is not None
+    assert latency.low <= latency.value <= latency.high
+
+
+def test_json_can_be_written_and_tells_both_answers(timing: ModelTiming) -> None:
+    data = json.loads(json.dumps(timing.to_json()))
+    assert data["results"][0]["rank_ms"] == timing.at(1).rank_ms
+    assert data["results"][0]["budget_ms"] == timing.at(1).budget_ms
+    assert data["host"]["fingerprint"] == timing.host.fingerprint
+
+
+def test_log_lines_are_those_of_mlperf(timing: ModelTiming) -> None:
+    lines = timing.to_log().splitlines()
+    assert all(line.startswith(":::MLLOG ") for line in lines)
+    keys = {json.loads(line.removeprefix(":::MLLOG "))["key"] for line in lines}
+    assert "result_90.00_percentile_latency_ms" in keys
+
+
+def test_int8_inputs_are_timed(int8_model: Path) -> None:
+    assert measure(int8_model, [1], "search", retries=0).at(1).wall.median > 0
+
+
+@pytest.mark.usefixtures("burners")
+def test_a_busy_machine_is_told_and_the_cpu_clock_takes_over(float_model: Path) -> None:
+    result = measure(float_model, [1], "search", retries=0).at(1)
+    assert result.verdict is Verdict.CONTENDED
+    assert result.contended
+    assert result.cpu is not None
+    assert result.rank_ms == result.cpu.median
+    assert "CPU time" in result.clock
+
+
+def test_a_truncated_file_is_one_line(tmp_path: Path, float_model: Path) -> None:
+    broken = tmp_path / "broken.tflite"
+    broken.write_bytes(float_model.read_bytes()[:700])
+    with pytest.raises(StageError) as caught:
+        measure(broken, [1], "search")
+    assert caught.value.message.startswith("broken.tflite: ")
+    assert "\n" not in caught.value.message
+
+
+def test_a_time_limit_ends_the_measurement(float_model: Path) -> None:
+    with pytest.raises(StageError, match=r"no result after 0\.05 s"):
+        measure(float_model, [1], "search", timeout_s=0.05)
+
+
+@pytest.mark.parametrize("threads", [[], [0], [-2, 1]])
+def test_wrong_thread_counts_are_refused(float_model: Path, threads: list[int]) -> None:
+    with pytest.raises(UsageError, match="thread counts"):
+        measure(float_model, threads)
+
+
+def test_an_unknown_effort_names_the_nearest(float_model: Path) -> None:
+    with pytest.raises(UsageError, match=r"'quik' \(did you mean 'quick'\?\)"):
+        measure(float_model, [1], "quik")
+
+
+def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no model file"):
+        measure(tmp_path / "absent.tflite")
+
+
+def test_comparison_finds_the_larger_work_slower(float_model: Path, swish_model: Path) -> None:
+    comparison = compare_interleaved([float_model, swish_model, float_model], effort="search")
+    slower, same = comparison.ratios
+    assert slower.differs
+    assert slower.low > 2
+    assert same.low < slower.low
+    json.dumps(comparison.to_json())
+
+
+def test_comparison_needs_two_files(float_model: Path) -> None:
+    with pytest.raises(UsageError, match="nothing to compare"):
+        compare_interleaved([float_model])
+
+
+def test_steady_blocks_are_stable() -> None:
+    result = judge(lane([[3.0, 3.1, 3.0]] * 8, [[3.0, 3.1, 3.0]] * 8), QUIET)
+    assert (result.verdict, result.contended) == (Verdict.STABLE, False)
+    assert (result.rank_ms, result.clock) == (3.0, "wall time")
+
+
+def test_blocks_that_differ_are_unstable_though_nothing_else_ran() -> None:
+    walls = [[3.0] * 5, [4.0] * 5] * 4
+    result = judge(lane(walls, walls), QUIET)
+    assert (result.verdict, result.contended) == (Verdict.UNSTABLE, False)
+    assert "14.3%" in result.reason
+
+
+def test_rare_long_preemptions_count_as_contended_although_most_runs_are_clean() -> None:
+    walls = [[1.0] * 9 + [5.0]] * 8
+    result = judge(lane(walls, [[1.0] * 10] * 8), QUIET)
+    assert result.verdict is Verdict.CONTENDED
+    assert result.wall.p90 > 1.0
+    assert result.budget_ms == 1.0
+
+
+def test_waiting_for_a_processor_is_contended_at_two_threads() -> None:
+    walls = [[1.5, 2.0, 6.0]] * 8
+    result = judge(lane(walls, None, threads=2, waited=0.3), QUIET)
+    assert result.verdict is Verdict.CONTENDED
+    assert result.rank_ms == 1.5
+    assert result.budget_ms == result.wall.p90
+
+
+def test_other_processes_are_contention_only_where_no_processor_is_left_for_them() -> None:
+    walls = [[1.0, 1.0, 1.0]] * 8
+    busy = {**QUIET, "others_cores": 2.0}
+    assert not judge(lane(walls, None, threads=2), busy).contended
+    assert judge(lane(walls, None, threads=3), busy).contended
+    assert judge(lane(walls, None, threads=5), QUIET).contended
+
+
+def test_one_thread_wants_an_idle_processor_beside_it() -> None:
+    calm = lane([[1.0, 1.0]] * 8, [[1.0, 1.0]] * 8)
+    assert not judge(calm, {"others_cores": 0.3, "cores": 2}).contended
+    assert judge(calm, {"others_cores": 1.0, "cores": 2}).verdict is Verdict.CONTENDED
+    assert "beside 1 thread" in judge(calm, {"others_cores": 1.0, "cores": 2}).reason
+    assert not judge(calm, {"others_cores": 0.1, "cores": 1}).contended
+    assert judge(calm, {"others_cores": 0.3, "cores": 1}).contended
+
+
+def test_intervals_of_a_contended_result_come_from_the_clock_it_is_ranked_by() -> None:
+    calm = judge(lane([[3.0, 3.1]] * 8, [[3.0, 3.1]] * 8), QUIET)
+    disturbed: LatencyResult = replace(calm, contended=True, cpu=replace(calm.wall, median=2.0, low=1.9, high=2.1))
+    assert disturbed.rank_ms == 2.0
+    assert disturbed.interval_ms == (1.9, 2.1)

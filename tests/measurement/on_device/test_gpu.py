@@ -1,0 +1,119 @@
+"""The GPU through LiteRT's accelerator: right outputs on SwiftShader, a software renderer; never a speed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from platformdirs import user_cache_path
+
+from advisor.core.errors import UsageError
+from advisor.measurement.accelerators.accelerators import accelerator
+from advisor.measurement.accelerators.delegation import delegate
+from advisor.measurement.on_device.on_gpu import benchmark_on_gpu
+from advisor.tflite.model import read
+from tests.measurement import small_models
+
+PACKAGE = "@sparticuz/chromium@147.0.0"
+UNPACK = "const z=require('zlib'),f=require('fs');f.writeFileSync('s.tar',z.brotliDecompressSync(f.readFileSync('%s')))"
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
+FOREIGN = tuple(sorted(SHARED.glob("*.tflite")))
+
+
+def fetched() -> Path:
+    """Return the folder of SwiftShader's libraries, out of the npm package; fetched once and kept."""
+    if shutil.which("npm") is None or shutil.which("node") is None:
+        pytest.skip("npm and node are not installed: SwiftShader comes in an npm package")
+    home = user_cache_path("advisor-tests") / "swiftshader-147.0.0"
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{home}.lock"):
+        if not (home / "driver.json").is_file():
+            fetch_into(home)
+    return home
+
+
+def fetch_into(home: Path) -> None:
+    work = home.with_name(home.name + ".part")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    try:
+        done = subprocess.run(["npm", "pack", PACKAGE], cwd=work, capture_output=True, text=True, timeout=240)
+    except subprocess.TimeoutExpired:
+        pytest.skip("the npm registry does not answer")
+    if done.returncode:
+        pytest.skip(f"the npm registry cannot be reached: {done.stderr.strip()[-200:]}")
+    (archive,) = work.glob("*.tgz")
+    inside = "package/bin/swiftshader.tar.br"
+    with tarfile.open(archive) as tar:
+        tar.extract(inside, work, filter="data")
+    subprocess.run(["node", "-e", UNPACK % inside], cwd=work, check=True, capture_output=True, timeout=120)
+    with tarfile.open(work / "s.tar") as tar:
+        tar.extractall(work, filter="data")
+    archive.unlink()
+    shutil.rmtree(work / "package")
+    driver = {"library_path": str(home / "libvk_swiftshader.so"), "api_version": "1.0.5"}
+    (work / "driver.json").write_text(json.dumps({"file_format_version": "1.0.0", "ICD": driver}))
+    shutil.rmtree(home, ignore_errors=True)
+    work.rename(home)
+
+
+@pytest.fixture(scope="module")
+def software_gpu() -> Iterator[None]:
+    home = fetched()
+    changes = {"VK_ICD_FILENAMES": str(home / "driver.json"), "LD_LIBRARY_PATH": str(home)}
+    saved = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    yield
+    for name, value in saved.items():
+        os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@pytest.mark.usefixtures("software_gpu")
+@pytest.mark.timeout(300)
+def test_outputs_agree_with_the_cpus_and_no_speed_is_told(
+    float_model: Path, int8_model: Path, swish_model: Path
+) -> None:
+    found = benchmark_on_gpu([float_model, int8_model, swish_model], "load")
+    assert [row.status for row in found.rows] == ["checked"] * 3
+    for row in found.rows:
+        assert row.agreement is not None
+        assert row.agreement.alike
+        assert row.agreement.same_answer
+        assert (row.latency, row.result, row.first_ms) == (None, None, None)
+    assert "SwiftShader" in found.connection
+    assert "nothing about speed" in found.notes[0]
+
+
+@pytest.mark.usefixtures("software_gpu")
+@pytest.mark.skipif(not FOREIGN, reason="../shared/data/models is not here")
+@pytest.mark.timeout(300)
+def test_files_made_by_others_are_taken_whole_as_the_rules_say() -> None:
+    for row, path in zip(benchmark_on_gpu(FOREIGN, "load").rows, FOREIGN, strict=True):
+        assert row.agreement is not None
+        assert row.agreement.alike
+        assert row.agreement.whole is (delegate(read(path), accelerator("gpu").rules).share == 1.0)
+
+
+@pytest.mark.usefixtures("software_gpu")
+@pytest.mark.timeout(300)
+def test_a_file_that_cannot_be_put_on_it_is_a_failed_row(float_model: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "custom.tflite"
+    wrong.write_bytes(small_models.unknown_operator())
+    good, bad = benchmark_on_gpu([float_model, wrong], "load").rows
+    assert good.status == "checked"
+    assert bad.status == "failed"
+    assert bad.failure.startswith("custom.tflite: ")
+
+
+def test_without_a_gpu_there_is_one_clear_line(float_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VK_ICD_FILENAMES", os.devnull)
+    with pytest.raises(UsageError, match="LiteRT finds no GPU on this machine") as caught:
+        benchmark_on_gpu([float_model], "load")
+    assert "--accelerator gpu" in caught.value.hint

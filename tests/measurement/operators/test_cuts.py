@@ -1,0 +1,77 @@
+"""Operators timed by cutting the file, where the library has no profiler."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.core.errors import StageError
+from advisor.measurement.agents.child import Reported
+from advisor.measurement.agents.cut_agent import prefix, rising
+from advisor.measurement.operators import collect as operator_collect
+from advisor.measurement.operators.collect import BY_CUTS
+from advisor.measurement.operators.operators import profile
+from advisor.tflite.float16 import to_float16
+from advisor.tflite.model import read
+from tests.measurement import small_models
+
+
+def test_cuts_find_what_the_profiler_finds(swish_model: Path) -> None:
+    cut, seen = (profile(swish_model, by_cuts=way, with_roofline=False) for way in (True, False))
+    assert cut.notes == (BY_CUTS,)
+    assert cut.by_type[0].type == seen.by_type[0].type == "HARD_SWISH"
+    assert cut.partitions == seen.partitions
+    assert {row.node.index: row.where for row in cut.operators if row.node} == {
+        row.node.index: row.where for row in seen.operators if row.node
+    }
+    assert cut.macs == seen.macs
+
+
+def test_a_library_without_a_known_profiler_is_cut(swish_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        error = Reported("the installed LiteRT lacks LiteRtStartProfiler")
+        error.kind = "runtime"
+        raise error
+
+    monkeypatch.setattr(operator_collect, "profiled", refuse)
+    assert profile(swish_model, with_roofline=False).notes == (BY_CUTS,)
+
+
+def test_a_file_that_cannot_run_is_not_cut(tmp_path: Path) -> None:
+    path = tmp_path / "custom.tflite"
+    path.write_bytes(small_models.unknown_operator())
+    with pytest.raises(StageError, match="unresolved custom op: Nobody"):
+        profile(path, with_roofline=False)
+
+
+def test_expanded_constants_are_no_cut_of_their_own(float_model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "half.tflite"
+    path.write_bytes(to_float16(float_model.read_bytes()))
+    found = profile(path, by_cuts=True, with_roofline=False)
+    assert "DEQUANTIZE" not in {row.type for row in found.operators}
+    assert len(found.operators) == 6
+
+
+@pytest.mark.parametrize("count", range(1, 7))
+def test_a_cut_file_ends_after_so_many_operators(float_model: Path, count: int) -> None:
+    whole, cut = read(float_model), read(prefix(float_model.read_bytes(), count, set()))
+    assert [operator.name for operator in cut.operators] == [operator.name for operator in whole.operators[:count]]
+    assert cut.outputs[-1].shape == whole.tensors[whole.operators[count - 1].outputs[0]].shape
+    assert cut.size_bytes <= whole.size_bytes
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=30))
+def test_rising_never_falls_and_keeps_the_sum(values: list[float]) -> None:
+    found = rising(values)
+    assert len(found) == len(values)
+    assert all(after >= before - 1e-6 for before, after in pairwise(found))
+    assert sum(found) == pytest.approx(sum(values), rel=1e-9, abs=1e-6)
+
+
+def test_what_rises_already_stays() -> None:
+    assert rising([1.0, 2.0, 2.0, 5.0]) == [1.0, 2.0, 2.0, 5.0]
+    assert rising([3.0, 1.0]) == [2.0, 2.0]

@@ -1,0 +1,12 @@
+"""The host's limits."""
+
+from __future__ import annotations
+
+from advisor.measurement.operators import roofline
+
+
+def test_this_host_computes_and_moves() -> None:
+    found = roofline.measure()
+    assert found.gflops > 0.1
+    assert found.gbytes > 0.1
+    assert roofline.measure() is found

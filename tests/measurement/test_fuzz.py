@@ -1,0 +1,116 @@
+"""The way of a foreign file from its bytes to a measurement: whatever the bytes, an answer or one clear refusal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from advisor.core.errors import UsageError
+from advisor.measurement.accelerators.accelerators import accelerators
+from advisor.measurement.accelerators.delegation import delegate
+from advisor.measurement.latency.session import benchmark
+from advisor.measurement.operators.attribution import execution_order, match, nodes
+from advisor.tflite.arena import activation_arena_bytes
+from advisor.tflite.model import read
+from tests.measurement import small_models
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def whole() -> bytes:
+    """A file small enough that most bytes matter."""
+    return small_models.classifier(side=8, classes=2)
+
+
+def survey(data: bytes) -> str:
+    """Go the parent's whole way: read, then everything that is computed of a file before and after it is measured."""
+    try:
+        model = read(data, "fuzzed")
+        sizes = activation_arena_bytes(model), len(nodes(model)), len(match(model, []))
+        order = execution_order(model, set())
+        told = [delegate(model, each.rules) for each in accelerators().values()]
+    except UsageError as error:
+        return one_line_naming("fuzzed", error)
+    assert all(size >= 0 for size in sizes)
+    assert sorted(order) == list(range(len(model.operators)))
+    assert all(each.taken + len(each.refused) == each.operators for each in told)
+    return "read"
+
+
+def one_line_naming(name: str, error: UsageError) -> str:
+    """Check a refusal's form."""
+    assert "\n" not in error.message
+    assert name in error.message
+    return "refused"
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """The file with some bytes changed, a stretch moved, or its end cut off."""
+    data = bytearray(whole())
+    places = st.integers(0, len(data) - 1)
+    for place, value in draw(st.lists(st.tuples(places, st.integers(0, 255)), max_size=8)):
+        data[place] = value
+    start, target, length = draw(places), draw(places), draw(st.integers(0, 64))
+    if draw(st.booleans()):
+        data[target : target + length] = data[start : start + length]
+    return bytes(data[: draw(st.integers(0, len(data)))]) if draw(st.booleans()) else bytes(data)
+
+
+FUZZ = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@given(damaged())
+@settings(FUZZ, max_examples=1500)
+def test_damaged_files_are_read_or_refused(data: bytes) -> None:
+    survey(data)
+
+
+@given(st.binary(max_size=4096))
+@settings(FUZZ, max_examples=1000)
+def test_any_bytes_are_refused(data: bytes) -> None:
+    assert survey(b"\x18\x00\x00\x00TFL3" + data) == "refused" or len(data) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@given(damaged())
+@settings(FUZZ, max_examples=100_000)
+def test_a_hundred_thousand_damaged_files(data: bytes) -> None:
+    survey(data)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_hundred_thousand_files_that_a_fuzzer_makes_of_what_the_reader_does(tmp_path: Path) -> None:
+    pytest.importorskip("atheris", reason="atheris is not installed: pip install atheris")
+    for name, content in (("classifier", whole()), ("swish", small_models.swish_net(side=8, channels=2))):
+        (tmp_path / name).write_bytes(content)
+    options = ["-runs=100000", "-max_len=6000", "-timeout=20", "-rss_limit_mb=1500"]
+    command = [sys.executable, "-m", "tests.measurement.fuzz_reader", str(tmp_path), *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Done 100000 runs" in done.stderr
+
+
+@given(st.tuples(st.integers(0, len(whole()) - 1), st.integers(0, 255)))
+@settings(FUZZ, max_examples=8)
+def test_the_parent_outlives_what_a_changed_byte_does_to_the_runtime(
+    tmp_path_factory: pytest.TempPathFactory, change: tuple[int, int]
+) -> None:
+    place, value = change
+    path = Path(tmp_path_factory.mktemp("fuzz")) / "changed.tflite"
+    path.write_bytes(whole()[:place] + bytes([value]) + whole()[place + 1 :])
+    try:
+        found = benchmark(path, effort="search", pipeline=False, force=True)
+    except UsageError as error:
+        one_line_naming("changed.tflite", error)
+    else:
+        assert found.files[0].timing is not None
