@@ -20,8 +20,8 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights import FetchOptions, fetch
 from advisor.compression.calibration import choose
 from advisor.compression.own import making
+from advisor.compression.own.images import CALIBRATION
 from advisor.compression.own.judging import judge
-from advisor.compression.own.pictures import CALIBRATION
 from advisor.compression.own.timing import time_forms
 from advisor.compression.own.told import told
 from advisor.compression.own.values import Compression, Form, Likeness
@@ -29,9 +29,9 @@ from advisor.compression.recipe import Rung
 from advisor.compression.recipes import RECIPES
 from advisor.core.errors import AdvisorError
 from advisor.core.statistics import Interval
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import read_pictures
+from advisor.engine.space.candidates import read_images
 from advisor.isolation import ChildPool, Limits
 from benchmarks import converter
 from benchmarks.tables import Row, keep, kept_of_others
@@ -42,11 +42,11 @@ TRAINED = (FIRST, "efficientnet_lite0_224", "squeezenet_1.1_227", "mobilenet_v1_
 """The last one is where plain int8 loses more than the limit."""
 
 HARD_SWISH = "mobilenet_v3_large_1.0_224"
-"""Its weights are in no package index, so it has settled random ones: bytes and latency are those of the trained
+"""Its weights are in no package index, so it has fixed-seed random ones: bytes and latency are those of the trained
 network; accuracy is not measured."""
 
 RANDOM = (
-    "settled random weights: bytes and latency are those of the trained network; `rounded` leaves layers that share a "
+    "fixed-seed random weights: bytes and latency are those of a trained one; `rounded` leaves layers that share a "
     "bias (of zeros) as they are, which training ends"
 )
 
@@ -109,12 +109,12 @@ def _compressed(floats: dict[str, Path], place: Path, learning: bool) -> dict[st
     """Make and score the forms of two cards at a time; time them when nothing else runs."""
 
     def one(card: str) -> Compression:
-        pictures = {"data": TRASHNET} if card in TRAINED else {"calibration": TRASHNET}
+        images = {"data": TRASHNET} if card in TRAINED else {"calibration": TRASHNET}
         limit = {"max_drop_points": 0.5} if card in TRAINED else {}
         # What chooses by half of the hold-out is asked for by itself: the others are scored on all of it.
         asked = [names for names in _names(card, learning) if names]
         made = [
-            compress(floats[card], names, to=place / card, latency=False, learn_s=LEARN_S, **pictures, **limit)
+            compress(floats[card], names, to=place / card, latency=False, learn_s=LEARN_S, **images, **limit)
             for names in asked
         ]
         return _joined(made)
@@ -142,7 +142,7 @@ def _names(card: str, learning: bool) -> tuple[list[str], list[str]]:
         for recipe in RECIPES
         if recipe.name != "float32"
         and (card == FIRST or recipe.name != "int16x8")
-        and (learning or not recipe.needs_pictures)
+        and (learning or not recipe.needs_images)
         and (card in TRAINED or recipe.rung < Rung.SCORED)
     ]
     apart, others = ([one.name for one in asked if (one.rung == Rung.SCORED) is wanted] for wanted in (True, False))
@@ -223,7 +223,7 @@ def _quiet(found: Compression) -> str:
 def _learnt(card: str, found: Compression) -> list[str]:
     if card not in TRAINED:
         return []
-    names = {recipe.name for recipe in RECIPES if recipe.needs_pictures}
+    names = {recipe.name for recipe in RECIPES if recipe.needs_images}
     if names <= {form.recipe for form in found.forms}:
         limit = f"work towards --max-drop {found.max_drop_points:g}pt"
         return [f"forms that learn {limit}, at most {LEARN_S:.0f} s each"]
@@ -243,9 +243,9 @@ def _rounded(found: Compression) -> list[str]:
 def _side_by_side(model: Path, place: Path) -> tuple[Sequence[str], list[Row], list[str]]:
     """Make the forms by the recipes and by the converter, each in a process of one thread; compare both int8 files."""
     card = load_catalogue(())[FIRST]
-    pictures = read_pictures(resolve({"data": str(TRASHNET), "budget": "1s"}, None), print)
-    assert pictures is not None, "data was given"
-    parts, everything = pictures.split, pictures.dataset.pictures
+    images = read_images(resolve({"data": str(TRASHNET), "budget": "1s"}, None), print)
+    assert images is not None, "data was given"
+    parts, everything = images.split, images.dataset.images
     labels = [everything[index].label for index in parts.train]
     calibration = [everything[parts.train[index]].path for index in choose(labels, CALIBRATION, 0)]
     weights = fetch(card, FetchOptions())
@@ -261,8 +261,8 @@ def _side_by_side(model: Path, place: Path) -> tuple[Sequence[str], list[Row], l
     rows.append(("all eight", f"{total:.1f}", DASH))
     rows.append(("the six that both make", f"{shared:.1f}", f"{sum(theirs.values()):.1f}"))
     holdout = [everything[index] for index in parts.holdout]
-    truth = [picture.label for picture in holdout]
-    likeness = _likeness(place, [picture.path for picture in holdout], truth, card)
+    truth = [image.label for image in holdout]
+    likeness = _likeness(place, [image.path for image in holdout], truth, card)
     remarks = [
         f"to reach: all eight under 20 s of one core ({total:.1f} s), at least 4 times faster than the converter "
         f"({sum(theirs.values()) / shared:.1f} times on the six that both make)",
@@ -272,10 +272,10 @@ def _side_by_side(model: Path, place: Path) -> tuple[Sequence[str], list[Row], l
     return ("form", "recipe, s of one core", "converter, s of one core"), rows, remarks
 
 
-def _likeness(place: Path, pictures: list[Path], labels: list[int], card: Card) -> Likeness:
+def _likeness(place: Path, images: list[Path], labels: list[int], card: Card) -> Likeness:
     """Hold our int8 file's answers against the converter's, as a form against its origin."""
-    view = View(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-    ours, theirs = (making.answer(place / f"{who}-int8.tflite", pictures, view, 0) for who in ("ours", "theirs"))
+    view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    ours, theirs = (making.answer(place / f"{who}-int8.tflite", images, view, 0) for who in ("ours", "theirs"))
     return judge(ours, theirs, labels)
 
 

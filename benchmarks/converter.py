@@ -13,8 +13,8 @@ import numpy as np
 
 from advisor.catalog.cards import Card
 from advisor.catalog.weights.file import WeightsFile
-from advisor.compression.calibration import from_pictures
-from advisor.datasets.pictures import View
+from advisor.compression.calibration import from_images
+from advisor.datasets.images import InputSpec
 
 OURS = (
     *("float16", "dynamic_int8", "weight_int8", "weight_int4", "int8", "int8_per_tensor", "int16x8", "int8_float_io"),
@@ -25,18 +25,18 @@ THEIRS = ("float16", "dynamic_int8", "int8", "int8_per_tensor", "int16x8", "int8
 """Those of them that the converter makes, too."""
 
 
-def ours(model: Path, pictures: Sequence[Path], card: Card, folder: Path) -> dict[str, float]:
+def ours(model: Path, images: Sequence[Path], card: Card, folder: Path) -> dict[str, float]:
     """Make every form from the float file; return the seconds of processor time that each took.
 
-    Reading and resizing the pictures counts as ``pictures``.
+    Reading and resizing the pictures counts as ``images``.
     """
-    from advisor.compression.recipe_inputs import Material
+    from advisor.compression.recipe_inputs import RecipeInputs
     from advisor.compression.recipes import recipe
 
     data, spent = model.read_bytes(), {}
     start = time.process_time()
-    inputs = _inputs(pictures, card)
-    spent["pictures"], material = time.process_time() - start, Material(inputs)
+    inputs = _inputs(images, card)
+    spent["pictures"], material = time.process_time() - start, RecipeInputs(inputs)
     for name in OURS:
         start = time.process_time()
         (folder / f"ours-{name}.tflite").write_bytes(recipe(name).make(data, material).data)
@@ -44,26 +44,26 @@ def ours(model: Path, pictures: Sequence[Path], card: Card, folder: Path) -> dic
     return spent
 
 
-def theirs(model: Path, weights: WeightsFile, pictures: Sequence[Path], card: Card, folder: Path) -> dict[str, float]:
+def theirs(model: Path, weights: WeightsFile, images: Sequence[Path], card: Card, folder: Path) -> dict[str, float]:
     """Make every form that the converter knows from the Keras network with the float file's head, one run a form.
 
     Building the network and importing TensorFlow are not counted.
     """
     import tensorflow as tf
 
-    inputs, network, spent = _inputs(pictures, card), _network(model, weights, card), {}
+    inputs, network, spent = _inputs(images, card), _network(model, weights, card), {}
     for name in THEIRS:
         start = time.process_time()
         with contextlib.redirect_stdout(io.StringIO()):
             converter = tf.lite.TFLiteConverter.from_keras_model(network)
-            _SETTINGS[name](tf, converter, lambda: ([picture[None]] for picture in inputs))
+            _SETTINGS[name](tf, converter, lambda: ([image[None]] for image in inputs))
             (folder / f"theirs-{name}.tflite").write_bytes(converter.convert())
         spent[name] = time.process_time() - start
     return spent
 
 
-def _inputs(pictures: Sequence[Path], card: Card) -> Any:
-    return from_pictures(pictures, View(card.input_size, card.preprocessing.mean, card.preprocessing.std))
+def _inputs(images: Sequence[Path], card: Card) -> Any:
+    return from_images(images, InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std))
 
 
 def _network(model: Path, weights: WeightsFile, card: Card) -> Any:
@@ -72,14 +72,14 @@ def _network(model: Path, weights: WeightsFile, card: Card) -> Any:
 
     from advisor.catalog.build import build_model
 
-    trunk, logits, values = build_model(card, weights), [], []
+    backbone, logits, values = build_model(card, weights), [], []
     for name, kernel, bias in _levels(model):
-        pooled = keras.layers.GlobalAveragePooling2D()(trunk.get_layer(name).output)
+        pooled = keras.layers.GlobalAveragePooling2D()(backbone.get_layer(name).output)
         dense = keras.layers.Dense(len(bias))
         logits.append(dense(pooled))
         values.append((dense, [kernel.T, bias]))
     total = keras.layers.Add()(logits) if len(logits) > 1 else logits[0]
-    network = keras.Model(trunk.inputs, keras.layers.Softmax()(total))
+    network = keras.Model(backbone.inputs, keras.layers.Softmax()(total))
     for dense, weight in values:
         dense.set_weights(weight)
     return network
@@ -108,34 +108,34 @@ def _values(tensor: Any) -> Any:
     return np.frombuffer(tensor.buffer, "<f4").reshape(tensor.shape)
 
 
-def _optimized(tf: Any, converter: Any, _pictures: Any) -> None:
+def _optimized(tf: Any, converter: Any, _images: Any) -> None:
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
 
 
-def _float16(tf: Any, converter: Any, pictures: Any) -> None:
-    _optimized(tf, converter, pictures)
+def _float16(tf: Any, converter: Any, images: Any) -> None:
+    _optimized(tf, converter, images)
     converter.target_spec.supported_types = [tf.float16]
 
 
-def _int8_float_io(tf: Any, converter: Any, pictures: Any) -> None:
-    _optimized(tf, converter, pictures)
-    converter.representative_dataset = pictures
+def _int8_float_io(tf: Any, converter: Any, images: Any) -> None:
+    _optimized(tf, converter, images)
+    converter.representative_dataset = images
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
 
 
-def _int8(tf: Any, converter: Any, pictures: Any) -> None:
-    _int8_float_io(tf, converter, pictures)
+def _int8(tf: Any, converter: Any, images: Any) -> None:
+    _int8_float_io(tf, converter, images)
     converter.inference_input_type = converter.inference_output_type = tf.int8
 
 
-def _int8_per_tensor(tf: Any, converter: Any, pictures: Any) -> None:
-    _int8(tf, converter, pictures)
+def _int8_per_tensor(tf: Any, converter: Any, images: Any) -> None:
+    _int8(tf, converter, images)
     converter._experimental_disable_per_channel = True
 
 
-def _int16x8(tf: Any, converter: Any, pictures: Any) -> None:
-    _optimized(tf, converter, pictures)
-    converter.representative_dataset = pictures
+def _int16x8(tf: Any, converter: Any, images: Any) -> None:
+    _optimized(tf, converter, images)
+    converter.representative_dataset = images
     kind = tf.lite.OpsSet.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8
     converter.target_spec.supported_ops = [kind]
 

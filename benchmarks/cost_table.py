@@ -27,7 +27,7 @@ ENOUGH = 0.99
 """Share of the hypervolume at which a replay ends."""
 
 CORES = 2
-PICTURES, VALIDATION = 2021, 404
+IMAGES, VALIDATION = 2021, 404
 """Pictures that were learnt from, and those of them that the table's accuracies come from."""
 
 WHOLE = "whole"
@@ -140,7 +140,7 @@ class Problem:
         cards = {row.card: _card(catalogue[row.base], row) for row in self.rows.values()}
         recipes = tuple(dict.fromkeys(row.recipe for row in self.rows.values() if row.answers))
         threads = tuple(sorted({row.threads for row in self.rows.values()}))
-        return Plan(order_by_promise(tuple(cards.values())), recipes, threads, self.trainings, "", PICTURES, VALIDATION)
+        return Plan(order_by_promise(tuple(cards.values())), recipes, threads, self.trainings, "", IMAGES, VALIDATION)
 
     def row(self, configuration: Configuration) -> Row | None:
         """Return what the configuration came to, None where its card cannot be trained so."""

@@ -22,7 +22,7 @@ SEEDS = (0, 1, 2)
 FEW_LANDMARKS = 500
 """A fifth of TrashNet spans the kernel then, as 3,000 landmarks do of 15,000 pictures."""
 
-_REPEATED = (Kind.EXACT_DUPLICATES, Kind.NEAR_DUPLICATES, Kind.SAME_PICTURE_TWO_CLASSES)
+_REPEATED = (Kind.EXACT_DUPLICATES, Kind.NEAR_DUPLICATES, Kind.SAME_IMAGE_TWO_CLASSES)
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def main() -> None:
 
 def labels_score(planted: Planted, checked: Checked) -> Score:
     """Score the likely wrong labels against the swapped ones."""
-    named = {path for one in checked.findings if one.kind is Kind.WRONG_LABEL for path in one.pictures}
+    named = {path for one in checked.findings if one.kind is Kind.WRONG_LABEL for path in one.images}
     return _score(len(named & planted.swapped), len(named), len(planted.swapped))
 
 

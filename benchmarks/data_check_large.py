@@ -64,17 +64,19 @@ def write_manifest(path: Path, rows: int) -> None:
 
 def list_and_split(manifest: Path) -> None:
     """Do what a search does with a manifest besides reading its pictures."""
-    from advisor.datasets.dataset import Dataset, Picture, fingerprint
+    from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
     from advisor.datasets.layouts import list_files
     from advisor.datasets.split import split
 
     entries = list_files(manifest).entries
     classes = tuple(sorted({entry.label for entry in entries}))
-    pictures = tuple(
-        Picture(entry.path, classes.index(entry.label), sha256(str(entry.path).encode()).hexdigest(), "", entry.group)
+    images = tuple(
+        LabelledImage(
+            entry.path, classes.index(entry.label), sha256(str(entry.path).encode()).hexdigest(), "", entry.group
+        )
         for entry in entries
     )
-    parts = split(Dataset(manifest.parent, classes, pictures, (), fingerprint(classes, pictures)), 0)
+    parts = split(Dataset(manifest.parent, classes, images, (), fingerprint(classes, images)), 0)
     assert len(parts.train) + len(parts.validation) + len(parts.holdout) == len(entries)
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.measurement.latency.background import busy_processes
 from advisor.measurement.latency.conditions import observe
 from advisor.measurement.latency.latency import interleave, measure
@@ -32,7 +32,7 @@ from benchmarks.tables import Row, keep
 
 CARDS = ("mobilenet_v1_0.25_224", "mobilenet_v2_0.35_224", "mobilenet_v2_1.0_224", "efficientnet_lite0_224")
 FORMS = ("float32", "dynamic_int8", "int8")
-CALIBRATION_PICTURES = 8
+CALIBRATION_IMAGES = 8
 REPEATED = ("mobilenet_v2_1.0_224.float32", "mobilenet_v2_1.0_224.int8")
 HEADER = ("figure", "to reach", "found", "reached")
 LOADS = (1, 3)
@@ -185,7 +185,7 @@ def artefacts() -> dict[str, Path]:
 
 
 def _forms_of(name: str) -> dict[str, Path]:
-    inputs = {"card": name, "forms": list(FORMS), "calibration": CALIBRATION_PICTURES}
+    inputs = {"card": name, "forms": list(FORMS), "calibration": CALIBRATION_IMAGES}
     folder = ArtifactCache().get("measurement-benchmark-1", inputs, lambda out: _make(name, out))
     return {form: folder / f"{name}.{form}.tflite" for form in FORMS}
 
@@ -203,11 +203,11 @@ def _make(name: str, folder: Path) -> None:
     convert(card, None, master)
     model = select_output(master.read_bytes(), "probabilities")
     master.unlink()
-    view = View(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-    pictures = from_photographs(view)[:CALIBRATION_PICTURES]
+    view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    images = from_photographs(view)[:CALIBRATION_IMAGES]
     for form in FORMS:
         made = recipe(form)
-        data = made.apply(model, pictures if made.needs_calibration else None)
+        data = made.apply(model, images if made.needs_calibration else None)
         (folder / f"{name}.{form}.tflite").write_bytes(data)
 
 

@@ -31,7 +31,7 @@ class Planted:
     changes: dict[Path, str]
 
 
-def plant(source: Path, target: Path, seed: int = 0, pictures: int | None = None) -> Planted:
+def plant(source: Path, target: Path, seed: int = 0, images: int | None = None) -> Planted:
     """Copy a folder of pictures, one sub-folder a class, and plant faults in the copy.
 
     Labels are swapped and copies are made of different pictures; a copy lies in its picture's class. Classes get equal
@@ -41,12 +41,12 @@ def plant(source: Path, target: Path, seed: int = 0, pictures: int | None = None
         source: the folder; it is not changed.
         target: where the copy goes; it must not exist.
         seed: draws the pictures and the changes.
-        pictures: how many of the source's to take, all where None.
+        images: how many of the source's to take, all where None.
     """
     draw = random.Random(seed)
     names = sorted(folder.name for folder in source.iterdir() if folder.is_dir())
     files = sorted(file for name in names for file in (source / name).iterdir())
-    chosen = sorted(draw.sample(files, pictures or len(files)))
+    chosen = sorted(draw.sample(files, images or len(files)))
     shuffled = draw.sample(chosen, len(chosen))
     swaps, copies = round(SWAPPED * len(chosen)), round(COPIED * len(chosen))
     place = {file: file.parent.name for file in chosen}

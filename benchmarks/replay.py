@@ -16,7 +16,7 @@ from advisor.core.statistics import wilson
 from advisor.engine.experience import Earlier, Experience
 from advisor.engine.scheduling.halving import step_of
 from advisor.engine.scheduling.promotion import STAGE, Promotion
-from advisor.engine.scheduling.scheduler import Turns
+from advisor.engine.scheduling.scheduler import Scheduler
 from advisor.engine.scheduling.study import Study
 from advisor.engine.scheduling.trial_record import parameters
 from benchmarks.cost_table import CORES, VALIDATION, Problem, Row
@@ -44,7 +44,7 @@ class _GPStudy(Study):
 def searched(problem: Problem, method: str, seed: int) -> Iterator[Row]:
     """Yield rows in the order in which a search by this method evaluates them."""
     study, promotion = _study(problem, method, seed), Promotion(Budget())
-    turns = Turns(study, promotion, problem.plan, problem.plan.size, CORES)
+    turns = Scheduler(study, promotion, problem.plan, problem.plan.size, CORES)
     while (asked := turns.next(())) is not None or turns.away:
         if asked is None:
             told = [_left_out(each, reason, STAGE) for each, reason in turns.turned_away()]

@@ -95,7 +95,7 @@ def space() -> Plan:
         THREADS,
         ("head",),
         "ai-edge-litert==2.3.0",
-        pictures=2500,
+        images=2500,
         holdout=500,
     )
 

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from benchmarks.tables import Row, keep
 
 TRASHNET = Path(__file__).resolve().parents[2] / "shared" / "data" / "images" / "trashnet"
 CARD = "mobilenet_v2_1.0_224"
-PICTURES = int(os.environ.get("BENCHMARK_PICTURES", "400"))
+IMAGES = int(os.environ.get("BENCHMARK_PICTURES", "400"))
 TURNS = 3
 STEPS = 6
 BATCH = 32
@@ -31,7 +31,7 @@ HEAD_EPOCHS = 20
 
 def main() -> None:
     """Measure and keep the table."""
-    paths, labels = _pictures()
+    paths, labels = _images()
     with tempfile.TemporaryDirectory() as name:
         rows = [*_features_and_head(paths, labels, Path(name)), *_steps(paths, labels, Path(name))]
     header = ("what", "wall", "CPU", "against Keras by wall", "by CPU", "to reach")
@@ -44,10 +44,10 @@ def main() -> None:
     print(keep("training", "Training against plain Keras", header, rows, remarks))
 
 
-def _pictures() -> tuple[list[Path], list[int]]:
+def _images() -> tuple[list[Path], list[int]]:
     found = sorted(TRASHNET.glob("*/*.jpg"))
     classes = sorted({path.parent.name for path in found})
-    chosen = [found[index] for index in np.random.default_rng(0).permutation(len(found))[:PICTURES]]
+    chosen = [found[index] for index in np.random.default_rng(0).permutation(len(found))[:IMAGES]]
     return chosen, [classes.index(path.parent.name) for path in chosen]
 
 
@@ -61,15 +61,15 @@ def _features_and_head(paths: list[Path], labels: list[int], folder: Path) -> li
     from advisor.training.head import train_head
 
     card = load_catalogue().select([CARD])[0]
-    master, trunk = folder / "master.tflite", folder / "trunk.tflite"
+    master, backbone = folder / "master.tflite", folder / "backbone.tflite"
     convert(card, fetch(card), master)
-    trunk.write_bytes(with_levels(select_output(master.read_bytes(), "features")))
-    cores, view = os.cpu_count() or 1, View(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    backbone.write_bytes(with_levels(select_output(master.read_bytes(), "features")))
+    cores, view = os.cpu_count() or 1, InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
 
     def ours() -> None:
         parts = [paths[core::cores] for core in range(cores)]
         with ThreadPoolExecutor(cores) as pool:
-            found = pool.map(lambda part: extract(trunk, part, view), parts)
+            found = pool.map(lambda part: extract(backbone, part, view), parts)
             features = np.concatenate(list(found))
         order = [label for core in range(cores) for label in labels[core::cores]]
         train_head(features, order, max(labels) + 1, 0)
@@ -88,17 +88,17 @@ def _keras_features_and_head(card: Any, paths: list[Path], labels: list[int]) ->
 
     built = build_model(card, fetch(card))
     size = card.input_size
-    trunk = keras.models.clone_model(
+    backbone = keras.models.clone_model(
         keras.Model(built.inputs[0], built.get_layer("features").output), input_tensors=keras.Input((size, size, 3))
     )
 
     def read(path: Any) -> Any:
-        picture = tf.image.decode_jpeg(tf.io.read_file(path), channels=3)
-        return tf.image.resize(picture, (size, size)) / 127.5 - 1.0
+        photo = tf.image.decode_jpeg(tf.io.read_file(path), channels=3)
+        return tf.image.resize(photo, (size, size)) / 127.5 - 1.0
 
     def run() -> None:
-        pictures = tf.data.Dataset.from_tensor_slices([str(path) for path in paths])
-        features = trunk.predict(pictures.map(read, tf.data.AUTOTUNE).batch(BATCH).prefetch(2), verbose=0)
+        images = tf.data.Dataset.from_tensor_slices([str(path) for path in paths])
+        features = backbone.predict(images.map(read, tf.data.AUTOTUNE).batch(BATCH).prefetch(2), verbose=0)
         head = keras.Sequential([keras.layers.Dense(max(labels) + 1, activation="softmax")])
         head.compile("adam", "sparse_categorical_crossentropy")
         head.fit(features, np.array(labels), epochs=HEAD_EPOCHS, batch_size=BATCH, verbose=0)
@@ -121,8 +121,8 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
 
     card = load_catalogue().select([CARD])[0]
     built = build_model(card, None)
-    trunk = keras.Model(built.inputs[0], built.get_layer("features").output)
-    width, classes = int(trunk.outputs[0].shape[-1]), max(labels) + 1
+    backbone = keras.Model(built.inputs[0], built.get_layer("features").output)
+    width, classes = int(backbone.outputs[0].shape[-1]), max(labels) + 1
     head = Head(
         np.zeros((width, classes), np.float32),
         np.zeros(classes, np.float32),
@@ -133,14 +133,14 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     )
     batches = Batches(paths, labels, card.input_size, folder / "pictures.npy")
     shown = np.arange(STEPS * BATCH) % len(paths)
-    view = View(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-    model, fitted = (network.build(trunk, Start(head), view, 1.0) for _ in range(2))
+    view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    model, fitted = (network.build(backbone, Start(head), view, 1.0) for _ in range(2))
     step = Step(model, Finetuning(batch=BATCH), len(shown))
     weights = np.ones(BATCH, np.float32)
 
     def ours() -> None:
-        for place, (pictures, targets) in enumerate(batches.epoch(shown, BATCH)):
-            step.run(pictures, targets, weights, (0, place), card.input_size)
+        for place, (images, targets) in enumerate(batches.epoch(shown, BATCH)):
+            step.run(images, targets, weights, (0, place), card.input_size)
 
     fitted.compile(keras.optimizers.AdamW(1e-4), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     pixels, targets = next(batches.epoch(shown, len(shown)))

@@ -24,7 +24,7 @@ import numpy as np
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.convert import CONVERT_VERSION
 from advisor.catalog.weights.fetching import fetch
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.store.atomic import write_atomically
@@ -99,7 +99,7 @@ class Steps:
         versions = f"{CONVERT_VERSION}-levels-{LEVELS_VERSION}-finetune-{FINETUNE_VERSION}"
         self._folder = folder / versions / name
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._view = View(self._card.input_size, self._card.preprocessing.mean, self._card.preprocessing.std)
+        self._view = InputSpec(self._card.input_size, self._card.preprocessing.mean, self._card.preprocessing.std)
 
     def has(self, training: str) -> bool:
         """Say whether a training is scored."""
@@ -143,7 +143,7 @@ class Steps:
 
     @cached_property
     def _held(self) -> list[Path]:
-        return [self._dataset.pictures[index].path for index in self._parts.holdout]
+        return [self._dataset.images[index].path for index in self._parts.holdout]
 
     @cached_property
     def _truth(self) -> Any:
@@ -151,10 +151,10 @@ class Steps:
 
     def _learnt(self) -> tuple[list[Path], list[int]]:
         """Return the pictures to learn from, and their labels."""
-        pictures = [self._dataset.pictures[index] for index in self._known]
-        return [picture.path for picture in pictures], [picture.label for picture in pictures]
+        images = [self._dataset.images[index] for index in self._known]
+        return [image.path for image in images], [image.label for image in images]
 
-    def _trunk(self) -> Path:
+    def _backbone(self) -> Path:
         from advisor.catalog.convert import convert
         from advisor.tflite.levels import with_levels
         from advisor.tflite.surgery import select_output
@@ -163,15 +163,15 @@ class Steps:
             master = self._kept("master.tflite", lambda made: convert(self._card, fetch(self._card), made))
             path.write_bytes(with_levels(select_output(master.read_bytes(), "features")))
 
-        return self._kept("trunk.tflite", cut)
+        return self._kept("backbone.tflite", cut)
 
     def _features(self, captured: int = 0) -> Path:
         """Return the features of the pictures to learn from, as they are or under a capture condition."""
-        from advisor.training.capture_augmentation import Seen
+        from advisor.training.capture_augmentation import CaptureAugmentation
         from advisor.training.features import extract
 
         def read(path: Path) -> None:
-            values = extract(self._trunk(), self._learnt()[0], self._view, seen=Seen(captured))
+            values = extract(self._backbone(), self._learnt()[0], self._view, seen=CaptureAugmentation(captured))
             with path.open("wb") as file:
                 np.save(file, values)
 
@@ -187,7 +187,7 @@ class Steps:
             views = [np.load(self._features(one.captured)) for one in seen]
             classes = len(self._dataset.classes)
             head = train_head(np.load(self._features()), self._learnt()[1], classes, SEED, views)
-            path.write_bytes(attach_head(self._trunk().read_bytes(), head.weights, head.bias))
+            path.write_bytes(attach_head(self._backbone().read_bytes(), head.weights, head.bias))
 
         return self._kept(f"{training}.tflite", fit)
 

@@ -24,7 +24,7 @@ from advisor.engine.pipeline import cached as known
 from advisor.engine.pipeline import context
 from advisor.engine.run import run_search
 from advisor.engine.scheduling.promotion import Promotion
-from advisor.engine.scheduling.search_loop import Drive
+from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.space import candidates as prepare
 from benchmarks.trashnet_table import (
     SHARED,
@@ -114,7 +114,7 @@ def every_card_on(rung: str) -> Iterator[None]:
             stack.enter_context(patch.object(module, "trainings_of", lambda *_: (rung,)))
         stack.enter_context(patch.object(context, "SUBSET_PICTURES", FIRST_LOOK))
         stack.enter_context(patch.object(Promotion, "objection", lambda *_: ""))
-        stack.enter_context(patch.object(Drive, "judge", unjudged))
+        stack.enter_context(patch.object(SearchLoop, "judge", unjudged))
         yield
 
 

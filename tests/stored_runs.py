@@ -56,7 +56,7 @@ def with_artefact(run: RunFolder, one: Evaluation) -> Evaluation:
     return replace(one, artefact=f"artifacts/{name}", artefact_sha256=hashlib.sha256(content).hexdigest())
 
 
-def pictures(counts: Mapping[str, int], fingerprint: str = "f" * 64) -> dict[str, Any]:
+def images(counts: Mapping[str, int], fingerprint: str = "f" * 64) -> dict[str, Any]:
     """Return a ``dataset.json``."""
     total = sum(counts.values())
     return {

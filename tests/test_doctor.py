@@ -32,7 +32,7 @@ def test_a_machine_that_is_not_ready_is_no_fault_of_advisors(tmp_path: Path, mon
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "file" / "cache"))
     ended = CliRunner().invoke(app, ["doctor"])
     assert "FAILED" in ended.stdout
-    assert ended.exit_code == ExitCode.WRONG
+    assert ended.exit_code == ExitCode.USAGE
 
 
 def test_no_weights_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

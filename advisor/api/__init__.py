@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from advisor.api.answers import Report, compare, export, reevaluate, report
+from advisor.api.images import check_data
 from advisor.api.measuring import benchmark, benchmark_device, profile
 from advisor.api.models import compress, diagnose
-from advisor.api.pictures import check_data
 from advisor.api.runs import Run, plan, search
 
 __all__ = [

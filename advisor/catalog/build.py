@@ -1,4 +1,4 @@
-"""From a card to its Keras model, with the card's weights or with settled random ones."""
+"""From a card to its Keras model, with the card's weights or with fixed-seed random ones."""
 
 from __future__ import annotations
 

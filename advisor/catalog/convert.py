@@ -24,7 +24,7 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
 
     Args:
         card: the model card.
-        weights: its weights, None for settled random ones (latency, memory and operators do not depend on them).
+        weights: its weights, None for fixed-seed random ones (latency, memory and operators do not depend on them).
         path: where to write the file: input ``image`` float32 (1, S, S, 3), outputs ``probabilities`` and ``features``.
 
     Returns:
@@ -61,16 +61,16 @@ def _converted(card: Card, weights: WeightsFile | None) -> tuple[bytes, dict[str
         keras.backend.clear_session()
 
 
-def _differences(model: Any, data: bytes, picture: Any) -> dict[str, float]:
+def _differences(model: Any, data: bytes, image: Any) -> dict[str, float]:
     """Largest difference of each output; of features relative to the largest, as their scale is the network's own.
 
-    Probabilities alone would not do: a saturated softmax hides what went wrong in the trunk.
+    Probabilities alone would not do: a saturated softmax hides what went wrong in the backbone.
     """
     import numpy as np
 
     from advisor.catalog.frozen import OUTPUTS
 
-    expected, actual = model(picture, training=False), run(data, picture)
+    expected, actual = model(image, training=False), run(data, image)
     differences = {}
     for name in OUTPUTS:
         wanted = np.asarray(expected[name])
@@ -85,15 +85,15 @@ def photograph(card: Card) -> Any:
     from skimage import data, transform
 
     side = card.input_size
-    picture = transform.resize(data.chelsea(), (side, side), order=1, preserve_range=True)
-    scaled = (picture - np.asarray(card.preprocessing.mean)) / np.asarray(card.preprocessing.std)
+    image = transform.resize(data.chelsea(), (side, side), order=1, preserve_range=True)
+    scaled = (image - np.asarray(card.preprocessing.mean)) / np.asarray(card.preprocessing.std)
     return scaled[None].astype(np.float32)
 
 
-def run(data: bytes, picture: Any) -> Any:
+def run(data: bytes, image: Any) -> Any:
     """Run a file of one signature over one picture in LiteRT; returns its outputs by name."""
     from ai_edge_litert.interpreter import Interpreter
 
     runner = Interpreter(model_content=data).get_signature_runner()
     (name,) = runner.get_input_details()
-    return runner(**{name: picture})
+    return runner(**{name: image})

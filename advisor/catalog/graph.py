@@ -16,9 +16,9 @@ def image_input(input_size: int) -> Any:
     return keras.Input((input_size, input_size, 3), batch_size=1, name="image")
 
 
-def pooled_classifier(image: Any, trunk: Any, classes: int) -> Any:
-    """Close ``trunk`` (1, h, w, F) with global average pooling, one dense layer and a softmax."""
-    features = layers.GlobalAveragePooling2D(name="features")(trunk)
+def pooled_classifier(image: Any, backbone: Any, classes: int) -> Any:
+    """Close ``backbone`` (1, h, w, F) with global average pooling, one dense layer and a softmax."""
+    features = layers.GlobalAveragePooling2D(name="features")(backbone)
     logits = layers.Dense(classes, name="logits")(features)
     return network(image, layers.Softmax(name="probabilities")(logits), features)
 

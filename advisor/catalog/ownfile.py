@@ -90,8 +90,8 @@ def look(target: Path, preprocessing: Preprocessing, size: int) -> tuple[Seen, .
     from advisor.catalog.convert import run
 
     data, seen = target.read_bytes(), []
-    for name, picture in _photographs(size).items():
-        scaled = (picture - np.asarray(preprocessing.mean)) / np.asarray(preprocessing.std)
+    for name, image in _photographs(size).items():
+        scaled = (image - np.asarray(preprocessing.mean)) / np.asarray(preprocessing.std)
         (row,) = run(data, scaled[None].astype(np.float32))[classifier.PROBABILITIES]
         if not np.isfinite(row).all() or abs(float(row.sum()) - 1.0) > 1e-3:
             raise UsageError(f"the model's answer to a photograph ({name}) is not a row of probabilities")
@@ -160,20 +160,20 @@ def _facts(data: bytes, edited: bytes, shape: classifier.Shape, name: str) -> Fa
 def _sums_to_one(data: bytes, shape: classifier.Shape, name: str) -> bool:
     """Whether the answers are probabilities already; logits are not, whatever the picture."""
     rng = np.random.default_rng(0)
-    for picture in rng.normal(size=(3, 1, shape.input_size, shape.input_size, 3)).astype(np.float32):
-        row = _scores(data, picture, name)
+    for image in rng.normal(size=(3, 1, shape.input_size, shape.input_size, 3)).astype(np.float32):
+        row = _scores(data, image, name)
         if row.min() < 0 or abs(float(row.sum()) - 1.0) > 1e-3:
             return False
     return True
 
 
-def _scores(data: bytes, picture: Array, name: str) -> Array:
+def _scores(data: bytes, image: Array, name: str) -> Array:
     """One row of scores from a file that may have no signature."""
     from ai_edge_litert.interpreter import Interpreter
 
     runner = Interpreter(model_content=data)
     runner.allocate_tensors()
-    runner.set_tensor(runner.get_input_details()[0]["index"], picture)
+    runner.set_tensor(runner.get_input_details()[0]["index"], image)
     runner.invoke()
     row: Array = np.asarray(runner.get_tensor(_scores_index(runner))).reshape(-1)
     if not np.isfinite(row).all():
@@ -194,19 +194,16 @@ def _scores_index(runner: Any) -> int:
     return int(details[0]["index"])
 
 
-def _difference(data: bytes, master: bytes, picture: Array) -> float:
+def _difference(data: bytes, master: bytes, image: Array) -> float:
     from advisor.catalog.convert import run
 
-    edited = np.asarray(run(master, picture)[classifier.PROBABILITIES]).reshape(-1)
-    return float(np.abs(edited - _scores(data, picture, "the file")).max())
+    edited = np.asarray(run(master, image)[classifier.PROBABILITIES]).reshape(-1)
+    return float(np.abs(edited - _scores(data, image, "the file")).max())
 
 
 def _photographs(size: int) -> dict[str, Array]:
     """Three photographs that need no download, RGB 0..255 (S, S, 3)."""
     from skimage import data, transform
 
-    pictures = {"a cat": data.chelsea(), "a cup of coffee": data.coffee(), "a rocket": data.rocket()}
-    return {
-        name: transform.resize(picture, (size, size), order=1, preserve_range=True)
-        for name, picture in pictures.items()
-    }
+    images = {"a cat": data.chelsea(), "a cup of coffee": data.coffee(), "a rocket": data.rocket()}
+    return {name: transform.resize(image, (size, size), order=1, preserve_range=True) for name, image in images.items()}

@@ -48,7 +48,7 @@ Sustained = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Also run without a rest for so long, such as 5min: does it slow down?"),
 ]
-Picture = Annotated[
+LabelledImage = Annotated[
     str | None, typer.Option(metavar="FILE", help="Picture whose whole way to an answer is timed; one is at hand.")
 ]
 Folders = Annotated[
@@ -76,7 +76,7 @@ def benchmark(
     cpus: Cpus = None,
     contended: Contended = False,
     sustained: Sustained = None,
-    picture: Picture = None,
+    image: LabelledImage = None,
     ssh: reaching.Ssh = "",
     adb: reaching.Adb = "",
     python: reaching.Python = "python3",
@@ -106,7 +106,7 @@ def benchmark(
         "cpus": numbers(cpus, "--cpus"),
         "contended": contended,
         "sustained_s": _seconds(sustained),
-        "picture": picture,
+        "picture": image,
     }
     here = {name: value for name, value in asked.items() if value}
     with progress() as tell:
@@ -180,4 +180,4 @@ def _show(found: Benchmark | DeviceBenchmark, as_json: bool, mllog: bool) -> Non
         for file in found.failed if as_json or mllog else ():
             typer.echo(f"failed: {file.failure}", err=True)
         spent = isinstance(found, Benchmark) or bool(found.connection)
-        raise typer.Exit(ExitCode.NOT_HAD if spent else ExitCode.WRONG)
+        raise typer.Exit(ExitCode.UNSATISFIED if spent else ExitCode.USAGE)

@@ -139,7 +139,7 @@ def fetch(
 
         print_fetched(fetched)
     if not all(entry.cached for entry in fetched):
-        raise typer.Exit(ExitCode.NOT_HAD)
+        raise typer.Exit(ExitCode.UNSATISFIED)
 
 
 @commands.command("check")
@@ -174,7 +174,7 @@ def check(
 
         print_checked(checked, build)
     if checked.errors:
-        raise typer.Exit(ExitCode.WRONG)
+        raise typer.Exit(ExitCode.USAGE)
 
 
 @commands.command("add")

@@ -96,7 +96,7 @@ def compress(
         )
     _show(found, as_json)
     if not found.good:
-        raise typer.Exit(ExitCode.NOT_HAD)
+        raise typer.Exit(ExitCode.UNSATISFIED)
 
 
 def _show(found: Compression, as_json: bool) -> None:

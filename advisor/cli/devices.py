@@ -150,7 +150,7 @@ def calibrate(
             found = calibrating.calibrate(profile, target, connection, predictor, folder_of(profile), models, tell)
     except StageError as error:
         typer.secho(f"error: {error.message}", err=True)
-        raise typer.Exit(ExitCode.NOT_HAD) from error
+        raise typer.Exit(ExitCode.UNSATISFIED) from error
     print_calibrated(found)
 
 

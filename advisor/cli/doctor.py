@@ -33,4 +33,4 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
             if check.hint:
                 typer.echo(f"{'':29}{check.hint}")
     if any(check.state is State.FAILED for check in checks):
-        raise typer.Exit(ExitCode.WRONG)
+        raise typer.Exit(ExitCode.USAGE)

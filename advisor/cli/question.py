@@ -68,7 +68,7 @@ _OPTIONS: Mapping[str, Any] = {
         "NAMES", "Names, families or globs of models ('mobilenet_v2_*'); repeat, or join by commas."
     ),
     "training": _several("NAMES", "Training recipes: head, finetune_top, finetune_all; repeat, or join by commas."),
-    "tune_training": _number("Fine-tune each card so often, an Optuna study turning the knobs; best kept."),
+    "tune_training": _number("Fine-tune each card so often, an Optuna study turning the hyperparameters; best kept."),
     "compressions": _several("NAMES", "Compression recipes: float32, int8, ...; repeat, or join by commas."),
     "threads": _several("COUNTS", "CPU threads to measure with: a number or 'all'; repeat, or join by commas."),
     "catalog": _several("FILE", "Your own catalogue file (YAML); repeat for more."),

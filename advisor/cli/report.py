@@ -81,4 +81,4 @@ def report(
     if not found.files and to is None:
         typer.echo("the run's own report is as it was; add --to DIR to write this one", err=True)
     if not found.view.decision.feasible:
-        raise typer.Exit(ExitCode.NOT_HAD)
+        raise typer.Exit(ExitCode.UNSATISFIED)

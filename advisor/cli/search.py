@@ -44,4 +44,4 @@ def search(
     if run.stopped:
         typer.echo(f"{run.stopped}; go on with: advisor search --resume {run.path} --extend 30min", err=True)
     if not run.decision.feasible:
-        raise typer.Exit(ExitCode.NOT_HAD)
+        raise typer.Exit(ExitCode.UNSATISFIED)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,14 +39,14 @@ def choose(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:
     return tuple(sorted(chosen[:count]))
 
 
-def from_pictures(paths: Sequence[Path], view: View) -> NDArray[np.float32]:
+def from_images(paths: Sequence[Path], view: InputSpec) -> NDArray[np.float32]:
     """Return pictures as model input, float32 (n, size, size, 3)."""
     import numpy as np
 
     return np.stack([view.read(path) for path in paths])
 
 
-def from_photographs(view: View, seed: int = 0) -> NDArray[np.float32]:
+def from_photographs(view: InputSpec, seed: int = 0) -> NDArray[np.float32]:
     """Return random crops of the photographs that scikit-image and scikit-learn carry, float32 (n, size, size, 3)."""
     import numpy as np
     from PIL import Image
@@ -70,5 +70,5 @@ def _photographs() -> list[Any]:
     from sklearn.datasets import load_sample_images
 
     shipped = Path(data.__file__).parent
-    samples = [Image.fromarray(picture) for picture in load_sample_images().images]
+    samples = [Image.fromarray(image) for image in load_sample_images().images]
     return samples + [Image.open(shipped / name).convert("RGB") for name in PHOTOGRAPHS]

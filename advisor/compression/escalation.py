@@ -22,7 +22,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Ladder:
+class Escalation:
     """The order of escalation.
 
     Attributes:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.compression.quantizer import fitting_pictures
-from advisor.compression.recipe_inputs import Material, TrainingPictures
+from advisor.compression.quantizer import fitting_images
+from advisor.compression.recipe_inputs import RecipeInputs, TrainingImages
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MOST_PICTURES = 500
+MOST_IMAGES = 500
 """More tell no finer a difference within the seconds that a form may take: 0.5 points have an interval of 0.6 here."""
 
 SMALLEST_PROBABILITY = 1e-3
@@ -78,23 +78,23 @@ def answers(model: bytes, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         return predict_arrays(path, inputs)
 
 
-def judge_of(model: bytes, material: Material) -> Judge:
+def judge_of(model: bytes, material: RecipeInputs) -> Judge:
     """Return the judge that the material allows: validation pictures, else the calibration pictures without labels.
 
     Raises:
         StageError: there are no pictures, or they do not fit.
     """
-    pictures = material.pictures
-    if pictures is not None and pictures.validation_paths:
-        return _labelled(model, pictures)
-    return Judge(model, fitting_pictures(model, material.calibration), None)
+    images = material.images
+    if images is not None and images.validation_paths:
+        return _labelled(model, images)
+    return Judge(model, fitting_images(model, material.calibration), None)
 
 
-def _labelled(model: bytes, pictures: TrainingPictures) -> Judge:
-    from advisor.compression.calibration import choose, from_pictures
+def _labelled(model: bytes, images: TrainingImages) -> Judge:
+    from advisor.compression.calibration import choose, from_images
 
-    labels = pictures.validation_labels
-    chosen = choose(labels, MOST_PICTURES, pictures.seed)
-    paths = [pictures.validation_paths[index] for index in chosen]
-    inputs = from_pictures(paths, pictures.view)
+    labels = images.validation_labels
+    chosen = choose(labels, MOST_IMAGES, images.seed)
+    paths = [images.validation_paths[index] for index in chosen]
+    inputs = from_images(paths, images.view)
     return Judge(model, inputs, tuple(labels[index] for index in chosen))

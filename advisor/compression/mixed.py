@@ -13,9 +13,9 @@ from advisor.compression import rules
 from advisor.compression.correction import Grids
 from advisor.compression.judge import Judge, Judgement, judge_of
 from advisor.compression.post_training import Prepared, prepare
-from advisor.compression.quantizer import fitting_pictures, quantize
+from advisor.compression.quantizer import fitting_images, quantize
 from advisor.compression.recipe import Recipe, Rung
-from advisor.compression.recipe_inputs import Compressed, Material
+from advisor.compression.recipe_inputs import Compressed, RecipeInputs
 from advisor.core.errors import UnsupportedRecipe
 from advisor.tflite.model import Model, read
 
@@ -29,7 +29,7 @@ RUN = 3
 MOST_SHARE = 0.5
 """Of the operators, what may stay float: with more of them, it is a float model with some integers."""
 
-RANKING_PICTURES = 64
+RANKING_IMAGES = 64
 RANKING_SHARE = 0.4
 """Of the time, what ranking may take; runs that were not reached come last, in their order."""
 
@@ -75,7 +75,7 @@ class Mixed(Recipe):
     def __init__(self, grids: Grids) -> None:
         self._grids = grids
 
-    def convert(self, model: bytes, material: Material, /) -> Compressed:
+    def convert(self, model: bytes, material: RecipeInputs, /) -> Compressed:
         """Return the fastest choice that was found within the limit, else the one that loses least.
 
         Raises:
@@ -83,11 +83,11 @@ class Mixed(Recipe):
             UnsupportedRecipe: the quantizer refuses the model.
         """
         limit = DEFAULT_DROP_POINTS if material.max_drop_points is None else material.max_drop_points
-        inputs = fitting_pictures(model, material.calibration)
+        inputs = fitting_images(model, material.calibration)
         search = _Search(
             prepare(model, material, self._grids),
             judge_of(model, material),
-            Judge(model, inputs[:: max(1, len(inputs) // RANKING_PICTURES)], None),
+            Judge(model, inputs[:: max(1, len(inputs) // RANKING_IMAGES)], None),
             limit,
             time.monotonic() + material.seconds,
         )

@@ -62,17 +62,17 @@ class Observer:
         self._kept: Observation | None = None
         self.made: dict[Any, bytes] = {}
 
-    def __call__(self, data: bytes, pictures: NDArray[np.float32]) -> Observation:
+    def __call__(self, data: bytes, images: NDArray[np.float32]) -> Observation:
         """Return :func:`observe` of the same arguments."""
         from hashlib import sha256
 
-        key = (sha256(data).hexdigest(), sha256(pictures.tobytes()).hexdigest())
+        key = (sha256(data).hexdigest(), sha256(images.tobytes()).hexdigest())
         if self._kept is None or key != self._key:
-            self._key, self._kept, self.made = key, observe(data, pictures), {}
+            self._key, self._kept, self.made = key, observe(data, images), {}
         return self._kept
 
 
-def observe(data: bytes, pictures: NDArray[np.float32]) -> Observation:
+def observe(data: bytes, images: NDArray[np.float32]) -> Observation:
     """Run a float ``.tflite`` over normalised pictures, float32 (n, S, S, 3), and note every activation.
 
     Raises:
@@ -80,10 +80,10 @@ def observe(data: bytes, pictures: NDArray[np.float32]) -> Observation:
         StageError: an activation is not finite.
     """
     interpreter, source, tensors, seen = _everything(data)
-    notes = {index: _Notes(len(pictures)) for index in tensors}
+    notes = {index: _Notes(len(images)) for index in tensors}
     sums = [_Sums(one) for one in seen]
-    for place, picture in enumerate(pictures):
-        interpreter.set_tensor(source, picture[None])
+    for place, image in enumerate(images):
+        interpreter.set_tensor(source, image[None])
         interpreter.invoke()
         values = {index: interpreter.get_tensor(index) for index in tensors}
         for index, value in values.items():

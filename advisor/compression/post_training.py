@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from advisor.compression.correction import Grids, correct
-from advisor.compression.quantizer import fitting_pictures, quantize
+from advisor.compression.quantizer import fitting_images, quantize
 from advisor.compression.ranges import Range, ranges, spans
 from advisor.compression.recipe import Recipe, Rung
-from advisor.compression.recipe_inputs import Material
+from advisor.compression.recipe_inputs import RecipeInputs
 from advisor.tflite.model import read
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ class Prepared:
         return ranges(self.observation, read(self.model).subgraphs[0].inputs[0])
 
 
-def prepare(model: bytes, material: Material, grids: Grids) -> Prepared:
+def prepare(model: bytes, material: RecipeInputs, grids: Grids) -> Prepared:
     """Put the weights on their grid and correct the biases.
 
     Raises:
         StageError: calibration pictures are missing or do not fit.
     """
-    observation = material.observer(model, fitting_pictures(model, material.calibration))
+    observation = material.observer(model, fitting_images(model, material.calibration))
     made = material.observer.made
     if grids not in made:
         made[grids] = correct(model, grids, observation)
@@ -72,7 +72,7 @@ class Corrected(Recipe):
         self.name, self.description = name, description
         self._grids, self._finish = grids, finish
 
-    def convert(self, model: bytes, material: Material, /) -> bytes:
+    def convert(self, model: bytes, material: RecipeInputs, /) -> bytes:
         """Return the artefact."""
         return self._finish(prepare(model, material, self._grids).model)
 
@@ -106,7 +106,7 @@ class Integer(Recipe):
         self.name, self.description = name, description
         self._grids, self._rules, self._bits, self._finish = grids, make_rules, bits, finish
 
-    def convert(self, model: bytes, material: Material, /) -> bytes:
+    def convert(self, model: bytes, material: RecipeInputs, /) -> bytes:
         """Return the artefact."""
         prepared = prepare(model, material, self._grids)
         return self._finish(to_integers(prepared, self._rules, self._bits))

@@ -56,7 +56,7 @@ def _statistics(model: bytes, spans: Mapping[int, Range]) -> dict[str, dict[str,
     return found
 
 
-def fitting_pictures(model: bytes, pictures: NDArray[np.float32] | None) -> NDArray[np.float32]:
+def fitting_images(model: bytes, images: NDArray[np.float32] | None) -> NDArray[np.float32]:
     """Return the calibration pictures after a check that the model takes them.
 
     Raises:
@@ -67,13 +67,13 @@ def fitting_pictures(model: bytes, pictures: NDArray[np.float32] | None) -> NDAr
     from advisor.tflite.model import read
 
     shape = read(model).inputs[0].shape
-    if pictures is None or not len(pictures):
+    if images is None or not len(images):
         raise StageError("calibration pictures are needed and none were given")
-    if (1, *pictures.shape[1:]) != shape or pictures.dtype != np.float32:
-        raise StageError(f"calibration pictures are {pictures.dtype} {pictures.shape[1:]}, the model takes {shape}")
-    if not np.isfinite(pictures).all():
+    if (1, *images.shape[1:]) != shape or images.dtype != np.float32:
+        raise StageError(f"calibration pictures are {images.dtype} {images.shape[1:]}, the model takes {shape}")
+    if not np.isfinite(images).all():
         raise StageError("calibration pictures hold values that are not finite")
-    return pictures
+    return images
 
 
 @contextlib.contextmanager

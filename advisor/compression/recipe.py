@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from advisor.compression.recipe_inputs import Compressed, Material, TrainingPictures
+from advisor.compression.recipe_inputs import Compressed, RecipeInputs, TrainingImages
 from advisor.compression.suitable import require_plain_float
 from advisor.core.errors import UnsupportedRecipe
 
@@ -35,7 +35,7 @@ class Recipe(ABC):
         version: raised whenever the same input would give other bytes.
         description: one line for help and reports.
         needs_calibration: pictures must be given, labelled or not.
-        needs_pictures: labelled pictures must be given; without them the recipe is skipped.
+        needs_images: labelled pictures must be given; without them the recipe is skipped.
         rung: how much it asks for.
         after: the lighter recipe whose loss is the evidence for trying this one; empty where it needs none.
     """
@@ -44,15 +44,15 @@ class Recipe(ABC):
     version = 1
     description: str
     needs_calibration = False
-    needs_pictures = False
+    needs_images = False
     rung = Rung.FILE
     after = ""
 
     @abstractmethod
-    def convert(self, model: bytes, material: Material, /) -> bytes | Compressed:
+    def convert(self, model: bytes, material: RecipeInputs, /) -> bytes | Compressed:
         """Return the compressed file, with notes where there are any."""
 
-    def make(self, model: bytes, material: Material) -> Compressed:
+    def make(self, model: bytes, material: RecipeInputs) -> Compressed:
         """Return the compressed file, after a check that the recipe applies.
 
         Args:
@@ -66,7 +66,7 @@ class Recipe(ABC):
             UsageError: the file is damaged.
         """
         require_plain_float(model, self.name)
-        if self.needs_pictures and material.pictures is None:
+        if self.needs_images and material.images is None:
             raise UnsupportedRecipe(
                 f"{self.name} needs labelled pictures, and none were given", "give a folder of pictures with --data"
             )
@@ -74,10 +74,10 @@ class Recipe(ABC):
         return made if isinstance(made, Compressed) else Compressed(made)
 
     def apply(
-        self, model: bytes, calibration: Calibration | None = None, pictures: TrainingPictures | None = None
+        self, model: bytes, calibration: Calibration | None = None, images: TrainingImages | None = None
     ) -> bytes:
         """Return the file alone; see :meth:`make`."""
-        return self.make(model, Material(calibration, pictures)).data
+        return self.make(model, RecipeInputs(calibration, images)).data
 
 
 class Edit(Recipe):
@@ -93,6 +93,6 @@ class Edit(Recipe):
         self.name, self.description = name, description
         self._edit = edit
 
-    def convert(self, model: bytes, _material: Material, /) -> bytes:
+    def convert(self, model: bytes, _material: RecipeInputs, /) -> bytes:
         """Return the edited file."""
         return self._edit(model)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.compression.observe import Observer
 from advisor.core.errors import StageError
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TrainingPictures:
+class TrainingImages:
     """Labelled pictures for recipes that score forms or train weights; the hold-out is never among them.
 
     Attributes:
@@ -34,7 +34,7 @@ class TrainingPictures:
     paths: tuple[Path, ...]
     labels: tuple[int, ...]
     classes: int
-    view: View
+    view: InputSpec
     seed: int = 0
     validation_paths: tuple[Path, ...] = ()
     validation_labels: tuple[int, ...] = ()
@@ -46,12 +46,12 @@ class TrainingPictures:
 
 
 @dataclass(frozen=True, eq=False)
-class Material:
+class RecipeInputs:
     """What is at hand for a recipe.
 
     Attributes:
         calibration: normalised pictures, float32 (n, S, S, 3); None where there are none.
-        pictures: the team's labelled pictures; None without ``--data``.
+        images: the team's labelled pictures; None without ``--data``.
         max_drop_points: points of top-1 that a form may lose against float32; None where no limit was given.
         seconds: how long a recipe that scores or trains may take; it gives the best that it has by then.
         observer: keeps what the calibration pictures showed; hand the same one to all forms of a model.
@@ -59,7 +59,7 @@ class Material:
     """
 
     calibration: NDArray[np.float32] | None = None
-    pictures: TrainingPictures | None = None
+    images: TrainingImages | None = None
     max_drop_points: float | None = None
     seconds: float = 600.0
     observer: Observer = field(default_factory=Observer)

@@ -11,7 +11,7 @@ from advisor.compression.mixed import Mixed
 from advisor.compression.post_training import Corrected, Integer
 from advisor.compression.quantizer import quantize
 from advisor.compression.recipe import Edit, Recipe
-from advisor.compression.retrained import Aware, Clustered, Pruned
+from advisor.compression.retrained import Clustered, Pruned, QuantizationAware
 from advisor.core.errors import UsageError, nearest
 
 __all__ = ["RECIPES", "Recipe", "recipe"]
@@ -59,7 +59,7 @@ RECIPES: tuple[Recipe, ...] = (
         "int8_float_io", _BYTES, _EIGHT, "int8 inside, float32 picture in and float32 answer out", finish=_float_io
     ),
     Mixed(_BYTES),
-    Aware(_BYTES),
+    QuantizationAware(_BYTES),
     Pruned(50),
     Pruned(75),
     Clustered(16),

@@ -11,35 +11,35 @@ from advisor.compression import rules
 from advisor.compression.clusters import clusters
 from advisor.compression.correction import Grids, correct
 from advisor.compression.post_training import Prepared
-from advisor.compression.quantizer import fitting_pictures, quantize
+from advisor.compression.quantizer import fitting_images, quantize
 from advisor.compression.recipe import Recipe, Rung
-from advisor.compression.recipe_inputs import Compressed, Material
+from advisor.compression.recipe_inputs import Compressed, RecipeInputs
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from advisor.training.flatgraph.graph import Change, Graph
-    from advisor.training.flatgraph.learning import Course, Lesson
+    from advisor.training.flatgraph.learning import Course, FinetuneData
     from advisor.training.flatgraph.weights import Weight
 
     Floats = NDArray[np.float32]
 
 
-FITTED_PICTURES = 48
+FITTED_IMAGES = 48
 """Pictures that pruned kernels are fitted on: their positions give thousands of rows."""
 
 
 class Retrained(Recipe):
     """A recipe whose weights learn, taught by the float model itself on the training part."""
 
-    needs_pictures = True
+    needs_images = True
     rung = Rung.TRAINED
     version = 2
     learning_rate = 3e-4
     epochs = 4.0
 
-    def convert(self, model: bytes, material: Material, /) -> Compressed:
+    def convert(self, model: bytes, material: RecipeInputs, /) -> Compressed:
         """Return the form after its lessons, with how many it took.
 
         Raises:
@@ -49,7 +49,7 @@ class Retrained(Recipe):
         learnt, course = self._learnt(model, material)
         return Compressed(learnt, {"learning": asdict(course), **self._notes(learnt)})
 
-    def _learnt(self, model: bytes, material: Material) -> tuple[bytes, Course]:
+    def _learnt(self, model: bytes, material: RecipeInputs) -> tuple[bytes, Course]:
         from advisor.training.flatgraph.graph import read_graph
 
         graph = read_graph(model)
@@ -57,14 +57,14 @@ class Retrained(Recipe):
         course = learn(graph, weights, material, self._lesson(material))
         return graph.with_weights({at: _array(one) for at, one in weights.items()}), course
 
-    def _lesson(self, material: Material) -> Lesson:
-        from advisor.training.flatgraph.learning import Lesson
+    def _lesson(self, material: RecipeInputs) -> FinetuneData:
+        from advisor.training.flatgraph.learning import FinetuneData
 
-        seed = material.pictures.seed if material.pictures else 0
-        return Lesson(self.learning_rate, self.epochs, seconds=material.seconds, seed=seed)
+        seed = material.images.seed if material.images else 0
+        return FinetuneData(self.learning_rate, self.epochs, seconds=material.seconds, seed=seed)
 
     @abstractmethod
-    def _weights(self, graph: Graph, material: Material) -> Mapping[int, Weight]:
+    def _weights(self, graph: Graph, material: RecipeInputs) -> Mapping[int, Weight]:
         """Return what stands for kernels, and for biases that do not start as they are, while they learn."""
 
     def _notes(self, _learnt: bytes) -> Mapping[str, Any]:
@@ -72,14 +72,18 @@ class Retrained(Recipe):
 
 
 def learn(
-    graph: Graph, weights: Mapping[int, Weight], material: Material, lesson: Lesson, change: Change | None = None
+    graph: Graph,
+    weights: Mapping[int, Weight],
+    material: RecipeInputs,
+    lesson: FinetuneData,
+    change: Change | None = None,
 ) -> Course:
     """Run the lessons on the training part."""
     from advisor.training.flatgraph.learning import learn as taught
 
-    pictures = material.pictures
-    assert pictures is not None, "the recipe says that it needs pictures"
-    return taught(graph, weights, pictures.paths, pictures.view, lesson, change)
+    images = material.images
+    assert images is not None, "the recipe says that it needs pictures"
+    return taught(graph, weights, images.paths, images.view, lesson, change)
 
 
 def _free(graph: Graph) -> dict[int, Weight]:
@@ -110,7 +114,7 @@ class Pruned(Retrained):
         self.description = f"{percent} % of the weights 0, the rest retrained: less to download"
         self._share = percent / 100
 
-    def _weights(self, graph: Graph, material: Material) -> Mapping[int, Weight]:
+    def _weights(self, graph: Graph, material: RecipeInputs) -> Mapping[int, Weight]:
         from advisor.training.flatgraph.refit import refit
         from advisor.training.flatgraph.weights import Free, Masked
 
@@ -145,20 +149,20 @@ class Clustered(Retrained):
         self.description = f"{values} values a kernel, retrained: less to download"
         self._values = values
 
-    def _weights(self, graph: Graph, _material: Material) -> Mapping[int, Weight]:
+    def _weights(self, graph: Graph, _material: RecipeInputs) -> Mapping[int, Weight]:
         from advisor.training.flatgraph.weights import Shared
 
         return {at: Shared(*clusters(graph.constants[at], self._values)) for at in _inner(graph)}
 
 
-def _some(material: Material) -> Floats:
+def _some(material: RecipeInputs) -> Floats:
     """Return a few pictures of the training part as the model takes them."""
-    from advisor.compression.calibration import choose, from_pictures
+    from advisor.compression.calibration import choose, from_images
 
-    pictures = material.pictures
-    assert pictures is not None, "the recipe says that it needs pictures"
-    chosen = choose(pictures.labels, FITTED_PICTURES, pictures.seed)
-    return from_pictures([pictures.paths[at] for at in chosen], pictures.view)
+    images = material.images
+    assert images is not None, "the recipe says that it needs pictures"
+    chosen = choose(images.labels, FITTED_IMAGES, images.seed)
+    return from_images([images.paths[at] for at in chosen], images.view)
 
 
 def _inner(graph: Graph) -> list[int]:
@@ -167,7 +171,7 @@ def _inner(graph: Graph) -> list[int]:
     return [at for at, name in graph.kernels.items() if at not in spared and name != "DEPTHWISE_CONV_2D"]
 
 
-class Aware(Retrained):
+class QuantizationAware(Retrained):
     """The recipe ``qat_int8``: weights and activations learn as the integers that they will be.
 
     Args:
@@ -183,11 +187,11 @@ class Aware(Retrained):
     def __init__(self, grids: Grids) -> None:
         self._grids = grids
 
-    def convert(self, model: bytes, material: Material, /) -> Compressed:
+    def convert(self, model: bytes, material: RecipeInputs, /) -> Compressed:
         """Return the integer form after its lessons."""
         from advisor.training.flatgraph.graph import read_graph
 
-        observation = material.observer(model, fitting_pictures(model, material.calibration))
+        observation = material.observer(model, fitting_images(model, material.calibration))
         spans = Prepared(model, observation).spans()
         graph = read_graph(model)
         weights = {**_free(graph), **self._weights(graph, material)}
@@ -196,7 +200,7 @@ class Aware(Retrained):
         on_grid = correct(learnt, self._grids, observation, shifted=False)
         return Compressed(quantize(on_grid, rules.eight_bits(), spans), {"learning": asdict(course)})
 
-    def _weights(self, graph: Graph, _material: Material) -> Mapping[int, Weight]:
+    def _weights(self, graph: Graph, _material: RecipeInputs) -> Mapping[int, Weight]:
         return _rounded(graph)
 
 

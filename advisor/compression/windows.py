@@ -50,15 +50,15 @@ class Window:
 
         if self.layer.kind == DENSE:
             return value.reshape(1, -1, value.shape[-1])
-        picture = value[0]
-        rows, columns = (self._positions(axis, side) for axis, side in enumerate(picture.shape[:2]))
+        image = value[0]
+        rows, columns = (self._positions(axis, side) for axis, side in enumerate(image.shape[:2]))
         places = draw.choice(len(rows) * len(columns), min(count, len(rows) * len(columns)), replace=False)
         down, across = rows[places // len(columns)], columns[places % len(columns)]
-        inside = _within(down, picture.shape[0])[:, :, None] & _within(across, picture.shape[1])[:, None, :]
-        found = picture[
-            np.clip(down, 0, picture.shape[0] - 1)[:, :, None], np.clip(across, 0, picture.shape[1] - 1)[:, None, :]
+        inside = _within(down, image.shape[0])[:, :, None] & _within(across, image.shape[1])[:, None, :]
+        found = image[
+            np.clip(down, 0, image.shape[0] - 1)[:, :, None], np.clip(across, 0, image.shape[1] - 1)[:, None, :]
         ]
-        flat: Floats = np.where(inside[..., None], found, np.float32(0)).reshape(len(places), -1, picture.shape[2])
+        flat: Floats = np.where(inside[..., None], found, np.float32(0)).reshape(len(places), -1, image.shape[2])
         return flat
 
     def _positions(self, axis: int, side: int) -> NDArray[np.int64]:

@@ -30,13 +30,13 @@ class AdvisorError(Exception):
 class UsageError(AdvisorError):
     """A wrong flag, request, catalogue, profile or data folder: exit code 2, nothing spent."""
 
-    exit_code = ExitCode.WRONG
+    exit_code = ExitCode.USAGE
 
 
 class WeightsError(AdvisorError):
     """Weights that cannot be had, do not match their hash or cannot be read: exit code 2."""
 
-    exit_code = ExitCode.WRONG
+    exit_code = ExitCode.USAGE
 
 
 class StageError(AdvisorError):

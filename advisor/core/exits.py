@@ -11,8 +11,8 @@ class ExitCode(IntEnum):
     Attributes:
         OK: what was asked for is there; of ``search`` and ``report``, a pick that meets the budget.
         INTERNAL_ERROR: a fault of advisor, or a stage that failed where there is nothing else to give.
-        WRONG: usage, configuration, data or the machine (``doctor``) are at fault; nothing was spent.
-        NOT_HAD: it ran, and what was asked for could not be had, in full or at all: nothing meets the budget, a file or
+        USAGE: usage, configuration, data or the machine (``doctor``) are at fault; nothing was spent.
+        UNSATISFIED: completed only partly or without a result: nothing meets the budget, a file or
             a device could not be measured, no form is good enough, some weights could not be fetched. What there is
             is given.
         CHANGED: a recommendation changed or got worse.
@@ -21,7 +21,7 @@ class ExitCode(IntEnum):
 
     OK = 0
     INTERNAL_ERROR = 1
-    WRONG = 2
-    NOT_HAD = 3
+    USAGE = 2
+    UNSATISFIED = 3
     CHANGED = 4
     INTERRUPTED = 130

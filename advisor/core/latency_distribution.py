@@ -23,7 +23,7 @@ KEY = "latency_quantiles"
 
 
 @dataclass(frozen=True)
-class Chances:
+class LatencyDistribution:
     """A predicted latency as a distribution.
 
     Attributes:
@@ -55,13 +55,13 @@ class Chances:
         return float(low * (high / low) ** part)
 
 
-def chances_of(values: Any) -> Chances | None:
+def chances_of(values: Any) -> LatencyDistribution | None:
     """Read a kept distribution; None where it is none, or damaged."""
     if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != len(SHARES):
         return None
     if not all(isinstance(value, int | float) and value > 0 for value in values) or list(values) != sorted(values):
         return None
-    return Chances(tuple(float(value) for value in values))
+    return LatencyDistribution(tuple(float(value) for value in values))
 
 
 def sampled(quantile: Callable[[float], float]) -> list[float]:

@@ -9,7 +9,7 @@ HEAD_SUBSET = "head_subset"
 all of them and is no answer."""
 
 TRAININGS = (NONE, HEAD_SUBSET, HEAD, FINETUNE_TOP, FINETUNE_ALL)
-"""From the lightest to the heaviest: the published weights as they are; a head on the published trunk, of some of the
+"""From the lightest to the heaviest: the published weights; a head on the published backbone, of some of the
 pictures, then of all; the last blocks tuned as well; all of them."""
 
 CHOOSABLE = (NONE, HEAD, FINETUNE_TOP, FINETUNE_ALL)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.datasets import distortions
-from advisor.datasets.pictures import load
+from advisor.datasets.images import load
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,11 +60,11 @@ TESTS: tuple[tuple[Condition, float], ...] = tuple((one, strength) for one in CO
 """The robustness test: every condition at both strengths."""
 
 
-def apply(picture: Pixels, condition: Condition, strength: float, seed: int) -> Pixels:
+def apply(image: Pixels, condition: Condition, strength: float, seed: int) -> Pixels:
     """Return the picture as taken under a condition.
 
     Args:
-        picture: uint8, shape (S, S, 3), RGB; it is left as it is.
+        image: uint8, shape (S, S, 3), RGB; it is left as it is.
         condition: one of ``CONDITIONS``.
         strength: 0 for none; the test takes 1 and 2.
         seed: draws place, direction or hue; equal seeds give equal pixels.
@@ -77,34 +77,34 @@ def apply(picture: Pixels, condition: Condition, strength: float, seed: int) -> 
     """
     import numpy as np
 
-    if picture.ndim != 3 or picture.shape[0] != picture.shape[1] or picture.shape[2] != 3 or picture.dtype != np.uint8:
-        raise ValueError(f"a square RGB picture of uint8 is needed, got {picture.dtype} {picture.shape}")
+    if image.ndim != 3 or image.shape[0] != image.shape[1] or image.shape[2] != 3 or image.dtype != np.uint8:
+        raise ValueError(f"a square RGB picture of uint8 is needed, got {image.dtype} {image.shape}")
     if not strength >= 0:
         raise ValueError(f"a strength of 0 or more is needed, got {strength}")
     draw = np.random.default_rng([seed & 0xFFFFFFFF, zlib.crc32(condition.name.encode())])
-    changed: Pixels = condition.change(picture, strength, draw)
+    changed: Pixels = condition.change(image, strength, draw)
     return changed
 
 
 def captures(path: Path, size: int) -> Iterator[Pixels]:
     """Yield a picture under each of ``TESTS`` in turn, read once; equal files of equal name give equal pixels."""
-    picture = load(path, size)
+    image = load(path, size)
     for number, (condition, strength) in enumerate(TESTS):
-        yield apply(picture, condition, strength, seed_of(path) + number)
+        yield apply(image, condition, strength, seed_of(path) + number)
 
 
-def random_capture(picture: Pixels, seed: Sequence[int]) -> Pixels:
+def random_capture(image: Pixels, seed: Sequence[int]) -> Pixels:
     """Return a picture under one condition of strength 0.5 to 2.2, both drawn by ``seed``: for augmentation.
 
     Args:
-        picture: as in :func:`apply`.
+        image: as in :func:`apply`.
         seed: integers of 0 or more, such as the picture's own seed and an epoch; the test draws from others.
     """
     import numpy as np
 
     draw = np.random.default_rng([*seed, VERSION])
     condition = CONDITIONS[int(draw.integers(len(CONDITIONS)))]
-    return apply(picture, condition, float(draw.uniform(*AUGMENTING)), int(draw.integers(2**31)))
+    return apply(image, condition, float(draw.uniform(*AUGMENTING)), int(draw.integers(2**31)))
 
 
 def seed_of(path: Path) -> int:

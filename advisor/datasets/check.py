@@ -11,7 +11,7 @@ from advisor.datasets.duplicates import Pair, near_duplicates
 from advisor.datasets.findings import Finding, Kind, counted
 from advisor.datasets.layouts.layout import PARTS
 from advisor.datasets.repeated import repeated
-from advisor.datasets.requirements import MIN_PICTURES_PER_CLASS
+from advisor.datasets.requirements import MIN_IMAGES_PER_CLASS
 from advisor.datasets.survey import Survey
 
 GOOD_CLASS = 50
@@ -66,7 +66,7 @@ def _spellings(dataset: Dataset) -> Iterator[Finding]:
 
 def _parts(dataset: Dataset) -> Iterator[Finding]:
     """Classes that one of the user's parts lacks: unknown to the model, or never tested."""
-    present = Counter((picture.part, picture.label) for picture in dataset.pictures)
+    present = Counter((image.part, image.label) for image in dataset.images)
     for part in dict.fromkeys(PARTS.values()):
         missing = [name for label, name in enumerate(dataset.classes) if not present[part, label]]
         if missing and any(found == part for found, _ in present):
@@ -85,7 +85,7 @@ def _classes(dataset: Dataset) -> Iterator[Finding]:
         yield Finding(
             Kind.SMALL_CLASS,
             f"fewer than {GOOD_CLASS} pictures in {', '.join(small)}",
-            f"take more pictures of them; a search refuses classes with fewer than {MIN_PICTURES_PER_CLASS}",
+            f"take more pictures of them; a search refuses classes with fewer than {MIN_IMAGES_PER_CLASS}",
         )
     (fewest, rare), (most, common) = rows[0], rows[-1]
     if most > MAX_IMBALANCE * max(fewest, 1):

@@ -92,7 +92,7 @@ def conditions(survey: Survey) -> tuple[Condition, ...]:
 
 def captured(survey: Survey) -> Iterator[Finding]:
     """Yield the pictures that are badly taken, and the conditions of use that the set lacks."""
-    count = len(survey.dataset.pictures)
+    count = len(survey.dataset.images)
     absent = []
     for measure in MEASURES:
         for word, mask in _beyond(measure, survey.looks[measure.field]):
@@ -145,11 +145,11 @@ def _singled(survey: Survey, kind: Kind, mask: NDArray[np.bool_], what: str, adv
     found = [int(index) for index in mask.nonzero()[0]]
     if found:
         share = 100 * len(found) / len(mask)
-        pictures = survey.dataset.pictures
+        images = survey.dataset.images
         are = "is" if len(found) == 1 else "are"
         yield Finding(
             kind,
             f"{counted(len(found), 'picture')} ({share:.1f} %) {are} {what}",
             advice,
-            tuple((pictures[index].path,) for index in found),
+            tuple((images[index].path,) for index in found),
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError
 from advisor.datasets.duplicates import Pair
-from advisor.datasets.pictures import load
+from advisor.datasets.images import load
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +43,7 @@ def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tupl
     """Find pairs of pictures of which one is cut out of the other, or nearly equal to it.
 
     Args:
-        features: float32 (N, F) of any classifier's trunk.
+        features: float32 (N, F) of any classifier's backbone.
         paths: the N pictures; those of the candidates are opened again.
 
     Returns:

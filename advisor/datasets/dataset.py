@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class LabelledImage:
     """One readable picture.
 
     Attributes:
@@ -47,7 +47,7 @@ class Dataset:
     Attributes:
         root: the folder that was read, or that the manifest lies in.
         classes: class names, sorted; a label is an index into them.
-        pictures: the readable pictures, in the order in which they were listed.
+        images: the readable pictures, in the order in which they were listed.
         rejected: the files left out with their reasons.
         fingerprint: SHA-256 over the sorted (class, file hash) pairs: equal for equal data wherever it lies.
         spellings: for each class that is written in more than one way (case, blanks), its spellings.
@@ -55,7 +55,7 @@ class Dataset:
 
     root: Path
     classes: tuple[str, ...]
-    pictures: tuple[Picture, ...]
+    images: tuple[LabelledImage, ...]
     rejected: tuple[Rejected, ...]
     fingerprint: str
     spellings: tuple[tuple[str, ...], ...] = ()
@@ -63,7 +63,7 @@ class Dataset:
     @property
     def labels(self) -> tuple[int, ...]:
         """The label of each picture."""
-        return tuple(picture.label for picture in self.pictures)
+        return tuple(image.label for image in self.images)
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -74,7 +74,7 @@ class Dataset:
     @property
     def own_parts(self) -> tuple[str | None, ...]:
         """For each picture the part of the user's own split, or None; empty where there is no such split."""
-        parts = tuple(picture.part or None for picture in self.pictures)
+        parts = tuple(image.part or None for image in self.images)
         return parts if any(parts) else ()
 
     def shown(self, path: Path) -> str:
@@ -82,9 +82,9 @@ class Dataset:
         return Path(os.path.relpath(path, self.root)).as_posix()
 
 
-def fingerprint(classes: Sequence[str], pictures: Sequence[Picture]) -> str:
+def fingerprint(classes: Sequence[str], images: Sequence[LabelledImage]) -> str:
     """SHA-256 over the sorted (class name, file hash) pairs."""
-    rows = sorted((classes[picture.label], picture.sha256) for picture in pictures)
+    rows = sorted((classes[image.label], image.sha256) for image in images)
     digest = hashlib.sha256()
     for name, sha256 in rows:
         digest.update(f"{name}\0{sha256}\n".encode())

@@ -23,10 +23,10 @@ def groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[int
     by_class: list[list[Group]] = [[] for _ in dataset.classes]
     drawn = {}
     for group in _united(dataset, together):
-        first = min(dataset.pictures[index].sha256 for index in group)
+        first = min(dataset.images[index].sha256 for index in group)
         drawn[hashlib.sha256(f"{seed}:{first}".encode()).digest()] = group
     for _, group in sorted(drawn.items()):
-        by_class[min(dataset.pictures[index].label for index in group)].append(group)
+        by_class[min(dataset.images[index].label for index in group)].append(group)
     return by_class
 
 
@@ -38,8 +38,8 @@ def set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[[
 def _united(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[Group]:
     """Join copies and the groups given into groups that share no picture."""
     copies: dict[str, Group] = defaultdict(list)
-    for index, picture in enumerate(dataset.pictures):
-        copies[picture.sha256].append(index)
+    for index, image in enumerate(dataset.images):
+        copies[image.sha256].append(index)
     group_of = {index: group for group in copies.values() for index in group}
     for linked in together:
         joined = {id(group_of[index]): group_of[index] for index in linked}

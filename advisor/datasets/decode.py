@@ -59,7 +59,7 @@ def read_bytes(path: Path) -> tuple[bytes, tuple[int, int]]:
     return data, (len(data), facts.st_mtime_ns)
 
 
-def open_picture(source: Path | BytesIO) -> Image.Image:
+def open_image(source: Path | BytesIO) -> Image.Image:
     """Open a picture's header, admitting ``FORMATS`` and ``MAX_PIXELS`` only; pixels are decoded later.
 
     Raises:

@@ -23,72 +23,72 @@ _MESH = 14
 """Tiles a side by which the lens's curve is approximated: below half a pixel of error at 224 pixels."""
 
 
-def framing(picture: Pixels, strength: float, draw: Generator) -> Pixels:
+def framing(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Cut the subject off: a window of 1/(1 + strength / 3) of the sides, pushed to the border of the picture."""
-    side = len(picture)
+    side = len(photo)
     window = side / (1 + strength / 3)
     towards = draw.uniform(-1, 1, 2)
     place = (1 + towards / max(abs(towards))) / 2 * (side - window)
     left, top = (float(value) for value in place)
-    return _resized(picture, (left, top, left + window, top + window))
+    return _resized(photo, (left, top, left + window, top + window))
 
 
-def low_light(picture: Pixels, strength: float, draw: Generator) -> Pixels:
+def low_light(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Let in 0.35^strength of the light, with the grain that so few photons leave (their variance is their number)."""
     import numpy as np
 
     table = (np.arange(256, dtype=np.float32) / 255) ** GAMMA * np.float32(0.35**strength)
-    light = table[picture]
+    light = table[photo]
     grain = draw.standard_normal(light.shape, dtype=np.float32)
     light += grain * np.sqrt(light * np.float32(0.002 * strength) + np.float32(1e-6 * strength))
     return _pixels(np.maximum(light, 0) ** np.float32(1 / GAMMA) * 255)
 
 
-def colour_cast(picture: Pixels, strength: float, draw: Generator) -> Pixels:
+def colour_cast(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Balance white for another lamp: bulbs, shade and tubes, as gains of red, green and blue of one mean."""
     import numpy as np
 
     angle = draw.uniform(0, 2 * math.pi)
     warm, green = math.cos(angle), 0.5 * math.sin(angle)
     gains = np.exp(0.2 * strength * np.array([warm - green / 2, green, -warm - green / 2]))
-    return _pixels(picture * gains.astype(np.float32))
+    return _pixels(photo * gains.astype(np.float32))
 
 
-def motion_blur(picture: Pixels, strength: float, draw: Generator) -> Pixels:
+def motion_blur(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Move the camera along a straight line of 4 % of the side times the strength while the shutter is open."""
     import numpy as np
 
-    side = len(picture)
+    side = len(photo)
     length = 0.04 * strength * side
     angle = draw.uniform(0, math.pi)
     steps = max(1, round(length))
     ways = (np.arange(steps + 1) / steps - 0.5) * length
     room = math.ceil(length / 2)
-    padded = np.pad(picture, ((room, room), (room, room), (0, 0)), mode="edge")
-    total = np.zeros(picture.shape, np.uint16)
+    padded = np.pad(photo, ((room, room), (room, room), (0, 0)), mode="edge")
+    total = np.zeros(photo.shape, np.uint16)
     for way in ways:
         down, right = room + round(way * math.sin(angle)), room + round(way * math.cos(angle))
         total += padded[down : down + side, right : right + side]
     return _pixels(total / np.float32(len(ways)))
 
 
-def jpeg(picture: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
+def jpeg(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
     """Compress as messengers do: JPEG of quality 100 * 0.3^strength (30, 9) with halved colour."""
     import numpy as np
     from PIL import Image
 
     if strength <= 0:
-        return picture
+        return photo
     file = BytesIO()
     quality = max(1, round(100 * 0.3**strength))
-    Image.fromarray(picture).save(file, "JPEG", quality=quality, subsampling="4:2:0")
+    Image.fromarray(photo).save(file, "JPEG", quality=quality, subsampling="4:2:0")
     with Image.open(file) as image:
         return np.asarray(image.convert("RGB"))
 
 
-def perspective(picture: Pixels, strength: float, draw: Generator) -> Pixels:
+def perspective(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Look from aside: each corner of the frame lies up to 13 % of the side, times the strength, further inside."""
-    side = float(len(picture))
+    side = float(len(photo))
     insets = draw.uniform(0, 0.13 * strength, (4, 2)) * side
     signs = ((1, 1), (1, -1), (-1, -1), (-1, 1))
     corners = ((0.0, 0.0), (0.0, side), (side, side), (side, 0.0))
@@ -96,12 +96,12 @@ def perspective(picture: Pixels, strength: float, draw: Generator) -> Pixels:
         (x + signs[place][0] * float(insets[place, 0]), y + signs[place][1] * float(insets[place, 1]))
         for place, (x, y) in enumerate(corners)
     ]
-    return _transformed(picture, "PERSPECTIVE", _homography(quad, side))
+    return _transformed(photo, "PERSPECTIVE", _homography(quad, side))
 
 
-def fisheye(picture: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
+def fisheye(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
     """See through a wide lens close by: the radius in the picture grows as r + strength / 4 * r^3, corners held."""
-    return _transformed(picture, "MESH", _lens(len(picture), float(strength) / 4))
+    return _transformed(photo, "MESH", _lens(len(photo), float(strength) / 4))
 
 
 @lru_cache(maxsize=16)
@@ -139,20 +139,20 @@ def _homography(quad: list[tuple[float, float]], side: float) -> list[float]:
     return [float(value) for value in np.linalg.solve(np.array(rows), np.array(quad).reshape(-1))]
 
 
-def _transformed(picture: Pixels, method: str, data: Any) -> Pixels:
+def _transformed(photo: Pixels, method: str, data: Any) -> Pixels:
     import numpy as np
     from PIL import Image
 
-    image = Image.fromarray(picture)
+    image = Image.fromarray(photo)
     turned = image.transform(image.size, Image.Transform[method], data, Image.Resampling.BILINEAR)
     return np.asarray(turned)
 
 
-def _resized(picture: Pixels, box: tuple[float, float, float, float]) -> Pixels:
+def _resized(photo: Pixels, box: tuple[float, float, float, float]) -> Pixels:
     import numpy as np
     from PIL import Image
 
-    image = Image.fromarray(picture)
+    image = Image.fromarray(photo)
     return np.asarray(image.resize(image.size, Image.Resampling.BILINEAR, box=box))
 
 

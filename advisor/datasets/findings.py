@@ -17,7 +17,7 @@ class Kind(StrEnum):
     SPELLING = "one class, several spellings"
     EXACT_DUPLICATES = "exact duplicates"
     NEAR_DUPLICATES = "near duplicates"
-    SAME_PICTURE_TWO_CLASSES = "same picture in two classes"
+    SAME_IMAGE_TWO_CLASSES = "same picture in two classes"
     LEAK = "same picture in two parts"
     SPLIT = "split"
     WRONG_LABEL = "likely wrong labels"
@@ -48,16 +48,16 @@ class Finding:
     leave_out: tuple[Path, ...] = ()
 
     @property
-    def pictures(self) -> tuple[Path, ...]:
+    def images(self) -> tuple[Path, ...]:
         """The pictures of all groups."""
         return tuple(path for group in self.groups for path in group)
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """Return ``1 picture`` or ``2 pictures``."""
+    """Return ``1 image`` or ``2 images``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def paths_of(dataset: Dataset, groups: Sequence[Sequence[int]]) -> tuple[tuple[Path, ...], ...]:
     """Return groups of indices as groups of paths."""
-    return tuple(tuple(dataset.pictures[index].path for index in group) for group in groups)
+    return tuple(tuple(dataset.images[index].path for index in group) for group in groups)

@@ -40,8 +40,8 @@ def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) ->
     Raises:
         UsageError: it cannot be written; nothing is left behind then.
     """
-    split = any(picture.part for picture in dataset.pictures)
-    group = any(picture.group for picture in dataset.pictures)
+    split = any(image.part for image in dataset.images)
+    group = any(image.group for image in dataset.images)
     header = ["path", "label", *(["split"] if split else []), *(["group"] if group else [])]
     rows = list(_rows(dataset, leave_out, path.absolute().parent))
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
@@ -58,13 +58,13 @@ def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) ->
 
 
 def _rows(dataset: Dataset, leave_out: Collection[Path], base: Path) -> Iterator[dict[str, str]]:
-    for picture in dataset.pictures:
-        if picture.path not in leave_out:
+    for image in dataset.images:
+        if image.path not in leave_out:
             yield {
-                "path": Path(os.path.relpath(picture.path.absolute(), base)).as_posix(),
-                "label": dataset.classes[picture.label],
-                "split": _WRITTEN_AS.get(picture.part, picture.part),
-                "group": picture.group,
+                "path": Path(os.path.relpath(image.path.absolute(), base)).as_posix(),
+                "label": dataset.classes[image.label],
+                "split": _WRITTEN_AS.get(image.part, image.part),
+                "group": image.group,
             }
 
 

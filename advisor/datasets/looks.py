@@ -58,7 +58,7 @@ def look(source: Path | bytes) -> tuple[Look, NDArray[np.uint8]]:
     import numpy as np
     from PIL import Image
 
-    with decode.open_picture(BytesIO(source) if isinstance(source, bytes) else source) as image:
+    with decode.open_image(BytesIO(source) if isinstance(source, bytes) else source) as image:
         width, height = image.size
         quality = _jpeg_quality(getattr(image, "quantization", None))
         image.draft(None, (SIDE, SIDE))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import Dataset
 
-MIN_PICTURES_PER_CLASS = 8
+MIN_IMAGES_PER_CLASS = 8
 MAX_UNREADABLE_SHARE = 0.2
 
 
@@ -13,12 +13,12 @@ def require_usable(dataset: Dataset) -> None:
     """Pass a data set that a model can be trained and judged on.
 
     Raises:
-        UsageError: labels that differ by case or blanks, a class with fewer than ``MIN_PICTURES_PER_CLASS`` readable
+        UsageError: labels that differ by case or blanks, a class with fewer than ``MIN_IMAGES_PER_CLASS`` readable
             pictures, or more than ``MAX_UNREADABLE_SHARE`` unreadable files.
     """
     _require_one_spelling(dataset)
     _require_readable(dataset)
-    _require_pictures(dataset)
+    _require_images(dataset)
 
 
 def _require_one_spelling(dataset: Dataset) -> None:
@@ -31,7 +31,7 @@ def _require_one_spelling(dataset: Dataset) -> None:
 
 
 def _require_readable(dataset: Dataset) -> None:
-    bad, total = len(dataset.rejected), len(dataset.rejected) + len(dataset.pictures)
+    bad, total = len(dataset.rejected), len(dataset.rejected) + len(dataset.images)
     if bad <= MAX_UNREADABLE_SHARE * total:
         return
     examples = "; ".join(f"'{dataset.shown(row.path)}': {row.reason}" for row in dataset.rejected[:3])
@@ -42,11 +42,11 @@ def _require_readable(dataset: Dataset) -> None:
     )
 
 
-def _require_pictures(dataset: Dataset) -> None:
+def _require_images(dataset: Dataset) -> None:
     rows = zip(dataset.classes, dataset.counts, strict=True)
-    small = [f"'{name}' ({count})" for name, count in rows if count < MIN_PICTURES_PER_CLASS]
+    small = [f"'{name}' ({count})" for name, count in rows if count < MIN_IMAGES_PER_CLASS]
     if small:
         raise UsageError(
-            f"--data: fewer than {MIN_PICTURES_PER_CLASS} readable pictures in {', '.join(small)}",
-            f"add pictures (at least {MIN_PICTURES_PER_CLASS} a class, better 50) or remove the class",
+            f"--data: fewer than {MIN_IMAGES_PER_CLASS} readable pictures in {', '.join(small)}",
+            f"add pictures (at least {MIN_IMAGES_PER_CLASS} a class, better 50) or remove the class",
         )

@@ -21,7 +21,7 @@ PARTS = (TRAIN, VALIDATION, HOLDOUT)
 
 @dataclass(frozen=True)
 class Split:
-    """Indices into ``Dataset.pictures``, each sorted.
+    """Indices into ``Dataset.images``, each sorted.
 
     Attributes:
         train: what is learnt from while candidates are compared.
@@ -91,10 +91,10 @@ def split(
     held = dict.fromkeys(aside, HOLDOUT)
     compared = _drawn(VALIDATION, own, by_class, validation, held)
     part_of = {**own, **held, **dict.fromkeys(compared, VALIDATION)}
-    parts = {part: tuple(i for i in range(len(dataset.pictures)) if part_of.get(i, TRAIN) == part) for part in PARTS}
+    parts = {part: tuple(i for i in range(len(dataset.images)) if part_of.get(i, TRAIN) == part) for part in PARTS}
     named = tuple(part for part in PARTS if part in own.values())
     result = Split(parts[TRAIN], parts[VALIDATION], parts[HOLDOUT], seed, named)
-    _require_pictures(dataset, result)
+    _require_images(dataset, result)
     return result
 
 
@@ -115,7 +115,7 @@ def _own_parts(dataset: Dataset, given: Sequence[str | None], by_class: Sequence
     own = {index: part for index, part in enumerate(given) if part is not None}
     for index, part in own.items():
         if part not in PARTS:
-            path = dataset.pictures[index].path
+            path = dataset.images[index].path
             raise UsageError(f"'{path}': '{part}' is no part of a split", f"one of: {', '.join(PARTS)}")
     if HOLDOUT not in own.values():
         own = {index: HOLDOUT if part == VALIDATION else part for index, part in own.items()}
@@ -135,9 +135,9 @@ def _drawn(
     return set_aside(by_class, share, lambda group: all((held.get(i) or own.get(i)) in free for i in group))
 
 
-def _require_pictures(dataset: Dataset, result: Split) -> None:
+def _require_images(dataset: Dataset, result: Split) -> None:
     for name, side in (("training part", result.train), ("hold-out", result.holdout)):
-        present = {dataset.pictures[index].label for index in side}
+        present = {dataset.images[index].label for index in side}
         missing = [repr(dataset.classes[label]) for label in range(len(dataset.classes)) if label not in present]
         if missing:
             raise _missing(", ".join(missing), name, bool(result.given))
@@ -162,9 +162,9 @@ def _missing(classes: str, part: str, given: bool) -> UsageError:
 
 
 def _row(dataset: Dataset, index: int) -> dict[str, str]:
-    picture = dataset.pictures[index]
+    image = dataset.images[index]
     return {
-        "sha256": picture.sha256,
-        "class": dataset.classes[picture.label],
-        "path": dataset.shown(picture.path),
+        "sha256": image.sha256,
+        "class": dataset.classes[image.label],
+        "path": dataset.shown(image.path),
     }

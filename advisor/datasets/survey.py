@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.datasets import decode, spellings
-from advisor.datasets.dataset import Dataset, Picture, Rejected, fingerprint
+from advisor.datasets.dataset import Dataset, LabelledImage, Rejected, fingerprint
 from advisor.datasets.duplicates import THUMBNAIL
 from advisor.datasets.layouts import Entry, Listing, list_files
 from advisor.datasets.looks import Look, look
@@ -69,27 +69,27 @@ def survey(path: Path | str, progress: Progress | None = None) -> Survey:
     names = spellings.canonical([entry.label for entry in listing.entries], listing.classes)
     classes = tuple(sorted(set(names.values())))
     place = {written: classes.index(name) for written, name in names.items()}
-    pictures: list[Picture] = []
+    images: list[LabelledImage] = []
     rejected: list[Rejected] = list(listing.rejected)
     looks, thumbnails = _empty(len(listing.entries))
     for done, (entry, seen) in enumerate(_seen(listing), start=1):
         if seen.look is None or seen.thumbnail is None:
             rejected.append(Rejected(entry.path, seen.reason))
         else:
-            looks[len(pictures)] = _row(seen.look)
-            thumbnails[len(pictures)] = seen.thumbnail
-            pictures.append(_picture(entry, place[entry.label], seen))
+            looks[len(images)] = _row(seen.look)
+            thumbnails[len(images)] = seen.thumbnail
+            images.append(_image(entry, place[entry.label], seen))
         if progress:
             progress(done, len(listing.entries))
     dataset = Dataset(
         root=listing.root,
         classes=classes,
-        pictures=tuple(pictures),
+        images=tuple(images),
         rejected=tuple(sorted(rejected, key=lambda row: row.path)),
-        fingerprint=fingerprint(classes, pictures),
+        fingerprint=fingerprint(classes, images),
         spellings=spellings.variants(names),
     )
-    return Survey(dataset, looks[: len(pictures)], thumbnails[: len(pictures)])
+    return Survey(dataset, looks[: len(images)], thumbnails[: len(images)])
 
 
 def _seen(listing: Listing) -> Iterator[tuple[Entry, _Seen]]:
@@ -115,8 +115,8 @@ def _see(path: Path) -> _Seen:
     return _Seen(hashlib.sha256(data).hexdigest(), stamp, found, thumbnail)
 
 
-def _picture(entry: Entry, label: int, seen: _Seen) -> Picture:
-    return Picture(entry.path, label, seen.sha256, entry.part, entry.group, seen.stamp)
+def _image(entry: Entry, label: int, seen: _Seen) -> LabelledImage:
+    return LabelledImage(entry.path, label, seen.sha256, entry.part, entry.group, seen.stamp)
 
 
 def _row(found: Look) -> tuple[float, ...]:

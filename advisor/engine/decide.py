@@ -47,7 +47,7 @@ def conclude(run: RunFolder, evaluations: Sequence[Evaluation], request: Request
     known = _with_others([asked(_own(e), budget.latency_ms, budget.confidence) for e in evaluations], budget)
     only_required = set(budget.must_run_on) - set(request.devices)
     own = _answers_only([e for e in known if e.configuration.target.device not in only_required])
-    tie = tie_on_pictures(run)
+    tie = tie_on_images(run)
 
     def decided(candidates: Sequence[Evaluation]) -> Decision:
         return _with_missing_weights(decide(candidates, budget, tie, request.preference))
@@ -106,7 +106,7 @@ def _with_others(known: list[Evaluation], budget: Budget) -> list[Evaluation]:
     return with_elsewhere(known, {device: on_device(known, device) for device in budget.must_run_on})
 
 
-def tie_on_pictures(run: RunFolder) -> Tie:
+def tie_on_images(run: RunFolder) -> Tie:
     """Return what tells two accuracies apart: the answers of both on each picture, else their intervals."""
     labels = _labels(run.path)
 

@@ -12,7 +12,7 @@ from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import accuracy_of, latency_of, size_of
 from advisor.core.quantity import Provenance
 from advisor.engine.likeness import DataFacts, likeness
-from advisor.engine.pipeline.context import Pictures
+from advisor.engine.pipeline.context import Images
 from advisor.engine.question import Request
 from advisor.store import RunFolder
 
@@ -118,17 +118,17 @@ class Experience:
         return [{"run": name, "likeness": alike, "evaluations": count} for name, alike, count in rows]
 
 
-def read_experience(request: Request, pictures: Pictures | None) -> Experience:
+def read_experience(request: Request, images: Images | None) -> Experience:
     """Read the runs that ``--learn-from`` names.
 
     Raises:
         UsageError: a folder that is no run and holds none, one of a newer schema or of another task, or nothing in it
             that could teach: no evaluation on pictures.
     """
-    if not request.learn_from or pictures is None:
+    if not request.learn_from or images is None:
         return Experience()
-    hashes = frozenset(picture.sha256 for picture in pictures.dataset.pictures)
-    own = DataFacts(pictures.dataset.fingerprint, frozenset(pictures.classes), hashes)
+    hashes = frozenset(image.sha256 for image in images.dataset.images)
+    own = DataFacts(images.dataset.fingerprint, frozenset(images.classes), hashes)
     found: dict[Path, Earlier] = {}
     for given in request.learn_from:
         runs = [(path, _earlier(path, request.task, own)) for path in _run_folders(Path(given))]

@@ -20,12 +20,12 @@ class DataFacts:
     Attributes:
         fingerprint: hash of the pictures and their labels; empty where it is not known.
         classes: names of the classes.
-        pictures: hashes of the pictures.
+        images: hashes of the pictures.
     """
 
     fingerprint: str
     classes: frozenset[str]
-    pictures: frozenset[str] = frozenset()
+    images: frozenset[str] = frozenset()
 
 
 def likeness(own: DataFacts, other: DataFacts) -> float:
@@ -37,8 +37,8 @@ def likeness(own: DataFacts, other: DataFacts) -> float:
     if own.fingerprint and own.fingerprint == other.fingerprint:
         return 1.0
     names = _jaccard(_plain(own.classes), _plain(other.classes))
-    smaller = min(len(own.pictures), len(other.pictures))
-    shared = len(own.pictures & other.pictures) / smaller if smaller else 0.0
+    smaller = min(len(own.images), len(other.images))
+    shared = len(own.images & other.images) / smaller if smaller else 0.0
     return max(shared, STRANGERS * (1.0 - names) + SAME_CLASSES * names)
 
 

@@ -18,17 +18,17 @@ from advisor.engine.card_times import CardTimes
 from advisor.engine.execution import executor_for
 from advisor.engine.execution.machine import one_blas_thread
 from advisor.engine.experience import read_experience
-from advisor.engine.history.manifest import describe_run, write_manifest, write_pictures
+from advisor.engine.history.manifest import describe_run, write_images, write_manifest
 from advisor.engine.history.resume import same_cards, same_weights
 from advisor.engine.pipeline.context import Context, Notify
-from advisor.engine.pipeline.cost_calibration import PaceBook
+from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.evaluator import Evaluator
-from advisor.engine.pipeline.stages import Keeper, Stages
+from advisor.engine.pipeline.stages import StageRunner, Stages
 from advisor.engine.pipeline.timing import effort_for
 from advisor.engine.progress import Progress
 from advisor.engine.question import Request
 from advisor.engine.scheduling.samplers import require_parts
-from advisor.engine.scheduling.search_loop import Drive
+from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.engine.scheduling.storage import lost_connection, opened, reach
 from advisor.engine.scheduling.study import Study
@@ -38,13 +38,13 @@ from advisor.engine.space.candidates import (
     chosen_recipes,
     find_weights,
     make_plan,
-    read_pictures,
+    read_images,
 )
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.preview import refuse_too_short
 from advisor.engine.space.skipped import leave_out, name_the_rest
 from advisor.engine.targets.chosen import chosen_targets
-from advisor.engine.targets.multi_device import SitedEvaluator
+from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.store import ArtifactCache, RunFolder
 
 
@@ -75,7 +75,7 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
     search = _Search(request, progress, resume, verbose)
     worker = threading.Thread(target=search.work, name="advisor-search", daemon=True)
     with contextlib.closing(search.executor), search.run.hold():
-        search.write_pictures()
+        search.write_images()
         worker.start()
         interrupted = _wait(worker, search.stop)
         if search.error is not None:
@@ -107,11 +107,11 @@ class _Search:
         self.targets = chosen_targets(request)
         self.recipes = chosen_recipes(request)
         self._cards = chosen_cards(request)
-        self.pictures = read_pictures(request, progress.say)
-        self._experience = read_experience(request, self.pictures)
+        self.images = read_images(request, progress.say)
+        self._experience = read_experience(request, self.images)
         if resume:
             self.run = RunFolder.open(resume)
-            self._cards = same_cards(self.run, request, self._cards, self.recipes, self.pictures)
+            self._cards = same_cards(self.run, request, self._cards, self.recipes, self.images)
         else:
             self._refuse_what_cannot_work()
             self.request = request = replace(request, learn_from=self._experience.folders or request.learn_from)
@@ -120,14 +120,14 @@ class _Search:
             self.run = RunFolder.create(Path(request.out), _slug(request))
             self.run.write_request(request.to_dict())
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._drive: Drive | None = None
-        self._book, self._times = PaceBook(), CardTimes()
+        self._drive: SearchLoop | None = None
+        self._book, self._times = CostCalibration(), CardTimes()
         self.stopped = COMPLETE
         self.error: BaseException | None = None
 
     def _refuse_what_cannot_work(self) -> None:
         if self.request.time_limit_s is not None:
-            refuse_too_short(self.request, self.recipes, self._cards, self.pictures)
+            refuse_too_short(self.request, self.recipes, self._cards, self.images)
         reach(self.request.storage)
 
     def work(self) -> None:
@@ -152,9 +152,9 @@ class _Search:
     async def _work(self, candidates: Candidates) -> None:
         self._loop = asyncio.get_running_loop()
         executor = self.executor
-        drive = self._drive = Drive(self.request, self.run, self._progress, self._started, executor.machine.cores)
+        drive = self._drive = SearchLoop(self.request, self.run, self._progress, self._started, executor.machine.cores)
         self._loop.set_default_executor(ThreadPoolExecutor(32))
-        request, plan = self.request, make_plan(self.request, candidates, self.recipes, self.pictures, self._book.pace)
+        request, plan = self.request, make_plan(self.request, candidates, self.recipes, self.images, self._book.pace)
         done = leave_out(self.run, plan, request.limits)
         with opened(request.storage, self.run) as (storage, name), lost_connection(request.storage, self.run.path):
             study = Study(storage, name, plan, request.limits, request.sampler, request.seed, done, self._experience)
@@ -186,11 +186,11 @@ class _Search:
                 }
                 self._write_manifest(candidates, plan, spent, **more)
 
-    def _evaluator(self, candidates: Candidates, plan: Plan) -> SitedEvaluator:
+    def _evaluator(self, candidates: Candidates, plan: Plan) -> MultiDeviceEvaluator:
         executor = self.executor
         context = Context(
             request=self.request,
-            pictures=self.pictures,
+            images=self.images,
             cache=ArtifactCache(),
             machine=executor.machine,
             heavy=executor.heavy,
@@ -204,11 +204,11 @@ class _Search:
         # Of what is in flight the cheapest goes first: answers come early, and the cores stay busy to the end.
         by_price = sorted(plan.cards, key=lambda card: plan.prices.variant_s(card, (plan.trainings[0], "float32")))
         order = {card.name: place for place, card in enumerate(by_price)}
-        stages = Stages(Keeper(context, order), candidates.weights)
+        stages = Stages(StageRunner(context, order), candidates.weights)
         cards = {card.name: card for card in plan.cards}
         recipes: dict[str, Recipe] = self.recipes
         evaluator = Evaluator(context, stages, cards, recipes, self.run, order)
-        return SitedEvaluator(evaluator, self.targets, self.request, cards, self.run, executor.on_device)
+        return MultiDeviceEvaluator(evaluator, self.targets, self.request, cards, self.run, executor.on_device)
 
     def _notify(self, plan: Plan) -> Notify:
         cards = {card.name: card for card in plan.cards}
@@ -223,16 +223,16 @@ class _Search:
 
         return notify
 
-    def write_pictures(self) -> None:
+    def write_images(self) -> None:
         """Write what was read and how it was split."""
-        if self.pictures is not None:
-            write_pictures(self.run, self.pictures)
+        if self.images is not None:
+            write_images(self.run, self.images)
 
     def _write_manifest(
         self, candidates: Candidates, plan: Plan, spent: Mapping[str, float] | None = None, **more: Any
     ) -> None:
         spent = {"search": round(time.monotonic() - self._started, 1), **(spent or {})}
-        data = self.pictures.dataset.fingerprint if self.pictures else ""
+        data = self.images.dataset.fingerprint if self.images else ""
         manifest = describe_run(self.request, candidates, plan, self._cards, self.recipes, data)
         write_manifest(self.run, {**manifest, "durations": spent, "durations_by_card": self._times.to_json(), **more})
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
-from advisor.engine.history.loaded_run import StoredRun, read_run
+from advisor.engine.history.loaded_run import LoadedRun, read_run
 from advisor.export.card import model_card
 from advisor.export.choice import choose
 from advisor.export.model import ShippedModel, prepare
@@ -85,7 +85,7 @@ def export(
     return Bundle(place, evaluation, model, tuple(sorted(contents)))
 
 
-def _artefact(run: StoredRun, evaluation: Evaluation) -> bytes:
+def _artefact(run: LoadedRun, evaluation: Evaluation) -> bytes:
     flaw = artefact_flaw(run.folder, evaluation)
     if flaw is not None:
         raise UsageError(
@@ -117,7 +117,7 @@ def _check_targets(wanted: Sequence[str], evaluation: Evaluation, artefact: byte
 
 
 def _contents(
-    run: StoredRun,
+    run: LoadedRun,
     evaluation: Evaluation,
     model: ShippedModel,
     artefact: bytes,
@@ -164,7 +164,7 @@ def _snippets(
     return found
 
 
-def _summary(run: StoredRun, evaluation: Evaluation, model: ShippedModel, key: bytes | None) -> str:
+def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, key: bytes | None) -> str:
     target = evaluation.configuration.target
     pick = run.decision.pick
     document = {

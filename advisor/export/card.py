@@ -13,14 +13,14 @@ from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.relaxation import show_limit
 from advisor.core.units import show_bytes, show_ms
-from advisor.engine.history.loaded_run import StoredRun
+from advisor.engine.history.loaded_run import LoadedRun
 from advisor.export.model import ShippedModel
 from advisor.export.settings import settings
 
 LABELS_SHOWN = 50
 
 
-def model_card(run: StoredRun, evaluation: Evaluation, model: ShippedModel) -> str:
+def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel) -> str:
     """Return the card as Markdown; names of classes, cards and sources are escaped."""
     parts = (
         _identity(run, evaluation, model),
@@ -35,7 +35,7 @@ def model_card(run: StoredRun, evaluation: Evaluation, model: ShippedModel) -> s
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
-def _identity(run: StoredRun, evaluation: Evaluation, model: ShippedModel) -> Iterable[str]:
+def _identity(run: LoadedRun, evaluation: Evaluation, model: ShippedModel) -> Iterable[str]:
     configuration = evaluation.configuration
     trained = "retrained head on the team's pictures" if configuration.training == "head" else "published weights"
     yield f"# {escaped(configuration.card)}, {escaped(configuration.compression)}"
@@ -49,7 +49,7 @@ def _identity(run: StoredRun, evaluation: Evaluation, model: ShippedModel) -> It
         yield f"This is not the pick of that run but {escaped(configuration.key)}, chosen by hand."
 
 
-def _use(run: StoredRun, model: ShippedModel) -> Iterable[str]:
+def _use(run: LoadedRun, model: ShippedModel) -> Iterable[str]:
     labels = ", ".join(escaped(label) for label in model.labels[:LABELS_SHOWN])
     more = f", and {len(model.labels) - LABELS_SHOWN} more (labels.txt)" if len(model.labels) > LABELS_SHOWN else ""
     yield "## Intended use"
@@ -60,7 +60,7 @@ def _use(run: StoredRun, model: ShippedModel) -> Iterable[str]:
     yield f"Task: {escaped(run.request.task)}. Classes: {labels}{more}."
 
 
-def _figures(run: StoredRun, evaluation: Evaluation) -> Iterable[str]:
+def _figures(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:
     target = evaluation.configuration.target
     yield "## Figures"
     yield ""
@@ -128,7 +128,7 @@ def _show(value: float, unit: str) -> str:
     return show_bytes(value) if unit == "bytes" else f"{value:.1f} {unit}"
 
 
-def _limits(run: StoredRun) -> list[tuple[str, float]]:
+def _limits(run: LoadedRun) -> list[tuple[str, float]]:
     limits = run.request.limits
     rows = (
         ("latency", limits.latency_ms),
@@ -154,7 +154,7 @@ def _classes(evaluation: Evaluation) -> Iterable[str]:
         yield f"| {escaped(label)} | {'no picture' if recall is None else f'{100 * recall:.0f} %'} |"
 
 
-def _data(run: StoredRun, evaluation: Evaluation) -> Iterable[str]:
+def _data(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:
     yield "## Data"
     yield ""
     counts: Mapping[str, int] = run.dataset.get("pictures_per_class") or {}
@@ -188,7 +188,7 @@ def _handling(model: ShippedModel) -> Iterable[str]:
         yield "is the same."
 
 
-def _licence(run: StoredRun, evaluation: Evaluation) -> Iterable[str]:
+def _licence(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:
     yield "## Licence"
     yield ""
     licence = escaped(evaluation.details.get("licence") or "not stated")
@@ -197,7 +197,7 @@ def _licence(run: StoredRun, evaluation: Evaluation) -> Iterable[str]:
         yield "The head was trained on the team's pictures: their terms apply too."
 
 
-def _origin(run: StoredRun, evaluation: Evaluation) -> Iterable[str]:
+def _origin(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:
     weights: Any = (run.manifest.get("weights") or {}).get(evaluation.configuration.card) or {}
     digest = weights.get("sha256", "") if isinstance(weights, dict) else ""
     versions = run.manifest.get("versions") or {}

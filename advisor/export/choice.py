@@ -8,7 +8,7 @@ from advisor.core.decision import Decision
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import describe
-from advisor.engine.history.loaded_run import StoredRun
+from advisor.engine.history.loaded_run import LoadedRun
 
 _SEE = "advisor export RUN --list shows the candidates"
 
@@ -30,7 +30,7 @@ def _latency(evaluation: Evaluation) -> float:
     return evaluation.latency.value if evaluation.latency else float("inf")
 
 
-def choose(run: StoredRun, pick: str | None) -> Evaluation:
+def choose(run: LoadedRun, pick: str | None) -> Evaluation:
     """Return the evaluation to ship.
 
     Args:
@@ -64,7 +64,7 @@ def _by_number(offered: Sequence[Evaluation], number: int) -> Evaluation:
     return offered[number - 1]
 
 
-def _by_key(run: StoredRun, key: str) -> Evaluation:
+def _by_key(run: LoadedRun, key: str) -> Evaluation:
     by_key = {evaluation.configuration.key: evaluation for evaluation in run.evaluations}
     found = by_key.get(key)
     if found is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.export.model import ShippedModel
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ def make_vectors(model: ShippedModel) -> tuple[Vector, ...]:
 
     from advisor.compression.calibration import from_photographs
 
-    crops = from_photographs(View(model.size, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)), SEED)
+    crops = from_photographs(InputSpec(model.size, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)), SEED)
     chosen = crops[:: max(1, len(crops) // COUNT)][:COUNT].reshape(-1, model.size, model.size, 3).astype(np.uint8)
     rows = answers(model.content, chosen, model)
     return tuple(
-        Vector(f"{place:02}.rgb", picture.tobytes(), tuple(round(value, DIGITS) for value in row))
-        for place, (picture, row) in enumerate(zip(chosen, rows, strict=True))
+        Vector(f"{place:02}.rgb", image.tobytes(), tuple(round(value, DIGITS) for value in row))
+        for place, (image, row) in enumerate(zip(chosen, rows, strict=True))
     )
 
 
@@ -62,7 +62,7 @@ def answers(content: bytes, pixels: NDArray[np.uint8], model: ShippedModel) -> l
     """Return the probabilities of uint8 pictures (N, size, size, 3), one thread."""
     from advisor.measurement.accuracy.accuracy import predict_pixels
 
-    view = View(model.size, (model.mean,) * 3, (model.std,) * 3)
+    view = InputSpec(model.size, (model.mean,) * 3, (model.std,) * 3)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         path.write_bytes(content)

@@ -34,7 +34,7 @@ def _within_cgroup(root: Path = _CGROUP) -> int:
     return 1 << 62
 
 
-class Room:
+class MemoryGate:
     """Lets jobs begin as long as what they are expected to take is free.
 
     A job that runs alone may always begin: waiting would not make more room.

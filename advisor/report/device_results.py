@@ -17,7 +17,7 @@ from advisor.report.view import RunView
 
 
 @dataclass(frozen=True)
-class Spot:
+class DeviceResult:
     """One file on one device.
 
     Attributes:
@@ -46,7 +46,7 @@ class Own:
     same: bool
 
 
-def spots(view: RunView, evaluation: Evaluation) -> tuple[Spot, ...]:
+def spots(view: RunView, evaluation: Evaluation) -> tuple[DeviceResult, ...]:
     """Return what is known of an evaluation's file on every device of the question."""
     return (
         *_spots(view, evaluation.details.get(EVERYWHERE), False),
@@ -84,19 +84,19 @@ def foreign_runtimes(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
     ]
 
 
-def _spots(view: RunView, known: Any, required: bool) -> Iterable[Spot]:
+def _spots(view: RunView, known: Any, required: bool) -> Iterable[DeviceResult]:
     for device, facts in known.items() if isinstance(known, Mapping) else ():
         yield _spot(view, str(device), facts, required)
 
 
-def _spot(view: RunView, device: str, facts: Mapping[str, Any], required: bool) -> Spot:
+def _spot(view: RunView, device: str, facts: Mapping[str, Any], required: bool) -> DeviceResult:
     threads = int(facts.get("threads") or 1)
     target = f"{facts.get('accelerator')}, {threads} thread{'s'[: threads > 1]}, {facts.get('runtime')}"
     if facts.get("reason") or facts.get("latency_ms") is None:
-        return Spot(device, target, str(facts.get("reason") or "not known"), "", False, required)
+        return DeviceResult(device, target, str(facts.get("reason") or "not known"), "", False, required)
     held, limit = float(facts.get("held_ms") or facts["latency_ms"]), view.budget.latency_ms
     chance = facts.get("budget_probability")
-    return Spot(
+    return DeviceResult(
         device,
         target,
         _latency(facts),
@@ -114,7 +114,7 @@ def _latency(facts: Mapping[str, Any]) -> str:
     return f"{shown} [{show_ms(float(low)).removesuffix(' ms')}-{show_ms(float(high)).removesuffix(' ms')}]"
 
 
-def sentence(spot: Spot) -> str:
+def sentence(spot: DeviceResult) -> str:
     """Say one device's figures in a line: ``galaxy-s24: predicted 1.2 ms [0.9-1.6], over 99 % sure``."""
     also = " (required)" if spot.required else ""
     return f"{spot.device}{also}: {spot.latency}{f', {spot.sure}' if spot.sure else ''}"

@@ -11,8 +11,8 @@ from typing import Any
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.decision import Decision
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
-from advisor.engine.history.loaded_run import StoredRun, read_run
-from advisor.report.view import DatasetSummary, RejectedPicture, RunView
+from advisor.engine.history.loaded_run import LoadedRun, read_run
+from advisor.report.view import DatasetSummary, RejectedImage, RunView
 from advisor.store import RunFolder
 
 
@@ -25,7 +25,7 @@ def load_view(run: RunFolder, changes: Mapping[str, Any] | None = None) -> RunVi
     return view_of(read_run(run.path, changes))
 
 
-def view_of(stored: StoredRun) -> RunView:
+def view_of(stored: LoadedRun) -> RunView:
     """Return what the reports show of a run."""
     folder = _typed(stored.folder.path)
     request = stored.request.to_dict()
@@ -48,10 +48,10 @@ def _dataset(stored: Mapping[str, Any]) -> DatasetSummary | None:
     try:
         return DatasetSummary(
             folder=stored["folder"],
-            pictures_per_class=stored["pictures_per_class"],
+            images_per_class=stored["pictures_per_class"],
             train=stored["train"],
             holdout=stored["holdout"],
-            rejected=tuple(RejectedPicture(row["path"], row["reason"]) for row in stored["rejected"]),
+            rejected=tuple(RejectedImage(row["path"], row["reason"]) for row in stored["rejected"]),
             fingerprint=stored["fingerprint"],
             validation=stored.get("validation", 0),
             own_split=tuple(stored.get("own_split", ())),
@@ -76,7 +76,7 @@ def _typed(path: Path) -> str:
     return relative if not relative.startswith("..") else str(path)
 
 
-def _next(folder: str, stored: StoredRun) -> str:
+def _next(folder: str, stored: LoadedRun) -> str:
     """Return what to type next: after another question than the run's own, the export of its answer."""
     pick = stored.decision.pick
     if stored.own_question or pick is None or not stored.decision.feasible:

@@ -169,7 +169,7 @@ def _data(view: RunView) -> Iterable[str]:
         return
     rejected = f", {len(dataset.rejected)} files left out" if dataset.rejected else ""
     yield (
-        f"Pictures: {dataset.pictures} in {len(dataset.classes)} classes "
+        f"Pictures: {dataset.images} in {len(dataset.classes)} classes "
         f"({escaped(', '.join(dataset.classes[:20]))}{', ...' if len(dataset.classes) > 20 else ''}), "
         f"{parts(dataset)}{rejected}."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from advisor.core.errors import UsageError
-from advisor.store.output_dir import require_place
+from advisor.store.output_dir import ensure_output_dir
 
 REPORT_FILES = ("recommendation.json", "front.csv", "report.md", "report.html")
 
@@ -20,5 +20,5 @@ def checked_place(folder: Path, force: bool = False) -> Path:
         raise UsageError(
             f"--to: '{folder}' is a run folder: its report answers its own question", "choose another folder"
         )
-    require_place(folder, REPORT_FILES, force)
+    ensure_output_dir(folder, REPORT_FILES, force)
     return folder

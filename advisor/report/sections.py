@@ -133,7 +133,7 @@ def _has_failures(view: RunView) -> bool:
 def _data(view: RunView) -> dict[str, Any]:
     dataset = view.dataset
     assert dataset is not None, "the section is wanted only with data"
-    largest = max(dataset.pictures_per_class.values(), default=1)
+    largest = max(dataset.images_per_class.values(), default=1)
     return {
         "dataset": dataset,
         "parts": parts(dataset),

@@ -13,7 +13,7 @@ from advisor.core.evaluation import Evaluation, Status
 
 
 @dataclass(frozen=True)
-class RejectedPicture:
+class RejectedImage:
     """A file of the data folder that is not used, and why."""
 
     path: str
@@ -26,7 +26,7 @@ class DatasetSummary:
 
     Attributes:
         folder: where they were read from.
-        pictures_per_class: class name to its number of usable pictures, in label order.
+        images_per_class: class name to its number of usable pictures, in label order.
         train: pictures that were learnt from while candidates were compared.
         holdout: pictures that finalists were judged on.
         rejected: files left out.
@@ -37,10 +37,10 @@ class DatasetSummary:
     """
 
     folder: str
-    pictures_per_class: Mapping[str, int]
+    images_per_class: Mapping[str, int]
     train: int
     holdout: int
-    rejected: tuple[RejectedPicture, ...] = ()
+    rejected: tuple[RejectedImage, ...] = ()
     fingerprint: str = ""
     validation: int = 0
     own_split: tuple[str, ...] = ()
@@ -49,12 +49,12 @@ class DatasetSummary:
     @property
     def classes(self) -> tuple[str, ...]:
         """Class names in label order."""
-        return tuple(self.pictures_per_class)
+        return tuple(self.images_per_class)
 
     @property
-    def pictures(self) -> int:
+    def images(self) -> int:
         """Number of usable pictures."""
-        return sum(self.pictures_per_class.values())
+        return sum(self.images_per_class.values())
 
     @property
     def leaking(self) -> str:

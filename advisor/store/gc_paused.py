@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def building() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Do not look for garbage meanwhile; also a decorator.
 
     Where a hundred thousand values are made that all stay, the collector walks over them again and again and finds

@@ -8,7 +8,7 @@ from pathlib import Path
 from advisor.core.errors import UsageError
 
 
-def require_place(folder: Path, names: Sequence[str], force: bool) -> None:
+def ensure_output_dir(folder: Path, names: Sequence[str], force: bool) -> None:
     """Make the folder for files of these names.
 
     Raises:

@@ -19,7 +19,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.store.atomic import write_atomically
 from advisor.store.full_disk import full_disk, is_full_disk
-from advisor.store.gc_paused import building
+from advisor.store.gc_paused import gc_paused
 
 SCHEMA_VERSION = 1
 
@@ -141,7 +141,7 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
 
-    @building()
+    @gc_paused()
     def evaluations(self) -> tuple[Evaluation, ...]:
         """Return the evaluations so far, the last one of each configuration, without a line torn by a kill."""
         if not self.evaluations_file.is_file():

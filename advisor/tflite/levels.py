@@ -1,4 +1,4 @@
-"""Features from every level of a trunk: the mean of the last wide map of each resolution, beside its own features.
+"""Features from every level of a backbone: the mean of the last wide map of each resolution, beside its own features.
 
 The last layer of a network trained on ImageNet has given up what that task did not need, such as textures; what the
 earlier maps hold is still there, and costs a mean each. With them a linear head on TrashNet answers 86 % of the
@@ -16,7 +16,7 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.tflite.rewrite import add_tensor, operator_code, pack, single_graph, unpack
 
 VERSION = 1
-"""Raised whenever an equal trunk would give other features."""
+"""Raised whenever an equal backbone would give other features."""
 
 LARGEST_SHARE = 4
 """Maps of at most the input's side over this count: larger ones hold edges, which every class has."""
@@ -39,15 +39,15 @@ class Level:
 
 
 def with_levels(data: bytes) -> bytes:
-    """Put the means of a trunk's maps behind its features.
+    """Put the means of a backbone's maps behind its features.
 
     Each mean is taken where its map is made, so that no map lives longer than before.
 
     Args:
-        data: a float trunk with one picture input and the only output ``features``, float32 (1, F).
+        data: a float backbone with one picture input and the only output ``features``, float32 (1, F).
 
     Returns:
-        the trunk whose ``features`` are (1, F + G): the former F first. A trunk without such maps comes back as it is.
+        the backbone whose ``features`` are (1, F + G): the former F first. Without such maps it comes back as it is.
 
     Raises:
         UsageError: the file is damaged.

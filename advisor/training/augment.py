@@ -25,11 +25,11 @@ class Augmentation:
     turn: float = 0.0
 
 
-def augmented(pictures: Any, targets: Any, augmentation: Augmentation, seed: Any, side: Any = None) -> tuple[Any, Any]:
+def augmented(photos: Any, targets: Any, augmentation: Augmentation, seed: Any, side: Any = None) -> tuple[Any, Any]:
     """Change a batch.
 
     Args:
-        pictures: float32 tensor (N, S, S, 3), RGB 0..255.
+        photos: float32 tensor (N, S, S, 3), RGB 0..255.
         targets: float32 tensor (N, C), one-hot or smoothed.
         augmentation: how far.
         seed: int32 tensor (2,): equal seeds change equally.
@@ -41,22 +41,22 @@ def augmented(pictures: Any, targets: Any, augmentation: Augmentation, seed: Any
     import tensorflow as tf
 
     seeds = tf.random.split(seed, 3)
-    side = tf.shape(pictures)[1] if side is None else side
-    pictures = _framed(pictures, augmentation.crop, augmentation.turn, seeds[0], side)
-    pictures = _recoloured(pictures, augmentation.colour, seeds[1])
+    side = tf.shape(photos)[1] if side is None else side
+    photos = _framed(photos, augmentation.crop, augmentation.turn, seeds[0], side)
+    photos = _recoloured(photos, augmentation.colour, seeds[1])
     if augmentation.mixup > 0:
-        pictures, targets = _mixed(pictures, targets, augmentation.mixup, seeds[2])
-    return pictures, targets
+        photos, targets = _mixed(photos, targets, augmentation.mixup, seeds[2])
+    return photos, targets
 
 
-def _framed(pictures: Any, least: float, turn: float, seed: Any, side: Any) -> Any:
+def _framed(photos: Any, least: float, turn: float, seed: Any, side: Any) -> Any:
     """Cut a rectangle of free place, size and tilt from each picture, half of them mirrored, and bring it to ``side``.
 
     What a tilted rectangle takes from beyond the border is mirrored at it.
     """
     import tensorflow as tf
 
-    count, whole = tf.shape(pictures)[0], tf.cast(tf.shape(pictures)[1], tf.float32)
+    count, whole = tf.shape(photos)[0], tf.cast(tf.shape(photos)[1], tf.float32)
     drawn = tf.random.stateless_uniform((count, 7), seed)
     shares = least + (1.0 - least) * drawn[:, :2]
     centres = whole * (0.5 * shares + (1.0 - shares) * drawn[:, 2:4])
@@ -73,30 +73,30 @@ def _framed(pictures: Any, least: float, turn: float, seed: Any, side: Any) -> A
     nothing = tf.zeros(count)
     transforms = tf.stack([*lines[0], *lines[1], nothing, nothing], axis=1)
     found = tf.raw_ops.ImageProjectiveTransformV3(
-        images=pictures, transforms=transforms, output_shape=tf.stack([side, side]), fill_value=0.0,
+        images=photos, transforms=transforms, output_shape=tf.stack([side, side]), fill_value=0.0,
         interpolation="BILINEAR", fill_mode="REFLECT",
     )  # fmt: skip
     return tf.ensure_shape(found, (None, None, None, 3))
 
 
-def _recoloured(pictures: Any, strength: float, seed: Any) -> Any:
+def _recoloured(photos: Any, strength: float, seed: Any) -> Any:
     import tensorflow as tf
 
-    count = tf.shape(pictures)[0]
+    count = tf.shape(photos)[0]
     factors = 1.0 + strength * tf.random.stateless_uniform((3, count, 1, 1, 1), seed, -1.0, 1.0)
-    grey = tf.reduce_mean(pictures, axis=3, keepdims=True)
-    pictures = grey + (pictures - grey) * factors[0]
-    mean = tf.reduce_mean(pictures, axis=(1, 2, 3), keepdims=True)
-    pictures = (mean + (pictures - mean) * factors[1]) * factors[2]
-    return tf.clip_by_value(pictures, 0.0, 255.0)
+    grey = tf.reduce_mean(photos, axis=3, keepdims=True)
+    photos = grey + (photos - grey) * factors[0]
+    mean = tf.reduce_mean(photos, axis=(1, 2, 3), keepdims=True)
+    photos = (mean + (photos - mean) * factors[1]) * factors[2]
+    return tf.clip_by_value(photos, 0.0, 255.0)
 
 
-def _mixed(pictures: Any, targets: Any, concentration: float, seed: Any) -> tuple[Any, Any]:
+def _mixed(photos: Any, targets: Any, concentration: float, seed: Any) -> tuple[Any, Any]:
     """Mix each picture with its mirror place in the batch, all by one share, and the targets alike."""
     import tensorflow as tf
 
     gammas = tf.random.stateless_gamma((2,), seed, concentration)
     share = gammas[0] / tf.maximum(gammas[0] + gammas[1], 1e-12)
     share = tf.maximum(share, 1.0 - share)
-    mixed, targets = (share * values + (1.0 - share) * tf.reverse(values, axis=[0]) for values in (pictures, targets))
+    mixed, targets = (share * values + (1.0 - share) * tf.reverse(values, axis=[0]) for values in (photos, targets))
     return mixed, targets

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.datasets.capture import random_capture
-from advisor.datasets.pictures import load
+from advisor.datasets.images import load
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,21 +21,21 @@ class Batches:
     """Pictures of one size and their labels.
 
     Args:
-        pictures: files.
+        images: files.
         labels: class index of each.
         size: side of the model's input in pixels.
         cache: file to keep decoded pictures in; written once and memory-mapped, so that it costs disk and no memory.
     """
 
-    def __init__(self, pictures: Sequence[Path], labels: Sequence[int], size: int, cache: Path) -> None:
+    def __init__(self, images: Sequence[Path], labels: Sequence[int], size: int, cache: Path) -> None:
         import numpy as np
 
-        self._pictures, self._size = pictures, size
+        self._images, self._size = images, size
         self._labels = np.asarray(labels, dtype=np.int64)
-        self._decoded = self._decode(cache) if len(pictures) * size * size * 3 <= MAX_CACHE_BYTES else None
+        self._decoded = self._decode(cache) if len(images) * size * size * 3 <= MAX_CACHE_BYTES else None
 
     def __len__(self) -> int:
-        return len(self._pictures)
+        return len(self._images)
 
     def epoch(
         self, indices: NDArray[np.int64], batch: int, capture: float = 0.0, seed: tuple[int, int] = (0, 0)
@@ -50,26 +50,26 @@ class Batches:
         """
         for start in range(0, len(indices), batch):
             chosen = indices[start : start + batch]
-            pictures = self._read(chosen)
+            images = self._read(chosen)
             if capture > 0:
-                _capture(pictures, chosen, capture, seed)
-            yield pictures, self._labels[chosen]
+                _capture(images, chosen, capture, seed)
+            yield images, self._labels[chosen]
 
     def _read(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
         import numpy as np
 
         if self._decoded is not None:
             return np.array(self._decoded[indices])
-        return np.stack([load(self._pictures[index], self._size) for index in indices])
+        return np.stack([load(self._images[index], self._size) for index in indices])
 
     def _decode(self, cache: Path) -> NDArray[np.uint8]:
         import numpy as np
 
-        shape = (len(self._pictures), self._size, self._size, 3)
+        shape = (len(self._images), self._size, self._size, 3)
         if not cache.exists():
             partial = cache.with_suffix(".partial")
             rows = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=shape)
-            for place, path in enumerate(self._pictures):
+            for place, path in enumerate(self._images):
                 rows[place] = load(path, self._size)
             rows.flush()
             partial.replace(cache)
@@ -80,11 +80,11 @@ class Batches:
         return decoded
 
 
-def _capture(pictures: NDArray[np.uint8], indices: NDArray[np.int64], share: float, seed: tuple[int, int]) -> None:
+def _capture(images: NDArray[np.uint8], indices: NDArray[np.int64], share: float, seed: tuple[int, int]) -> None:
     """Change a share of the pictures, in place."""
     import numpy as np
 
     for place, index in enumerate(indices):
         draw = (*seed, int(index))
         if np.random.default_rng(draw).random() < share:
-            pictures[place] = random_capture(pictures[place], draw)
+            images[place] = random_capture(images[place], draw)

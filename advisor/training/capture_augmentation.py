@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.datasets.capture import random_capture, seed_of
-from advisor.datasets.pictures import load
+from advisor.datasets.images import load
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Seen:
+class CaptureAugmentation:
     """One way to see a picture.
 
     Attributes:
@@ -47,7 +47,7 @@ class Seen:
         return [sha256(f"{sha}/{path.name}".encode()).digest() for sha, path in zip(hashes, paths, strict=True)]
 
 
-AS_IT_IS = Seen()
-CAPTURED = (Seen(1), Seen(2))
+AS_IT_IS = CaptureAugmentation()
+CAPTURED = (CaptureAugmentation(1), CaptureAugmentation(2))
 """Each training picture twice more, under two of the capture conditions: for heads that phones' pictures must not
 mislead."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError
-from advisor.datasets.pictures import View
-from advisor.training.capture_augmentation import AS_IT_IS, Seen
+from advisor.datasets.images import InputSpec
+from advisor.training.capture_augmentation import AS_IT_IS, CaptureAugmentation
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,18 +19,18 @@ OUTPUT_NAME = "features"
 
 def extract(
     model_path: Path | str,
-    pictures: Sequence[Path],
-    view: View,
+    images: Sequence[Path],
+    view: InputSpec,
     threads: int = 1,
     progress: Callable[[int, int], None] | None = None,
-    seen: Seen = AS_IT_IS,
+    seen: CaptureAugmentation = AS_IT_IS,
 ) -> NDArray[np.float32]:
     """Run a float feature model over pictures, one at a time in LiteRT.
 
     Args:
         model_path: a ``.tflite`` with one float32 input (1, size, size, 3); its output named ``features`` is taken, or
             its only output.
-        pictures: N files.
+        images: N files.
         view: how a picture becomes the model's input.
         threads: threads of the runtime.
         progress: called with (pictures done, N).
@@ -48,13 +48,13 @@ def extract(
     source, sink = _input_index(interpreter, view.size), _output_index(interpreter)
     rows: list[NDArray[np.float32]] = []
     pixels = np.empty((1, view.size, view.size, 3), np.float32)
-    for done, path in enumerate(pictures, start=1):
+    for done, path in enumerate(images, start=1):
         view.normalise(seen.apply(path, view.size)[None], pixels)
         interpreter.set_tensor(source, pixels)
         interpreter.invoke()
         rows.append(interpreter.get_tensor(sink).reshape(-1))
         if progress:
-            progress(done, len(pictures))
+            progress(done, len(images))
     features = np.stack(rows) if rows else np.zeros((0, _width(interpreter, sink)), np.float32)
     if not np.isfinite(features).all():
         raise StageError(f"the feature model '{Path(model_path).name}' gives values that are not finite")

@@ -1,6 +1,6 @@
-"""Fine-tuning in Keras: trunk and head of all levels learn together, the best epoch on a validation part is kept.
+"""Fine-tuning in Keras: backbone and head of all levels learn together, the best epoch on a validation part is kept.
 
-Starting from a trained head keeps the trunk from being spoilt by a random one's gradients (Kumar et al., "Fine-Tuning
+Starting from a trained head protects the backbone from a random head's gradients (Kumar et al., "Fine-Tuning
 can Distort Pretrained Features", 2022). BatchNorm keeps the statistics of its pretraining: a small set's batches would
 spoil them, and the phone folds them into the convolutions in any case. What is validated and kept is the running mean
 of the weights (Polyak averaging): single steps scatter around it.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.core.errors import StageError
 from advisor.training import network
 from advisor.training.batches import Batches
-from advisor.training.finetune_data import Lesson, begin, class_weights
+from advisor.training.finetune_data import FinetuneData, begin, class_weights
 from advisor.training.head import GRID
 from advisor.training.hyperparameters import FINETUNE_ALL, FINETUNE_TOP, Finetuning
 from advisor.training.step import Step
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["FINETUNE_ALL", "FINETUNE_TOP", "VERSION", "WEIGHTS", "Finetuned", "Finetuning", "finetune"]
 
 VERSION = 3
-"""Raised whenever equal pictures and knobs would give another network."""
+"""Raised whenever equal pictures and hyperparameters would give another network."""
 
 WEIGHTS = "best.weights.h5"
 """The network with its head, in the folder of a fine-tuning."""
@@ -45,10 +45,10 @@ class Finetuned:
     Attributes:
         weights: float32 (F, C) of the head.
         bias: float32 (C,).
-        levels: whether the head reads the features of the trunk's levels behind its own.
+        levels: whether the head reads the features of the backbone's levels behind its own.
         validation_accuracy: share (0-1) of the validation part classified rightly by the epoch that was kept. That
             epoch was chosen by it, which flatters it slightly.
-        start_accuracy: the same of the trunk and head that it began with.
+        start_accuracy: the same of the backbone and head that it began with.
         history: validation accuracy and training loss of each epoch.
         best_epoch: 0-based; -1 where no epoch was better than the start.
     """
@@ -63,22 +63,22 @@ class Finetuned:
 
 
 def finetune(
-    trunk: Any,
-    lesson: Lesson,
-    knobs: Finetuning,
+    backbone: Any,
+    lesson: FinetuneData,
+    hyperparameters: Finetuning,
     folder: Path,
     progress: Callable[[int, int], None] | None = None,
     after: Path | None = None,
 ) -> Finetuned:
-    """Train ``trunk`` (changed in place) and a head behind it on the training part.
+    """Train ``backbone`` (changed in place) and a head behind it on the training part.
 
-    Every epoch leaves a checkpoint in ``folder``; called again with the same folder and knobs it goes on after the last
-    one. The folder belongs to one trunk and one set of pictures: name it by the hash of both.
+    Every epoch leaves a checkpoint in ``folder``; called again with the same arguments it goes on after the last
+    one. The folder belongs to one backbone and one set of pictures: name it by the hash of both.
 
     Args:
-        trunk: ``keras.Model`` from one normalised picture (1, S, S, 3) to features (1, F).
+        backbone: ``keras.Model`` from one normalised picture (1, S, S, 3) to features (1, F).
         lesson: what it learns from.
-        knobs: see :class:`Finetuning`.
+        hyperparameters: see :class:`Finetuning`.
         folder: for checkpoints and decoded pictures.
         progress: called with (epochs done, epochs at most).
         after: :data:`WEIGHTS` that an earlier call with these arguments left in its folder, to go on from with the
@@ -87,35 +87,37 @@ def finetune(
     Raises:
         StageError: the loss is no number any more, or a picture cannot be read.
     """
-    session = _Session(trunk, lesson, knobs, folder, after)
+    session = _Session(backbone, lesson, hyperparameters, folder, after)
     session.resume()
     while session.goes_on():
         session.run_epoch()
         if progress:
             progress(len(session.history), session.epochs)
-    return session.finish(trunk)
+    return session.finish(backbone)
 
 
 class _Session:
     """The state of one fine-tuning: model, optimizer, history, and the best weights so far, all kept on disk."""
 
-    def __init__(self, trunk: Any, lesson: Lesson, knobs: Finetuning, folder: Path, after: Path | None) -> None:
+    def __init__(
+        self, backbone: Any, lesson: FinetuneData, hyperparameters: Finetuning, folder: Path, after: Path | None
+    ) -> None:
         import numpy as np
 
         folder.mkdir(parents=True, exist_ok=True)
-        self._knobs, self._folder = (knobs if after is None else knobs.going_on()), folder
+        self._knobs, self._folder = (hyperparameters if after is None else hyperparameters.going_on()), folder
         self.epochs = self._knobs.epochs
         self._size = lesson.view.size
-        self._batches = Batches(lesson.pictures, lesson.labels, self._size, folder / "pictures.npy")
-        targets, unseen = np.asarray(lesson.labels, dtype=np.int64), lesson.unseen(knobs.seed)
-        self._start = begin(trunk, lesson, ~unseen, knobs.seed)
+        self._batches = Batches(lesson.images, lesson.labels, self._size, folder / "pictures.npy")
+        targets, unseen = np.asarray(lesson.labels, dtype=np.int64), lesson.unseen(hyperparameters.seed)
+        self._start = begin(backbone, lesson, ~unseen, hyperparameters.seed)
         self._train, self._validation = np.flatnonzero(~unseen), np.flatnonzero(unseen)
         strength = max(self._start.head.regularization, GRID[0])
-        penalty = knobs.head_penalty / (strength * len(self._train))
+        penalty = hyperparameters.head_penalty / (strength * len(self._train))
         if after is not None:
             self._train, self._validation = np.arange(len(targets)), self._validation[:0]
-        self._sample_weights = class_weights(targets[self._train], int(targets.max()) + 1, knobs.balance)
-        self._model = network.build(trunk, self._start, lesson.view, knobs.trained)
+        self._sample_weights = class_weights(targets[self._train], int(targets.max()) + 1, hyperparameters.balance)
+        self._model = network.build(backbone, self._start, lesson.view, hyperparameters.trained)
         if after is not None:
             self._model.load_weights(after)
         self._step = Step(self._model, self._knobs, len(self._train), penalty)
@@ -129,7 +131,7 @@ class _Session:
         state = self._folder / "state.json"
         if state.exists():
             kept = json.loads(state.read_text())
-            if kept["knobs"] == self._knobs.plain():
+            if kept["hyperparameters"] == self._knobs.plain():
                 self.history, self._best_epoch = kept["history"], kept["best_epoch"]
                 self._best, self._at_first = kept["best"], kept["start"]
                 self._step.restore(self._folder / f"epoch-{len(self.history)}")
@@ -168,31 +170,33 @@ class _Session:
         """Train for one epoch; return the mean loss."""
         import numpy as np
 
-        knobs = self._knobs
-        whole = number >= knobs.epochs - knobs.full_epochs
-        side = network.training_side(self._model, self._size, 1.0 if whole else knobs.shrink)
-        order = np.random.default_rng([knobs.seed, number]).permutation(self._train)
+        hyperparameters = self._knobs
+        whole = number >= hyperparameters.epochs - hyperparameters.full_epochs
+        side = network.training_side(self._model, self._size, 1.0 if whole else hyperparameters.shrink)
+        order = np.random.default_rng([hyperparameters.seed, number]).permutation(self._train)
         losses = []
-        batches = self._batches.epoch(order, knobs.batch, knobs.capture, (knobs.seed, number))
-        for place, (pictures, labels) in enumerate(batches):
+        batches = self._batches.epoch(
+            order, hyperparameters.batch, hyperparameters.capture, (hyperparameters.seed, number)
+        )
+        for place, (images, labels) in enumerate(batches):
             weights = self._sample_weights[labels]
-            losses.append(self._step.run(pictures, labels, weights, (knobs.seed + number, place), side))
+            losses.append(self._step.run(images, labels, weights, (hyperparameters.seed + number, place), side))
         loss = float(np.mean([float(value) for value in losses]))
         if not np.isfinite(loss):
             raise StageError(f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate")
         return loss
 
-    def finish(self, trunk: Any) -> Finetuned:
-        """Put the best epoch's weights into ``trunk`` and return the rest."""
+    def finish(self, backbone: Any) -> Finetuned:
+        """Put the best epoch's weights into ``backbone`` and return the rest."""
         self._model.load_weights(self._folder / WEIGHTS)
-        weights, bias = network.parts(self._model, trunk, self._start)
+        weights, bias = network.parts(self._model, backbone, self._start)
         levels, history = bool(self._start.levels), tuple(self.history)
         return Finetuned(weights, bias, levels, self._best, self._at_first, history, self._best_epoch)
 
     def _validate(self) -> float:
         right = 0
-        for pictures, labels in self._batches.epoch(self._validation, self._knobs.batch):
-            right += int((self._step.predict(pictures).argmax(axis=1) == labels).sum())
+        for images, labels in self._batches.epoch(self._validation, self._knobs.batch):
+            right += int((self._step.predict(images).argmax(axis=1) == labels).sum())
         return right / max(1, len(self._validation))
 
     def _keep_best(self) -> None:
@@ -202,7 +206,7 @@ class _Session:
         """Write the checkpoint before the state that points to it, and remove the one before."""
         done = len(self.history)
         self._step.save(self._folder / f"epoch-{done}")
-        state = {"knobs": self._knobs.plain(), "history": self.history, "best_epoch": self._best_epoch}
+        state = {"hyperparameters": self._knobs.plain(), "history": self.history, "best_epoch": self._best_epoch}
         partial = self._folder / "state.partial"
         partial.write_text(json.dumps({**state, "best": self._best, "start": self._at_first}))
         partial.replace(self._folder / "state.json")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.training.head import folds, train_head
 from advisor.training.levels import agrees, level_layers
 from advisor.training.network import Start
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 VALIDATION_FOLDS = 8
 CHECKED = 2
-"""Pictures on which the levels of trunk and file are compared."""
+"""Pictures on which the levels of backbone and file are compared."""
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class FinetuneData:
     """The pictures that a network learns from, as it sees them.
 
     Attributes:
-        features: the trunk's features of these pictures, float32 (N, F), or with those of its levels behind: the head
+        features: the backbone's features of these images, float32 (N, F), or with those of its levels: the head
             to begin with is trained on those outside the validation part.
-        pictures: the training part, hold-out excluded.
+        images: the training part, hold-out excluded.
         labels: their class indices.
-        view: how a picture becomes the trunk's input.
+        view: how a picture becomes the backbone's input.
         validation: places of the validation part among the pictures; empty to draw a stratified eighth.
     """
 
     features: NDArray[np.float32]
-    pictures: Sequence[Path]
+    images: Sequence[Path]
     labels: Sequence[int]
-    view: View
+    view: InputSpec
     validation: Sequence[int] = ()
 
     def unseen(self, seed: int) -> NDArray[np.bool_]:
@@ -50,14 +50,14 @@ class Lesson:
         return drawn
 
 
-def begin(trunk: Any, lesson: Lesson, learnt: NDArray[np.bool_], seed: int) -> Start:
+def begin(backbone: Any, lesson: FinetuneData, learnt: NDArray[np.bool_], seed: int) -> Start:
     """Fit a head to what is learnt from; to the features of all levels, where Keras finds those that the file has."""
     import numpy as np
 
-    features, levels = lesson.features, level_layers(trunk)
-    few = np.stack([lesson.view.read(path) for path in lesson.pictures[:CHECKED]])
-    if not agrees(trunk, levels, few, features[: len(few)]):
-        levels, features = [], features[:, : int(trunk.outputs[0].shape[-1])]
+    features, levels = lesson.features, level_layers(backbone)
+    few = np.stack([lesson.view.read(path) for path in lesson.images[:CHECKED]])
+    if not agrees(backbone, levels, few, features[: len(few)]):
+        levels, features = [], features[:, : int(backbone.outputs[0].shape[-1])]
     own, labels = features[learnt], np.asarray(lesson.labels, dtype=np.int64)
     head = train_head(own, labels[learnt].tolist(), int(labels.max()) + 1, seed)
     return Start(head, tuple(levels), own.mean(axis=0), own.std(axis=0))

@@ -21,7 +21,7 @@ VERSION = 3
 FOLDS = 5
 GRID = (0.001, 0.003, 0.01, 0.03, 0.1)
 """Inverse strengths of the L2 penalty on standardised features, as scikit-learn's ``C``."""
-FEW_PICTURES = 10
+FEW_IMAGES = 10
 NEAREST_MEAN = "nearest_mean"
 LOGISTIC = "logistic"
 
@@ -64,7 +64,7 @@ def train_head(
 
     The fit runs on standardised features in the space of :mod:`advisor.training.space`, found from the features alone,
     and is folded back into weights and bias. Where a class
-    has fewer than ``FEW_PICTURES`` pictures a nearest-mean head competes too: it has no more to learn than the means.
+    has fewer than ``FEW_IMAGES`` pictures a nearest-mean head competes too: it has no more to learn than the means.
 
     Args:
         features: float32, shape (N, F): the training part.
@@ -177,7 +177,7 @@ def _cross_validated(
     """Yield each candidate strength with its out-of-fold probabilities (N, C)."""
     import numpy as np
 
-    few = int(np.bincount(targets, minlength=classes).min()) < FEW_PICTURES
+    few = int(np.bincount(targets, minlength=classes).min()) < FEW_IMAGES
     strengths = (0.0, *GRID) if few else GRID
     found = {strength: np.zeros((len(targets), classes), np.float32) for strength in strengths}
     fold = folds(targets, min(FOLDS, len(targets)), seed)

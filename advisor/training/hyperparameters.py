@@ -1,4 +1,4 @@
-"""The knobs of fine-tuning, and the two settings that have names."""
+"""The hyperparameters of fine-tuning, and the two settings that have names."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ CHANGES = Augmentation(crop=0.6, colour=0.25, mixup=0.2, turn=15.0)
 
 @dataclass(frozen=True)
 class Finetuning:
-    """The knobs.
+    """The hyperparameters.
 
     Attributes:
-        trained: share of the trunk's layers that learn, from the top; 1 is all of them.
+        trained: share of the backbone's layers that learn, from the top; 1 is all of them.
         epochs: passes over the pictures at most.
         patience: epochs that do not surpass the best one before them on validation, after which it stops, from the
             middle on: a cosine gains most at its end, and falls below its start at first.
@@ -63,12 +63,12 @@ class Finetuning:
     seed: int = 0
 
     def going_on(self) -> Finetuning:
-        """The knobs of the epochs that what ships learns beyond what was compared."""
+        """The hyperparameters of the epochs that what ships learns beyond what was compared."""
         epochs = max(1, round(self.more_epochs * self.epochs))
         return replace(self, epochs=epochs, patience=epochs, learning_rate=self.more_rate * self.learning_rate)
 
     def plain(self) -> dict[str, Any]:
-        """The knobs as JSON keeps them, the time limit left out: a resumed run may have another."""
+        """The hyperparameters as JSON keeps them, the time limit left out: a resumed run may have another."""
         kept: dict[str, Any] = json.loads(json.dumps({**asdict(self), "seconds": None}))
         return kept
 

@@ -1,6 +1,6 @@
-"""The levels of a Keras trunk: the maps whose means the features of its file hold beside its own.
+"""The levels of a Keras backbone: the maps whose means the features of its file hold beside its own.
 
-The same rule as of :mod:`advisor.tflite.levels`, read off layers instead of operators, so that a trunk can learn with
+The same rule as of :mod:`advisor.tflite.levels`, read from layers instead of operators, so that a backbone learns with
 the head that reads all of its levels.
 """
 
@@ -14,11 +14,11 @@ MARGIN = 1e-2
 """Error of a level's mean, over the spread of the features, below which two ways to compute it are the same."""
 
 
-def level_layers(trunk: Any) -> list[str]:
-    """Return the layers whose outputs are the levels of a trunk, in the order of the file's features.
+def level_layers(backbone: Any) -> list[str]:
+    """Return the layers whose outputs are the levels of a backbone, in the order of the file's features.
 
     Args:
-        trunk: ``keras.Model`` from one picture (1, S, S, 3) to features (1, F).
+        backbone: ``keras.Model`` from one picture (1, S, S, 3) to features (1, F).
     """
     import keras
 
@@ -27,7 +27,7 @@ def level_layers(trunk: Any) -> list[str]:
     )
     strided: dict[int, tuple[str, int]] = {}
     windowed: dict[int, tuple[str, int]] = {}
-    for layer in trunk.layers:
+    for layer in backbone.layers:
         if not isinstance(layer, reading) or max(layer.output.shape[1:3]) < 2:
             continue
         maker, shape = _maker(layer)
@@ -38,37 +38,37 @@ def level_layers(trunk: Any) -> list[str]:
             side = max(shape[1:3])
             if counts and (side not in found or shape[3] >= found[side][1]):
                 found[side] = (maker.name, shape[3])
-    whole = max(trunk.inputs[0].shape[1:3])
+    whole = max(backbone.inputs[0].shape[1:3])
     levels = windowed | strided
     return [levels[side][0] for side in sorted(levels) if side <= whole // LARGEST_SHARE]
 
 
-def with_levels(trunk: Any, names: list[str]) -> Any:
-    """Return the trunk with the means of these layers' maps behind its features."""
+def with_levels(backbone: Any, names: list[str]) -> Any:
+    """Return the backbone with the means of these layers' maps behind its features."""
     import keras
 
     if not names:
-        return trunk
-    means = [keras.layers.GlobalAveragePooling2D()(trunk.get_layer(name).output) for name in names]
-    return keras.Model(trunk.inputs[0], keras.layers.Concatenate()([trunk.outputs[0], *means]))
+        return backbone
+    means = [keras.layers.GlobalAveragePooling2D()(backbone.get_layer(name).output) for name in names]
+    return keras.Model(backbone.inputs[0], keras.layers.Concatenate()([backbone.outputs[0], *means]))
 
 
-def agrees(trunk: Any, names: list[str], pictures: Any, features: Any) -> bool:
-    """True where these levels of a trunk are what a file's features hold.
+def agrees(backbone: Any, names: list[str], images: Any, features: Any) -> bool:
+    """True where these levels of a backbone are what a file's features hold.
 
     Args:
-        trunk: as of :func:`level_layers`.
+        backbone: as of :func:`level_layers`.
         names: its levels.
-        pictures: normalised, float32 (n, S, S, 3).
+        images: normalised, float32 (n, S, S, 3).
         features: what LiteRT computed of them, float32 (n, F).
     """
     import numpy as np
 
-    width = int(trunk.outputs[0].shape[-1]) + sum(int(trunk.get_layer(name).output.shape[-1]) for name in names)
+    width = int(backbone.outputs[0].shape[-1]) + sum(int(backbone.get_layer(name).output.shape[-1]) for name in names)
     if width != features.shape[1]:
         return False
-    model = with_levels(trunk, names)
-    found = np.concatenate([np.asarray(model(picture[None], training=False)) for picture in pictures])
+    model = with_levels(backbone, names)
+    found = np.concatenate([np.asarray(model(image[None], training=False)) for image in images])
     return bool(np.abs(found - features).max() <= MARGIN * max(float(features.std()), 1e-6))
 
 

@@ -1,6 +1,6 @@
-"""The network that is fine-tuned: pictures 0..255 in, logits out, built from a card's trunk and a trained head.
+"""The network that is fine-tuned: pictures 0..255 in, logits out, built from a card's backbone and a trained head.
 
-The head reads every level of the trunk, as heads alone do.
+The head reads every level of the backbone, as heads alone do.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.training.levels import with_levels
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 LEAST_SPREAD = 0.02
-"""Of the median: a feature that hardly ever moves would be blown up as soon as the trunk moves it."""
+"""Of the median: a feature that hardly ever moves would be blown up as soon as the backbone moves it."""
 
 STEP = 32
 """Sides that training may take are multiples of this, as five halvings need."""
@@ -31,8 +31,8 @@ class Start:
     """Where the network begins.
 
     Attributes:
-        head: on the features of the trunk and, behind them, of its levels.
-        levels: layers of the trunk, see :func:`advisor.training.levels.level_layers`.
+        head: on the features of the backbone and, behind them, of its levels.
+        levels: layers of the backbone, see :func:`advisor.training.levels.level_layers`.
         mean: of each feature, float32 (F,).
         spread: standard deviation of each feature, float32 (F,): the head learns on standardised features, so that one
             rate suits all of them.
@@ -44,40 +44,40 @@ class Start:
     spread: Floats | None = None
 
 
-def build(trunk: Any, start: Start, view: View, trained: float) -> Any:
+def build(backbone: Any, start: Start, view: InputSpec, trained: float) -> Any:
     """Return a ``keras.Model`` from pictures (n, S', S', 3), 0..255, to logits (n, C).
 
-    It holds a copy of the trunk in its layer ``trunk``, of any side S' where the trunk allows, else of its own; and the
+    It holds a copy of the backbone in its layer ``backbone``, of any side S' where it allows that, else of its own; and the
     head in its layer ``head``.
 
     Args:
-        trunk: ``keras.Model`` from one normalised picture (1, S, S, 3) to features (1, F).
+        backbone: ``keras.Model`` from one normalised picture (1, S, S, 3) to features (1, F).
         start: head and levels to begin with.
-        view: how a picture becomes the trunk's input.
-        trained: share of the trunk's layers that learn, from the top.
+        view: how a picture becomes the backbone's input.
+        trained: share of the backbone's layers that learn, from the top.
     """
     import keras
     import numpy as np
 
-    body = _copy(trunk)
+    body = _copy(backbone)
     _freeze(body, trained)
     body = with_levels(body, list(start.levels))
-    body.name = "trunk"
-    pictures = keras.Input(body.inputs[0].shape[1:], name="pictures")
+    body.name = "backbone"
+    images = keras.Input(body.inputs[0].shape[1:], name="pictures")
     normal = keras.layers.Normalization(mean=list(view.mean), variance=[value**2 for value in view.std], name="normal")
     middle, spread = _scales(start)
     standard = keras.layers.Rescaling(1.0 / spread, -middle / spread, name="standard")
     dense = keras.layers.Dense(len(start.head.bias), name="head")
-    model = keras.Model(pictures, dense(standard(body(normal(pictures)))))
+    model = keras.Model(images, dense(standard(body(normal(images)))))
     weights, bias = start.head.weights, start.head.bias
     dense.set_weights([np.asarray(weights * spread[:, None]), np.asarray(bias + middle @ weights)])
     return model
 
 
-def parts(model: Any, trunk: Any, start: Start) -> tuple[Floats, Floats]:
-    """Put what the network has learnt into ``trunk``; return weights (F, C) and bias (C,) on features as they are."""
-    body = model.get_layer("trunk")
-    for layer in (layer for layer in trunk.layers if layer.weights):
+def parts(model: Any, backbone: Any, start: Start) -> tuple[Floats, Floats]:
+    """Put what the network has learnt into ``backbone``; return weights (F, C) and bias (C,) on raw features."""
+    body = model.get_layer("backbone")
+    for layer in (layer for layer in backbone.layers if layer.weights):
         layer.set_weights(body.get_layer(layer.name).get_weights())
     middle, spread = _scales(start)
     weights, bias = model.get_layer("head").get_weights()
@@ -103,18 +103,18 @@ def training_side(model: Any, side: int, shrink: float) -> int:
     return max(STEP, min(side, round(shrink * side / STEP) * STEP)) if shrink < 1 else side
 
 
-def _copy(trunk: Any) -> Any:
+def _copy(backbone: Any) -> Any:
     import keras
 
-    size = int(trunk.inputs[0].shape[1])
+    size = int(backbone.inputs[0].shape[1])
     try:
-        body = keras.models.clone_model(trunk, input_tensors=keras.Input((None, None, 3)))
-        flexible = body.outputs[0].shape == (None, trunk.outputs[0].shape[-1])
+        body = keras.models.clone_model(backbone, input_tensors=keras.Input((None, None, 3)))
+        flexible = body.outputs[0].shape == (None, backbone.outputs[0].shape[-1])
     except (ValueError, TypeError):
         flexible = False
     if not flexible:
-        body = keras.models.clone_model(trunk, input_tensors=keras.Input((size, size, 3)))
-    body.set_weights(trunk.get_weights())
+        body = keras.models.clone_model(backbone, input_tensors=keras.Input((size, size, 3)))
+    body.set_weights(backbone.get_weights())
     return body
 
 

@@ -21,40 +21,40 @@ class Step:
 
     Args:
         model: see :func:`advisor.training.network.build`.
-        knobs: rate, decay, smoothing, augmentation.
-        pictures: training pictures an epoch, from which the cosine's length follows.
+        hyperparameters: rate, decay, smoothing, augmentation.
+        images: training pictures an epoch, from which the cosine's length follows.
         penalty: of the squares of the head's weights, as its fit had it.
     """
 
-    def __init__(self, model: Any, knobs: Finetuning, pictures: int, penalty: float = 0.0) -> None:
+    def __init__(self, model: Any, hyperparameters: Finetuning, images: int, penalty: float = 0.0) -> None:
         import tensorflow as tf
 
-        self._model, self._knobs, self._penalty = model, knobs, penalty
-        self._steps = max(1, -(-pictures // knobs.batch) * knobs.epochs)
+        self._model, self._knobs, self._penalty = model, hyperparameters, penalty
+        self._steps = max(1, -(-images // hyperparameters.batch) * hyperparameters.epochs)
         self._done = tf.Variable(0.0, trainable=False)
-        self._moves = [_Move(*place) for place in _places(model, knobs)]
+        self._moves = [_Move(*place) for place in _places(model, hyperparameters)]
         self._compiled = tf.function(self._train, reduce_retracing=True)
         self._predict = tf.function(
-            lambda pictures: model(tf.cast(pictures, tf.float32), training=False), reduce_retracing=True
+            lambda images: model(tf.cast(images, tf.float32), training=False), reduce_retracing=True
         )
 
-    def run(self, pictures: Any, labels: Any, weights: Any, seed: tuple[int, int], side: int) -> Any:
+    def run(self, images: Any, labels: Any, weights: Any, seed: tuple[int, int], side: int) -> Any:
         """Train on one batch (n, S, S, 3), cut to ``side``; return its loss."""
         import tensorflow as tf
 
         return self._compiled(
-            tf.constant(pictures),
+            tf.constant(images),
             tf.constant(labels),
             tf.constant(weights),
             tf.constant(seed, tf.int32),
             tf.constant(side, tf.int32),
         )
 
-    def predict(self, pictures: Any) -> Any:
+    def predict(self, images: Any) -> Any:
         """Return the logits of one batch, (n, C)."""
         import tensorflow as tf
 
-        return self._predict(tf.constant(pictures)).numpy()
+        return self._predict(tf.constant(images)).numpy()
 
     def swap(self) -> None:
         """Exchange the weights and their running means: to validate and keep the means, and back to go on."""
@@ -63,13 +63,13 @@ class Step:
             move.variable.assign(move.average)
             move.average.assign(value)
 
-    def _train(self, pictures: Any, labels: Any, weights: Any, seed: Any, side: Any) -> Any:
+    def _train(self, images: Any, labels: Any, weights: Any, seed: Any, side: Any) -> Any:
         import tensorflow as tf
 
         classes = self._model.output.shape[-1]
         smoothing = self._knobs.label_smoothing
         targets = tf.one_hot(labels, classes) * (1.0 - smoothing) + smoothing / classes
-        inputs, targets = augmented(tf.cast(pictures, tf.float32), targets, self._knobs.augmentation, seed, side)
+        inputs, targets = augmented(tf.cast(images, tf.float32), targets, self._knobs.augmentation, seed, side)
         inputs = tf.ensure_shape(inputs, (None, *self._model.inputs[0].shape[1:]))
         with tf.GradientTape() as tape:
             logits = self._model(inputs, training=False)
@@ -138,12 +138,12 @@ class _Move:
         self.average.assign_add(share * (value - self.average))
 
 
-def _places(model: Any, knobs: Finetuning) -> Iterator[tuple[Any, float, float]]:
+def _places(model: Any, hyperparameters: Finetuning) -> Iterator[tuple[Any, float, float]]:
     """Yield each weight that learns with its share of the rate, and its decay: kernels alone decay."""
-    layers = [layer for layer in model.get_layer("trunk").layers if layer.trainable_variables]
+    layers = [layer for layer in model.get_layer("backbone").layers if layer.trainable_variables]
     for place, layer in enumerate(layers, start=1):
-        rate = knobs.lowest_rate + (1.0 - knobs.lowest_rate) * place / len(layers)
+        rate = hyperparameters.lowest_rate + (1.0 - hyperparameters.lowest_rate) * place / len(layers)
         for variable in layer.trainable_variables:
-            yield variable, rate, knobs.weight_decay if len(variable.shape) > 1 else 0.0
+            yield variable, rate, hyperparameters.weight_decay if len(variable.shape) > 1 else 0.0
     for variable in model.get_layer("head").trainable_variables:
-        yield variable, knobs.head_rate, 0.0
+        yield variable, hyperparameters.head_rate, 0.0

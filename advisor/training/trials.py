@@ -1,4 +1,4 @@
-"""The knobs of a fine-tuning as an Optuna study turns them: one training each, judged on the validation part."""
+"""Tune the hyperparameters of fine-tuning with an Optuna study: one training a trial, judged on the validation part."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _SPACE: dict[str, tuple[float, float]] = {
 
 
 class Trials:
-    """Asks for knobs and is told what came of them. Equal seeds and answers ask for equal knobs.
+    """Asks for hyperparameters and is told what came of them. Equal seeds and answers ask for equal hyperparameters.
 
-    The recipe's own knobs come first, so that no study ends below them but by chance; then a few drawn at random; then
+    The recipe's own hyperparameters come first, so that no study ends below them but by chance; then a few random ones; then
     those of the tree-structured Parzen estimator (Bergstra et al., 2011), Optuna's default.
 
     Args:
-        base: the recipe's own knobs.
+        base: the recipe's own hyperparameters.
         seed: of the draws.
     """
 
@@ -45,7 +45,7 @@ class Trials:
         self._asked: Any = None
 
     def ask(self) -> Finetuning:
-        """Return the knobs to train with next."""
+        """Return the hyperparameters to train with next."""
         self._asked = trial = self._study.ask()
         rate = trial.suggest_float("learning_rate", *LEARNING_RATE, log=True)
         epochs = trial.suggest_int("epochs", *EPOCHS)
@@ -54,14 +54,14 @@ class Trials:
         changes = replace(self._base.augmentation, **found)
         return replace(self._base, learning_rate=rate, epochs=epochs, augmentation=changes, **own)
 
-    def tell(self, knobs: Finetuning, accuracy: float) -> None:
+    def tell(self, hyperparameters: Finetuning, accuracy: float) -> None:
         """Say what share of the validation part the last training that was asked for answers rightly."""
         self._study.tell(self._asked, accuracy)
-        self._told.append((accuracy, knobs))
+        self._told.append((accuracy, hyperparameters))
 
     @property
     def best(self) -> Finetuning:
-        """The knobs that did best; of equals the first."""
+        """The hyperparameters that did best; of equals the first."""
         return max(self._told, key=lambda told: told[0])[1]
 
     def _own(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""From a fine-tuned trunk and head to the float ``.tflite`` that compression starts from."""
+"""From a fine-tuned backbone and head to the float ``.tflite`` that compression starts from."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from advisor.training.finetune import Finetuned
 
 
-def to_tflite(trunk: Any, tuned: Finetuned) -> bytes:
-    """Convert the trunk and join the head to it, softmax behind.
+def to_tflite(backbone: Any, tuned: Finetuned) -> bytes:
+    """Convert the backbone and join the head to it, softmax behind.
 
     Args:
-        trunk: ``keras.Model`` as :func:`advisor.training.finetune.finetune` left it.
+        backbone: ``keras.Model`` as :func:`advisor.training.finetune.finetune` left it.
         tuned: what it returned.
 
     Returns:
@@ -23,16 +23,16 @@ def to_tflite(trunk: Any, tuned: Finetuned) -> bytes:
     from advisor.tflite.levels import with_levels
     from advisor.tflite.surgery import attach_head
 
-    data = convert(trunk)
+    data = convert(backbone)
     return attach_head(with_levels(data) if tuned.levels else data, tuned.weights, tuned.bias)
 
 
-def convert(trunk: Any) -> bytes:
-    """Return the trunk as a float ``.tflite`` with the only output ``features`` (1, F)."""
+def convert(backbone: Any) -> bytes:
+    """Return the backbone as a float ``.tflite`` with the only output ``features`` (1, F)."""
     import keras
     import tensorflow as tf
 
-    named = keras.Model(trunk.inputs[0], {"features": trunk.outputs[0]})
+    named = keras.Model(backbone.inputs[0], {"features": backbone.outputs[0]})
     with contextlib.redirect_stdout(io.StringIO()):
         data: bytes = tf.lite.TFLiteConverter.from_keras_model(named).convert()
     return data

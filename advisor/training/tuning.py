@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core import training
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.training.features import joined
 from advisor.training.finetune import FINETUNE_ALL, FINETUNE_TOP, VERSION, WEIGHTS, Finetuning, finetune
-from advisor.training.finetune_data import Lesson
+from advisor.training.finetune_data import FinetuneData
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["FINETUNING", "VERSION", "WEIGHTS", "Finetuning", "epochs_done", "tune"]
 
 FINETUNING: Mapping[str, Finetuning] = {training.FINETUNE_TOP: FINETUNE_TOP, training.FINETUNE_ALL: FINETUNE_ALL}
-"""The knobs of each recipe by its name."""
+"""The hyperparameters of each recipe by its name."""
 
 
 def tune(
     card: Card,
     weights: WeightsFile | None,
     features: Sequence[Path],
-    pictures: Sequence[Path],
+    images: Sequence[Path],
     labels: Sequence[int],
     validation: Sequence[int],
-    knobs: Finetuning,
+    hyperparameters: Finetuning,
     checkpoints: Path,
     path: Path,
     after: Path | None = None,
@@ -42,10 +42,10 @@ def tune(
         card: the model card.
         weights: where to start from.
         features: ``.npy`` files whose rows are the features of the pictures.
-        pictures: training and validation part.
+        images: training and validation part.
         labels: their classes.
-        validation: places in ``pictures`` of those that are not learnt from.
-        knobs: see :class:`advisor.training.finetune.Finetuning`.
+        validation: places in ``images`` of those that are not learnt from.
+        hyperparameters: see :class:`advisor.training.finetune.Finetuning`.
         checkpoints: folder of this call alone; called again with what was left in it, it goes on.
         path: where to write the ``.tflite``; its weights are written beside it.
         after: path of an earlier call, whose network goes on with the validation part too.
@@ -61,12 +61,12 @@ def tune(
 
     try:
         model = build_model(card, weights)
-        trunk = keras.Model(model.inputs[0], model.output["features"])
-        view = View(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-        lesson = Lesson(joined(features), pictures, labels, view, validation)
+        backbone = keras.Model(model.inputs[0], model.output["features"])
+        view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+        lesson = FinetuneData(joined(features), images, labels, view, validation)
         begun = None if after is None else after.with_name(WEIGHTS)
-        tuned = finetune(trunk, lesson, knobs, checkpoints, after=begun)
-        path.write_bytes(to_tflite(trunk, tuned))
+        tuned = finetune(backbone, lesson, hyperparameters, checkpoints, after=begun)
+        path.write_bytes(to_tflite(backbone, tuned))
         shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
     finally:
         keras.backend.clear_session()
@@ -79,10 +79,10 @@ def tune(
     }
 
 
-def epochs_done(checkpoints: Path, knobs: Finetuning) -> tuple[int, int] | None:
+def epochs_done(checkpoints: Path, hyperparameters: Finetuning) -> tuple[int, int] | None:
     """Return how many epochs of how many are done, None before the first; it may end earlier than the last."""
     try:
         history = json.loads((checkpoints / "state.json").read_text(encoding="utf-8"))["history"]
     except (OSError, ValueError, KeyError):
         return None
-    return (len(history), knobs.epochs) if history else None
+    return (len(history), hyperparameters.epochs) if history else None

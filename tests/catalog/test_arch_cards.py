@@ -72,7 +72,7 @@ def test_published_parameters_are_the_graphs_as_far_as_the_source_rounds(built: 
             assert min(differences) <= unit / 2, f"{published.source} says {published.params}"
 
 
-def test_one_picture_enters_and_two_named_tensors_leave(built: tuple[Card, Any]) -> None:
+def test_one_image_enters_and_two_named_tensors_leave(built: tuple[Card, Any]) -> None:
     card, model = built
     (image,) = model.inputs
     assert (image.name, image.shape) == ("image", (1, card.input_size, card.input_size, 3))

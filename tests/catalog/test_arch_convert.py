@@ -49,8 +49,8 @@ def test_a_converted_graph_has_builtin_operators_alone_and_computes_the_same(
     read = tflite_model.read(data)
     assert [operator.name for operator in read.operators if operator.name.startswith(("CUSTOM", "Flex"))] == []
     assert [tensor.shape for tensor in read.inputs] == [(1, size, size, 3)]
-    picture = np.random.default_rng(1).normal(size=(1, size, size, 3)).astype(np.float32)
-    expected, actual = graph(picture, training=False), run(data, picture)
+    image = np.random.default_rng(1).normal(size=(1, size, size, 3)).astype(np.float32)
+    expected, actual = graph(image, training=False), run(data, image)
     for name in ("features", "probabilities"):
         scale = float(np.abs(expected[name]).max())
         assert actual[name] == pytest.approx(np.asarray(expected[name]), abs=1e-4 * scale)
@@ -72,9 +72,9 @@ def test_the_operators_are_those_of_the_converters_own_way_from_keras() -> None:
     assert {name for name, _ in ours.signatures[0].outputs} == {name for name, _ in theirs.signatures[0].outputs}
 
 
-def run(data: bytes, picture: np.ndarray) -> dict[str, np.ndarray]:
+def run(data: bytes, image: np.ndarray) -> dict[str, np.ndarray]:
     from ai_edge_litert.interpreter import Interpreter
 
     runner = Interpreter(model_content=data).get_signature_runner()
     (name,) = runner.get_input_details()
-    return runner(**{name: picture})
+    return runner(**{name: image})

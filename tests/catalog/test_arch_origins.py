@@ -22,8 +22,8 @@ def test_a_convolution_pads_both_sides_alike_as_torch_does(stride: int) -> None:
 
     from advisor.catalog.architectures._torchvision import convolution
 
-    picture = keras.Input((6, 6, 1), batch_size=1)
-    model = keras.Model(picture, convolution(picture, 1, 3, stride, "sum"))
+    image = keras.Input((6, 6, 1), batch_size=1)
+    model = keras.Model(image, convolution(image, 1, 3, stride, "sum"))
     model.get_layer("sum").set_weights([np.ones((3, 3, 1, 1), np.float32)])
     values = np.arange(36, dtype=np.float32).reshape(6, 6)
     padded = np.pad(values, 1)
@@ -36,9 +36,9 @@ def test_pooling_pads_both_sides_alike_as_torch_does() -> None:
 
     from advisor.catalog.architectures._torchvision import max_pool
 
-    picture = keras.Input((4, 4, 1), batch_size=1)
+    image = keras.Input((4, 4, 1), batch_size=1)
     values = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
-    pooled = np.asarray(keras.Model(picture, max_pool(picture, "pool"))(values))
+    pooled = np.asarray(keras.Model(image, max_pool(image, "pool"))(values))
     assert pooled[0, :, :, 0].tolist() == [[5, 7], [13, 15]]
 
 
@@ -141,8 +141,8 @@ def test_efficientnets_card_scales_pixels_as_keras_graph_does() -> None:
     own = architectures.build("efficientnet", size, 10, {})
     settle(own)
     scaling = original.get_layer("normalization")
-    trunk = [layer for layer in layers_with_weights(original) if layer is not scaling]
-    for source, target in zip(layers_with_weights(own), trunk, strict=True):
+    backbone = [layer for layer in layers_with_weights(original) if layer is not scaling]
+    for source, target in zip(layers_with_weights(own), backbone, strict=True):
         target.set_weights(source.get_weights())
     mean, std = np.float32(card.preprocessing.mean), np.float32(card.preprocessing.std)
     # Keras divides by 255 first, so its statistics are the card's on that scale.

@@ -69,11 +69,11 @@ def test_a_float16_file_is_taken_as_the_float_file_that_runtimes_make_of_it(mode
     half = tmp_path / "half.tflite"
     half.write_bytes(to_float16((models / "net.tflite").read_bytes()))
     card = brought(half, given(models)).card
-    picture = np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
+    photo = np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
     kept = fetch(card, FetchOptions(offline=True)).path.read_bytes()
     assert {tensor.dtype for tensor in read(kept).tensors} <= {"float32", "int32"}
-    given_answer = next(iter(run(half.read_bytes(), picture).values()))
-    assert run(kept, picture)["probabilities"] == pytest.approx(given_answer, abs=1e-6)
+    given_answer = next(iter(run(half.read_bytes(), photo).values()))
+    assert run(kept, photo)["probabilities"] == pytest.approx(given_answer, abs=1e-6)
 
 
 def test_the_cards_master_computes_what_the_model_does(models: Path, tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def test_the_cards_master_computes_what_the_model_does(models: Path, tmp_path: P
 
     card = brought(models / "net.tflite", given(models)).card
     convert(card, fetch(card, FetchOptions(offline=True)), tmp_path / "master.tflite")
-    picture = np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
-    outputs = run((tmp_path / "master.tflite").read_bytes(), picture)
-    expected = np.asarray(keras.saving.load_model(models / "net.keras")(picture))
+    photo = np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
+    outputs = run((tmp_path / "master.tflite").read_bytes(), photo)
+    expected = np.asarray(keras.saving.load_model(models / "net.keras")(photo))
     assert outputs["probabilities"] == pytest.approx(expected, abs=1e-5)
     assert outputs["features"].shape == (1, 8)
 
@@ -196,10 +196,10 @@ def test_a_keras_file_of_open_size_with_logits_becomes_a_classifier(tmp_path: Pa
     network(size=None, activation=None).save(tmp_path / "net.keras")
     facts = prepare(tmp_path / "net.keras", 48, tmp_path / "net.tflite")
     assert (facts.input_size, facts.classes, facts.features) == (48, CLASSES, 8)
-    picture = np.random.default_rng(2).normal(size=(1, 48, 48, 3)).astype(np.float32)
-    logits = np.asarray(keras.saving.load_model(tmp_path / "net.keras")(picture), np.float64)
+    photo = np.random.default_rng(2).normal(size=(1, 48, 48, 3)).astype(np.float32)
+    logits = np.asarray(keras.saving.load_model(tmp_path / "net.keras")(photo), np.float64)
     expected = np.exp(logits) / np.exp(logits).sum()
-    assert run((tmp_path / "net.tflite").read_bytes(), picture)["probabilities"] == pytest.approx(expected, abs=1e-6)
+    assert run((tmp_path / "net.tflite").read_bytes(), photo)["probabilities"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_lambda_layer_is_refused_with_its_name_and_why(tmp_path: Path) -> None:

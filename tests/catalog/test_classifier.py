@@ -13,7 +13,7 @@ from advisor.core.errors import UsageError
 from advisor.tflite.surgery import attach_head, select_output
 from tests.catalog.own_models import CLASSES, SIZE, network, tflite
 
-PICTURE = np.random.default_rng(0).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
+IMAGE = np.random.default_rng(0).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +28,10 @@ def converted(model: Any) -> bytes:
 
 def test_the_named_file_computes_what_the_model_does(model: Any, converted: bytes) -> None:
     named = classifier.named(converted, "net", softmax=False)
-    assert run(named, PICTURE)["probabilities"] == pytest.approx(np.asarray(model(PICTURE)), abs=1e-6)
+    assert run(named, IMAGE)["probabilities"] == pytest.approx(np.asarray(model(IMAGE)), abs=1e-6)
 
 
-def test_the_batch_is_fixed_at_one_picture(converted: bytes) -> None:
+def test_the_batch_is_fixed_at_one_image(converted: bytes) -> None:
     from ai_edge_litert.interpreter import Interpreter
 
     named = classifier.named(converted, "net", softmax=False)
@@ -42,8 +42,8 @@ def test_the_batch_is_fixed_at_one_picture(converted: bytes) -> None:
 def test_logits_get_a_softmax() -> None:
     logits = network(activation=None)
     named = classifier.named(tflite(logits), "net", softmax=True)
-    scores = np.exp(np.asarray(logits(PICTURE), np.float64))
-    assert run(named, PICTURE)["probabilities"] == pytest.approx(scores / scores.sum(), abs=1e-6)
+    scores = np.exp(np.asarray(logits(IMAGE), np.float64))
+    assert run(named, IMAGE)["probabilities"] == pytest.approx(scores / scores.sum(), abs=1e-6)
 
 
 @pytest.mark.parametrize("head", ["dense", "convolution"])
@@ -52,24 +52,24 @@ def test_features_are_what_the_classifier_sees(head: str) -> None:
 
     own = network(head=head)
     pooled = next(layer for layer in own.layers if "pooling" in layer.name)
-    expected = np.asarray(keras.Model(own.input, pooled.output)(PICTURE)).reshape(1, -1)
+    expected = np.asarray(keras.Model(own.input, pooled.output)(IMAGE)).reshape(1, -1)
     master, found = classifier.with_features(classifier.named(tflite(own), "net", softmax=False), "net")
     assert found
-    assert run(master, PICTURE)["features"] == pytest.approx(expected, abs=1e-6)
+    assert run(master, IMAGE)["features"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_new_head_fits_the_features(converted: bytes) -> None:
     master, _ = classifier.with_features(classifier.named(converted, "net", softmax=False), "net")
-    trunk = select_output(master, "features")
-    joined = attach_head(trunk, np.zeros((8, 3), np.float32), np.zeros(3, np.float32))
-    assert run(joined, PICTURE)["probabilities"] == pytest.approx(np.full((1, 3), 1 / 3))
+    backbone = select_output(master, "features")
+    joined = attach_head(backbone, np.zeros((8, 3), np.float32), np.zeros(3, np.float32))
+    assert run(joined, IMAGE)["probabilities"] == pytest.approx(np.full((1, 3), 1 / 3))
 
 
 def test_a_file_that_classifies_maps_has_no_features() -> None:
     named = classifier.named(tflite(network(head="maps")), "net", softmax=False)
     master, found = classifier.with_features(named, "net")
     assert not found
-    assert set(run(master, PICTURE)) == {"probabilities"}
+    assert set(run(master, IMAGE)) == {"probabilities"}
 
 
 def test_input_and_classes_are_read(converted: bytes) -> None:
@@ -88,13 +88,13 @@ def test_a_quantized_file_is_refused_with_what_to_give_instead() -> None:
     assert "float32 (or float16) file" in raised.value.hint
 
 
-def test_several_labels_a_picture_are_refused() -> None:
+def test_several_labels_a_image_are_refused() -> None:
     with pytest.raises(UsageError, match="sigmoid"):
         classifier.shape_of(tflite(network(activation="sigmoid")), "net")
 
 
 @pytest.mark.parametrize("shape", [(SIZE, SIZE, 1), (SIZE, 2 * SIZE, 3)])
-def test_an_input_that_is_no_square_colour_picture_is_refused(shape: tuple[int, int, int]) -> None:
+def test_an_input_that_is_no_square_colour_image_is_refused(shape: tuple[int, int, int]) -> None:
     import keras
     from keras import layers
 

@@ -44,8 +44,8 @@ def photograph(name: str, card: Card) -> Any:
 
     # Of scikit-learn's two, the flower is of a kind that ImageNet's classes do not know.
     pixels = load_sample_image("china.jpg") if name == "china" else getattr(data, name)()
-    picture = Image.fromarray(pixels).resize((card.input_size, card.input_size), Image.Resampling.BILINEAR)
-    scaled = (np.asarray(picture, np.float32) - card.preprocessing.mean) / card.preprocessing.std
+    photo = Image.fromarray(pixels).resize((card.input_size, card.input_size), Image.Resampling.BILINEAR)
+    scaled = (np.asarray(photo, np.float32) - card.preprocessing.mean) / card.preprocessing.std
     return scaled[None].astype(np.float32)
 
 
@@ -65,10 +65,10 @@ def test_photographs_get_their_labels_and_the_converted_file_agrees(card: Card) 
     model = build_model(card, weights_of(card))
     runner = tflite(model)
     for name, expected in (("chelsea", CATS), ("coffee", DRINKS), ("rocket", TOWERS), ("china", TEMPLES)):
-        picture = photograph(name, card)
-        found = {key: np.asarray(value) for key, value in model(picture).items()}
+        photo = photograph(name, card)
+        found = {key: np.asarray(value) for key, value in model(photo).items()}
         assert int(found["probabilities"].argmax()) - card.label_offset in expected, name
-        converted = runner(image=picture)
+        converted = runner(image=photo)
         assert set(converted) == {"probabilities", "features"}
         assert np.abs(converted["probabilities"] - found["probabilities"]).max() < 1e-4
     keras.backend.clear_session()

@@ -60,8 +60,8 @@ def test_same_padding_computes_what_keras_own_network_does_with_padding_by_hand(
     theirs = keras.applications.MobileNetV2((96, 96, 3), alpha=0.35, weights=None, classes=10)
     settle(ours)
     theirs.set_weights(ours.get_weights())
-    picture = np.random.default_rng(0).normal(size=(1, 96, 96, 3)).astype(np.float32)
-    assert np.asarray(ours(picture)["probabilities"]) == pytest.approx(np.asarray(theirs(picture)), abs=1e-6)
+    photo = np.random.default_rng(0).normal(size=(1, 96, 96, 3)).astype(np.float32)
+    assert np.asarray(ours(photo)["probabilities"]) == pytest.approx(np.asarray(theirs(photo)), abs=1e-6)
 
 
 @pytest.mark.parametrize("size", [5, 6, 9, 10, 13, 56])
@@ -84,11 +84,11 @@ def test_random_weights_keep_the_scale_of_activations() -> None:
     card = load_catalogue()["mobilenet_v2_0.35_96"]
     model = build_model(card, None)
     inner = keras.Model(model.inputs, [layer.output for layer in model.layers if layer.name.endswith("_BN")])
-    picture = np.random.default_rng(1).normal(size=(1, 96, 96, 3)).astype(np.float32)
-    spreads = [float(np.asarray(output).std()) for output in inner(picture)]
+    photo = np.random.default_rng(1).normal(size=(1, 96, 96, 3)).astype(np.float32)
+    spreads = [float(np.asarray(output).std()) for output in inner(photo)]
     assert min(spreads) > 0.3
     assert max(spreads) < 5
-    assert float(np.abs(np.asarray(model(picture)["features"])).min()) >= 0
+    assert float(np.abs(np.asarray(model(photo)["features"])).min()) >= 0
 
 
 def test_a_depthwise_kernel_keeps_its_scale_whatever_its_layer_is_called() -> None:

@@ -146,7 +146,7 @@ def test_a_model_of_ones_own_is_added_listed_and_searched(alone: Advisor, net: P
     assert "61.0" in found.out
 
 
-def test_a_model_without_a_linear_end_is_skipped_with_pictures_and_the_reason(alone: Advisor, tmp_path: Path) -> None:
+def test_a_model_without_a_linear_end_is_skipped_with_images_and_the_reason(alone: Advisor, tmp_path: Path) -> None:
     (tmp_path / "maps.tflite").write_bytes(tflite(network(head="maps")))
     labels_file(tmp_path)
     write_photos(tmp_path / "photos")

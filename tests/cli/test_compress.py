@@ -20,7 +20,7 @@ def model(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("columns", ["80", "130"])
-def test_a_row_a_form_with_accuracy_on_labelled_pictures(
+def test_a_row_a_form_with_accuracy_on_labelled_images(
     advisor: Advisor, model: str, photos: Path, columns: str
 ) -> None:
     said = advisor("compress", model, "--recipe", "int8,float16", "--data", str(photos), COLUMNS=columns)

@@ -57,7 +57,7 @@ def test_json_has_a_version_and_every_suspect(advisor: Advisor, photos: Path) ->
     assert content["not_judged"] == "not asked for"
 
 
-def test_a_fixed_manifest_is_clean_and_no_picture_is_touched(advisor: Advisor, photos: Path, tmp_path: Path) -> None:
+def test_a_fixed_manifest_is_clean_and_no_image_is_touched(advisor: Advisor, photos: Path, tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in photos.rglob("*") if path.is_file()}
     said = advisor("data", "check", "photos", "--no-labels", "--fix", "cleaned.csv")
     assert said.code == 0, said.err

@@ -27,6 +27,6 @@ def test_a_command_ends_with_a_code_of_the_contract(command: Path) -> None:
 
 def test_the_numbers_are_those_of_the_documentation() -> None:
     assert {code.name: code.value for code in ExitCode} == {
-        "OK": 0, "INTERNAL_ERROR": 1, "WRONG": 2, "NOT_HAD": 3, "CHANGED": 4, "INTERRUPTED": 130,
+        "OK": 0, "INTERNAL_ERROR": 1, "WRONG": 2, "UNSATISFIED": 3, "CHANGED": 4, "INTERRUPTED": 130,
     }  # fmt: skip
     assert [error.exit_code for error in (UsageError, WeightsError, StageError)] == [2, 2, 1]

@@ -102,7 +102,7 @@ def test_a_time_limit_below_the_cheapest_candidate_is_refused_by_both(
     assert not (tmp_path / "runs").exists()
 
 
-def test_more_pictures_cost_more(advisor: Advisor, photos: Path) -> None:
+def test_more_images_cost_more(advisor: Advisor, photos: Path) -> None:
     bare = planned(advisor, "--candidates", CARD)
     trained = planned(advisor, "--candidates", CARD, "--data", str(photos))
     assert trained["pictures"] == 20

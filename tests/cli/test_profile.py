@@ -158,7 +158,7 @@ def test_against_without_a_normalisation_asks_for_it(advisor: Advisor, pair: tup
     assert said.err.startswith("error: float.tflite does not say how its pictures are normalised")
 
 
-def test_calibration_pictures_belong_to_against(advisor: Advisor, model: str) -> None:
+def test_calibration_images_belong_to_against(advisor: Advisor, model: str) -> None:
     said = advisor("profile", model, "--calibration", "photos")
     assert said.code == 2
     assert "--against" in said.err

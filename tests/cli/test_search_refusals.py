@@ -55,14 +55,14 @@ def test_one_class(advisor: Advisor, photos: Path, tmp_path: Path) -> None:
     nothing_spent(tmp_path)
 
 
-def test_a_class_with_fewer_than_eight_pictures_is_named(advisor: Advisor, photos: Path, tmp_path: Path) -> None:
+def test_a_class_with_fewer_than_eight_images_is_named(advisor: Advisor, photos: Path, tmp_path: Path) -> None:
     for path in list((photos / "blue things").iterdir())[:5]:
         path.unlink()
     refused(advisor("search", "--data", "photos"), "blue things", "5")
     nothing_spent(tmp_path)
 
 
-def test_more_than_a_fifth_of_the_pictures_unreadable(advisor: Advisor, photos: Path, tmp_path: Path) -> None:
+def test_more_than_a_fifth_of_the_images_unreadable(advisor: Advisor, photos: Path, tmp_path: Path) -> None:
     for count in range(8):
         (photos / "red things" / f"bad{count}.jpg").write_bytes(b"")
     refused(advisor("search", "--data", "photos"), "8", "28")
@@ -100,6 +100,6 @@ def test_an_unknown_flag_names_the_nearest(advisor: Advisor) -> None:
     assert "--budget" in said.err
 
 
-def test_a_picture_that_is_not_one_is_not_a_class(advisor: Advisor, tmp_path: Path) -> None:
+def test_a_image_that_is_not_one_is_not_a_class(advisor: Advisor, tmp_path: Path) -> None:
     Image.new("RGB", (8, 8)).save(tmp_path / "flat.jpg")
     refused(advisor("search", "--data", "flat.jpg"), "flat.jpg")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.compression.calibration import from_photographs
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from tests.measurement import small_models
 
 SIDE = 32
@@ -24,4 +24,4 @@ def float_model() -> bytes:
 
 @pytest.fixture(scope="session")
 def photographs() -> np.ndarray:
-    return from_photographs(View(SIDE, (127.5,) * 3, (127.5,) * 3))
+    return from_photographs(InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3))

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.compression.calibration import choose, from_photographs, from_pictures
-from advisor.datasets.pictures import View, load
+from advisor.compression.calibration import choose, from_images, from_photographs
+from advisor.datasets.images import InputSpec, load
 from tests.datasets.folders import fill
 
 
@@ -26,15 +26,15 @@ def test_the_choice_follows_the_seed() -> None:
     assert choose(labels, 10, 0) == choose(labels, 10, 0) != choose(labels, 10, 1)
 
 
-def test_pictures_come_as_the_model_takes_them(tmp_path: Path) -> None:
+def test_images_come_as_the_model_takes_them(tmp_path: Path) -> None:
     paths = fill(tmp_path, 3)
-    found = from_pictures(paths, View(16, (10.0, 20.0, 30.0), (2.0, 4.0, 8.0)))
+    found = from_images(paths, InputSpec(16, (10.0, 20.0, 30.0), (2.0, 4.0, 8.0)))
     assert found.dtype == np.float32
     np.testing.assert_allclose(found[1], (load(paths[1], 16) - np.array([10, 20, 30])) / np.array([2, 4, 8]), rtol=1e-6)
 
 
 def test_photographs_are_many_and_different() -> None:
-    crops = from_photographs(View(32, (0.0,) * 3, (255.0,) * 3))
+    crops = from_photographs(InputSpec(32, (0.0,) * 3, (255.0,) * 3))
     assert len(crops) >= 40
     assert len({crop.tobytes() for crop in crops}) == len(crops)
     assert 0.0 <= crops.min() < 0.05
@@ -42,13 +42,13 @@ def test_photographs_are_many_and_different() -> None:
 
 
 def test_photographs_are_smooth_as_no_noise_is() -> None:
-    crops = from_photographs(View(64, (0.0,) * 3, (255.0,) * 3))
+    crops = from_photographs(InputSpec(64, (0.0,) * 3, (255.0,) * 3))
     steps = np.abs(np.diff(crops, axis=2)).mean(axis=(1, 2, 3))
     spread = crops.std(axis=(1, 2, 3))
     assert (steps < 0.8 * spread).all()
 
 
 def test_photographs_follow_the_seed() -> None:
-    one, same, other = (from_photographs(View(16, (0.0,) * 3, (1.0,) * 3), seed) for seed in (0, 0, 1))
+    one, same, other = (from_photographs(InputSpec(16, (0.0,) * 3, (1.0,) * 3), seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)

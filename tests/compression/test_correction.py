@@ -55,8 +55,8 @@ def _activations(data: bytes, photographs: np.ndarray) -> np.ndarray:
     interpreter.allocate_tensors()
     pooled = next(op.outputs[0] for op in read(data).operators if op.name == "MEAN")
     rows = []
-    for picture in photographs:
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], picture[None])
+    for image in photographs:
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image[None])
         interpreter.invoke()
         rows.append(interpreter.get_tensor(pooled).reshape(-1).copy())
     return np.stack(rows)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.compression.escalation import Ladder, Outcome
+from advisor.compression.escalation import Escalation, Outcome
 from advisor.compression.recipe import Edit, Recipe
 
 NAMES = ("int8", "mixed_int8", "qat_int8")
@@ -25,7 +25,7 @@ limits = st.floats(0, 5)
 
 @given(outcomes, limits)
 def test_a_heavier_recipe_is_never_tried_where_a_lighter_one_holds(found: dict[str, Outcome], limit: float) -> None:
-    ladder = Ladder(_recipes(), limit)
+    ladder = Escalation(_recipes(), limit)
     for place, name in enumerate(NAMES):
         held = [
             before
@@ -39,29 +39,29 @@ def test_a_heavier_recipe_is_never_tried_where_a_lighter_one_holds(found: dict[s
 @given(outcomes, limits)
 def test_a_heavier_recipe_is_tried_where_every_lighter_one_missed(found: dict[str, Outcome], limit: float) -> None:
     missed = {name: Outcome(limit + 1.0) for name in found}
-    assert [Ladder(_recipes(), limit).objection(name, missed) for name in NAMES] == ["", "", ""]
+    assert [Escalation(_recipes(), limit).objection(name, missed) for name in NAMES] == ["", "", ""]
 
 
 @given(outcomes)
 def test_the_lightest_needs_no_evidence(found: dict[str, Outcome]) -> None:
-    assert Ladder(_recipes(), None).objection("int8", found) == ""
+    assert Escalation(_recipes(), None).objection("int8", found) == ""
 
 
 @given(outcomes, st.one_of(st.none(), limits))
 def test_what_the_user_named_is_tried(found: dict[str, Outcome], limit: float | None) -> None:
-    ladder = Ladder(_recipes(), limit, asked=frozenset({"qat_int8"}))
+    ladder = Escalation(_recipes(), limit, asked=frozenset({"qat_int8"}))
     assert ladder.waits_for("qat_int8") == ()
     assert ladder.objection("qat_int8", found) == ""
 
 
 def test_the_lightest_comes_first() -> None:
-    assert Ladder(_recipes(), 1.0).waits_for("qat_int8") == ("int8", "mixed_int8")
+    assert Escalation(_recipes(), 1.0).waits_for("qat_int8") == ("int8", "mixed_int8")
 
 
 def test_only_recipes_of_the_search_are_waited_for() -> None:
     recipes = _recipes()
     del recipes["mixed_int8"]
-    assert Ladder(recipes, 1.0).waits_for("qat_int8") == ()
+    assert Escalation(recipes, 1.0).waits_for("qat_int8") == ()
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_only_recipes_of_the_search_are_waited_for() -> None:
     ],
 )
 def test_the_reason_is_said(limit: float | None, found: Outcome, reason: str) -> None:
-    assert reason in Ladder(_recipes(), limit).objection("mixed_int8", {"int8": found})
+    assert reason in Escalation(_recipes(), limit).objection("mixed_int8", {"int8": found})

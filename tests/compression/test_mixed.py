@@ -6,7 +6,7 @@ import pytest
 from advisor.compression.correction import Grid, Grids
 from advisor.compression.judge import Judge, Judgement, judge_of
 from advisor.compression.mixed import Mixed, Trial
-from advisor.compression.recipe_inputs import Compressed, Material
+from advisor.compression.recipe_inputs import Compressed, RecipeInputs
 from advisor.compression.recipes import recipe
 from advisor.tflite.model import read
 
@@ -28,7 +28,7 @@ def test_within_the_limit_speed_counts_and_outside_it_the_drop(
 
 @pytest.fixture(scope="module")
 def mixed(float_model: bytes, photographs: np.ndarray) -> Compressed:
-    return Mixed(Grids(Grid(8), Grid(8))).make(float_model, Material(photographs, max_drop_points=-1.0, seconds=20))
+    return Mixed(Grids(Grid(8), Grid(8))).make(float_model, RecipeInputs(photographs, max_drop_points=-1.0, seconds=20))
 
 
 def test_what_misses_the_limit_is_left_in_float(mixed: Compressed) -> None:
@@ -49,18 +49,18 @@ def test_the_notes_say_what_it_cost(mixed: Compressed) -> None:
 
 
 def test_int8_that_keeps_within_the_limit_is_kept(float_model: bytes, photographs: np.ndarray) -> None:
-    made = recipe("mixed_int8").make(float_model, Material(photographs, max_drop_points=100.0))
+    made = recipe("mixed_int8").make(float_model, RecipeInputs(photographs, max_drop_points=100.0))
     assert made.notes["float_operators"] == []
     assert made.data == recipe("int8").apply(float_model, photographs)
 
 
 def test_without_time_the_best_so_far_is_given(float_model: bytes, photographs: np.ndarray) -> None:
-    made = recipe("mixed_int8").make(float_model, Material(photographs, max_drop_points=-1.0, seconds=0.0))
+    made = recipe("mixed_int8").make(float_model, RecipeInputs(photographs, max_drop_points=-1.0, seconds=0.0))
     assert made.notes["tried"] == 1
 
 
 def test_the_float_model_loses_nothing_against_itself(float_model: bytes, photographs: np.ndarray) -> None:
-    judgement = judge_of(float_model, Material(photographs))(float_model)
+    judgement = judge_of(float_model, RecipeInputs(photographs))(float_model)
     assert judgement == Judgement(0.0, 0.0)
 
 

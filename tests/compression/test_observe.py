@@ -28,8 +28,8 @@ def test_what_is_noted_is_what_the_model_computes(
     interpreter.allocate_tensors()
     output = interpreter.get_output_details()[0]["index"]
     answers = []
-    for picture in photographs:
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], picture[None])
+    for image in photographs:
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image[None])
         interpreter.invoke()
         answers.append(interpreter.get_tensor(output)[0])
     found = observation.activations[read(float_model).subgraphs[0].outputs[0]]

@@ -6,7 +6,7 @@ from advisor.compression.recipes import recipe
 from advisor.tflite.model import read
 
 
-def test_ranges_hold_what_a_single_calibration_picture_reaches(float_model: bytes, photographs: np.ndarray) -> None:
+def test_ranges_hold_what_a_single_calibration_image_reaches(float_model: bytes, photographs: np.ndarray) -> None:
     loud = np.concatenate([photographs[:20] * 0.1, photographs[:1] * 8])
     tensor = read(recipe("int8").apply(float_model, loud)).inputs[0]
     assert tensor.quantization is not None

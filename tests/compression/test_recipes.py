@@ -9,7 +9,7 @@ from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.measurement.accuracy.accuracy import predict_arrays
 from advisor.tflite.model import read
 
-MADE = [one for one in RECIPES if not one.needs_pictures]
+MADE = [one for one in RECIPES if not one.needs_images]
 NAMES = [one.name for one in MADE]
 CALIBRATED = [one.name for one in MADE if one.needs_calibration]
 
@@ -93,20 +93,18 @@ def test_calibration_must_be_given(float_model: bytes, name: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(4, 16, 16, 3), (4, 32, 32, 1)])
-def test_calibration_pictures_must_fit(float_model: bytes, shape: tuple[int, ...]) -> None:
+def test_calibration_images_must_fit(float_model: bytes, shape: tuple[int, ...]) -> None:
     with pytest.raises(StageError, match="the model takes"):
         recipe("int8").apply(float_model, np.zeros(shape, np.float32))
 
 
-def test_calibration_pictures_must_be_finite(float_model: bytes) -> None:
+def test_calibration_images_must_be_finite(float_model: bytes) -> None:
     with pytest.raises(StageError, match="finite"):
         recipe("int8").apply(float_model, np.full((4, 32, 32, 3), np.nan, np.float32))
 
 
-@pytest.mark.parametrize("name", [one.name for one in RECIPES if one.needs_pictures])
-def test_a_recipe_that_learns_is_skipped_without_pictures(
-    float_model: bytes, photographs: np.ndarray, name: str
-) -> None:
+@pytest.mark.parametrize("name", [one.name for one in RECIPES if one.needs_images])
+def test_a_recipe_that_learns_is_skipped_without_images(float_model: bytes, photographs: np.ndarray, name: str) -> None:
     with pytest.raises(UnsupportedRecipe, match=f"{name} needs labelled pictures"):
         recipe(name).apply(float_model, photographs)
 

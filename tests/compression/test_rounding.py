@@ -49,6 +49,6 @@ def test_channels_with_inputs_of_their_own_are_rounded_as_each_alone() -> None:
         )
 
 
-def test_inputs_that_no_picture_shows_are_rounded_to_the_nearest() -> None:
+def test_inputs_that_no_image_shows_are_rounded_to_the_nearest() -> None:
     weights = np.random.default_rng(0).normal(size=(6, 2))
     np.testing.assert_allclose(spread(weights, np.full(2, 0.1), np.zeros((6, 6))), np.rint(weights / 0.1) * 0.1)

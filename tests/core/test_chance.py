@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation
-from advisor.core.latency_distribution import KEY, SHARES, Chances, asked, chances_of, percent, sampled, sure
+from advisor.core.latency_distribution import (
+    KEY,
+    SHARES,
+    LatencyDistribution,
+    asked,
+    chances_of,
+    percent,
+    sampled,
+    sure,
+)
 from advisor.core.quantity import Provenance, Quantity
 from tests.builders import evaluation
 
@@ -29,18 +38,18 @@ def predicted(card: str, median: float, accuracy: float = 80.0) -> Evaluation:
 
 @given(st.floats(0.01, 0.99))
 def test_the_chance_of_a_quantile_is_its_share(share: float) -> None:
-    chances = Chances(tuple(spread(40)))
+    chances = LatencyDistribution(tuple(spread(40)))
     assert chances.below(chances.at(share)) == pytest.approx(share, abs=1e-9)
 
 
 @given(st.floats(1, 1000), st.floats(1, 1000))
 def test_a_looser_limit_is_never_met_with_less_probability(one: float, other: float) -> None:
-    chances = Chances(tuple(spread(40)))
+    chances = LatencyDistribution(tuple(spread(40)))
     assert chances.below(min(one, other)) <= chances.below(max(one, other))
 
 
 def test_between_the_kept_shares_the_error_is_small() -> None:
-    chances = Chances(tuple(spread(40)))
+    chances = LatencyDistribution(tuple(spread(40)))
     for share in (0.02, 0.15, 0.45, 0.85, 0.97):
         exact = 40 * 2.718281828 ** (0.2 * NORMAL.inv_cdf(share))
         assert chances.below(exact) == pytest.approx(share, abs=0.02)
@@ -56,7 +65,7 @@ def test_a_prediction_meets_the_limit_exactly_where_its_chance_reaches_the_confi
     median: float, confidence: float
 ) -> None:
     found = asked(predicted("one", median), 50.0, confidence)
-    chance = Chances(tuple(spread(median))).below(50.0)
+    chance = LatencyDistribution(tuple(spread(median))).below(50.0)
     if abs(chance - confidence) > 1e-6:
         assert Budget(latency_ms=50.0).met_by(found) == (chance >= confidence)
 

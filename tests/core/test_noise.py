@@ -37,7 +37,7 @@ def test_a_change_counts_by_share_by_amount_and_beyond_the_interval(
 
 
 @pytest.mark.parametrize(("apart", "counts"), [(True, True), (False, False)])
-def test_pictures_in_common_tell_more_than_intervals(apart: bool, counts: bool) -> None:
+def test_images_in_common_tell_more_than_intervals(apart: bool, counts: bool) -> None:
     before, after = evaluation(accuracy=80).accuracy, evaluation(accuracy=82).accuracy
     assert not moved("accuracy", before, after).counts
     assert moved("accuracy", before, after, apart).counts is counts

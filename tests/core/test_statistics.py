@@ -63,7 +63,7 @@ def test_shares_of_one_answer_each_are_right_and_wrong_answers(pairs: list[tuple
     assert paired([float(a) for a in first], [float(b) for b in second]) == paired_difference(first, second)
 
 
-def test_answers_to_one_picture_hang_together() -> None:
+def test_answers_to_one_image_hang_together() -> None:
     """Five pictures of forty that one candidate always misses are told from chance no better for ten looks each."""
     perfect, missing = [1.0] * 40, [0.0] * 5 + [1.0] * 35
     looked_once = paired_difference([True] * 40, [False] * 5 + [True] * 35)
@@ -72,6 +72,6 @@ def test_answers_to_one_picture_hang_together() -> None:
     assert paired(perfect, [0.5] * 5 + [1.0] * 35).value == pytest.approx(5 / 80)
 
 
-def test_shares_need_pictures_in_common() -> None:
+def test_shares_need_images_in_common() -> None:
     with pytest.raises(ValueError, match="2 and 1"):
         paired_shares([0.5, 0.5], [0.5])

@@ -10,7 +10,7 @@ from PIL import Image
 SIZE = (48, 36)
 
 
-def picture(seed: int, size: tuple[int, int] = SIZE) -> Image.Image:
+def image(seed: int, size: tuple[int, int] = SIZE) -> Image.Image:
     """A smooth random picture: different for every seed, and nothing like noise to a codec."""
     coarse = np.random.default_rng(seed).integers(0, 256, (4, 5, 3), dtype=np.uint8)
     return Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC)
@@ -21,7 +21,7 @@ def fill(folder: Path, count: int, first: int = 0, suffix: str = ".jpg") -> list
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{first + number:03d}{suffix}" for number in range(count)]
     for number, path in enumerate(paths):
-        picture(1000 * first + number + len(folder.name) * 10_000).save(path)
+        image(1000 * first + number + len(folder.name) * 10_000).save(path)
     return paths
 
 

@@ -7,7 +7,7 @@ import pytest
 from skimage import data
 
 from advisor.datasets.capture import CONDITIONS, STRENGTHS, TESTS, Condition, apply, captures, random_capture
-from advisor.datasets.pictures import load
+from advisor.datasets.images import load
 from tests.datasets.folders import fill
 
 SIZE = 96
@@ -17,7 +17,7 @@ each = pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: co
 
 
 @pytest.fixture(scope="module")
-def picture() -> np.ndarray:
+def image() -> np.ndarray:
     from PIL import Image
 
     return np.asarray(Image.fromarray(data.astronaut()).resize((SIZE, SIZE)))
@@ -28,44 +28,44 @@ def _distance(first: np.ndarray, second: np.ndarray) -> float:
 
 
 @each
-def test_a_condition_keeps_shape_and_type(condition: Condition, picture: np.ndarray) -> None:
+def test_a_condition_keeps_shape_and_type(condition: Condition, image: np.ndarray) -> None:
     for strength in STRENGTHS:
-        changed = apply(picture, condition, strength, 3)
-        assert changed.shape == picture.shape
+        changed = apply(image, condition, strength, 3)
+        assert changed.shape == image.shape
         assert changed.dtype == np.uint8
 
 
 @each
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 15])
-def test_the_smallest_pictures_can_be_taken_too(condition: Condition, size: int) -> None:
+def test_the_smallest_images_can_be_taken_too(condition: Condition, size: int) -> None:
     tiny = np.full((size, size, 3), 128, np.uint8)
     assert apply(tiny, condition, strength=2.0, seed=1).shape == tiny.shape
 
 
 @each
-def test_equal_seeds_give_equal_pixels(condition: Condition, picture: np.ndarray) -> None:
-    np.testing.assert_array_equal(apply(picture, condition, 1.0, 7), apply(picture, condition, 1.0, 7))
+def test_equal_seeds_give_equal_pixels(condition: Condition, image: np.ndarray) -> None:
+    np.testing.assert_array_equal(apply(image, condition, 1.0, 7), apply(image, condition, 1.0, 7))
 
 
 @each
-def test_strength_zero_changes_next_to_nothing(condition: Condition, picture: np.ndarray) -> None:
-    assert _distance(apply(picture, condition, 0.0, 1), picture) < 1.5
+def test_strength_zero_changes_next_to_nothing(condition: Condition, image: np.ndarray) -> None:
+    assert _distance(apply(image, condition, 0.0, 1), image) < 1.5
 
 
 @each
-def test_twice_the_strength_changes_more(condition: Condition, picture: np.ndarray) -> None:
+def test_twice_the_strength_changes_more(condition: Condition, image: np.ndarray) -> None:
     mild, strong = (
-        np.mean([_distance(apply(picture, condition, strength, seed), picture) for seed in range(8)])
+        np.mean([_distance(apply(image, condition, strength, seed), image) for seed in range(8)])
         for strength in STRENGTHS
     )
     assert 1.0 < mild < strong
 
 
 @each
-def test_the_picture_given_stays_as_it_is(condition: Condition, picture: np.ndarray) -> None:
-    before = picture.copy()
-    apply(picture, condition, 2.0, 5)
-    np.testing.assert_array_equal(picture, before)
+def test_the_image_given_stays_as_it_is(condition: Condition, image: np.ndarray) -> None:
+    before = image.copy()
+    apply(image, condition, 2.0, 5)
+    np.testing.assert_array_equal(image, before)
 
 
 @pytest.mark.parametrize("name", ["framing", "perspective", "fisheye"])
@@ -75,9 +75,9 @@ def test_geometry_shows_nothing_from_outside_the_frame(name: str) -> None:
         assert apply(white, BY_NAME[name], 2.0, seed).min() == 255
 
 
-def test_low_light_darkens(picture: np.ndarray) -> None:
-    mild, strong = (apply(picture, BY_NAME["low light"], strength, 0).mean() for strength in STRENGTHS)
-    assert strong < mild < 0.8 * picture.mean()
+def test_low_light_darkens(image: np.ndarray) -> None:
+    mild, strong = (apply(image, BY_NAME["low light"], strength, 0).mean() for strength in STRENGTHS)
+    assert strong < mild < 0.8 * image.mean()
 
 
 def test_a_colour_cast_shifts_grey_off_grey() -> None:
@@ -86,7 +86,7 @@ def test_a_colour_cast_shifts_grey_off_grey() -> None:
     assert channels.max() - channels.min() > 10
 
 
-def test_the_lens_keeps_centre_and_corners(picture: np.ndarray) -> None:
+def test_the_lens_keeps_centre_and_corners(image: np.ndarray) -> None:
     dots = np.zeros((SIZE, SIZE, 3), np.uint8)
     dots[SIZE // 2 - 4 : SIZE // 2 + 4, SIZE // 2 - 4 : SIZE // 2 + 4] = 255
     seen = apply(dots, BY_NAME["fisheye"], 2.0, 0)[..., 0] > 127
@@ -99,18 +99,18 @@ def test_the_lens_keeps_centre_and_corners(picture: np.ndarray) -> None:
 @pytest.mark.parametrize(
     "array", [np.zeros((8, 9, 3), np.uint8), np.zeros((8, 8), np.uint8), np.zeros((8, 8, 3), np.float32)]
 )
-def test_what_is_no_square_rgb_picture_is_refused(array: np.ndarray) -> None:
+def test_what_is_no_square_rgb_image_is_refused(array: np.ndarray) -> None:
     with pytest.raises(ValueError, match="square RGB"):
         apply(array, CONDITIONS[0], 1.0, 0)
 
 
 @pytest.mark.parametrize("strength", [-1.0, float("nan")])
-def test_a_strength_below_zero_is_refused(strength: float, picture: np.ndarray) -> None:
+def test_a_strength_below_zero_is_refused(strength: float, image: np.ndarray) -> None:
     with pytest.raises(ValueError, match="strength"):
-        apply(picture, CONDITIONS[0], strength, 0)
+        apply(image, CONDITIONS[0], strength, 0)
 
 
-def test_captures_are_all_tests_of_the_loaded_picture(tmp_path: Path) -> None:
+def test_captures_are_all_tests_of_the_loaded_image(tmp_path: Path) -> None:
     path = fill(tmp_path, 1, suffix=".png")[0]
     found = list(captures(path, 32))
     assert len(found) == len(TESTS) == 2 * len(CONDITIONS)
@@ -119,6 +119,6 @@ def test_captures_are_all_tests_of_the_loaded_picture(tmp_path: Path) -> None:
         np.testing.assert_array_equal(first, second)
 
 
-def test_a_random_capture_follows_its_seed(picture: np.ndarray) -> None:
-    np.testing.assert_array_equal(random_capture(picture, [4, 1]), random_capture(picture, [4, 1]))
-    assert len({random_capture(picture, [4, epoch]).tobytes() for epoch in range(6)}) == 6
+def test_a_random_capture_follows_its_seed(image: np.ndarray) -> None:
+    np.testing.assert_array_equal(random_capture(image, [4, 1]), random_capture(image, [4, 1]))
+    assert len({random_capture(image, [4, epoch]).tobytes() for epoch in range(6)}) == 6

@@ -9,7 +9,7 @@ from advisor.core.errors import StageError
 from advisor.datasets.changes import require_unchanged
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.survey import survey
-from tests.datasets.folders import make, picture
+from tests.datasets.folders import image, make
 
 
 @pytest.fixture
@@ -18,23 +18,23 @@ def dataset(tmp_path: Path) -> Dataset:
 
 
 def _require(dataset: Dataset) -> None:
-    require_unchanged([picture.path for picture in dataset.pictures], [picture.stamp for picture in dataset.pictures])
+    require_unchanged([image.path for image in dataset.images], [image.stamp for image in dataset.images])
 
 
-def test_pictures_that_lie_as_they_lay_pass(dataset: Dataset) -> None:
+def test_images_that_lie_as_they_lay_pass(dataset: Dataset) -> None:
     _require(dataset)
 
 
-def test_a_picture_that_went_and_one_that_changed_are_told_of(dataset: Dataset) -> None:
-    dataset.pictures[2].path.unlink()
-    picture(1, (90, 60)).save(dataset.pictures[5].path)
+def test_a_image_that_went_and_one_that_changed_are_told_of(dataset: Dataset) -> None:
+    dataset.images[2].path.unlink()
+    image(1, (90, 60)).save(dataset.images[5].path)
     with pytest.raises(StageError, match=r"2 pictures changed .*002\.jpg") as caught:
         _require(dataset)
     assert "search again" in caught.value.hint
 
 
-def test_a_picture_replaced_by_one_of_the_same_size_is_seen_by_its_time(dataset: Dataset) -> None:
-    path = dataset.pictures[0].path
+def test_a_image_replaced_by_one_of_the_same_size_is_seen_by_its_time(dataset: Dataset) -> None:
+    path = dataset.images[0].path
     path.write_bytes(path.read_bytes())
     os.utime(path, ns=(1, 1))
     with pytest.raises(StageError, match="1 picture changed"):

@@ -11,7 +11,7 @@ from advisor.datasets.check import check
 from advisor.datasets.findings import Finding, Kind
 from advisor.datasets.looks import look
 from advisor.datasets.survey import survey
-from tests.datasets.folders import fill, make, picture
+from tests.datasets.folders import fill, make, photo
 
 
 @pytest.fixture
@@ -54,9 +54,9 @@ def test_near_copies_are_grouped(root: Path) -> None:
     assert _names(finding) == [{"000.jpg", "large.jpg"}]
 
 
-def test_a_picture_in_two_classes_is_reported_apart(root: Path) -> None:
+def test_a_image_in_two_classes_is_reported_apart(root: Path) -> None:
     shutil.copy(root / "cat" / "000.jpg", root / "dog" / "stray.jpg")
-    (finding,) = _findings(root, Kind.SAME_PICTURE_TWO_CLASSES)
+    (finding,) = _findings(root, Kind.SAME_IMAGE_TWO_CLASSES)
     assert _names(finding) == [{"000.jpg", "stray.jpg"}]
     assert _findings(root, Kind.EXACT_DUPLICATES) == []
 
@@ -68,7 +68,7 @@ def test_small_and_unequal_classes_are_named(root: Path) -> None:
 
 
 def test_odd_sizes_are_listed(root: Path) -> None:
-    picture(77, (400, 100)).save(root / "cat" / "panorama.jpg")
+    photo(77, (400, 100)).save(root / "cat" / "panorama.jpg")
     long = next(finding for finding in _findings(root, Kind.SIZE) if "as long" in finding.message)
     assert _names(long) == [{"panorama.jpg"}]
 
@@ -106,15 +106,15 @@ def test_blur_lowers_sharpness_and_darkness_does_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("quality", [20, 50, 75, 95])
 def test_jpeg_quality_is_read_from_the_file(tmp_path: Path, quality: int) -> None:
-    picture(1).save(tmp_path / "a.jpg", quality=quality)
+    photo(1).save(tmp_path / "a.jpg", quality=quality)
     assert look(tmp_path / "a.jpg")[0].jpeg_quality == pytest.approx(quality, abs=1)
 
 
 def test_other_formats_have_no_jpeg_quality(tmp_path: Path) -> None:
-    picture(1).save(tmp_path / "a.png")
+    photo(1).save(tmp_path / "a.png")
     assert look(tmp_path / "a.png")[0].jpeg_quality is None
 
 
-def test_trashnet_has_pictures_in_two_classes(trashnet: Path) -> None:
-    (finding,) = _findings(trashnet, Kind.SAME_PICTURE_TWO_CLASSES)
+def test_trashnet_has_images_in_two_classes(trashnet: Path) -> None:
+    (finding,) = _findings(trashnet, Kind.SAME_IMAGE_TWO_CLASSES)
     assert {"glass176.jpg", "plastic152.jpg"} in _names(finding)

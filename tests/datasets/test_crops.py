@@ -46,7 +46,7 @@ def test_different_photographs_do_not_match(photographs: list[Image.Image]) -> N
     assert max(values) < 0.8
 
 
-def test_flat_pictures_match_nothing() -> None:
+def test_flat_images_match_nothing() -> None:
     flat = np.full((SIDE, SIDE), 90, np.float32)
     assert match(flat, flat) == 0.0
 
@@ -84,7 +84,7 @@ def test_what_only_looks_alike_to_the_network_is_left_out(tmp_path: Path, photog
     assert (pair.first, pair.second) == (0, 1)
 
 
-def test_a_picture_that_went_is_passed_over(tmp_path: Path, photographs: list[Image.Image]) -> None:
+def test_a_image_that_went_is_passed_over(tmp_path: Path, photographs: list[Image.Image]) -> None:
     photographs[0].save(tmp_path / "a.png")
     features = np.array([[1, 0], [1, 0], [0, 1]], np.float32)
     assert cropped_copies(features, [tmp_path / "a.png", tmp_path / "gone.png", tmp_path / "a.png"]) == ()

@@ -10,7 +10,7 @@ from PIL import Image, ImageEnhance, ImageOps
 from skimage import data as skimage_data
 
 from advisor.datasets.duplicates import THUMBNAIL, Pair, groups, near_duplicates
-from tests.datasets.folders import picture
+from tests.datasets.folders import photo
 
 
 def _thumbnails(images: list[Image.Image]) -> np.ndarray:
@@ -48,20 +48,20 @@ def test_changed_copies_are_found_and_nothing_else(photographs: list[Image.Image
     assert {(pair.first, pair.second) for pair in found} == {(index, index + 4) for index in range(4)}
 
 
-def test_mirrored_pictures_are_not_the_same(photographs: list[Image.Image]) -> None:
+def test_mirrored_images_are_not_the_same(photographs: list[Image.Image]) -> None:
     assert near_duplicates(_thumbnails([photographs[0], ImageOps.mirror(photographs[0])])) == ()
 
 
-def test_different_pictures_are_not_alike() -> None:
-    assert near_duplicates(_thumbnails([picture(seed) for seed in range(300)])) == ()
+def test_different_images_are_not_alike() -> None:
+    assert near_duplicates(_thumbnails([photo(seed) for seed in range(300)])) == ()
 
 
-def test_flat_pictures_of_other_levels_are_not_alike() -> None:
+def test_flat_images_of_other_levels_are_not_alike() -> None:
     flat = [Image.new("L", (40, 40), level) for level in (10, 11, 120, 240)]
     assert {(pair.first, pair.second) for pair in near_duplicates(_thumbnails(flat))} == {(0, 1)}
 
 
-def test_equal_pictures_have_similarity_one(photographs: list[Image.Image]) -> None:
+def test_equal_images_have_similarity_one(photographs: list[Image.Image]) -> None:
     (pair,) = near_duplicates(_thumbnails([photographs[0], photographs[1], photographs[0]]))
     assert pair == Pair(0, 2, 1.0)
 

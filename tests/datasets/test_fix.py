@@ -14,11 +14,11 @@ from tests.datasets.folders import fill, make
 def test_what_is_written_is_read_back_without_what_was_left_out(tmp_path: Path) -> None:
     dataset = survey(make(tmp_path / "data", cat=9, dog=9)).dataset
     (tmp_path / "lists").mkdir()
-    out = {dataset.pictures[3].path, dataset.pictures[12].path}
+    out = {dataset.images[3].path, dataset.images[12].path}
     assert write_manifest(tmp_path / "lists" / "fixed.csv", dataset, out) == 16
     again = survey(tmp_path / "lists" / "fixed.csv").dataset
-    assert [picture.sha256 for picture in again.pictures] == [p.sha256 for p in dataset.pictures if p.path not in out]
-    assert again.labels == tuple(p.label for p in dataset.pictures if p.path not in out)
+    assert [image.sha256 for image in again.images] == [p.sha256 for p in dataset.images if p.path not in out]
+    assert again.labels == tuple(p.label for p in dataset.images if p.path not in out)
 
 
 def test_parts_and_groups_are_kept(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_parts_and_groups_are_kept(tmp_path: Path) -> None:
     dataset = survey(tmp_path / "data").dataset
     write_manifest(tmp_path / "fixed.tsv", dataset, set())
     again = survey(tmp_path / "fixed.tsv").dataset
-    assert [picture.part for picture in again.pictures] == [picture.part for picture in dataset.pictures]
+    assert [image.part for image in again.images] == [image.part for image in dataset.images]
 
 
 def test_odd_names_survive(tmp_path: Path) -> None:

@@ -34,9 +34,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def _parts(dataset: Dataset) -> dict[str, int]:
-    return {
-        part: sum(picture.part == part for picture in dataset.pictures) for part in ("train", "validation", "holdout")
-    }
+    return {part: sum(image.part == part for image in dataset.images) for part in ("train", "validation", "holdout")}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +56,7 @@ def test_three_part_folders_are_honoured_by_the_split(tmp_path: Path) -> None:
         (tmp_path / "data" / name / stray).rmdir()
     dataset = survey(tmp_path / "data").dataset
     parts = split(dataset, 0, given=dataset.own_parts)
-    found = {part: {dataset.pictures[i].path.parts[-3] for i in getattr(parts, part)} for part in _parts(dataset)}
+    found = {part: {dataset.images[i].path.parts[-3] for i in getattr(parts, part)} for part in _parts(dataset)}
     assert found == {"train": {"train"}, "validation": {"val"}, "holdout": {"test"}}
 
 
@@ -75,16 +73,16 @@ def test_a_class_named_train_among_others_is_a_class(tmp_path: Path) -> None:
 def test_a_csv_manifest_gives_labels_and_paths_from_where_it_lies(root: Path, delimiter: str) -> None:
     dataset = survey(_manifest(root.parent / "set.csv", _rows(root), delimiter)).dataset
     assert dataset.counts == (12, 12)
-    assert all(dataset.classes[picture.label] == picture.path.parent.name for picture in dataset.pictures)
+    assert all(dataset.classes[image.label] == image.path.parent.name for image in dataset.images)
 
 
-def test_a_manifest_may_name_pictures_beside_and_above_it(root: Path, tmp_path: Path) -> None:
+def test_a_manifest_may_name_images_beside_and_above_it(root: Path, tmp_path: Path) -> None:
     (tmp_path / "lists").mkdir()
     rows = [{"path": f"../{row['path']}", "label": row["label"]} for row in _rows(root)]
     rows[0]["path"] = str(root / "cat" / "000.jpg")
     dataset = survey(_manifest(tmp_path / "lists" / "set.csv", rows)).dataset
     assert dataset.counts == (12, 12)
-    assert dataset.shown(dataset.pictures[0].path) == "../data/cat/000.jpg"
+    assert dataset.shown(dataset.images[0].path) == "../data/cat/000.jpg"
 
 
 def test_columns_are_known_by_other_names_and_a_byte_order_mark_is_no_part_of_one(root: Path) -> None:
@@ -103,8 +101,8 @@ def test_a_parquet_manifest_reads_as_the_csv_does(root: Path) -> None:
         row["group"] = f"g{number // 2}"
     write(str(root.parent / "set.parquet"), pandas.DataFrame(rows), row_group_offsets=7)
     dataset = survey(root.parent / "set.parquet").dataset
-    assert dataset.pictures == survey(_manifest(root.parent / "set.csv", rows)).dataset.pictures
-    assert dataset.pictures[2].group == "g1"
+    assert dataset.images == survey(_manifest(root.parent / "set.csv", rows)).dataset.images
+    assert dataset.images[2].group == "g1"
 
 
 def test_numbers_are_labels_too(root: Path) -> None:
@@ -121,9 +119,9 @@ def test_the_split_and_groups_of_a_manifest_are_read(root: Path) -> None:
     rows = _rows(root, split="train", group="one")
     rows[0]["split"], rows[1]["split"], rows[2]["split"] = "Test", "val", ""
     dataset = survey(_manifest(root.parent / "set.csv", rows)).dataset
-    assert [picture.part for picture in dataset.pictures[:4]] == ["holdout", "validation", "", "train"]
+    assert [image.part for image in dataset.images[:4]] == ["holdout", "validation", "", "train"]
     assert dataset.own_parts[:3] == ("holdout", "validation", None)
-    assert {picture.group for picture in dataset.pictures} == {"one"}
+    assert {image.group for image in dataset.images} == {"one"}
 
 
 def test_missing_files_and_odd_rows_are_named_and_the_rest_is_read(root: Path) -> None:
@@ -186,7 +184,7 @@ def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     assert "neither a folder nor a manifest" in _message(tmp_path / "set.xlsx")
 
 
-def test_a_folder_of_loose_pictures_with_a_manifest_points_at_it(tmp_path: Path) -> None:
+def test_a_folder_of_loose_images_with_a_manifest_points_at_it(tmp_path: Path) -> None:
     make(tmp_path, data=9)
     _manifest(tmp_path / "data" / "set.csv", [{"path": "000.jpg", "label": "cat"}])
     with pytest.raises(UsageError) as caught:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from advisor.datasets.dataset import Dataset, Picture
+from advisor.datasets.dataset import Dataset, LabelledImage
 from advisor.datasets.duplicates import Pair
 from advisor.datasets.findings import Finding, Kind
 from advisor.datasets.repeated import kept_together, leaks, repeated
@@ -10,11 +10,11 @@ from advisor.datasets.repeated import kept_together, leaks, repeated
 
 def _dataset(*rows: tuple[int, str, str, str]) -> Dataset:
     """A dataset from (label, content, part, group) rows."""
-    pictures = tuple(
-        Picture(Path(f"{number}.jpg"), label, content, part, group, (100 + number, 0))
+    images = tuple(
+        LabelledImage(Path(f"{number}.jpg"), label, content, part, group, (100 + number, 0))
         for number, (label, content, part, group) in enumerate(rows)
     )
-    return Dataset(Path(), ("cat", "dog"), pictures, (), "")
+    return Dataset(Path(), ("cat", "dog"), images, (), "")
 
 
 def _found(dataset: Dataset, *links: tuple[int, int]) -> dict[Kind, Finding]:
@@ -31,11 +31,11 @@ def test_equal_bytes_are_exact_and_others_near_and_all_but_the_largest_go() -> N
     assert _names(found[Kind.NEAR_DUPLICATES].leave_out) == ["2"]
 
 
-def test_a_picture_in_two_classes_is_left_out_altogether_and_reported_once() -> None:
+def test_a_image_in_two_classes_is_left_out_altogether_and_reported_once() -> None:
     found = _found(_dataset((0, "a", "", ""), (1, "a", "", ""), (1, "b", "", "")), (0, 1), (1, 2))
-    assert set(found) == {Kind.SAME_PICTURE_TWO_CLASSES}
-    assert _names(found[Kind.SAME_PICTURE_TWO_CLASSES].leave_out) == ["0", "1", "2"]
-    assert found[Kind.SAME_PICTURE_TWO_CLASSES].notes == ("cat and dog",)
+    assert set(found) == {Kind.SAME_IMAGE_TWO_CLASSES}
+    assert _names(found[Kind.SAME_IMAGE_TWO_CLASSES].leave_out) == ["0", "1", "2"]
+    assert found[Kind.SAME_IMAGE_TWO_CLASSES].notes == ("cat and dog",)
 
 
 def test_of_a_leak_the_copy_in_the_test_part_stays() -> None:
@@ -60,7 +60,7 @@ def test_what_belongs_together_is_alike_or_of_one_group() -> None:
     assert kept_together(dataset, [Pair(1, 4, 1.0)]) == ((1, 4), (0, 2))
 
 
-def test_pictures_without_a_part_leak_nowhere() -> None:
+def test_images_without_a_part_leak_nowhere() -> None:
     dataset = _dataset((0, "a", "train", ""), (0, "a", "", ""), (0, "b", "holdout", ""))
     assert leaks(dataset, [(0, 1)]) == ()
     assert leaks(dataset, [(0, 1, 2)]) == ((0, 1, 2),)

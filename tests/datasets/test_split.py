@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.errors import UsageError
-from advisor.datasets.dataset import Dataset, Picture, fingerprint
+from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, halved, split
 
 
@@ -17,11 +17,11 @@ def _dataset(rows: list[tuple[int, str]], classes: int) -> Dataset:
     """A dataset from (label, content) rows; equal contents are equal files."""
     root = Path("data")
     names = tuple(f"class {label}" for label in range(classes))
-    pictures = tuple(
-        Picture(root / names[label] / f"{place}.jpg", label, f"{content}")
+    images = tuple(
+        LabelledImage(root / names[label] / f"{place}.jpg", label, f"{content}")
         for place, (label, content) in enumerate(rows)
     )
-    return Dataset(root, names, pictures, (), fingerprint(names, pictures))
+    return Dataset(root, names, images, (), fingerprint(names, images))
 
 
 def _plain(counts: list[int]) -> Dataset:
@@ -32,7 +32,7 @@ def _plain(counts: list[int]) -> Dataset:
 def _hashes(dataset: Dataset, seed: int) -> list[set[str]]:
     result = split(dataset, seed)
     parts = (result.train, result.validation, result.holdout)
-    return [{dataset.pictures[index].sha256 for index in part} for part in parts]
+    return [{dataset.images[index].sha256 for index in part} for part in parts]
 
 
 counts = st.lists(st.integers(3, 40), min_size=2, max_size=5)
@@ -43,14 +43,14 @@ seeds = st.integers(0, 2**32)
 def test_sides_are_disjoint_and_complete(sizes: list[int], seed: int) -> None:
     dataset = _plain(sizes)
     result = split(dataset, seed)
-    assert sorted((*result.train, *result.validation, *result.holdout)) == list(range(len(dataset.pictures)))
-    assert sorted((*result.learnt, *result.holdout)) == list(range(len(dataset.pictures)))
+    assert sorted((*result.train, *result.validation, *result.holdout)) == list(range(len(dataset.images)))
+    assert sorted((*result.learnt, *result.holdout)) == list(range(len(dataset.images)))
 
 
 @given(st.lists(st.integers(5, 40), min_size=2, max_size=5), seeds, st.floats(0.05, 0.6))
 def test_each_class_gives_its_share(sizes: list[int], seed: int, share: float) -> None:
     dataset = _plain(sizes)
-    aside = Counter(dataset.pictures[index].label for index in split(dataset, seed, share).holdout)
+    aside = Counter(dataset.images[index].label for index in split(dataset, seed, share).holdout)
     for label, size in enumerate(sizes):
         assert aside[label] == min(max(1, round(share * size)), size - 1) or aside[label] == max(1, round(share * size))
 
@@ -58,12 +58,12 @@ def test_each_class_gives_its_share(sizes: list[int], seed: int, share: float) -
 @given(st.lists(st.integers(2, 20), min_size=2, max_size=4), seeds)
 def test_halves_share_no_group_and_leave_nothing_out(sizes: list[int], seed: int) -> None:
     dataset = _plain(sizes)
-    some = range(1, len(dataset.pictures))
+    some = range(1, len(dataset.images))
     first, second = halved(dataset, some, seed, together=[[1, 2]])
     assert sorted((*first, *second)) == list(some)
     assert {1, 2} <= set(first) or {1, 2} <= set(second)
     for label in range(len(sizes)):
-        shares = [sum(dataset.pictures[index].label == label for index in half) for half in (first, second)]
+        shares = [sum(dataset.images[index].label == label for index in half) for half in (first, second)]
         assert abs(shares[0] - shares[1]) <= 3
 
 
@@ -72,7 +72,7 @@ def test_every_class_is_learnt_validated_and_held_out(sizes: list[int], seed: in
     dataset = _plain(sizes)
     result = split(dataset, seed)
     for part in (result.train, result.validation, result.holdout):
-        assert {dataset.pictures[index].label for index in part} == set(range(len(sizes)))
+        assert {dataset.images[index].label for index in part} == set(range(len(sizes)))
 
 
 @given(st.lists(st.integers(5, 40), min_size=2, max_size=5), seeds, st.floats(0.05, 0.6))
@@ -80,7 +80,7 @@ def test_each_class_gives_its_share_of_the_rest_to_validation(sizes: list[int], 
     dataset = _plain(sizes)
     result = split(dataset, seed, validation=share)
     compared, left = (
-        Counter(dataset.pictures[index].label for index in part) for part in (result.validation, result.learnt)
+        Counter(dataset.images[index].label for index in part) for part in (result.validation, result.learnt)
     )
     for label in left:
         assert compared[label] == min(max(1, round(share * left[label])), left[label] - 1)
@@ -89,9 +89,9 @@ def test_each_class_gives_its_share_of_the_rest_to_validation(sizes: list[int], 
 @given(counts, seeds, st.randoms(use_true_random=False))
 def test_the_order_of_files_does_not_matter(sizes: list[int], seed: int, random: object) -> None:
     dataset = _plain(sizes)
-    shuffled = list(dataset.pictures)
+    shuffled = list(dataset.images)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    other = replace(dataset, pictures=tuple(shuffled))
+    other = replace(dataset, images=tuple(shuffled))
     for one, two in zip(_hashes(dataset, seed), _hashes(other, seed), strict=True):
         assert one == two
 
@@ -135,14 +135,14 @@ def test_a_share_outside_its_range_is_refused() -> None:
         split(_plain([9, 9]), 0, 1.0)
 
 
-def test_the_record_names_every_picture_by_hash_class_and_path() -> None:
+def test_the_record_names_every_image_by_hash_class_and_path() -> None:
     dataset = _plain([9, 9])
     result = split(dataset, 3)
     record = result.to_json(dataset)
     assert record["seed"] == 3
     assert record["fingerprint"] == dataset.fingerprint
-    assert [row["sha256"] for row in record["holdout"]] == [dataset.pictures[index].sha256 for index in result.holdout]
-    assert record["train"][0]["path"] == "class 0/" + dataset.pictures[result.train[0]].path.name
+    assert [row["sha256"] for row in record["holdout"]] == [dataset.images[index].sha256 for index in result.holdout]
+    assert record["train"][0]["path"] == "class 0/" + dataset.images[result.train[0]].path.name
 
 
 parts = st.sampled_from((TRAIN, VALIDATION, HOLDOUT))
@@ -165,11 +165,11 @@ def test_the_second_part_of_two_is_the_hold_out_and_validation_is_drawn_from_the
     given = [TRAIN if place % 20 < 15 else second for place in range(40)]
     result = split(dataset, 0, given=given)
     assert result.holdout == tuple(place for place in range(40) if given[place] == second)
-    assert Counter(dataset.pictures[index].label for index in result.validation) == {0: 3, 1: 3}
+    assert Counter(dataset.images[index].label for index in result.validation) == {0: 3, 1: 3}
     assert result.given == (TRAIN, HOLDOUT)
 
 
-def test_pictures_without_a_part_are_dealt_out_to_the_parts_of_the_others() -> None:
+def test_images_without_a_part_are_dealt_out_to_the_parts_of_the_others() -> None:
     dataset = _plain([40, 40])
     given = [None if place % 40 < 20 else (TRAIN, VALIDATION, HOLDOUT)[place % 3] for place in range(80)]
     result = split(dataset, 0, given=given)
@@ -179,7 +179,7 @@ def test_pictures_without_a_part_are_dealt_out_to_the_parts_of_the_others() -> N
     assert len(unnamed & set(result.train)) == 26
 
 
-def test_what_belongs_with_a_picture_of_the_hold_out_follows_it() -> None:
+def test_what_belongs_with_a_image_of_the_hold_out_follows_it() -> None:
     dataset = _plain([20, 20])
     given: list[str | None] = [None] * 40
     given[3], given[7] = TRAIN, HOLDOUT
@@ -200,7 +200,7 @@ def test_a_class_in_the_validation_part_alone_is_named() -> None:
         split(_plain([20, 20]), 0, given=given)
 
 
-def test_an_unknown_part_is_refused_with_the_picture_that_names_it() -> None:
+def test_an_unknown_part_is_refused_with_the_image_that_names_it() -> None:
     with pytest.raises(UsageError, match=r"'data/class 0/1.jpg': 'dev' is no part"):
         split(_plain([9, 9]), 0, given=[None, "dev", *[None] * 16])
 
@@ -210,8 +210,8 @@ def test_nothing_to_compare_on_is_refused() -> None:
         split(_plain([2, 2]), 0)
 
 
-def test_a_class_of_two_pictures_misses_from_validation_alone() -> None:
+def test_a_class_of_two_images_misses_from_validation_alone() -> None:
     dataset = _plain([2, 9])
     result = split(dataset, 0)
-    assert {dataset.pictures[index].label for index in result.validation} == {1}
-    assert {dataset.pictures[index].label for index in result.holdout} == {0, 1}
+    assert {dataset.images[index].label for index in result.validation} == {1}
+    assert {dataset.images[index].label for index in result.holdout} == {0, 1}

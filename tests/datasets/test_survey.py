@@ -11,7 +11,7 @@ from advisor.core.errors import UsageError
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.requirements import require_usable
 from advisor.datasets.survey import survey
-from tests.datasets.folders import fill, make, picture
+from tests.datasets.folders import fill, image, make
 
 
 def read(path: Path) -> Dataset:
@@ -31,8 +31,8 @@ def test_reads_classes_labels_and_hashes(root: Path) -> None:
     assert dataset.classes == ("cat", "dog")
     assert dataset.counts == (9, 10)
     assert dataset.rejected == ()
-    assert all(dataset.classes[row.label] == row.path.parent.name for row in dataset.pictures)
-    assert len({row.sha256 for row in dataset.pictures}) == 19
+    assert all(dataset.classes[row.label] == row.path.parent.name for row in dataset.images)
+    assert len({row.sha256 for row in dataset.images}) == 19
 
 
 @pytest.mark.parametrize("suffix", [".png", ".webp", ".bmp", ".gif", ".JPEG"])
@@ -41,7 +41,7 @@ def test_reads_every_format(root: Path, suffix: str) -> None:
     assert read(root).counts == (8, 9, 10)
 
 
-def test_nested_pictures_belong_to_the_class_and_hidden_ones_to_none(root: Path) -> None:
+def test_nested_images_belong_to_the_class_and_hidden_ones_to_none(root: Path) -> None:
     fill(root / "cat" / "monday" / "morning", 2, first=70)
     fill(root / "cat" / ".thumbnails", 2, first=80)
     fill(root / ".cache", 9, first=90)
@@ -53,7 +53,7 @@ def test_nested_pictures_belong_to_the_class_and_hidden_ones_to_none(root: Path)
 
 
 def test_a_file_without_extension_is_known_by_its_content(root: Path) -> None:
-    picture(5).save(root / "cat" / "plain", format="PNG")
+    image(5).save(root / "cat" / "plain", format="PNG")
     (root / "cat" / "README").write_text("no picture")
     assert read(root).counts == (10, 10)
 
@@ -70,8 +70,8 @@ def test_damaged_files_are_rejected_with_their_reasons(tmp_path: Path) -> None:
     (root / "cat" / "empty.jpg").touch()
     (root / "cat" / "half.jpg").write_bytes(whole[: len(whole) // 2])
     (root / "cat" / "text.png").write_text("not a picture")
-    picture(3, (1, 1)).save(root / "cat" / "tiny.png")
-    picture(3).save(root / "cat" / "scan.tiff")
+    image(3, (1, 1)).save(root / "cat" / "tiny.png")
+    image(3).save(root / "cat" / "scan.tiff")
     reasons = {row.path.name: row.reason for row in read(root).rejected}
     assert reasons["empty.jpg"] == "the file is empty"
     assert "truncated" in reasons["half.jpg"].lower()
@@ -84,7 +84,7 @@ def test_damaged_files_are_rejected_with_their_reasons(tmp_path: Path) -> None:
 def test_truncation_is_found_in_every_format(tmp_path: Path, suffix: str) -> None:
     root = make(tmp_path / "data", cat=20, dog=20)
     path = root / "cat" / f"cut{suffix}"
-    picture(9, (200, 150)).save(path)
+    image(9, (200, 150)).save(path)
     path.write_bytes(path.read_bytes()[:-200])
     assert [row.path.name for row in read(root).rejected] == [path.name]
 
@@ -107,9 +107,9 @@ def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
     assert [row.reason for row in read(root).rejected] == ["not a regular file"] * 2
 
 
-def test_a_large_picture_of_many_pixels_is_refused_by_its_header(tmp_path: Path) -> None:
+def test_a_large_image_of_many_pixels_is_refused_by_its_header(tmp_path: Path) -> None:
     root = make(tmp_path / "data", cat=20, dog=20)
-    picture(1, (30_000, 20)).save(root / "cat" / "strip.png")
+    image(1, (30_000, 20)).save(root / "cat" / "strip.png")
     (root / "cat" / "huge.bmp").write_bytes(_bitmap_header(30_000, 30_000))
     reasons = {row.path.name: row.reason for row in read(root).rejected}
     assert "bomb" in reasons["huge.bmp"]
@@ -158,7 +158,7 @@ def test_an_empty_folder(tmp_path: Path) -> None:
     assert "holds no pictures" in _message(tmp_path)
 
 
-def test_pictures_without_class_folders(tmp_path: Path) -> None:
+def test_images_without_class_folders(tmp_path: Path) -> None:
     fill(tmp_path / "data", 9)
     assert "no class folders" in _message(tmp_path / "data")
 
@@ -179,7 +179,7 @@ def test_an_empty_class_folder_is_named(root: Path) -> None:
     assert "'owl' (0)" in _message(root)
 
 
-def test_too_many_unreadable_pictures_are_counted_with_examples(root: Path) -> None:
+def test_too_many_unreadable_images_are_counted_with_examples(root: Path) -> None:
     for number in range(5):
         (root / "cat" / f"broken{number}.jpg").touch()
     message = _message(root)

@@ -45,8 +45,8 @@ def test_halved_weights_are_told_by_the_file(found: FileFeatures) -> None:
 
 @pytest.mark.parametrize("name", ["weight_int8", "dynamic_int8"])
 def test_the_form_of_a_recipe_s_file_is_the_recipe_s(name: str) -> None:
-    pictures = np.random.default_rng(0).uniform(-1, 1, (4, 64, 64, 3)).astype(np.float32)
-    assert read_features(recipe(name).apply(swish_net(64, 64), pictures)).form == name
+    images = np.random.default_rng(0).uniform(-1, 1, (4, 64, 64, 3)).astype(np.float32)
+    assert read_features(recipe(name).apply(swish_net(64, 64), images)).form == name
 
 
 def test_smooth_activations_are_seen(found: FileFeatures) -> None:

@@ -21,7 +21,7 @@ from advisor.core.errors import WeightsError
 from advisor.store import RunFolder, cache_root
 
 SMALLEST = "mobilenet_v1_0.25_224"
-PICTURES = {"astronaut": data.astronaut, "cat & <b>coffee": data.chelsea, "rocket 'é'": data.rocket}
+IMAGES = {"astronaut": data.astronaut, "cat & <b>coffee": data.chelsea, "rocket 'é'": data.rocket}
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def photos(shared_folder: Path) -> Path:
 
 def write_photos(folder: Path) -> None:
     rng = np.random.default_rng(0)
-    for name, photograph in PICTURES.items():
+    for name, photograph in IMAGES.items():
         (folder / name).mkdir(parents=True)
         pixels = photograph()
         for count in range(16):
@@ -111,14 +111,14 @@ def searched_once(folder: Path, cache: Path, *arguments: str) -> Searched:
 
 
 @pytest.fixture(scope="session")
-def with_pictures(shared_folder: Path, warm_cache: Path, photos: Path) -> Searched:
+def with_images(shared_folder: Path, warm_cache: Path, photos: Path) -> Searched:
     """``advisor search --data`` on the smallest card."""
     arguments = ("--candidates", SMALLEST, "--budget", "50ms", "--data", str(photos), "--max-drop", "90pt")
     return searched_once(shared_folder / "with-pictures", warm_cache, *arguments)
 
 
 @pytest.fixture(scope="session")
-def without_pictures(shared_folder: Path, warm_cache: Path) -> Searched:
+def without_images(shared_folder: Path, warm_cache: Path) -> Searched:
     """``advisor search`` on the smallest card, with a budget that nothing meets."""
     return searched_once(shared_folder / "without-pictures", warm_cache, "--candidates", SMALLEST, "--budget", "1us")
 

@@ -58,7 +58,7 @@ def test_a_run_from_before_there_was_a_validation_part_is_compared_on_its_hold_o
     assert conclude(run, [best, worse], QUESTION).decision.pick == best
 
 
-def test_answers_under_capture_conditions_are_compared_picture_by_picture(run: RunFolder) -> None:
+def test_answers_under_capture_conditions_are_compared_image_by_image(run: RunFolder) -> None:
     best, worse = answered(run, "best", range(0), 20), answered(run, "worse", range(20), 2)
     truth = np.array([int(name == "b") for name in LABELS])
     some = np.tile(truth, (14, 1))

@@ -20,7 +20,7 @@ from advisor.engine.experience import Earlier, Experience, read_experience
 from advisor.engine.likeness import SAME_CLASSES, STRANGERS, DataFacts, likeness
 from advisor.engine.question import Request, resolve
 from advisor.engine.scheduling.study import Study
-from advisor.engine.space.candidates import read_pictures
+from advisor.engine.space.candidates import read_images
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
 from tests.builders import RUNTIME, evaluation
@@ -60,7 +60,7 @@ def until_front(plan: Plan, experience: Experience) -> int:
     return 1 + order(plan, experience).index(best.configuration)
 
 
-def test_the_same_pictures_are_the_most_alike() -> None:
+def test_the_same_images_are_the_most_alike() -> None:
     own = DataFacts("a", frozenset({"glass"}), frozenset({"1"}))
     assert likeness(own, own) == 1.0
 
@@ -70,7 +70,7 @@ def test_the_same_classes_count_however_they_are_written() -> None:
     assert likeness(own, other) == SAME_CLASSES
 
 
-def test_shared_pictures_count_where_names_do_not() -> None:
+def test_shared_images_count_where_names_do_not() -> None:
     own = DataFacts("a", frozenset({"x"}), frozenset({"1", "2"}))
     assert likeness(own, DataFacts("b", frozenset({"y"}), frozenset({"1", "2", "3"}))) == 1.0
 
@@ -87,12 +87,12 @@ def test_the_earlier_front_is_evaluated_first(plan: Plan) -> None:
     assert order(plan, Experience((earlier,)))[:3] == earlier.front()[:3]
 
 
-def test_a_run_on_other_pictures_enqueues_nothing(plan: Plan) -> None:
+def test_a_run_on_other_images_enqueues_nothing(plan: Plan) -> None:
     earlier = Earlier(Path("r"), STRANGERS, results(plan))
     assert Experience((earlier,)).first(plan.configurations()) == []
 
 
-def test_fewer_evaluations_find_the_best_after_a_run_on_like_pictures(plan: Plan) -> None:
+def test_fewer_evaluations_find_the_best_after_a_run_on_like_images(plan: Plan) -> None:
     earlier = Earlier(Path("r"), 0.9, results(plan, turned=True)[::3])
     assert until_front(plan, Experience((earlier,))) < until_front(plan, Experience())
 
@@ -139,7 +139,7 @@ def asked(photos: Path, *runs: Path) -> Request:
 
 def experience(photos: Path, *runs: Path) -> Experience:
     request = asked(photos, *runs)
-    return read_experience(request, read_pictures(request, lambda _: None))
+    return read_experience(request, read_images(request, lambda _: None))
 
 
 def a_run(out: Path, photos: Path, *evaluations: Evaluation, **request: object) -> RunFolder:
@@ -183,12 +183,12 @@ def test_a_run_of_another_task_is_refused(tmp_path: Path, photos: Path, plan: Pl
         experience(photos, run.path)
 
 
-def test_a_run_without_pictures_teaches_nothing_and_is_refused(tmp_path: Path, photos: Path) -> None:
+def test_a_run_without_images_teaches_nothing_and_is_refused(tmp_path: Path, photos: Path) -> None:
     run = a_run(tmp_path, photos, evaluation(half_width=None))
     with pytest.raises(UsageError, match="no evaluation on pictures"):
         experience(photos, run.path)
 
 
-def test_without_pictures_of_ones_own_it_is_refused() -> None:
+def test_without_images_of_ones_own_it_is_refused() -> None:
     with pytest.raises(UsageError, match="--learn-from: .* --data is not given"):
         resolve({"learn_from": ["runs"]})

@@ -68,7 +68,7 @@ def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(capsys: pytest
 
 CLIMB = Plan(
     load_catalogue().select([CARD, "mobilenet_v1_0.25_224"]), ("float32", "int8"), (1, 2), ("head", "finetune_top"),
-    "ai-edge-litert==2.3.0", pictures=2000, validation=400,
+    "ai-edge-litert==2.3.0", images=2000, validation=400,
 )  # fmt: skip
 TUNED = [each for each in CLIMB.configurations() if each.training == "finetune_top" and each.card == CARD]
 

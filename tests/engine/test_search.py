@@ -14,26 +14,26 @@ import pytest
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import ROBUST_ACCURACY, robust_of
 from advisor.core.quantity import Provenance
-from advisor.datasets.pictures import load, normalise
+from advisor.datasets.images import load, normalise
 from advisor.engine.history.loaded_run import read_run
 from advisor.engine.question import resolve, usable_cores
 from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES
 from advisor.store.hashing import sha256_file
 from advisor.tflite.metadata import read_metadata
-from tests.engine.conftest import PICTURES, SMALLEST, Searched, command, environment
+from tests.engine.conftest import IMAGES, SMALLEST, Searched, command, environment
 
 
-def test_a_search_with_pictures_ends_with_a_pick(with_pictures: Searched) -> None:
-    assert with_pictures.code == 0, with_pictures.err
-    assert "Pick: " in with_pictures.out
-    assert SMALLEST in with_pictures.out
+def test_a_search_with_images_ends_with_a_pick(with_images: Searched) -> None:
+    assert with_images.code == 0, with_images.err
+    assert "Pick: " in with_images.out
+    assert SMALLEST in with_images.out
 
 
-def test_every_recipe_and_thread_count_is_evaluated_once(with_pictures: Searched) -> None:
-    lines = with_pictures.run.evaluations_file.read_text().splitlines()
+def test_every_recipe_and_thread_count_is_evaluated_once(with_images: Searched) -> None:
+    lines = with_images.run.evaluations_file.read_text().splitlines()
     recipes = (*DEFAULT_RECIPES, *HEAVIER_RECIPES)
     wanted = {(recipe, count) for recipe in recipes for count in (1, usable_cores())}
-    evaluations = with_pictures.run.evaluations()
+    evaluations = with_images.run.evaluations()
     assert {(e.configuration.compression, e.configuration.target.threads) for e in evaluations} == wanted
     judged = sum(e.holdout_accuracy is not None for e in evaluations)
     tried = sum(robust_of(e) is not None for e in evaluations)
@@ -42,8 +42,8 @@ def test_every_recipe_and_thread_count_is_evaluated_once(with_pictures: Searched
     assert {e.status for e in evaluations if e.configuration.compression in DEFAULT_RECIPES} == {Status.OK}
 
 
-def test_heavier_recipes_are_left_out_where_int8_keeps_within_the_drop(with_pictures: Searched) -> None:
-    heavier = [e for e in with_pictures.run.evaluations() if e.configuration.compression in HEAVIER_RECIPES]
+def test_heavier_recipes_are_left_out_where_int8_keeps_within_the_drop(with_images: Searched) -> None:
+    heavier = [e for e in with_images.run.evaluations() if e.configuration.compression in HEAVIER_RECIPES]
     assert {e.status for e in heavier} == {Status.SKIPPED}
     assert all("int8 keeps within --max-drop already" in e.reason for e in heavier)
 
@@ -57,30 +57,30 @@ def _captured(evaluations: Sequence[Evaluation]) -> set[str]:
     return {str(e.artefact_sha256) for e in evaluations if ROBUST_ACCURACY in e.details}
 
 
-def test_every_figure_is_measured_and_has_its_source(with_pictures: Searched) -> None:
-    for evaluation in _tried(with_pictures):
+def test_every_figure_is_measured_and_has_its_source(with_images: Searched) -> None:
+    for evaluation in _tried(with_images):
         for quantity in (evaluation.accuracy, evaluation.latency, evaluation.size, evaluation.drop):
             assert quantity is not None
             assert quantity.provenance is Provenance.MEASURED
             assert quantity.source
 
 
-def test_finalists_and_they_alone_are_judged_on_the_hold_out(with_pictures: Searched) -> None:
-    recommendation = json.loads((with_pictures.run.path / "recommendation.json").read_text())
-    evaluations = with_pictures.run.evaluations()
+def test_finalists_and_they_alone_are_judged_on_the_hold_out(with_images: Searched) -> None:
+    recommendation = json.loads((with_images.run.path / "recommendation.json").read_text())
+    evaluations = with_images.run.evaluations()
     artefact_of = {e.configuration.key: e.artefact for e in evaluations}
     named = [recommendation["pick"], recommendation["runner_up"], *recommendation["front"]]
     keys = {row["key"] for row in named if row} | set(recommendation["ties"])
     assert {e.artefact for e in evaluations if e.holdout_accuracy} == {artefact_of[key] for key in keys}
 
 
-def test_finalists_are_judged_as_phones_take_pictures(with_pictures: Searched) -> None:
+def test_finalists_are_judged_as_phones_take_images(with_images: Searched) -> None:
     from advisor.datasets.capture import TESTS
 
-    pick = read_run(with_pictures.run.path).decision.pick
+    pick = read_run(with_images.run.path).decision.pick
     assert pick is not None
     assert robust_of(pick) is not None
-    for evaluation in with_pictures.run.evaluations():
+    for evaluation in with_images.run.evaluations():
         robust = robust_of(evaluation)
         if robust is not None:
             assert evaluation.holdout_accuracy is not None
@@ -90,24 +90,24 @@ def test_finalists_are_judged_as_phones_take_pictures(with_pictures: Searched) -
             assert "hold-out" in robust.source
 
 
-def test_candidates_are_compared_on_the_validation_part_alone(with_pictures: Searched) -> None:
-    split = with_pictures.run.read_json("split.json")
-    for evaluation in _tried(with_pictures):
+def test_candidates_are_compared_on_the_validation_part_alone(with_images: Searched) -> None:
+    split = with_images.run.read_json("split.json")
+    for evaluation in _tried(with_images):
         assert evaluation.accuracy is not None
         assert evaluation.accuracy.n == len(split["validation"])
         assert "validation" in evaluation.accuracy.source
-        answers = np.load(with_pictures.run.path / evaluation.details["answers"])
+        answers = np.load(with_images.run.path / evaluation.details["answers"])
         names = [split["classes"][label] for label in answers]
         right = sum(name == row["class"] for name, row in zip(names, split["validation"], strict=True))
         assert evaluation.accuracy.value == pytest.approx(100 * right / len(split["validation"]))
 
 
 def test_an_artefacts_holdout_accuracy_is_what_plain_litert_gives_on_the_recorded_holdout(
-    with_pictures: Searched,
+    with_images: Searched,
 ) -> None:
     from ai_edge_litert.interpreter import Interpreter
 
-    run = with_pictures.run
+    run = with_images.run
     split = run.read_json("split.json")
     root = Path(run.read_json("dataset.json")["folder"])
     judged = [evaluation for evaluation in run.evaluations() if evaluation.holdout_accuracy]
@@ -133,21 +133,21 @@ def test_an_artefacts_holdout_accuracy_is_what_plain_litert_gives_on_the_recorde
         assert evaluation.holdout_accuracy.value == pytest.approx(100 * right / len(split["holdout"]), abs=0.1)
 
 
-def test_artefacts_carry_labels_and_normalisation(with_pictures: Searched) -> None:
-    for path in with_pictures.run.artefacts.glob("*.tflite"):
+def test_artefacts_carry_labels_and_normalisation(with_images: Searched) -> None:
+    for path in with_images.run.artefacts.glob("*.tflite"):
         metadata = read_metadata(path.read_bytes())
         assert metadata is not None
-        assert metadata.labels == tuple(sorted(PICTURES))
+        assert metadata.labels == tuple(sorted(IMAGES))
         assert set(metadata.std) == {127.5}
 
 
-def test_artefacts_are_recorded_by_hash(with_pictures: Searched) -> None:
-    for evaluation in _tried(with_pictures):
-        assert sha256_file(with_pictures.run.path / evaluation.artefact) == evaluation.artefact_sha256
+def test_artefacts_are_recorded_by_hash(with_images: Searched) -> None:
+    for evaluation in _tried(with_images):
+        assert sha256_file(with_images.run.path / evaluation.artefact) == evaluation.artefact_sha256
 
 
-def test_no_picture_is_in_two_parts(with_pictures: Searched) -> None:
-    split = with_pictures.run.read_json("split.json")
+def test_no_image_is_in_two_parts(with_images: Searched) -> None:
+    split = with_images.run.read_json("split.json")
     train, validation, holdout = ({row["sha256"] for row in split[part]} for part in ("train", "validation", "holdout"))
     assert validation
     assert holdout
@@ -155,55 +155,55 @@ def test_no_picture_is_in_two_parts(with_pictures: Searched) -> None:
     assert not train & validation
 
 
-def test_a_broken_picture_is_listed_and_counted(with_pictures: Searched) -> None:
-    rejected = with_pictures.run.read_json("dataset.json")["rejected"]
+def test_a_broken_image_is_listed_and_counted(with_images: Searched) -> None:
+    rejected = with_images.run.read_json("dataset.json")["rejected"]
     assert [Path(row["path"]).name for row in rejected] == ["broken.jpg"]
-    assert "broken.jpg" in (with_pictures.run.path / "report.html").read_text()
+    assert "broken.jpg" in (with_images.run.path / "report.html").read_text()
 
 
-def test_awkward_class_names_are_escaped_in_the_report(with_pictures: Searched) -> None:
-    page = (with_pictures.run.path / "report.html").read_text()
+def test_awkward_class_names_are_escaped_in_the_report(with_images: Searched) -> None:
+    page = (with_images.run.path / "report.html").read_text()
     assert "<b>coffee" not in page
     assert "coffee" in page
 
 
-def test_the_run_folder_has_every_file_of_the_contract(with_pictures: Searched) -> None:
-    names = {path.name for path in with_pictures.run.path.iterdir()}
+def test_the_run_folder_has_every_file_of_the_contract(with_images: Searched) -> None:
+    names = {path.name for path in with_images.run.path.iterdir()}
     assert names >= {
         "request.yaml", "manifest.json", "evaluations.jsonl", "study.journal", "recommendation.json", "front.csv",
         "report.html", "report.md", "artifacts", "log.txt", "split.json", "dataset.json",
     }  # fmt: skip
-    recommendation = json.loads((with_pictures.run.path / "recommendation.json").read_text())
+    recommendation = json.loads((with_images.run.path / "recommendation.json").read_text())
     assert recommendation["schema_version"] == 1
 
 
-def test_the_recorded_request_asks_the_same_again(with_pictures: Searched) -> None:
-    request = resolve({}, with_pictures.run.path / "request.yaml")
+def test_the_recorded_request_asks_the_same_again(with_images: Searched) -> None:
+    request = resolve({}, with_images.run.path / "request.yaml")
     assert (request.budget, request.candidates) == ("50ms", (SMALLEST,))
 
 
-def test_the_manifest_says_versions_weights_and_memory(with_pictures: Searched) -> None:
-    manifest = with_pictures.run.read_json("manifest.json")
+def test_the_manifest_says_versions_weights_and_memory(with_images: Searched) -> None:
+    manifest = with_images.run.read_json("manifest.json")
     assert manifest["versions"]["ai-edge-litert"]
     assert len(manifest["weights"][SMALLEST]["sha256"]) == 64
     assert 0 < manifest["parent_peak_bytes"] < 1.5e9
     assert 0 < manifest["children_peak_bytes"] < 3e9
 
 
-def test_the_study_can_be_read_by_optuna(with_pictures: Searched) -> None:
+def test_the_study_can_be_read_by_optuna(with_images: Searched) -> None:
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    storage = JournalStorage(JournalFileBackend(str(with_pictures.run.study_file)))
+    storage = JournalStorage(JournalFileBackend(str(with_images.run.study_file)))
     study = optuna.load_study(study_name="advisor", storage=storage)
     complete = [trial for trial in study.trials if trial.state is optuna.trial.TrialState.COMPLETE]
-    assert len(complete) == len(_tried(with_pictures))
+    assert len(complete) == len(_tried(with_images))
     assert set(complete[0].constraints) == {"latency", "drop"}
 
 
 def test_a_repeated_search_does_nothing_twice(
-    with_pictures: Searched, warm_cache: Path, photos: Path, tmp_path: Path
+    with_images: Searched, warm_cache: Path, photos: Path, tmp_path: Path
 ) -> None:
     again = subprocess.run(
         command("--candidates", SMALLEST, "--budget", "50ms", "--data", str(photos), "--out", str(tmp_path)),
@@ -216,38 +216,38 @@ def test_a_repeated_search_does_nothing_twice(
     from advisor.store import RunFolder
 
     second = RunFolder((tmp_path / "latest").resolve())
-    assert {e.artefact_sha256 for e in second.evaluations()} == {e.artefact_sha256 for e in _tried(with_pictures)}
+    assert {e.artefact_sha256 for e in second.evaluations()} == {e.artefact_sha256 for e in _tried(with_images)}
     timed = {"search", "evaluating", "timing"}
     # Timings that a busy machine spoilt are taken again; phone pictures are tried on what they newly make a finalist.
-    known = _captured(_tried(with_pictures))
+    known = _captured(_tried(with_images))
     new = {"capture-1"} if _captured(second.evaluations()) - known else set()
     assert set(second.read_json("manifest.json")["durations"]) <= timed | new
 
 
-def test_without_pictures_accuracy_is_published_or_estimated_and_says_so(without_pictures: Searched) -> None:
-    by_recipe = {e.configuration.compression: e.accuracy for e in without_pictures.run.evaluations()}
+def test_without_images_accuracy_is_published_or_estimated_and_says_so(without_images: Searched) -> None:
+    by_recipe = {e.configuration.compression: e.accuracy for e in without_images.run.evaluations()}
     provenance = {recipe: accuracy.provenance for recipe, accuracy in by_recipe.items() if accuracy}
     assert provenance["float32"] is Provenance.PUBLISHED
     assert provenance["dynamic_int8"] is Provenance.ESTIMATED
 
 
-def test_without_pictures_the_files_know_imagenets_labels(without_pictures: Searched) -> None:
-    path = next(without_pictures.run.artefacts.glob("*float32*"))
+def test_without_images_the_files_know_imagenets_labels(without_images: Searched) -> None:
+    path = next(without_images.run.artefacts.glob("*float32*"))
     metadata = read_metadata(path.read_bytes())
     assert metadata is not None
     assert "espresso" in metadata.labels
 
 
-def test_a_budget_that_nothing_meets_gives_the_least_bad_and_its_price(without_pictures: Searched) -> None:
-    assert without_pictures.code == 3
-    assert "Nothing meets the budget" in without_pictures.out
-    recommendation = json.loads((without_pictures.run.path / "recommendation.json").read_text())
+def test_a_budget_that_nothing_meets_gives_the_least_bad_and_its_price(without_images: Searched) -> None:
+    assert without_images.code == 3
+    assert "Nothing meets the budget" in without_images.out
+    recommendation = json.loads((without_images.run.path / "recommendation.json").read_text())
     assert recommendation["relaxations"]
     assert recommendation["relaxations"][0]["limit"] == "latency"
 
 
-def test_nothing_but_the_answer_is_printed_where_nobody_watches(without_pictures: Searched) -> None:
-    assert without_pictures.err == ""
+def test_nothing_but_the_answer_is_printed_where_nobody_watches(without_images: Searched) -> None:
+    assert without_images.err == ""
 
 
 def test_three_lines_of_python_do_the_same(warm_cache: Path, photos: Path, tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ import numpy.typing as npt
 import pytest
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.datasets.pictures import load
+from advisor.datasets.images import load
 from advisor.export.bundle import Bundle, export
 from advisor.store import RunFolder
 from advisor.store.hashing import sha256_file
 from tests.conftest import SHARED
-from tests.engine.conftest import Searched, photos, shared_folder, warm_cache, with_pictures
+from tests.engine.conftest import Searched, photos, shared_folder, warm_cache
 
-__all__ = ["photos", "shared_folder", "warm_cache", "with_pictures"]
+__all__ = ["photos", "shared_folder", "warm_cache", "with_images"]
 
 Pixels = npt.NDArray[np.uint8]
 Classify = Callable[[bytes], Iterator[tuple[str, float]]]
@@ -29,9 +29,9 @@ SIZE = 224
 
 
 @pytest.fixture(scope="session")
-def trained(with_pictures: Searched) -> RunFolder:
+def trained(with_images: Searched) -> RunFolder:
     """A search on pictures of three classes with awkward names."""
-    return with_pictures.run
+    return with_images.run
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +42,7 @@ def bundle(trained: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bund
 
 
 @pytest.fixture(scope="session")
-def many_pictures(photos: Path) -> list[Pixels]:
+def many_images(photos: Path) -> list[Pixels]:
     """50 pictures as a model takes them: of the six classes of TrashNet, or the crops where that is not here."""
     folder = SHARED / "data" / "images" / "trashnet"
     paths = sorted(folder.glob("*/*.jpg")) or sorted(photos.glob("*/[0-9]*.jpg")) * 2
@@ -75,7 +75,7 @@ def replace_artefact(run: RunFolder, evaluation: Evaluation, content: bytes, **d
     return changed
 
 
-def mediapipe_answers(model: bytes, pictures: list[Pixels]) -> list[tuple[str, float]]:
+def mediapipe_answers(model: bytes, images: list[Pixels]) -> list[tuple[str, float]]:
     """Return the label that MediaPipe's ImageClassifier puts first for each picture, with its score."""
     import mediapipe
     from mediapipe.tasks import python as tasks
@@ -84,8 +84,8 @@ def mediapipe_answers(model: bytes, pictures: list[Pixels]) -> list[tuple[str, f
     options = vision.ImageClassifierOptions(base_options=tasks.BaseOptions(model_asset_buffer=model), max_results=1)
     found = []
     with vision.ImageClassifier.create_from_options(options) as client:
-        for picture in pictures:
-            image = mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=np.ascontiguousarray(picture))
+        for photo in images:
+            image = mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=np.ascontiguousarray(photo))
             first = client.classify(image).classifications[0].categories[0]
             found.append((str(first.category_name), float(first.score)))
     return found

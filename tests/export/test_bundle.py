@@ -129,12 +129,12 @@ def test_the_checker_notices_a_model_that_answers_otherwise(own: Path, trained: 
 
 
 def test_the_python_snippet_answers_as_the_model_does(
-    bundle: Bundle, many_pictures: list[Pixels], tmp_path: Path
+    bundle: Bundle, many_images: list[Pixels], tmp_path: Path
 ) -> None:
     """Pictures of the model's own size need no resizing, so that the values must be the same."""
     import numpy as np
 
-    chosen = many_pictures[::10]
+    chosen = many_images[::10]
     for place, pixels in enumerate(chosen):
         Image.fromarray(pixels).save(tmp_path / f"{place}.png")
     names = [f"{place}.png" for place in range(len(chosen))]
@@ -228,7 +228,7 @@ def test_a_bundle_is_replaced_only_by_force(own: Path, trained: RunFolder) -> No
 
 
 def test_hostile_labels_reach_every_file_whole_and_harmless(
-    copied: RunFolder, many_pictures: list[Pixels], tmp_path: Path
+    copied: RunFolder, many_images: list[Pixels], tmp_path: Path
 ) -> None:
     labels = ('<script>alert(1)</script>, "a", b', "two\nlines\u202e\x1b[31m", "מתכת " * 60)
     pick = evaluation_of(copied, "float32")
@@ -243,7 +243,7 @@ def test_hostile_labels_reach_every_file_whole_and_harmless(
     assert "\u202e" not in card
     assert "\x1b" not in card
     assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["labels"] == list(made.model.labels)
-    assert {label for label, _ in mediapipe_answers(made.model.content, many_pictures[:5])} <= set(lines)
+    assert {label for label, _ in mediapipe_answers(made.model.content, many_images[:5])} <= set(lines)
     for snippet in ("android/Classifier.kt", "ios/Classifier.swift", "python/classify.py"):
         assert "alert(1)" not in (made.path / snippet).read_text(encoding="utf-8")
     done = run_python(made.path / "check.py", cwd=tmp_path)

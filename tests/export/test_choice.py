@@ -7,13 +7,13 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.history.loaded_run import StoredRun, read_run
+from advisor.engine.history.loaded_run import LoadedRun, read_run
 from advisor.export.choice import choices, choose
 from tests.builders import evaluation
 from tests.stored_runs import candidates, write_run
 
 
-def stored(tmp_path: Path, *more: Evaluation) -> StoredRun:
+def stored(tmp_path: Path, *more: Evaluation) -> LoadedRun:
     return read_run(write_run(tmp_path, [*candidates(), *more]).path)
 
 

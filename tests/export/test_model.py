@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.export.bundle import Bundle
 from advisor.export.model import ShippedModel, prepare
 from advisor.export.vectors import answers
@@ -21,24 +21,24 @@ from tests.export.conftest import FORMS, Pixels, evaluation_of, mediapipe_answer
 SCORE_TOLERANCE = 0.03
 
 
-def agree(model: ShippedModel, pictures: list[Pixels]) -> None:
+def agree(model: ShippedModel, images: list[Pixels]) -> None:
     """MediaPipe must put the same label first as LiteRT does."""
-    own = np.array(answers(model.content, np.stack(pictures), model))
-    theirs = mediapipe_answers(model.content, pictures)
+    own = np.array(answers(model.content, np.stack(images), model))
+    theirs = mediapipe_answers(model.content, images)
     assert [label for label, _ in theirs] == [model.labels[place] for place in own.argmax(axis=1)]
     assert np.abs(own.max(axis=1) - [score for _, score in theirs]).max() < SCORE_TOLERANCE
 
 
-def test_mediapipe_answers_fifty_pictures_as_litert_does(bundle: Bundle, many_pictures: list[Pixels]) -> None:
-    assert len(many_pictures) == 50
+def test_mediapipe_answers_fifty_images_as_litert_does(bundle: Bundle, many_images: list[Pixels]) -> None:
+    assert len(many_images) == 50
     assert (bundle.path / "model.tflite").read_bytes() == bundle.model.content
-    agree(bundle.model, many_pictures)
+    agree(bundle.model, many_images)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_mediapipe_takes_every_form(trained: RunFolder, many_pictures: list[Pixels], form: str) -> None:
+def test_mediapipe_takes_every_form(trained: RunFolder, many_images: list[Pixels], form: str) -> None:
     evaluation = evaluation_of(trained, form)
-    agree(prepare((trained.path / evaluation.artefact).read_bytes(), form), many_pictures[::5])
+    agree(prepare((trained.path / evaluation.artefact).read_bytes(), form), many_images[::5])
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -53,17 +53,17 @@ def test_only_the_integer_form_is_edited(trained: RunFolder, form: str) -> None:
         assert model.content == artefact
 
 
-def test_the_edited_form_answers_exactly_as_the_measured_one(trained: RunFolder, many_pictures: list[Pixels]) -> None:
+def test_the_edited_form_answers_exactly_as_the_measured_one(trained: RunFolder, many_images: list[Pixels]) -> None:
     path = trained.path / evaluation_of(trained, "int8").artefact
     model = prepare(path.read_bytes(), "int8")
-    pictures = np.stack(many_pictures[:10])
-    measured = predict_pixels(path, pictures, View(model.size, (model.mean,) * 3, (model.std,) * 3))
-    np.testing.assert_array_equal(np.array(answers(model.content, pictures, model), np.float32), measured)
+    images = np.stack(many_images[:10])
+    measured = predict_pixels(path, images, InputSpec(model.size, (model.mean,) * 3, (model.std,) * 3))
+    np.testing.assert_array_equal(np.array(answers(model.content, images, model), np.float32), measured)
 
 
 @pytest.mark.parametrize("form", ["float32", "int8"])
 def test_a_normalization_that_differs_by_channel_goes_inside(
-    trained: RunFolder, many_pictures: list[Pixels], tmp_path: Path, form: str
+    trained: RunFolder, many_images: list[Pixels], tmp_path: Path, form: str
 ) -> None:
     artefact = (trained.path / evaluation_of(trained, form).artefact).read_bytes()
     mean, std = (123.0, 117.0, 104.0), (130.0, 120.0, 125.0)
@@ -71,12 +71,12 @@ def test_a_normalization_that_differs_by_channel_goes_inside(
     model = prepare(described, form)
     assert (model.mean, model.std) == (0.0, 1.0)
     assert "happens inside the model" in model.edits[-1]
-    pictures = many_pictures[::5]
+    images = many_images[::5]
     (tmp_path / "measured.tflite").write_bytes(described)
-    measured = predict_pixels(tmp_path / "measured.tflite", pictures, View(model.size, mean, std))
-    own = np.array(answers(model.content, np.stack(pictures), model))
+    measured = predict_pixels(tmp_path / "measured.tflite", images, InputSpec(model.size, mean, std))
+    own = np.array(answers(model.content, np.stack(images), model))
     assert np.abs(own - measured).max() < SCORE_TOLERANCE
-    agree(model, pictures)
+    agree(model, images)
 
 
 def test_a_model_that_does_not_describe_itself_is_refused(trained: RunFolder) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from advisor.isolation.memory_gate import GROWS_S, KEPT_FREE_BYTES, Room, _within_cgroup, free_bytes
+from advisor.isolation.memory_gate import GROWS_S, KEPT_FREE_BYTES, MemoryGate, _within_cgroup, free_bytes
 
 GB = 10**9
 
@@ -16,18 +16,18 @@ class Clock:
 
 
 def test_a_job_begins_beside_others_where_what_it_takes_is_free() -> None:
-    room = Room(lambda: 2 * GB + KEPT_FREE_BYTES)
+    room = MemoryGate(lambda: 2 * GB + KEPT_FREE_BYTES)
     assert room.has(2 * GB, running=1)
     assert not room.has(2 * GB + 1, running=1)
 
 
 def test_a_job_that_runs_alone_may_always_begin() -> None:
-    assert Room(lambda: 0).has(100 * GB, running=0)
+    assert MemoryGate(lambda: 0).has(100 * GB, running=0)
 
 
 def test_what_began_just_now_counts_until_it_has_grown() -> None:
     clock = Clock()
-    room = Room(lambda: 3 * GB + KEPT_FREE_BYTES, clock)
+    room = MemoryGate(lambda: 3 * GB + KEPT_FREE_BYTES, clock)
     room.begin(2 * GB)
     assert not room.has(2 * GB, running=1)
     clock.now = GROWS_S + 1

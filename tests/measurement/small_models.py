@@ -122,10 +122,10 @@ def quantized(data: bytes, folder: Any, side: int) -> bytes:
     source.write_bytes(data)
     target.unlink(missing_ok=True)
     random = np.random.default_rng(1)
-    pictures = [{"image": random.uniform(-1, 1, (1, side, side, 3)).astype(np.float32)} for _ in range(4)]
+    images = [{"image": random.uniform(-1, 1, (1, side, side, 3)).astype(np.float32)} for _ in range(4)]
     work = quantizer.Quantizer(str(source))
     work.load_quantization_recipe(recipe.static_wi8_ai8())
-    work.quantize(work.calibrate({"serving_default": pictures})).export_model(str(target))
+    work.quantize(work.calibrate({"serving_default": images})).export_model(str(target))
     return bytes(target.read_bytes())
 
 

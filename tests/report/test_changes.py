@@ -13,15 +13,15 @@ from advisor.engine.history.loaded_run import read_run
 from advisor.report.changes import FORMATS, SHOWN, comparison_json, render
 from tests.builders import evaluation
 from tests.report.views import HOSTILE
-from tests.stored_runs import candidates, pictures, write_run
+from tests.stored_runs import candidates, images, write_run
 
 
 @pytest.fixture
 def comparison(tmp_path: Path) -> Comparison:
     best, *others = candidates()
     slower = evaluation("best", "int8", accuracy=92, half_width=1, latency=60, size=6e6)
-    one = write_run(tmp_path, dataset=pictures({"cat": 10}))
-    two = write_run(tmp_path, [slower, *others], dataset=pictures({"cat": 12, **dict.fromkeys(HOSTILE, 3)}))
+    one = write_run(tmp_path, dataset=images({"cat": 10}))
+    two = write_run(tmp_path, [slower, *others], dataset=images({"cat": 12, **dict.fromkeys(HOSTILE, 3)}))
     assert best.latency != slower.latency
     return compare(read_run(one.path), read_run(two.path))
 

@@ -25,7 +25,7 @@ def test_recall_without_counts_is_taken_from_the_shares() -> None:
     assert [(recall.label, recall.recall, recall.low) for recall in found] == [("cat", 25.0, None)]
 
 
-def test_class_without_pictures_has_the_widest_interval() -> None:
+def test_class_without_images_has_the_widest_interval() -> None:
     found = recalls({"confusion": [[0, 0], [0, 3]]}, ("a", "b"))
 
     assert (found[0].low, found[0].high, found[0].n) == (0.0, 100.0, 0)

@@ -12,7 +12,7 @@ from advisor.engine.data_check import Checked, check_data
 from advisor.report.contact_sheet import page as sheet
 from advisor.report.contact_sheet.page import render, sections
 from advisor.report.contact_sheet.thumbnails import SIDE, data_uri
-from tests.datasets.folders import make, picture
+from tests.datasets.folders import make, photo
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -60,7 +60,7 @@ def test_the_page_shows_the_suspects_and_asks_for_nothing(
 def test_only_so_many_are_shown_and_the_rest_is_counted(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sheet, "MEMBERS", 1)
     copies = next(section for section in sections(checked) if section.finding.kind == "exact duplicates")
-    assert [len(group.pictures) for group in copies.groups] == [1]
+    assert [len(group.photos) for group in copies.groups] == [1]
     assert copies.groups[0].more == 1
     assert "and 1 more" in render(checked)
 
@@ -70,7 +70,7 @@ def test_a_thumbnail_is_small_and_carries_nothing_but_pixels(tmp_path: Path) -> 
 
     exif = Image.Exif()
     exif[0x010E] = "a secret place"
-    picture(3, (800, 400)).save(tmp_path / "a.jpg", exif=exif)
+    photo(3, (800, 400)).save(tmp_path / "a.jpg", exif=exif)
     uri = data_uri(tmp_path / "a.jpg")
     assert uri.startswith("data:image/jpeg;base64,")
     import base64
@@ -85,7 +85,7 @@ def test_a_thumbnail_is_small_and_carries_nothing_but_pixels(tmp_path: Path) -> 
 @pytest.mark.parametrize("mode", ["P", "LA", "I;16", "CMYK", "1"])
 def test_every_mode_gives_a_thumbnail(tmp_path: Path, mode: str) -> None:
     path = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
-    plain = picture(3)
+    plain = photo(3)
     (plain.convert("I").convert("I;16") if mode == "I;16" else plain.convert(mode)).save(path)
     assert data_uri(path)
 

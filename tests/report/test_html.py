@@ -71,7 +71,7 @@ def test_infeasible_run_shows_the_least_bad_and_the_price() -> None:
     assert all(relaxation.text in page for relaxation in view.decision.relaxations)
 
 
-def test_run_without_pictures_has_no_data_section_and_says_that_accuracy_is_published() -> None:
+def test_run_without_images_has_no_data_section_and_says_that_accuracy_is_published() -> None:
     page = without_scripts(render_html(run_view(data=False)))
 
     assert 'id="data"' not in page

@@ -11,7 +11,7 @@ from advisor.core.decision import decide
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import wilson
-from advisor.report.view import DatasetSummary, RejectedPicture, RunView
+from advisor.report.view import DatasetSummary, RejectedImage, RunView
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -224,12 +224,12 @@ def _dataset(classes: Sequence[str]) -> DatasetSummary:
     holdout = _holdout(classes)
     return DatasetSummary(
         folder="pictures",
-        pictures_per_class={label: 5 * count for label, count in zip(classes, holdout, strict=True)},
+        images_per_class={label: 5 * count for label, count in zip(classes, holdout, strict=True)},
         train=4 * sum(holdout),
         holdout=sum(holdout),
         rejected=(
-            RejectedPicture(f"{classes[0]}/IMG_0031.jpg", "truncated: 2,048 of 48,113 bytes"),
-            RejectedPicture(f"{classes[-1]}/notes.txt", "not a picture"),
+            RejectedImage(f"{classes[0]}/IMG_0031.jpg", "truncated: 2,048 of 48,113 bytes"),
+            RejectedImage(f"{classes[-1]}/notes.txt", "not a picture"),
         ),
         fingerprint="3f1c" * 16,
     )

@@ -6,17 +6,17 @@ import gc
 
 import pytest
 
-from advisor.store.gc_paused import building
+from advisor.store.gc_paused import gc_paused
 
 
 def test_nothing_is_collected_meanwhile() -> None:
-    with building():
+    with gc_paused():
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
 def test_it_is_collected_again_after_a_failure() -> None:
-    @building()
+    @gc_paused()
     def fails() -> None:
         raise ValueError("broken")
 
@@ -28,7 +28,7 @@ def test_it_is_collected_again_after_a_failure() -> None:
 def test_who_had_it_off_keeps_it_off() -> None:
     gc.disable()
     try:
-        with building():
+        with gc_paused():
             pass
         assert not gc.isenabled()
     finally:

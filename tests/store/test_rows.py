@@ -53,7 +53,7 @@ def test_only_what_no_block_has_is_computed(tmp_path: Path) -> None:
     assert _get(blocks, [14, 0, 7]) == []
 
 
-def test_equal_pictures_share_a_row(tmp_path: Path) -> None:
+def test_equal_images_share_a_row(tmp_path: Path) -> None:
     blocks = tmp_path / "list.blocks"
     _get(blocks, [3, 3, 4], "first")
     assert _get(blocks, [3, 4, 3]) == []

@@ -15,12 +15,12 @@ def build() -> Any:
     import keras
 
     keras.utils.set_random_seed(7)
-    trunk = keras.applications.MobileNetV2(input_shape=(SIZE, SIZE, 3), alpha=0.35, include_top=False, weights=None)
-    for layer in trunk.layers:
+    backbone = keras.applications.MobileNetV2(input_shape=(SIZE, SIZE, 3), alpha=0.35, include_top=False, weights=None)
+    for layer in backbone.layers:
         if isinstance(layer, keras.layers.BatchNormalization):
             layer.momentum = 0.5
     image = keras.Input((SIZE, SIZE, 3), batch_size=1, name="image")
-    features = keras.layers.GlobalAveragePooling2D(name="features")(trunk(image))
+    features = keras.layers.GlobalAveragePooling2D(name="features")(backbone(image))
     probabilities = keras.layers.Dense(CLASSES, activation="softmax", name="probabilities")(features)
     model = keras.Model(image, {"probabilities": probabilities, "features": features})
     for _ in range(8):

@@ -17,13 +17,13 @@ from .graphs import tiny_features
 
 
 @pytest.fixture(scope="module")
-def trunk(master: bytes) -> bytes:
+def backbone(master: bytes) -> bytes:
     return select_output(master, "features")
 
 
 @pytest.fixture(scope="module")
-def levelled(trunk: bytes) -> bytes:
-    return with_levels(trunk)
+def levelled(backbone: bytes) -> bytes:
+    return with_levels(backbone)
 
 
 def _softmax(logits: Array) -> Array:
@@ -32,9 +32,9 @@ def _softmax(logits: Array) -> Array:
 
 
 def test_the_trunks_own_features_come_first_and_unchanged(
-    trunk: bytes, levelled: bytes, images: list[Array], run: Run
+    backbone: bytes, levelled: bytes, images: list[Array], run: Run
 ) -> None:
-    plain, wide = (run(data, {"image": images[0]})["features"] for data in (trunk, levelled))
+    plain, wide = (run(data, {"image": images[0]})["features"] for data in (backbone, levelled))
     assert wide.shape[1] > plain.shape[1]
     np.testing.assert_array_equal(wide[:, : plain.shape[1]], plain)
 
@@ -48,8 +48,8 @@ def test_each_level_is_the_mean_of_a_map_of_its_own_side(levelled: bytes) -> Non
     assert all(side <= 96 // 4 for side in sides)
 
 
-def test_a_mean_follows_its_map_at_once_so_that_memory_stays(trunk: bytes, levelled: bytes) -> None:
-    assert activation_arena_bytes(read(levelled)) <= 1.01 * activation_arena_bytes(read(trunk))
+def test_a_mean_follows_its_map_at_once_so_that_memory_stays(backbone: bytes, levelled: bytes) -> None:
+    assert activation_arena_bytes(read(levelled)) <= 1.01 * activation_arena_bytes(read(backbone))
 
 
 def test_a_head_on_all_levels_is_the_sum_of_heads_on_each(levelled: bytes, images: list[Array], run: Run) -> None:
@@ -94,13 +94,13 @@ def test_a_trunk_without_maps_comes_back_as_it_is() -> None:
     assert with_levels(tiny_features()) == tiny_features()
 
 
-def test_operators_keep_the_order_that_they_run_in(trunk: bytes, levelled: bytes) -> None:
-    before = [operator.name for operator in read(trunk).operators]
+def test_operators_keep_the_order_that_they_run_in(backbone: bytes, levelled: bytes) -> None:
+    before = [operator.name for operator in read(backbone).operators]
     after = [operator.name for operator in read(levelled).operators]
     kept = iter(after)
     assert all(name in kept for name in before)
 
 
-def test_a_damaged_file_is_a_usage_error(trunk: bytes) -> None:
+def test_a_damaged_file_is_a_usage_error(backbone: bytes) -> None:
     with pytest.raises(UsageError, match="not a usable"):
-        with_levels(trunk[:4000])
+        with_levels(backbone[:4000])

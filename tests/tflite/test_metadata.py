@@ -189,34 +189,34 @@ def test_metadata_of_others_is_read() -> None:
 
 
 @pytest.fixture(scope="module")
-def pictures() -> list[Array]:
+def images() -> list[Array]:
     """Photographs of the model's size, (96, 96, 3) uint8: how a client resizes is not what is tested here."""
     from PIL import Image
     from skimage import data
 
     photographs = (data.astronaut(), data.coffee(), data.chelsea())
-    return [np.asarray(Image.fromarray(picture).resize((96, 96))) for picture in photographs]
+    return [np.asarray(Image.fromarray(photo).resize((96, 96))) for photo in photographs]
 
 
-def normalized(picture: Array, mean: tuple[float, ...] = (127.5,), std: tuple[float, ...] = (127.5,)) -> Array:
+def normalized(photo: Array, mean: tuple[float, ...] = (127.5,), std: tuple[float, ...] = (127.5,)) -> Array:
     """The model's input, (1, 96, 96, 3)."""
-    return np.asarray(((picture - np.array(mean)) / np.array(std)).astype(np.float32)[None])
+    return np.asarray(((photo - np.array(mean)) / np.array(std)).astype(np.float32)[None])
 
 
 @pytest.fixture(scope="module")
-def classifier(master: bytes, pictures: list[Array], run: Run) -> bytes:
+def classifier(master: bytes, images: list[Array], run: Run) -> bytes:
     """A model that tells the photographs apart: each class's weights are one photograph's own features."""
-    trunk = select_output(master, "features")
-    features = [run(trunk, {"image": normalized(picture)})["features"][0] for picture in pictures]
+    backbone = select_output(master, "features")
+    features = [run(backbone, {"image": normalized(photo)})["features"][0] for photo in images]
     centred = np.stack(features) - np.mean(features, axis=0)
     weights = centred.T / np.linalg.norm(centred, axis=1) ** 2 * 10
-    return attach_head(trunk, weights, -np.mean(features, axis=0) @ weights)
+    return attach_head(backbone, weights, -np.mean(features, axis=0) @ weights)
 
 
 LABELS = ("astronaut, <b>", 'a "coffee"', "Katze 🐈")
 
 
-def ask_mediapipe(data: bytes, picture: Array) -> tuple[str, float]:
+def ask_mediapipe(data: bytes, photo: Array) -> tuple[str, float]:
     """Return the label that MediaPipe puts first, and its score."""
     import mediapipe
     from mediapipe.tasks import python as tasks
@@ -224,49 +224,49 @@ def ask_mediapipe(data: bytes, picture: Array) -> tuple[str, float]:
 
     options = vision.ImageClassifierOptions(base_options=tasks.BaseOptions(model_asset_buffer=data), max_results=1)
     with vision.ImageClassifier.create_from_options(options) as client:
-        answer = client.classify(mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=picture))
+        answer = client.classify(mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=photo))
     first = answer.classifications[0].categories[0]
     return str(first.category_name), float(first.score)
 
 
-def assert_mediapipe_agrees(data: bytes, metadata: Metadata, pictures: list[Array], run: Run) -> None:
+def assert_mediapipe_agrees(data: bytes, metadata: Metadata, images: list[Array], run: Run) -> None:
     """Both runtimes must call every photograph by its own label, with nearly the same score."""
     shipped = write_metadata(data, metadata)
-    for place, picture in enumerate(pictures):
-        scores = run(shipped, {"image": normalized(picture, metadata.mean, metadata.std)})["probabilities"][0]
-        label, score = ask_mediapipe(shipped, picture)
+    for place, photo in enumerate(images):
+        scores = run(shipped, {"image": normalized(photo, metadata.mean, metadata.std)})["probabilities"][0]
+        label, score = ask_mediapipe(shipped, photo)
         assert (int(scores.argmax()), label) == (place, metadata.labels[place])
         assert score == pytest.approx(float(scores[place]), abs=0.03)
 
 
-def test_mediapipe_takes_the_float_model(classifier: bytes, pictures: list[Array], run: Run) -> None:
-    assert_mediapipe_agrees(classifier, described(LABELS), pictures, run)
+def test_mediapipe_takes_the_float_model(classifier: bytes, images: list[Array], run: Run) -> None:
+    assert_mediapipe_agrees(classifier, described(LABELS), images, run)
 
 
-def test_mediapipe_takes_the_float16_model(classifier: bytes, pictures: list[Array], run: Run) -> None:
-    assert_mediapipe_agrees(to_float16(classifier), described(LABELS), pictures, run)
+def test_mediapipe_takes_the_float16_model(classifier: bytes, images: list[Array], run: Run) -> None:
+    assert_mediapipe_agrees(to_float16(classifier), described(LABELS), images, run)
 
 
 @pytest.mark.parametrize("recipe", ["dynamic_wi8_afp32", "weight_only_wi8_afp32"])
 def test_mediapipe_takes_quantized_weights(
-    classifier: bytes, pictures: list[Array], run: Run, quantize: Quantize, recipe: str
+    classifier: bytes, images: list[Array], run: Run, quantize: Quantize, recipe: str
 ) -> None:
-    assert_mediapipe_agrees(quantize(classifier, recipe), described(LABELS), pictures, run)
+    assert_mediapipe_agrees(quantize(classifier, recipe), described(LABELS), images, run)
 
 
 def test_mediapipe_takes_the_int8_model_by_float_io(
-    classifier: bytes, pictures: list[Array], run: Run, quantize: Quantize
+    classifier: bytes, images: list[Array], run: Run, quantize: Quantize
 ) -> None:
-    inputs = [normalized(picture) for picture in pictures]
+    inputs = [normalized(photo) for photo in images]
     data = quantize(classifier, "static_wi8_ai8", inputs)
     with pytest.raises(ValueError, match="uint8/float32, got INT8"):
-        ask_mediapipe(write_metadata(data, described(LABELS)), pictures[0])
-    assert_mediapipe_agrees(to_float_io(data), described(LABELS), pictures, run)
+        ask_mediapipe(write_metadata(data, described(LABELS)), images[0])
+    assert_mediapipe_agrees(to_float_io(data), described(LABELS), images, run)
 
 
-def test_mediapipe_takes_a_normalization_by_channel_inside(classifier: bytes, pictures: list[Array], run: Run) -> None:
+def test_mediapipe_takes_a_normalization_by_channel_inside(classifier: bytes, images: list[Array], run: Run) -> None:
     uneven = ((120.0, 127.5, 130.0), (126.0, 127.5, 129.0))
     with pytest.raises(NotImplementedError, match="Per-channel"):
-        ask_mediapipe(write_metadata(classifier, described(LABELS, *uneven)), pictures[0])
+        ask_mediapipe(write_metadata(classifier, described(LABELS, *uneven)), images[0])
     folded = fold_normalization(classifier, *uneven)
-    assert_mediapipe_agrees(folded, described(LABELS, (0.0,), (1.0,)), pictures, run)
+    assert_mediapipe_agrees(folded, described(LABELS, (0.0,), (1.0,)), images, run)

@@ -13,7 +13,7 @@ from .graphs import FLOAT32, features_graph, tiny_classifier, tiny_features
 
 
 @pytest.fixture(scope="module")
-def trunk(master: bytes) -> bytes:
+def backbone(master: bytes) -> bytes:
     return select_output(master, "features")
 
 
@@ -24,8 +24,8 @@ def head() -> tuple[Array, Array]:
 
 
 @pytest.fixture(scope="module")
-def classifier(trunk: bytes, head: tuple[Array, Array]) -> bytes:
-    return attach_head(trunk, *head)
+def classifier(backbone: bytes, head: tuple[Array, Array]) -> bytes:
+    return attach_head(backbone, *head)
 
 
 def softmax(logits: Array) -> Array:
@@ -40,8 +40,8 @@ def test_the_kept_output_is_bit_identical(master: bytes, images: list[Array], ru
     np.testing.assert_array_equal(outputs[name], run(master, {"image": images[0]})[name])
 
 
-def test_dropping_the_head_drops_its_operators_tensors_and_bytes(master: bytes, trunk: bytes) -> None:
-    whole, part = read(master), read(trunk)
+def test_dropping_the_head_drops_its_operators_tensors_and_bytes(master: bytes, backbone: bytes) -> None:
+    whole, part = read(master), read(backbone)
     assert [operator.name for operator in part.operators] == [o.name for o in whole.operators[:-2]]
     assert len(part.tensors) == len(whole.tensors) - 3
     assert whole.size_bytes - part.size_bytes > 1280 * 100 * 4
@@ -53,8 +53,8 @@ def test_operator_codes_without_an_operator_are_dropped() -> None:
     assert [code.builtinCode for code in part.operatorCodes] == [schema.BuiltinOperator.RELU]
 
 
-def test_selecting_the_only_output_keeps_everything(trunk: bytes) -> None:
-    assert read(select_output(trunk, "features")).subgraphs == read(trunk).subgraphs
+def test_selecting_the_only_output_keeps_everything(backbone: bytes) -> None:
+    assert read(select_output(backbone, "features")).subgraphs == read(backbone).subgraphs
 
 
 def test_an_unused_input_stays(run: Run) -> None:

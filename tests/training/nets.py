@@ -1,4 +1,4 @@
-"""A small Keras trunk and pictures that it can learn, for fine-tuning."""
+"""A small Keras backbone and pictures that it can learn, for fine-tuning."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 
 SIZE = 24
-VIEW = View(SIZE, (127.5,) * 3, (127.5,) * 3)
+VIEW = InputSpec(SIZE, (127.5,) * 3, (127.5,) * 3)
 
 
-def trunk(seed: int = 0) -> Any:
+def backbone(seed: int = 0) -> Any:
     """Two convolutions with BatchNorm, pooled: (1, 24, 24, 3) to (1, 8)."""
     import keras
 
@@ -29,13 +29,13 @@ def trunk(seed: int = 0) -> Any:
 
 
 def features(model: Any, paths: list[Path]) -> np.ndarray:
-    """The trunk's features of pictures, as LiteRT would give them."""
+    """The backbone's features of pictures, as LiteRT would give them."""
     rows = [np.asarray(model(VIEW.read(path)[None], training=False))[0] for path in paths]
     return np.stack(rows).astype(np.float32)
 
 
 def stripes(folder: Path, count: int) -> tuple[list[Path], list[int]]:
-    """Pictures of upright and level stripes in random colours: what a random trunk's means hardly tell apart."""
+    """Pictures of upright and level stripes in random colours: what a random backbone's means hardly tell apart."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(0)
     paths, labels = [], []
@@ -44,8 +44,8 @@ def stripes(folder: Path, count: int) -> tuple[list[Path], list[int]]:
         wave = (np.arange(SIZE) + random.integers(6)) % 6 < 3
         lit = np.broadcast_to(wave[:, None] if label else wave[None, :], (SIZE, SIZE))[..., None]
         colours = random.integers(0, 256, (2, 3))
-        picture = np.where(lit, colours[0], colours[1]).astype(np.uint8)
+        photo = np.where(lit, colours[0], colours[1]).astype(np.uint8)
         paths.append(folder / f"{number:03d}.png")
-        Image.fromarray(picture).save(paths[-1])
+        Image.fromarray(photo).save(paths[-1])
         labels.append(label)
     return paths, labels

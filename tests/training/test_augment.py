@@ -9,7 +9,7 @@ NOTHING = Augmentation(crop=1.0, colour=0.0, mixup=0.0)
 
 
 @pytest.fixture(scope="module")
-def pictures() -> np.ndarray:
+def images() -> np.ndarray:
     return np.random.default_rng(0).uniform(0, 255, (16, 12, 12, 3)).astype(np.float32)
 
 
@@ -18,19 +18,17 @@ def targets() -> np.ndarray:
     return np.eye(4, dtype=np.float32)[np.arange(16) % 4]
 
 
-def _run(
-    pictures: np.ndarray, targets: np.ndarray, change: Augmentation, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
+def _run(images: np.ndarray, targets: np.ndarray, change: Augmentation, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     import tensorflow as tf
 
-    seen, wanted = augmented(tf.constant(pictures), tf.constant(targets), change, tf.constant([seed, 1]))
+    seen, wanted = augmented(tf.constant(images), tf.constant(targets), change, tf.constant([seed, 1]))
     return seen.numpy(), wanted.numpy()
 
 
-def test_without_crop_pictures_are_as_they_are_or_mirrored(pictures: np.ndarray, targets: np.ndarray) -> None:
-    seen, wanted = _run(pictures, targets, NOTHING)
-    plain = np.isclose(seen, pictures, atol=0.01).all(axis=(1, 2, 3))
-    mirrored = np.isclose(seen, pictures[:, :, ::-1], atol=0.01).all(axis=(1, 2, 3))
+def test_without_crop_images_are_as_they_are_or_mirrored(images: np.ndarray, targets: np.ndarray) -> None:
+    seen, wanted = _run(images, targets, NOTHING)
+    plain = np.isclose(seen, images, atol=0.01).all(axis=(1, 2, 3))
+    mirrored = np.isclose(seen, images[:, :, ::-1], atol=0.01).all(axis=(1, 2, 3))
     assert (plain ^ mirrored).all()
     assert plain.any()
     assert mirrored.any()
@@ -45,7 +43,7 @@ def test_crops_show_parts(targets: np.ndarray) -> None:
     assert len(np.unique(heights.round(2))) > 8
 
 
-def test_some_pictures_are_tilted_by_so_much_at_most(targets: np.ndarray) -> None:
+def test_some_images_are_tilted_by_so_much_at_most(targets: np.ndarray) -> None:
     across = np.linspace(-1, 1, 48, dtype=np.float32)
     ramp = np.broadcast_to((127.5 + 80 * across)[None, None, :, None], (16, 48, 48, 3))
     seen, _ = _run(ramp, targets, Augmentation(crop=1.0, colour=0.0, mixup=0.0, turn=15.0))
@@ -56,22 +54,20 @@ def test_some_pictures_are_tilted_by_so_much_at_most(targets: np.ndarray) -> Non
     assert (angles < 0.01).sum() >= 3
 
 
-def test_values_stay_in_range(pictures: np.ndarray, targets: np.ndarray) -> None:
-    seen, _ = _run(pictures, targets, Augmentation(crop=0.5, colour=0.9, mixup=1.0))
+def test_values_stay_in_range(images: np.ndarray, targets: np.ndarray) -> None:
+    seen, _ = _run(images, targets, Augmentation(crop=0.5, colour=0.9, mixup=1.0))
     assert seen.min() >= 0
     assert seen.max() <= 255
 
 
-def test_mixing_keeps_targets_whole_and_the_first_picture_in_the_lead(
-    pictures: np.ndarray, targets: np.ndarray
-) -> None:
+def test_mixing_keeps_targets_whole_and_the_first_image_in_the_lead(images: np.ndarray, targets: np.ndarray) -> None:
     for seed in range(10):
-        _, wanted = _run(pictures, targets, Augmentation(mixup=1.0), seed)
+        _, wanted = _run(images, targets, Augmentation(mixup=1.0), seed)
         np.testing.assert_allclose(wanted.sum(axis=1), 1, rtol=1e-5)
         assert (wanted[targets == 1] >= 0.499).all()
 
 
-def test_equal_seeds_change_equally(pictures: np.ndarray, targets: np.ndarray) -> None:
-    first, same, other = (_run(pictures, targets, Augmentation(), seed)[0] for seed in (3, 3, 4))
+def test_equal_seeds_change_equally(images: np.ndarray, targets: np.ndarray) -> None:
+    first, same, other = (_run(images, targets, Augmentation(), seed)[0] for seed in (3, 3, 4))
     np.testing.assert_array_equal(first, same)
     assert not np.allclose(first, other)

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.datasets.pictures import load
+from advisor.datasets.images import load
 from advisor.training import batches
 from advisor.training.batches import Batches
 from tests.datasets.folders import fill
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_batches_hold_pictures_and_labels_in_the_order_asked_for(
+def test_batches_hold_images_and_labels_in_the_order_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool
 ) -> None:
     if not cached:
@@ -32,12 +32,12 @@ def test_the_cache_is_used_again(tmp_path: Path) -> None:
     Batches(paths, [0, 1, 0], 16, tmp_path / "kept.npy")
     for path in paths:
         path.unlink()
-    ((pictures, _),) = Batches(paths, [0, 1, 0], 16, tmp_path / "kept.npy").epoch(np.arange(3), 8)
-    assert pictures.shape == (3, 16, 16, 3)
+    ((images, _),) = Batches(paths, [0, 1, 0], 16, tmp_path / "kept.npy").epoch(np.arange(3), 8)
+    assert images.shape == (3, 16, 16, 3)
 
 
 def test_a_cache_of_another_shape_is_made_anew(tmp_path: Path) -> None:
     paths = fill(tmp_path / "pictures", 3)
     Batches(paths, [0, 1, 0], 16, tmp_path / "kept.npy")
-    ((pictures, _),) = Batches(paths[:2], [0, 1], 8, tmp_path / "kept.npy").epoch(np.arange(2), 8)
-    assert pictures.shape == (2, 8, 8, 3)
+    ((images, _),) = Batches(paths[:2], [0, 1], 8, tmp_path / "kept.npy").epoch(np.arange(2), 8)
+    assert images.shape == (2, 8, 8, 3)

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from advisor.core.errors import StageError
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.training.features import extract, joined
 from tests.datasets.folders import fill
 from tests.measurement import small_models
 from tests.tflite.graphs import Graph
 
-VIEW = View(8, (127.5,) * 3, (127.5,) * 3)
+VIEW = InputSpec(8, (127.5,) * 3, (127.5,) * 3)
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return fill(tmp_path_factory.mktemp("pictures"), 5)
 
 
@@ -37,41 +37,41 @@ def _mean_colour(extra_output: bool = False) -> bytes:
     return build.finish({"image": image}, dict(sorted(outputs.items(), reverse=True)))
 
 
-def test_each_row_is_what_the_model_sees_in_its_picture(model: Path, pictures: list[Path]) -> None:
-    found = extract(model, pictures, VIEW)
-    expected = [VIEW.read(path).mean(axis=(0, 1)) for path in pictures]
+def test_each_row_is_what_the_model_sees_in_its_image(model: Path, images: list[Path]) -> None:
+    found = extract(model, images, VIEW)
+    expected = [VIEW.read(path).mean(axis=(0, 1)) for path in images]
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_of_several_outputs_the_features_are_taken(pictures: list[Path], model: Path, tmp_path: Path) -> None:
+def test_of_several_outputs_the_features_are_taken(images: list[Path], model: Path, tmp_path: Path) -> None:
     several = tmp_path / "several.tflite"
     several.write_bytes(_mean_colour(extra_output=True))
-    np.testing.assert_allclose(extract(several, pictures, VIEW), extract(model, pictures, VIEW))
+    np.testing.assert_allclose(extract(several, images, VIEW), extract(model, images, VIEW))
 
 
-def test_no_pictures_give_no_rows(model: Path) -> None:
+def test_no_images_give_no_rows(model: Path) -> None:
     assert extract(model, [], VIEW).shape == (0, 3)
 
 
-def test_progress_counts_pictures(model: Path, pictures: list[Path]) -> None:
+def test_progress_counts_images(model: Path, images: list[Path]) -> None:
     calls: list[tuple[int, int]] = []
-    extract(model, pictures, VIEW, progress=lambda done, total: calls.append((done, total)))
+    extract(model, images, VIEW, progress=lambda done, total: calls.append((done, total)))
     assert calls[-1] == (5, 5)
 
 
-def test_a_wrong_size_is_refused(model: Path, pictures: list[Path]) -> None:
+def test_a_wrong_size_is_refused(model: Path, images: list[Path]) -> None:
     with pytest.raises(StageError, match="8, 8"):
-        extract(model, pictures, replace(VIEW, size=16))
+        extract(model, images, replace(VIEW, size=16))
 
 
-def test_a_damaged_model_is_refused(pictures: list[Path], tmp_path: Path) -> None:
+def test_a_damaged_model_is_refused(images: list[Path], tmp_path: Path) -> None:
     (tmp_path / "bad.tflite").write_bytes(b"nothing of the kind")
     with pytest.raises(StageError, match=r"bad\.tflite"):
-        extract(tmp_path / "bad.tflite", pictures, VIEW)
+        extract(tmp_path / "bad.tflite", images, VIEW)
 
 
-def test_outputs_without_the_name_are_refused(pictures: list[Path], tmp_path: Path) -> None:
+def test_outputs_without_the_name_are_refused(images: list[Path], tmp_path: Path) -> None:
     build = small_models.Builder()
     image = build.input(8)
     graph: Graph = build.made
@@ -79,7 +79,7 @@ def test_outputs_without_the_name_are_refused(pictures: list[Path], tmp_path: Pa
         graph.finish({"image": image}, {"a": build.mean(image), "b": build.mean(image)})
     )
     with pytest.raises(StageError, match="2 outputs"):
-        extract(tmp_path / "m.tflite", pictures, VIEW)
+        extract(tmp_path / "m.tflite", images, VIEW)
 
 
 @pytest.mark.parametrize("rows", [None, [4, 0, 6, 3]])

@@ -28,7 +28,7 @@ def test_the_head_works_on_raw_features() -> None:
     assert (head.probabilities(unseen).argmax(axis=1) == truth).mean() > 0.97
 
 
-def test_validation_accuracy_foretells_unseen_pictures() -> None:
+def test_validation_accuracy_foretells_unseen_images() -> None:
     features, labels = _clouds([150, 150, 150], distance=3)
     head = train_head(features, labels, 3, seed=0)
     unseen, truth = _clouds([2000, 2000, 2000], distance=3, seed=1)
@@ -73,11 +73,11 @@ def test_constant_features_do_no_harm() -> None:
     assert head.validation_accuracy > 0.95
 
 
-def test_many_pictures_never_take_the_nearest_mean() -> None:
+def test_many_images_never_take_the_nearest_mean() -> None:
     assert train_head(*_clouds([20, 20]), 2, seed=0).kind == LOGISTIC
 
 
-def test_few_pictures_may_take_the_nearest_mean() -> None:
+def test_few_images_may_take_the_nearest_mean() -> None:
     """Around centres with equal spread the mean is all that there is to learn."""
     kinds = {train_head(*_clouds([5, 5, 5], width=60, distance=9, seed=seed), 3, seed=0).kind for seed in range(8)}
     assert NEAREST_MEAN in kinds
@@ -111,7 +111,7 @@ def test_folds_share_every_class_out_evenly(labels: list[int], count: int, seed:
 
 
 @pytest.mark.parametrize(("labels", "classes"), [([0, 0, 1], 3), ([0, 1, 5], 3), ([0, 0, 0], 1)])
-def test_a_class_without_pictures_is_refused(labels: list[int], classes: int) -> None:
+def test_a_class_without_images_is_refused(labels: list[int], classes: int) -> None:
     with pytest.raises(StageError, match="classes"):
         train_head(np.zeros((3, 4), np.float32), labels, classes, seed=0)
 

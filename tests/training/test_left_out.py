@@ -47,7 +47,7 @@ def test_copies_with_one_wrong_label_do_not_vouch_for_each_other() -> None:
     assert joined[:5, given[0]].max() < apart[:5, given[0]].min()
 
 
-def test_probabilities_are_those_of_every_picture() -> None:
+def test_probabilities_are_those_of_every_image() -> None:
     features, labels = blobs(60)
     probabilities = left_out(features, labels, (), 0)
     assert probabilities.shape == (60, 3)
@@ -60,12 +60,12 @@ def test_classes_of_five_are_enough() -> None:
     assert left_out(features, labels, (), 0).shape == (15, 3)
 
 
-def test_pictures_that_are_all_the_same_get_finite_probabilities() -> None:
+def test_images_that_are_all_the_same_get_finite_probabilities() -> None:
     probabilities = left_out(np.ones((20, 7), np.float32), [0, 1] * 10, [(0, 1, 2)], 0)
     assert np.isfinite(probabilities).all()
 
 
-def test_classes_whose_pictures_are_all_in_one_group_get_finite_probabilities() -> None:
+def test_classes_whose_images_are_all_in_one_group_get_finite_probabilities() -> None:
     features, labels = blobs(30)
     group = [index for index, label in enumerate(labels) if label == 1]
     assert np.isfinite(left_out(features, labels, [group], 0)).all()

@@ -1,4 +1,4 @@
-"""The levels of a Keras trunk are those of its file."""
+"""The levels of a Keras backbone are those of its file."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def _plain(pad: bool) -> Any:
     return keras.Model(image, keras.layers.GlobalAveragePooling2D(name="features")(last))
 
 
-def _in_litert(trunk: Any, pictures: np.ndarray, path: Path) -> np.ndarray:
-    path.write_bytes(with_levels_of_file(convert(trunk)))
+def _in_litert(backbone: Any, images: np.ndarray, path: Path) -> np.ndarray:
+    path.write_bytes(with_levels_of_file(convert(backbone)))
     interpreter = _interpreter(path, 1)
     rows = []
-    for picture in pictures:
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], picture[None])
+    for photo in images:
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], photo[None])
         interpreter.invoke()
         rows.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"])[0])
     return np.stack(rows)
@@ -45,21 +45,21 @@ def _in_litert(trunk: Any, pictures: np.ndarray, path: Path) -> np.ndarray:
 
 @pytest.mark.parametrize("pad", [False, True])
 def test_both_find_the_same_means_in_the_same_order(pad: bool, tmp_path: Path) -> None:
-    trunk = _plain(pad)
-    pictures = np.random.default_rng(0).normal(size=(2, SIDE, SIDE, 3)).astype(np.float32)
-    features = _in_litert(trunk, pictures, tmp_path / "trunk.tflite")
-    names = level_layers(trunk)
+    backbone = _plain(pad)
+    images = np.random.default_rng(0).normal(size=(2, SIDE, SIDE, 3)).astype(np.float32)
+    features = _in_litert(backbone, images, tmp_path / "backbone.tflite")
+    names = level_layers(backbone)
     assert names == ["wide2", "wide1"]
-    found = np.concatenate([np.asarray(with_levels(trunk, names)(picture[None])) for picture in pictures])
+    found = np.concatenate([np.asarray(with_levels(backbone, names)(photo[None])) for photo in images])
     np.testing.assert_allclose(found, features, atol=1e-5)
-    assert agrees(trunk, names, pictures, features)
+    assert agrees(backbone, names, images, features)
 
 
 def test_other_features_do_not_agree(tmp_path: Path) -> None:
-    trunk = _plain(False)
-    pictures = np.random.default_rng(0).normal(size=(2, SIDE, SIDE, 3)).astype(np.float32)
-    features = _in_litert(trunk, pictures, tmp_path / "trunk.tflite")
-    names = level_layers(trunk)
-    assert not agrees(trunk, names[::-1], pictures, features)
-    assert not agrees(trunk, names[:1], pictures, features)
-    assert not agrees(trunk, names, pictures, features[:, :-1])
+    backbone = _plain(False)
+    images = np.random.default_rng(0).normal(size=(2, SIDE, SIDE, 3)).astype(np.float32)
+    features = _in_litert(backbone, images, tmp_path / "backbone.tflite")
+    names = level_layers(backbone)
+    assert not agrees(backbone, names[::-1], images, features)
+    assert not agrees(backbone, names[:1], images, features)
+    assert not agrees(backbone, names, images, features[:, :-1])

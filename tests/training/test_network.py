@@ -44,25 +44,25 @@ def model() -> Any:
     return build(_convolutions(), Start(_head(5)), nets.VIEW, 1.0)
 
 
-def test_convolutions_may_train_on_smaller_pictures(model: Any) -> None:
+def test_convolutions_may_train_on_smaller_images(model: Any) -> None:
     assert training_side(model, SIDE, 0.5) == 32
     assert training_side(model, SIDE, 1.0) == SIDE
     assert Step(model, KNOBS, 8).run(*BATCH, (0, 0), 32).numpy() > 0
 
 
 def test_a_network_of_one_size_keeps_it() -> None:
-    trunk = _flattened()
-    model = build(trunk, Start(_head(int(trunk.outputs[0].shape[-1]))), nets.VIEW, 1.0)
+    backbone = _flattened()
+    model = build(backbone, Start(_head(int(backbone.outputs[0].shape[-1]))), nets.VIEW, 1.0)
     assert training_side(model, SIDE, 0.5) == SIDE
     assert Step(model, KNOBS, 8).run(*BATCH, (0, 0), SIDE).numpy() > 0
 
 
 def test_the_network_answers_as_trunk_and_head(model: Any) -> None:
-    trunk, head = _convolutions(), _head(5)
-    model = build(trunk, Start(head), nets.VIEW, 1.0)
-    picture = np.random.default_rng(1).integers(0, 256, (1, SIDE, SIDE, 3)).astype(np.float32)
-    features = np.asarray(trunk((picture - nets.VIEW.mean[0]) / nets.VIEW.std[0]))
-    np.testing.assert_allclose(np.asarray(model(picture)), features @ head.weights + head.bias, atol=1e-4)
+    backbone, head = _convolutions(), _head(5)
+    model = build(backbone, Start(head), nets.VIEW, 1.0)
+    photo = np.random.default_rng(1).integers(0, 256, (1, SIDE, SIDE, 3)).astype(np.float32)
+    features = np.asarray(backbone((photo - nets.VIEW.mean[0]) / nets.VIEW.std[0]))
+    np.testing.assert_allclose(np.asarray(model(photo)), features @ head.weights + head.bias, atol=1e-4)
 
 
 def test_the_means_trail_the_weights_and_come_back() -> None:
@@ -80,14 +80,14 @@ def test_the_means_trail_the_weights_and_come_back() -> None:
 
 
 def test_features_are_standardised_and_those_that_never_move_are_not_blown_up() -> None:
-    trunk, head = _convolutions(), _head(5)
+    backbone, head = _convolutions(), _head(5)
     spread = np.array([0.0, 1e-9, 0.2, 0.4, 0.6], np.float32)
     start = Start(head, (), np.full(5, 0.1, np.float32), spread)
-    model = build(trunk, start, nets.VIEW, 1.0)
-    picture = np.random.default_rng(1).integers(0, 256, (1, SIDE, SIDE, 3)).astype(np.float32)
-    features = np.asarray(trunk((picture - nets.VIEW.mean[0]) / nets.VIEW.std[0]))
-    np.testing.assert_allclose(np.asarray(model(picture)), features @ head.weights + head.bias, atol=1e-4)
+    model = build(backbone, start, nets.VIEW, 1.0)
+    photo = np.random.default_rng(1).integers(0, 256, (1, SIDE, SIDE, 3)).astype(np.float32)
+    features = np.asarray(backbone((photo - nets.VIEW.mean[0]) / nets.VIEW.std[0]))
+    np.testing.assert_allclose(np.asarray(model(photo)), features @ head.weights + head.bias, atol=1e-4)
     assert model.get_layer("standard").scale.max() == pytest.approx(1 / (LEAST_SPREAD * 0.2))
-    weights, bias = parts(model, trunk, start)
+    weights, bias = parts(model, backbone, start)
     np.testing.assert_allclose(weights, head.weights, rtol=1e-5)
     np.testing.assert_allclose(bias, head.bias, atol=1e-5)

@@ -1,4 +1,4 @@
-"""A study turns the knobs of a fine-tuning."""
+"""A study turns the hyperparameters of a fine-tuning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _asked(count: int, seed: int = 0, base: Finetuning = FINETUNE_TOP) -> list[F
     for _ in range(count):
         asked.append(trials.ask())
         trials.tell(asked[-1], asked[-1].learning_rate)
-    assert trials.best == max(asked, key=lambda knobs: knobs.learning_rate)
+    assert trials.best == max(asked, key=lambda hyperparameters: hyperparameters.learning_rate)
     return asked
 
 
@@ -25,25 +25,29 @@ def test_the_recipes_own_knobs_come_first() -> None:
 
 def test_every_knob_turns_within_its_span() -> None:
     asked = _asked(12)
-    for knobs in asked:
-        changes = knobs.augmentation
+    for hyperparameters in asked:
+        changes = hyperparameters.augmentation
         for value, span in (
-            (knobs.learning_rate, LEARNING_RATE), (knobs.trained, DEPTH), (knobs.epochs, EPOCHS),
-            (knobs.shrink, INPUT), (changes.crop, CROP), (changes.mixup, MIXUP), (changes.turn, TURN),
+            (hyperparameters.learning_rate, LEARNING_RATE), (hyperparameters.trained, DEPTH),
+            (hyperparameters.epochs, EPOCHS),
+            (hyperparameters.shrink, INPUT), (changes.crop, CROP), (changes.mixup, MIXUP), (changes.turn, TURN),
         ):  # fmt: skip
             assert span[0] <= value <= span[1]
-    assert len({knobs.learning_rate for knobs in asked}) == 12
-    assert len({knobs.trained for knobs in asked}) == 12
-    assert len({knobs.shrink for knobs in asked}) == 12
+    assert len({hyperparameters.learning_rate for hyperparameters in asked}) == 12
+    assert len({hyperparameters.trained for hyperparameters in asked}) == 12
+    assert len({hyperparameters.shrink for hyperparameters in asked}) == 12
 
 
 def test_all_layers_stay_all_layers() -> None:
-    assert {knobs.trained for knobs in _asked(6, base=FINETUNE_ALL)} == {1.0}
+    assert {hyperparameters.trained for hyperparameters in _asked(6, base=FINETUNE_ALL)} == {1.0}
 
 
 def test_what_is_no_knob_stays() -> None:
     base = replace(FINETUNE_TOP, capture=0.5, seed=7)
-    assert {(knobs.capture, knobs.seed, knobs.batch) for knobs in _asked(5, base=base)} == {(0.5, 7, base.batch)}
+    assert {
+        (hyperparameters.capture, hyperparameters.seed, hyperparameters.batch)
+        for hyperparameters in _asked(5, base=base)
+    } == {(0.5, 7, base.batch)}
 
 
 def test_equal_seeds_ask_for_equal_knobs() -> None:
@@ -52,7 +56,7 @@ def test_equal_seeds_ask_for_equal_knobs() -> None:
 
 
 def test_it_learns_where_to_ask() -> None:
-    asked = [knobs.learning_rate for knobs in _asked(24)]
+    asked = [hyperparameters.learning_rate for hyperparameters in _asked(24)]
     assert sum(asked[14:]) / 10 > sum(asked[1:5]) / 4
 
 

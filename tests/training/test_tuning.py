@@ -12,7 +12,7 @@ import pytest
 from advisor.catalog.build import build_model
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy.accuracy import predict
 from advisor.training.augment import Augmentation
 from advisor.training.tuning import FINETUNING, Finetuning, epochs_done, tune
@@ -30,13 +30,13 @@ def card() -> Card:
 
 @pytest.fixture(scope="module")
 def data(card: Card, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[int], Path]:
-    from advisor.datasets.pictures import load, normalise
+    from advisor.datasets.images import load, normalise
 
     folder = tmp_path_factory.mktemp("tuning")
     paths, labels = nets.stripes(folder / "pictures", 28)
     model, view = build_model(card, None), card.preprocessing
-    pictures = (normalise(load(path, 32), view.mean, view.std)[None] for path in paths)
-    rows = [np.asarray(model(picture, training=False)["features"])[0] for picture in pictures]
+    images = (normalise(load(path, 32), view.mean, view.std)[None] for path in paths)
+    rows = [np.asarray(model(image, training=False)["features"])[0] for image in images]
     np.save(folder / "features.npy", np.stack(rows).astype(np.float32))
     return paths, labels, folder / "features.npy"
 
@@ -51,7 +51,7 @@ def test_the_file_answers_on_the_validation_part_as_the_result_says(
     assert epochs_done(checkpoints, KNOBS) == (2, 2)
     json.dumps(result)
     unseen = [paths[place] for place in VALIDATION]
-    answers = predict(file, unseen, View(32, card.preprocessing.mean, card.preprocessing.std)).argmax(axis=1)
+    answers = predict(file, unseen, InputSpec(32, card.preprocessing.mean, card.preprocessing.std)).argmax(axis=1)
     right = np.mean([answer == labels[place] for answer, place in zip(answers, VALIDATION, strict=True)])
     assert right == pytest.approx(result["validation_accuracy"], abs=1.01 / len(VALIDATION))
 

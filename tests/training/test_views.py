@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.datasets.pictures import View, load
+from advisor.datasets.images import InputSpec, load
 from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED
 from advisor.training.features import extract
 from tests.datasets.folders import fill
@@ -19,7 +19,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fill(tmp_path_factory.mktemp("pictures"), 1, suffix=".png")[0]
 
 
-def test_as_it_is_is_the_plain_picture(path: Path) -> None:
+def test_as_it_is_is_the_plain_image(path: Path) -> None:
     np.testing.assert_array_equal(AS_IT_IS.apply(path, SIZE), load(path, SIZE))
 
 
@@ -33,10 +33,10 @@ def test_features_are_those_of_the_view(path: Path, tmp_path: Path) -> None:
     image = build.input(8)
     (tmp_path / "m.tflite").write_bytes(build.finish({"image": image}, {"features": build.mean(image)}))
     view = CAPTURED[0]
-    found = extract(tmp_path / "m.tflite", [path], View(8, (0.0,) * 3, (1.0,) * 3), seen=view)
+    found = extract(tmp_path / "m.tflite", [path], InputSpec(8, (0.0,) * 3, (1.0,) * 3), seen=view)
     np.testing.assert_allclose(found[0], view.apply(path, 8).mean(axis=(0, 1)), rtol=1e-4)
 
 
-def test_captured_views_differ_from_the_picture_and_from_each_other(path: Path) -> None:
+def test_captured_views_differ_from_the_image_and_from_each_other(path: Path) -> None:
     seen = {view.apply(path, SIZE).tobytes() for view in (AS_IT_IS, *CAPTURED)}
     assert len(seen) == 1 + len(CAPTURED)

@@ -39,9 +39,9 @@ def max_pool(x: Any, name: str) -> Any:
     return layers.MaxPooling2D(3, 2, name=name)(x)
 
 
-def pooled_classifier(image: Any, trunk: Any, classes: int, name: str) -> Any:
-    """Pool ``trunk`` and close it with the dense softmax layer that torch calls ``name``."""
-    features = layers.GlobalAveragePooling2D(name="features")(trunk)
+def pooled_classifier(image: Any, backbone: Any, classes: int, name: str) -> Any:
+    """Pool ``backbone`` and close it with the dense softmax layer that torch calls ``name``."""
+    features = layers.GlobalAveragePooling2D(name="features")(backbone)
     logits = layers.Dense(classes, name=name)(features)
     return network(image, layers.Softmax(name="probabilities")(logits), features)
 

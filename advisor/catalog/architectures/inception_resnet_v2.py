@@ -31,7 +31,7 @@ def build(input_size: int, classes: int) -> Any:
     def named(layer: Any) -> Any:
         config = layer.get_config()
         if _UNNAMED.fullmatch(layer.name):
-            config["name"] = f"trunk_{next(numbers)}"
+            config["name"] = f"backbone_{next(numbers)}"
         return type(layer).from_config(config)
 
     image = image_input(input_size)

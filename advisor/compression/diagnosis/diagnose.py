@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-PICTURES = 16
+IMAGES = 16
 """Enough for a ratio of powers: each picture gives thousands of values a layer."""
 
 DRAWN = 8
@@ -39,14 +39,14 @@ _LEVELS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
 
 
 def diagnose(
-    model: Path, against: Path, pictures: NDArray[np.float32], source: str, seconds: float = SECONDS
+    model: Path, against: Path, images: NDArray[np.float32], source: str, seconds: float = SECONDS
 ) -> Diagnosis:
     """Hold a quantized file against its float origin, layer by layer.
 
     Args:
         model: the quantized ``.tflite``.
         against: the float file that it was made from.
-        pictures: normalised model inputs, float32 (n, S, S, 3).
+        images: normalised model inputs, float32 (n, S, S, 3).
         source: which pictures these are, for the reader.
         seconds: no further picture is begun after so long; one is always run.
 
@@ -62,16 +62,16 @@ def diagnose(
         raise UsageError(f"{model.name} and {against.name} have no operator in common", hint)
     seen = _Seen(model, against, quantized, reference, found)
     deadline = time.monotonic() + seconds
-    for picture in pictures:
+    for image in images:
         if seen.count and time.monotonic() > deadline:
             break
-        seen.add(picture)
+        seen.add(image)
     rules = accelerator(ON_CPU).rules
     taken, taken_float = delegate(quantized, rules), delegate(reference, rules)
     result = Diagnosis(
         model=str(model),
         against=str(against),
-        pictures=seen.count,
+        images=seen.count,
         source=source,
         layers=_layers(quantized, reference, found, seen.sums, taken),
         unmatched=working_operators(quantized) - len(found),
@@ -96,11 +96,11 @@ class _Seen:
         self.sums = {pair.quantized: _sums(quantized, pair) for pair in found}
         self.answer, self.same, self.count = Sums(), 0, 0
 
-    def add(self, picture: NDArray[np.float32]) -> None:
+    def add(self, image: NDArray[np.float32]) -> None:
         """Run both files on one picture, and each operator that can be by itself."""
         ours, theirs = self._ours, self._theirs
-        theirs(picture[None])
-        ours(picture[None])
+        theirs(image[None])
+        ours(image[None])
         for pair in self._found:
             single = self._alone.get(pair.quantized)
             own = single(self._floats) if single else None

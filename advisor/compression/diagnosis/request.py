@@ -6,12 +6,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from advisor.compression.diagnosis.diagnose import PICTURES, SECONDS
+from advisor.compression.diagnosis.diagnose import IMAGES, SECONDS
 from advisor.compression.diagnosis.values import Diagnosis
-from advisor.compression.own.pictures import drawn, find_pictures
+from advisor.compression.own.images import drawn, find_images
 from advisor.compression.own.reading import view_of_file
 from advisor.core.errors import StageError, UsageError
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.isolation import ChildPool, Limits
 
 BUNDLED = "bundled photographs"
@@ -40,14 +40,14 @@ def diagnose(
             runtime cannot run a file.
     """
     view = _view(model, against, mean, std)
-    found = find_pictures(calibration) if calibration else ()
-    pictures = drawn(found, PICTURES, 0)
-    source = f"{len(pictures)} of {len(found)} pictures of {calibration}" if found else BUNDLED
-    return run_in_child(model, against, pictures, view, source)
+    found = find_images(calibration) if calibration else ()
+    images = drawn(found, IMAGES, 0)
+    source = f"{len(images)} of {len(found)} pictures of {calibration}" if found else BUNDLED
+    return run_in_child(model, against, images, view, source)
 
 
 def run_in_child(
-    model: Path, against: Path, pictures: Sequence[Path], view: View, source: str, seconds: float = SECONDS
+    model: Path, against: Path, images: Sequence[Path], view: InputSpec, source: str, seconds: float = SECONDS
 ) -> Diagnosis:
     """Run the diagnosis where a native crash ends nothing else.
 
@@ -58,25 +58,25 @@ def run_in_child(
     job = f"{__name__}:diagnose_pictures"
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder, ChildPool(Path(folder, "log.txt")) as pool:
         try:
-            found: Diagnosis = pool.call(job, model, against, tuple(pictures), view, source, seconds, limits=limits)
+            found: Diagnosis = pool.call(job, model, against, tuple(images), view, source, seconds, limits=limits)
         except StageError as error:
             message = error.message if ".tflite" in error.message else f"{model.name} against {against.name}: {error}"
             raise UsageError(message, error.hint) from error
     return found
 
 
-def diagnose_pictures(
-    model: Path, against: Path, pictures: Sequence[Path], view: View, source: str, seconds: float
+def diagnose_images(
+    model: Path, against: Path, images: Sequence[Path], view: InputSpec, source: str, seconds: float
 ) -> Diagnosis:
     """Read the pictures, or crops of the bundled photographs, and hold the files against each other."""
     from advisor.compression.diagnosis.diagnose import diagnose as diagnosed
     from advisor.compression.own.making import inputs
 
-    arrays = inputs(pictures, view, 0)
-    return diagnosed(model, against, arrays[:: max(1, len(arrays) // PICTURES)][:PICTURES], source, seconds)
+    arrays = inputs(images, view, 0)
+    return diagnosed(model, against, arrays[:: max(1, len(arrays) // IMAGES)][:IMAGES], source, seconds)
 
 
-def _view(model: Path, against: Path, mean: Sequence[float] | None, std: Sequence[float] | None) -> View:
+def _view(model: Path, against: Path, mean: Sequence[float] | None, std: Sequence[float] | None) -> InputSpec:
     """Return how pictures are read: as the float file says, else as the quantized one does."""
     from advisor.tflite.metadata import read_metadata
     from advisor.tflite.model import read

@@ -100,7 +100,7 @@ class Diagnosis:
     Attributes:
         model: the quantized file as given.
         against: the float file as given.
-        pictures: how many pictures both were run on.
+        images: how many pictures both were run on.
         source: which pictures these were.
         layers: operators that both files have, in the order of the quantized file.
         unmatched: operators of the quantized file for which the float file has none (but QUANTIZE and DEQUANTIZE).
@@ -114,7 +114,7 @@ class Diagnosis:
 
     model: str
     against: str
-    pictures: int
+    images: int
     source: str
     layers: tuple[Layer, ...]
     unmatched: int

@@ -135,7 +135,7 @@ def verdict(found: Diagnosis, taken: Delegation, taken_float: Delegation) -> tup
 
 def _head(found: Diagnosis) -> str:
     noise = "" if found.output_snr_db is None else f", SNR {found.output_snr_db:.0f} dB"
-    return f"it answers as the float file does on {found.agreement:.0%} of {found.pictures} pictures{noise}"
+    return f"it answers as the float file does on {found.agreement:.0%} of {found.images} pictures{noise}"
 
 
 def _layers(found: Diagnosis) -> Iterator[str]:

@@ -46,13 +46,13 @@ def compress(question: Question, tell: Tell, latency: bool = True) -> Compressio
     notes: tuple[str, ...] = ()
     if latency:
         forms, notes = time_forms(forms, tell)
-    pictures = question.pictures
+    images = question.images
     calibrated = any(one.needs_calibration for one in question.recipes)
     return Compression(
         model=str(question.model),
         folder=str(question.folder),
-        calibration=pictures.calibration_source if calibrated else "no recipe asked for needs it",
-        scored=pictures.judged_source,
+        calibration=images.calibration_source if calibrated else "no recipe asked for needs it",
+        scored=images.judged_source,
         accelerator=question.accelerator,
         max_drop_points=question.max_drop_points,
         forms=tuple(forms),
@@ -89,10 +89,10 @@ def _made(pool: ChildPool, question: Question, one: Recipe, tell: Tell) -> Form:
 
 def _form(pool: ChildPool, question: Question, name: str, path: Path) -> Mapping[str, Any]:
     """Write a form beside its place and move it there once it is whole."""
-    pictures, unfinished = question.pictures, path.with_suffix(".part")
+    images, unfinished = question.images, path.with_suffix(".part")
     try:
         notes: Mapping[str, Any] = _call(
-            pool, "make", question.model, name, pictures.calibration, pictures.training, question.view,
+            pool, "make", question.model, name, images.calibration, images.training, question.view,
             question.max_drop_points, question.learn_s, question.seed, question.metadata, unfinished,
         )  # fmt: skip
         unfinished.replace(path)
@@ -104,23 +104,23 @@ def _form(pool: ChildPool, question: Question, name: str, path: Path) -> Mapping
 
 
 def _judged(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) -> list[Form]:
-    pictures, reference = question.pictures, forms[0]
+    images, reference = question.images, forms[0]
     if reference.status != "ok":
         raise UsageError(f"{question.model.name} cannot be compressed: {reference.reason}", "see advisor profile")
     tell("scoring float32")
     try:
-        floats = _call(pool, "answer", question.model, pictures.judged, question.view, question.seed)
+        floats = _call(pool, "answer", question.model, images.judged, question.view, question.seed)
     except StageError as error:
         raise UsageError(error.message, error.hint) from error
-    judged = [replace(reference, likeness=judge(floats, floats, pictures.labels))]
+    judged = [replace(reference, likeness=judge(floats, floats, images.labels))]
     for form in forms[1:]:
         if form.status != "ok":
             judged.append(form)
             continue
         tell(f"scoring {form.recipe}")
         try:
-            own = _call(pool, "answer", Path(form.path), pictures.judged, question.view, question.seed)
-            judged.append(replace(form, likeness=judge(own, floats, pictures.labels)))
+            own = _call(pool, "answer", Path(form.path), images.judged, question.view, question.seed)
+            judged.append(replace(form, likeness=judge(own, floats, images.labels)))
         except RuntimeRefusal as error:
             judged.append(replace(form, status="skipped", reason=f"this runtime cannot run it: {error.message}"))
         except StageError as error:
@@ -131,7 +131,7 @@ def _judged(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) 
 def _notes(question: Question) -> Iterator[str]:
     if question.metadata is None:
         yield f"{question.model.name} has no labels, so its forms carry no description either"
-    judged = len(question.pictures.labels)
+    judged = len(question.images.labels)
     if 0 < judged < FEW:
         yield f"{judged} pictures cannot tell a drop of one point: the intervals say what they can tell"
     if not judged:

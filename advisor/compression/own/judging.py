@@ -34,4 +34,4 @@ def judge(own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequenc
         [bool(one == label) for one, label in zip(row, labels, strict=True)] for row in (answers, expected)
     )
     top1, drop = wilson(sum(right), len(right)), paired_difference(float_right, right)
-    return Likeness(alike.pictures, alike.agreement, alike.snr_db, top1, drop)
+    return Likeness(alike.images, alike.agreement, alike.snr_db, top1, drop)

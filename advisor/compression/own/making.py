@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.compression.own.values import Sizes, Taken
-from advisor.compression.recipe_inputs import Material, TrainingPictures
+from advisor.compression.recipe_inputs import RecipeInputs, TrainingImages
 from advisor.core.errors import StageError
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ def make(
     model: Path,
     recipe: str,
     calibration: Sequence[Path],
-    training: TrainingPictures | None,
-    view: View,
+    training: TrainingImages | None,
+    view: InputSpec,
     max_drop_points: float | None,
     learn_s: float,
     seed: int,
@@ -46,7 +46,7 @@ def make(
 
     chosen = find_recipe(recipe)
     arrays = inputs(calibration, view, seed) if chosen.needs_calibration else None
-    made = chosen.make(model.read_bytes(), Material(arrays, training, max_drop_points, learn_s, _observer()))
+    made = chosen.make(model.read_bytes(), RecipeInputs(arrays, training, max_drop_points, learn_s, _observer()))
     path.write_bytes(write_metadata(made.data, metadata) if metadata else made.data)
     return dict(made.notes)
 
@@ -59,12 +59,12 @@ def _observer() -> Observer:
     return Observer()
 
 
-def inputs(pictures: Sequence[Path], view: View, seed: int) -> NDArray[np.float32]:
+def inputs(images: Sequence[Path], view: InputSpec, seed: int) -> NDArray[np.float32]:
     """Return pictures as model inputs, float32 (n, S, S, 3); the bundled photographs where there are none."""
-    from advisor.compression.calibration import from_photographs, from_pictures
+    from advisor.compression.calibration import from_images, from_photographs
 
-    if pictures:
-        return from_pictures(pictures, view)
+    if images:
+        return from_images(images, view)
     return from_photographs(view, seed)
 
 
@@ -83,7 +83,7 @@ def look(path: Path, target: str) -> tuple[Sizes, Taken]:
     return sizes, Taken(found.taken, found.operators, found.share, found.kept, found.reasons)
 
 
-def answer(path: Path, pictures: Sequence[Path], view: View, seed: int) -> NDArray[np.float32]:
+def answer(path: Path, images: Sequence[Path], view: InputSpec, seed: int) -> NDArray[np.float32]:
     """Return the answers to pictures, or to the bundled photographs, float32 (n, classes).
 
     Raises:
@@ -93,8 +93,8 @@ def answer(path: Path, pictures: Sequence[Path], view: View, seed: int) -> NDArr
 
     from advisor.measurement.accuracy.accuracy import predict, predict_arrays
 
-    crops = () if pictures else inputs((), view, seed + JUDGING_SEED)
-    rows = predict(path, pictures, view) if pictures else predict_arrays(path, crops)
+    crops = () if images else inputs((), view, seed + JUDGING_SEED)
+    rows = predict(path, images, view) if images else predict_arrays(path, crops)
     if not np.isfinite(rows).all():
         raise StageError(f"{path.name} answers with values that are not finite")
     return rows

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.compression.own.pictures import Pictures, read_pictures
+from advisor.compression.own.images import Images, read_images
 from advisor.compression.own.reading import view_of_file
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.suitable import require_plain_float
 from advisor.core.errors import UnsupportedRecipe, UsageError
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.measurement.accelerators.accelerators import accelerator
-from advisor.store.output_dir import require_place
+from advisor.store.output_dir import ensure_output_dir
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.model import Model, read
 
@@ -31,7 +31,7 @@ class Question:
         recipes: float32 first, then those asked for.
         view: how it reads pictures.
         metadata: what it says of itself, kept in every form; None where it says nothing.
-        pictures: to calibrate and judge on.
+        images: to calibrate and judge on.
         folder: where the forms go.
         max_drop_points: what a form may lose against float; None for no limit.
         seed: of every draw.
@@ -41,9 +41,9 @@ class Question:
 
     model: Path
     recipes: tuple[Recipe, ...]
-    view: View
+    view: InputSpec
     metadata: Metadata | None
-    pictures: Pictures
+    images: Images
     folder: Path
     max_drop_points: float | None
     seed: int
@@ -87,21 +87,21 @@ def ask(
     _require_labels(model.name, graph, metadata)
     names = metadata.labels if metadata else ()
     rungs = {one.rung for one in chosen}
-    pictures = read_pictures(calibration, data, view, names, graph.outputs[0].shape[-1], seed, rungs)
+    images = read_images(calibration, data, view, names, graph.outputs[0].shape[-1], seed, rungs)
     folder = to or Path(f"{model.stem}-forms")
     question = Question(
         model,
         (recipe(FLOAT), *chosen),
         view,
         _kept(metadata, view),
-        pictures,
+        images,
         folder,
         max_drop_points,
         seed,
         target,
         learn_s,
     )
-    require_place(folder, [question.path_of(one.name).name for one in chosen], force)
+    ensure_output_dir(folder, [question.path_of(one.name).name for one in chosen], force)
     return question
 
 
@@ -132,7 +132,7 @@ def _require_labels(name: str, graph: Model, metadata: Metadata | None) -> None:
         )
 
 
-def _kept(metadata: Metadata | None, view: View) -> Metadata | None:
+def _kept(metadata: Metadata | None, view: InputSpec) -> Metadata | None:
     """Return what goes into every form: as the file has it, normalisation as it is read."""
     from dataclasses import replace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.core.errors import UsageError
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.model import Model
 
@@ -14,7 +14,7 @@ Triple = tuple[float, float, float]
 
 def view_of_file(
     name: str, model: Model, metadata: Metadata | None, mean: Sequence[float] | None, std: Sequence[float] | None
-) -> View:
+) -> InputSpec:
     """Return how ``model`` reads pictures; ``mean`` and ``std`` go over what its metadata says.
 
     Raises:
@@ -27,13 +27,13 @@ def view_of_file(
     if (mean is None) != (std is None):
         raise UsageError("--mean and --std belong together, and only one was given", _example())
     if mean is not None and std is not None:
-        return View(shape[1], _three("--mean", mean), _three("--std", std, positive=True))
+        return InputSpec(shape[1], _three("--mean", mean), _three("--std", std, positive=True))
     if metadata is None or not metadata.mean:
         raise UsageError(
             f"{name} does not say how its pictures are normalised",
             f"say it, on the scale 0 to 255: {_example()}",
         )
-    return View(shape[1], _three(name, metadata.mean), _three(name, metadata.std, positive=True))
+    return InputSpec(shape[1], _three(name, metadata.mean), _three(name, metadata.std, positive=True))
 
 
 def _three(what: str, values: Sequence[float], positive: bool = False) -> Triple:

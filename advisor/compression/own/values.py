@@ -14,14 +14,14 @@ class Likeness:
     """How a form answers beside the float file.
 
     Attributes:
-        pictures: how many pictures both answered.
+        images: how many pictures both answered.
         agreement: share of them on which both give the same answer, with Wilson's 95 % interval.
         snr_db: signal to noise of the answer; None where both answer alike to the last bit.
         top1: share of right answers with Wilson's 95 % interval; None without labels.
         drop: what is lost of it against float on the same pictures, with its paired 95 % interval; None without labels.
     """
 
-    pictures: int
+    images: int
     agreement: Interval
     snr_db: float | None
     top1: Interval | None = None

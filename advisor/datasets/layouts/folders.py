@@ -7,7 +7,7 @@ from pathlib import Path
 from advisor.core.errors import UsageError
 from advisor.datasets.layouts.layout import PARTS, Entry, Listing
 from advisor.datasets.layouts.manifest import SUFFIXES
-from advisor.datasets.layouts.walking import folders_in, loose_pictures, pictures_in
+from advisor.datasets.layouts.walking import folders_in, images_in, loose_images
 
 HINT = (
     "a data set is a folder with one sub-folder a class (DIR/cat/1.jpg, DIR/dog/2.jpg), such folders inside train/, "
@@ -29,7 +29,7 @@ class ClassFolders:
             UsageError: there are no pictures, or all of one class.
         """
         folders = folders_in(path)
-        entries = [Entry(file, folder.name) for folder in folders for file in pictures_in(folder)]
+        entries = [Entry(file, folder.name) for folder in folders for file in images_in(folder)]
         if not entries:
             raise UsageError(f"--data: '{path}' {_nothing(path)}", _hint(path))
         return Listing(path, entries, _several(path, [folder.name for folder in folders]))
@@ -56,7 +56,7 @@ class SplitFolders:
             part = PARTS[folder.name.casefold()] if len(folders) > 1 else ""
             inner = folders_in(folder)
             classes += [one.name for one in inner]
-            entries += [Entry(file, one.name, part) for one in inner for file in pictures_in(one)]
+            entries += [Entry(file, one.name, part) for one in inner for file in images_in(one)]
         if not entries:
             raise UsageError(f"--data: the parts {_names(folders)} of '{path}' hold no class folders", HINT)
         return Listing(path, entries, _several(path, sorted(set(classes))))
@@ -69,7 +69,7 @@ def _several(path: Path, classes: list[str]) -> list[str]:
 
 
 def _nothing(path: Path) -> str:
-    return "has pictures but no class folders" if loose_pictures(path) else "holds no pictures"
+    return "has pictures but no class folders" if loose_images(path) else "holds no pictures"
 
 
 def _hint(path: Path) -> str:

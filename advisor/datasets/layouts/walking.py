@@ -24,7 +24,7 @@ def folders_in(root: Path) -> list[Path]:
     return folders
 
 
-def pictures_in(folder: Path) -> list[Path]:
+def images_in(folder: Path) -> list[Path]:
     """Return what looks like a picture anywhere below ``folder``, sorted; hidden files and folders are passed over.
 
     Raises:
@@ -37,7 +37,7 @@ def pictures_in(folder: Path) -> list[Path]:
     return sorted(file for file in found if decode.is_candidate(file))
 
 
-def loose_pictures(root: Path) -> bool:
+def loose_images(root: Path) -> bool:
     """True where pictures lie in ``root`` itself."""
     return any(decode.is_candidate(entry) for entry in root.iterdir() if entry.is_file())
 

@@ -125,10 +125,10 @@ def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, .
     if not suspects:
         return ()
     dataset = read.dataset
-    share = 100 * len(suspects) / len(dataset.pictures)
-    paths = tuple(dataset.pictures[one.index].path for one in suspects)
+    share = 100 * len(suspects) / len(dataset.images)
+    paths = tuple(dataset.images[one.index].path for one in suspects)
     notes = tuple(
-        f"{dataset.classes[dataset.pictures[one.index].label]} ({one.given:.0%}), rather "
+        f"{dataset.classes[dataset.images[one.index].label]} ({one.given:.0%}), rather "
         f"{dataset.classes[one.suggested]} ({one.better:.0%})"
         for one in suspects
     )

@@ -21,9 +21,9 @@ from advisor.datasets.repeated import kept_together
 from advisor.datasets.split import Split
 from advisor.engine.data_check import work
 from advisor.engine.execution.machine import Machine
-from advisor.engine.pipeline.context import Context, Pictures, versions
-from advisor.engine.pipeline.stages.backbone import Trunks
-from advisor.engine.pipeline.stages.runner import WORK_LIMITS, Keeper
+from advisor.engine.pipeline.context import Context, Images, versions
+from advisor.engine.pipeline.stages.backbone import Backbones
+from advisor.engine.pipeline.stages.runner import WORK_LIMITS, StageRunner
 from advisor.engine.question import Request, usable_cores
 from advisor.isolation import ChildPool
 from advisor.store import ArtifactCache
@@ -105,7 +105,7 @@ def _judged(dataset: Dataset) -> list[int]:
     large = {label for label, count in enumerate(dataset.counts) if count >= FEWEST}
     if len(large) < 2:
         raise StageError(f"labels can be judged where two classes have {FEWEST} pictures each")
-    return [index for index, picture in enumerate(dataset.pictures) if picture.label in large]
+    return [index for index, image in enumerate(dataset.images) if image.label in large]
 
 
 async def _judge(
@@ -117,8 +117,8 @@ async def _judge(
     landmarks: int,
     say: Callable[[str], None],
 ) -> Judgement:
-    everything = tuple(range(len(dataset.pictures)))
-    pictures = Pictures(dataset, Split(everything, (), (), SEED))
+    everything = tuple(range(len(dataset.images)))
+    images = Images(dataset, Split(everything, (), (), SEED))
 
     def notify(_stage: str, name: str, doing: str, _event: str) -> None:
         say(f"{doing} {name}")
@@ -126,10 +126,10 @@ async def _judge(
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.txt"
         with ChildPool(log) as heavy, ChildPool(log) as light:
-            context = Context(Request(), pictures, ArtifactCache(), Machine(usable_cores()), heavy, light, notify)
-            keeper = Keeper(context, {card.name: 0})
-            features = await Trunks(keeper, {card.name: weights}).features(card, pictures.train)
-            labels = [picture.label for picture in dataset.pictures]
+            context = Context(Request(), images, ArtifactCache(), Machine(usable_cores()), heavy, light, notify)
+            keeper = StageRunner(context, {card.name: 0})
+            features = await Backbones(keeper, {card.name: weights}).features(card, images.train)
+            labels = [image.label for image in dataset.images]
             together = kept_together(dataset, pairs)
             inputs = {
                 "features": features.key,
@@ -137,7 +137,7 @@ async def _judge(
                 "landmarks": landmarks,
                 **versions("cleanlab", "scipy", "numpy", "pillow"),
             }
-            arguments = (features.parts, labels, judged, together, pictures.train.paths, SEED, landmarks)
+            arguments = (features.parts, labels, judged, together, images.train.paths, SEED, landmarks)
             kept = await keeper.kept(
                 _VERSION, "judging labels with", card, inputs,
                 lambda out: _written(light, arguments, out / work.RESULT),

@@ -12,7 +12,7 @@ from advisor.store.hashing import sha256_json
 
 
 @dataclass(frozen=True)
-class Slip:
+class FileRef:
     """Stands for a path.
 
     Attributes:
@@ -36,7 +36,7 @@ def swapped(value: Any, swap: Callable[[Sequence[Any]], Sequence[Any]], kind: ty
     Args:
         value: tuples, lists, mappings and dataclasses are looked into.
         swap: called with neighbours together, as the paths of many pictures are.
-        kind: :class:`pathlib.Path` or :class:`Slip`.
+        kind: :class:`pathlib.Path` or :class:`FileRef`.
     """
     if isinstance(value, kind):
         return swap([value])[0]
@@ -104,16 +104,16 @@ class Outgoing:
             key = bundle_key(files)
             if key not in self.bundles:
                 self.bundles[key] = self._send(key, files)
-            return [Slip(key, place) for place in range(len(paths))]
+            return [FileRef(key, place) for place in range(len(paths))]
         if len(paths) > 1:  # some are read and some are written
             return [slip for path in paths for slip in self._slips([path])]
         return [self._yet_to_be(path) for path in paths]
 
-    def _yet_to_be(self, path: Path) -> Slip:
+    def _yet_to_be(self, path: Path) -> FileRef:
         if path.suffix == ".checkpoints":
-            return Slip(KEPT, path.name)
+            return FileRef(KEPT, path.name)
         self.written.append(path)
-        return Slip(FOLDER if path.is_dir() else OUT, f"{len(self.written) - 1}-{path.name}")
+        return FileRef(FOLDER if path.is_dir() else OUT, f"{len(self.written) - 1}-{path.name}")
 
     def unpack(self, contents: Mapping[str, bytes]) -> None:
         """Write the files that the call made, each where it belongs."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from advisor.engine.execution.machine import Machine
 from advisor.engine.execution.protocol import here
-from advisor.isolation import ChildPool, Room
+from advisor.isolation import ChildPool, MemoryGate
 from advisor.isolation.pools import HEAVY, LIGHT, POOLS, TRAINERS
 from advisor.measurement import host
 
@@ -26,7 +26,7 @@ class LocalExecutor:
 
     def __init__(self, workers: int, log: Callable[[], Path | None]) -> None:
         self._log = log
-        self.machine = Machine(workers, room=Room())
+        self.machine = Machine(workers, room=MemoryGate())
         self.host = host.describe()
 
     @cached_property

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-from advisor.isolation import Pause, Room
+from advisor.isolation import MemoryGate, Pause
 
 AFTER_JOBS = 1e9
 """Added to the priority of a trainer: what takes minutes waits for what takes seconds."""
@@ -33,7 +33,7 @@ class Machine:
         apart: measurements run where no job does, so neither waits for the other.
     """
 
-    def __init__(self, cores: int, batch: int = 5, room: Room | None = None, apart: bool = False) -> None:
+    def __init__(self, cores: int, batch: int = 5, room: MemoryGate | None = None, apart: bool = False) -> None:
         self._cores = cores
         self._batch = batch
         self._room = room

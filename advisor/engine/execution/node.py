@@ -17,7 +17,7 @@ from typing import Any
 from filelock import FileLock
 
 from advisor.core.errors import AdvisorError
-from advisor.engine.execution.file_transfer import FOLDER, KEPT, Slip, swapped
+from advisor.engine.execution.file_transfer import FOLDER, KEPT, FileRef, swapped
 from advisor.isolation import ChildPool, Limits, Pause
 from advisor.isolation.pools import POOLS
 
@@ -69,7 +69,7 @@ def work(
         out = Path(name)
         found = {key: _files(folder / key[:24], bundle, fetch) for key, bundle in bundles.items()}
 
-        def path(slip: Slip) -> Path:
+        def path(slip: FileRef) -> Path:
             if slip.bundle in found:
                 return found[slip.bundle][int(slip.place)]
             place = (folder if slip.bundle == KEPT else out) / str(slip.place)
@@ -79,7 +79,7 @@ def work(
 
         value, error = None, None
         try:
-            value = call(swapped(arguments, lambda slips: [path(slip) for slip in slips], Slip))
+            value = call(swapped(arguments, lambda slips: [path(slip) for slip in slips], FileRef))
         except AdvisorError as raised:
             error = raised
         files = {str(file.relative_to(out)): file.read_bytes() for file in out.rglob("*") if file.is_file()}

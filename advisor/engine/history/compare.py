@@ -13,7 +13,7 @@ from advisor.core.statistics import paired
 from advisor.engine.decide import compared_on, conclude, right_answers
 from advisor.engine.history.compare_reasons import Outcome, choice, reason
 from advisor.engine.history.differences import Difference, find_differences
-from advisor.engine.history.loaded_run import StoredRun
+from advisor.engine.history.loaded_run import LoadedRun
 
 HELD_OUT = "holdout_accuracy"
 
@@ -56,7 +56,7 @@ class Comparison:
         return self.outcome in (Outcome.CHANGED, Outcome.WORSE)
 
 
-def compare(before: StoredRun, after: StoredRun) -> Comparison:
+def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     """Hold a run against an earlier one.
 
     The recommendation counts as changed only where deciding again still changes it after every figure that did not
@@ -79,7 +79,7 @@ def compare(before: StoredRun, after: StoredRun) -> Comparison:
     )
 
 
-def _moves(before: StoredRun, after: StoredRun) -> dict[str, tuple[Move, ...]]:
+def _moves(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Move, ...]]:
     """Return the moves of every configuration that both runs evaluated, by key."""
     earlier = {e.configuration.key: e for e in before.evaluations if e.status is Status.OK}
     paired = _paired(before, after)
@@ -93,13 +93,13 @@ def _moves(before: StoredRun, after: StoredRun) -> dict[str, tuple[Move, ...]]:
     return found
 
 
-def _paired(before: StoredRun, after: StoredRun) -> bool:
-    pictures = compared_on(before.folder)
-    return bool(pictures) and pictures == compared_on(after.folder)
+def _paired(before: LoadedRun, after: LoadedRun) -> bool:
+    images = compared_on(before.folder)
+    return bool(images) and images == compared_on(after.folder)
 
 
 def _refined(
-    changes: tuple[Move, ...], before: StoredRun, then: Evaluation, after: StoredRun, now: Evaluation
+    changes: tuple[Move, ...], before: LoadedRun, then: Evaluation, after: LoadedRun, now: Evaluation
 ) -> tuple[Move, ...]:
     """On the same pictures, compare accuracies picture by picture; one file has one accuracy."""
     same = then.artefact_sha256 == now.artefact_sha256 != ""
@@ -115,7 +115,7 @@ def _refined(
     )
 
 
-def _steady_decision(after: StoredRun, changes: Mapping[str, tuple[Move, ...]]) -> Decision:
+def _steady_decision(after: LoadedRun, changes: Mapping[str, tuple[Move, ...]]) -> Decision:
     evaluations = [
         settled(evaluation, changes[evaluation.configuration.key])
         if evaluation.configuration.key in changes

@@ -10,7 +10,7 @@ from advisor.core.figures import describe
 from advisor.core.noise import Move, show_figure
 from advisor.core.relaxation import excess_texts
 from advisor.engine.history.differences import Difference
-from advisor.engine.history.loaded_run import StoredRun
+from advisor.engine.history.loaded_run import LoadedRun
 
 MOVED_SHOWN = 3
 
@@ -36,8 +36,8 @@ def choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]:
 
 def reason(
     outcome: Outcome,
-    before: StoredRun,
-    after: StoredRun,
+    before: LoadedRun,
+    after: LoadedRun,
     changes: Mapping[str, tuple[Move, ...]],
     differences: tuple[Difference, ...],
 ) -> str:
@@ -79,7 +79,7 @@ def _named(evaluation: Evaluation | None) -> str:
     return "nothing" if evaluation is None else describe(evaluation)
 
 
-def _losses(then: Evaluation | None, after: StoredRun, changes: Mapping[str, tuple[Move, ...]]) -> list[str]:
+def _losses(then: Evaluation | None, after: LoadedRun, changes: Mapping[str, tuple[Move, ...]]) -> list[str]:
     """Say what happened to the earlier pick."""
     if then is None:
         return []
@@ -94,14 +94,14 @@ def _losses(then: Evaluation | None, after: StoredRun, changes: Mapping[str, tup
     return [*texts, *([f"{key} breaks the budget: {' and '.join(broken)}"] if broken else [])]
 
 
-def _counterpart(evaluation: Evaluation, run: StoredRun) -> Evaluation | None:
+def _counterpart(evaluation: Evaluation, run: LoadedRun) -> Evaluation | None:
     """Return the same configuration in another run, or the same artefact where that is on another device."""
     same = [e for e in run.evaluations if choice(e, False) == choice(evaluation, False)]
     exact = [e for e in same if e.configuration.key == evaluation.configuration.key]
     return next(iter([*exact, *same]), None)
 
 
-def _gains(now: Evaluation | None, before: StoredRun, changes: Mapping[str, tuple[Move, ...]]) -> list[str]:
+def _gains(now: Evaluation | None, before: LoadedRun, changes: Mapping[str, tuple[Move, ...]]) -> list[str]:
     """Say what is new about the later pick."""
     if now is None:
         return []

@@ -10,8 +10,8 @@ from typing import Any
 from advisor.compression.diagnosis.request import run_in_child
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.datasets.pictures import View
-from advisor.engine.history.loaded_run import StoredRun, read_run
+from advisor.datasets.images import InputSpec
+from advisor.engine.history.loaded_run import LoadedRun, read_run
 from advisor.store import ArtifactCache, RunFolder
 from advisor.store.hashing import sha256_file
 
@@ -19,7 +19,7 @@ FILE = "diagnosis.json"
 MOST = 2
 """How many forms are looked into, each of another card."""
 
-PICTURES = 8
+IMAGES = 8
 SECONDS = 8.0
 """For one form; a picture that was begun is finished."""
 
@@ -40,7 +40,7 @@ def diagnose_run(run: RunFolder) -> None:
         run.write_json(FILE, {"forms": found})
 
 
-def losing(stored: StoredRun) -> tuple[Evaluation, ...]:
+def losing(stored: LoadedRun) -> tuple[Evaluation, ...]:
     """Return the forms to look into: the one that loses most of each card on the front, the greatest loss first."""
     front = {row.configuration.card for row in (stored.decision.front or ())}
     limit = stored.request.limits.max_drop_points
@@ -60,19 +60,19 @@ def _lost(row: Evaluation, limit: float | None) -> bool:
     return row.drop.low > 0 if row.drop.low is not None else row.drop.value >= CLEAR_POINTS
 
 
-def _told(stored: StoredRun) -> Iterator[tuple[Evaluation, dict[str, Any]]]:
-    pictures = _pictures(stored)
+def _told(stored: LoadedRun) -> Iterator[tuple[Evaluation, dict[str, Any]]]:
+    images = _images(stored)
     for row in losing(stored):
         origin = _origin(stored, row)
         if origin is None:
             continue
         try:
-            yield row, _diagnosis(stored.folder.path / row.artefact, origin, pictures, row)
+            yield row, _diagnosis(stored.folder.path / row.artefact, origin, images, row)
         except (AdvisorError, OSError, KeyError, TypeError, ValueError):
             continue
 
 
-def _origin(stored: StoredRun, row: Evaluation) -> Path | None:
+def _origin(stored: LoadedRun, row: Evaluation) -> Path | None:
     """Return the float file of the same card and training."""
     for other in stored.evaluations:
         same = (other.configuration.card, other.configuration.training) == (
@@ -85,29 +85,29 @@ def _origin(stored: StoredRun, row: Evaluation) -> Path | None:
     return None
 
 
-def _pictures(stored: StoredRun) -> tuple[Path, ...]:
+def _images(stored: LoadedRun) -> tuple[Path, ...]:
     """Return a few training pictures, evenly drawn; none where they are not there (any more)."""
     rows = stored.folder.read_json("split.json").get("train") or []
     if not rows or not stored.request.data:
         return ()
     root = Path(stored.request.data)
-    chosen = rows[:: max(1, len(rows) // PICTURES)][:PICTURES]
+    chosen = rows[:: max(1, len(rows) // IMAGES)][:IMAGES]
     paths = tuple((root if root.is_dir() else root.parent) / row["path"] for row in chosen)
     return paths if all(path.is_file() for path in paths) else ()
 
 
-def _diagnosis(model: Path, origin: Path, pictures: Sequence[Path], row: Evaluation) -> dict[str, Any]:
+def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> dict[str, Any]:
     normal = row.details["preprocessing"]
-    view = View(int(row.details["input_size"]), tuple(normal["mean"]), tuple(normal["std"]))
-    source = f"{len(pictures)} training pictures" if pictures else "bundled photographs"
+    view = InputSpec(int(row.details["input_size"]), tuple(normal["mean"]), tuple(normal["std"]))
+    source = f"{len(images)} training pictures" if images else "bundled photographs"
     inputs = {
         "model": row.artefact_sha256,
         "origin": sha256_file(origin),
-        "pictures": [sha256_file(path) for path in pictures],
+        "pictures": [sha256_file(path) for path in images],
     }
 
     def make(folder: Path) -> None:
-        found = run_in_child(model, origin, pictures, view, source, SECONDS).to_json()
+        found = run_in_child(model, origin, images, view, source, SECONDS).to_json()
         told = {**found, "model": model.name, "against": origin.name}
         (folder / FILE).write_text(json.dumps(told, allow_nan=False), encoding="utf-8")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.history.loaded_run import StoredRun
+from advisor.engine.history.loaded_run import LoadedRun
 
 _NO_QUESTION = ("out", "offline", "mirror", "remeasure", "max_trials", "time_limit", "sampler", "learn_from")
 """Options of a request that say how to search, not what is asked."""
@@ -32,7 +32,7 @@ class Difference:
     after: str
 
 
-def find_differences(before: StoredRun, after: StoredRun) -> tuple[Difference, ...]:
+def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, ...]:
     """Return everything in which two runs differ but for their figures."""
     return (
         *_rows("question", _question(before), _question(after)),
@@ -50,19 +50,19 @@ def _rows(topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> It
             yield Difference(topic, what, before.get(what, ""), after.get(what, ""))
 
 
-def _question(run: StoredRun) -> dict[str, str]:
+def _question(run: LoadedRun) -> dict[str, str]:
     values = {name: _text(value) for name, value in run.request.to_dict().items() if name not in _NO_QUESTION}
     return {**values, "prefer": str(run.request.preference)}
 
 
-def _data(run: StoredRun) -> dict[str, str]:
+def _data(run: LoadedRun) -> dict[str, str]:
     counts = _mapping(run.dataset.get("pictures_per_class"))
     classes = {f"pictures of '{name}'": str(count) for name, count in counts.items()}
     rest = {name: _text(run.dataset.get(name)) for name in ("train", "validation", "holdout", "fingerprint")}
     return {**classes, **{name: value for name, value in rest.items() if value}}
 
 
-def _catalogue(run: StoredRun) -> dict[str, str]:
+def _catalogue(run: LoadedRun) -> dict[str, str]:
     """What is known of each card: the hash of its content, its weights, its size."""
     found: dict[str, str] = {}
     for name, digest in _mapping(run.manifest.get("cards")).items():
@@ -77,7 +77,7 @@ def _catalogue(run: StoredRun) -> dict[str, str]:
     return found
 
 
-def _devices(run: StoredRun) -> dict[str, str]:
+def _devices(run: LoadedRun) -> dict[str, str]:
     host = _mapping(run.manifest.get("host"))
     facts = {f"host {name}": _text(host.get(name)) for name in _HOST_FACTS}
     targets = {(e.configuration.target.device, e.configuration.target.accelerator) for e in run.evaluations}
@@ -90,12 +90,12 @@ def _devices(run: StoredRun) -> dict[str, str]:
     }
 
 
-def _versions(run: StoredRun) -> dict[str, str]:
+def _versions(run: LoadedRun) -> dict[str, str]:
     found = {name: str(version) for name, version in _mapping(run.manifest.get("versions")).items()}
     return {"advisor": _text(run.manifest.get("advisor")), **found}
 
 
-def _candidates(run: StoredRun) -> dict[str, str]:
+def _candidates(run: LoadedRun) -> dict[str, str]:
     return {e.configuration.key: _status(e) for e in run.evaluations}
 
 

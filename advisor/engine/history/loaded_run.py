@@ -16,7 +16,7 @@ from advisor.store import RunFolder
 
 
 @dataclass(frozen=True)
-class StoredRun:
+class LoadedRun:
     """What a run folder says, and what follows from it.
 
     Attributes:
@@ -45,7 +45,7 @@ class StoredRun:
         return self.folder.path.name
 
 
-def read_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> StoredRun:
+def read_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> LoadedRun:
     """Read a run folder, however far it came, and decide.
 
     Args:
@@ -61,7 +61,7 @@ def read_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> Stor
     wanted = {key: value for key, value in (changes or {}).items() if value is not None}
     request = resolve({**own.to_dict(), **wanted}) if wanted else own
     answer = conclude(folder, _with_required(folder.evaluations(), request), request)
-    return StoredRun(
+    return LoadedRun(
         folder=folder,
         request=request,
         manifest=_without_version(folder.read_json("manifest.json")),
@@ -80,9 +80,9 @@ def _with_required(evaluations: tuple[Evaluation, ...], request: Request) -> tup
     if not missing or not any(evaluation.status is Status.OK for evaluation in evaluations):
         return evaluations
     from advisor.engine.targets.chosen import places_of
-    from advisor.engine.targets.device_prediction import Forecaster
+    from advisor.engine.targets.device_prediction import DevicePredictor
 
-    forecaster, limits = Forecaster.load(), request.limits
+    forecaster, limits = DevicePredictor.load(), request.limits
     found = [
         forecaster.evaluate(evaluations, place, limits.latency_ms, limits.confidence)
         for place in places_of(missing, request.profiles, "--must-run-on")

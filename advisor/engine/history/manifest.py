@@ -14,7 +14,7 @@ from advisor import __version__
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.engine.history.resume import space_of
-from advisor.engine.pipeline.context import Pictures, card_hash, versions
+from advisor.engine.pipeline.context import Images, card_hash, versions
 from advisor.engine.question import Request
 from advisor.engine.scheduling.storage import without_password
 from advisor.engine.space.candidates import Candidates
@@ -28,9 +28,9 @@ PACKAGES = (
 )  # fmt: skip
 
 
-def write_pictures(run: RunFolder, pictures: Pictures) -> None:
+def write_images(run: RunFolder, images: Images) -> None:
     """Write ``split.json`` and ``dataset.json``: what was read, what was left out, and how it was split."""
-    dataset, split = pictures.dataset, pictures.split
+    dataset, split = images.dataset, images.split
     run.write_json("split.json", split.to_json(dataset))
     counts = dict(zip(dataset.classes, dataset.counts, strict=True))
     rejected = [{"path": str(row.path), "reason": row.reason} for row in dataset.rejected]
@@ -44,7 +44,7 @@ def write_pictures(run: RunFolder, pictures: Pictures) -> None:
             "holdout": len(split.holdout),
             "own_split": list(split.given),
             "rejected": rejected,
-            "leaks": [[dataset.shown(dataset.pictures[index].path) for index in group] for group in pictures.leaks],
+            "leaks": [[dataset.shown(dataset.images[index].path) for index in group] for group in images.leaks],
             "fingerprint": dataset.fingerprint,
         },
     )
@@ -60,7 +60,7 @@ def describe_run(
 ) -> dict[str, Any]:
     """Return the manifest without what only the end of a search knows."""
     weights = {
-        name: {"sha256": file.sha256, "source": file.source} if file else "settled random weights"
+        name: {"sha256": file.sha256, "source": file.source} if file else "fixed-seed random weights"
         for name, file in candidates.weights.items()
     }
     return {

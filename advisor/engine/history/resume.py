@@ -9,7 +9,7 @@ from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import UsageError
 from advisor.datasets.split import PARTS
-from advisor.engine.pipeline.context import Pictures, card_hash, trainings_of
+from advisor.engine.pipeline.context import Images, card_hash, trainings_of
 from advisor.engine.question import Request
 from advisor.engine.space.candidates import Candidates, runtime_version
 from advisor.engine.space.plan import Plan
@@ -30,7 +30,7 @@ def space_of(plan: Plan, recipes: Mapping[str, Recipe]) -> dict[str, Any]:
 
 
 def same_cards(
-    run: RunFolder, request: Request, cards: Sequence[Card], recipes: Mapping[str, Recipe], pictures: Pictures | None
+    run: RunFolder, request: Request, cards: Sequence[Card], recipes: Mapping[str, Recipe], images: Images | None
 ) -> tuple[Card, ...]:
     """Return the cards that the run began with.
 
@@ -39,7 +39,7 @@ def same_cards(
         request: its question.
         cards: what the question would choose now: weights and catalogues may have come since.
         recipes: the recipes chosen now.
-        pictures: the pictures as they are now.
+        images: the pictures as they are now.
 
     Raises:
         UsageError: a card, a recipe, the pictures, the thread counts or the runtime are others than at the beginning.
@@ -52,7 +52,7 @@ def same_cards(
     hashes = manifest.get("cards") or {}
     names = space.get("cards", [])
     now = {name: recipe.version for name, recipe in recipes.items()}
-    fingerprint = pictures.dataset.fingerprint if pictures else ""
+    fingerprint = images.dataset.fingerprint if images else ""
     differences = {
         "candidates": [name for name in names if name not in found],
         "catalogue's entries": [
@@ -61,11 +61,11 @@ def same_cards(
             if name in found and hashes.get(name, card_hash(found[name])) != card_hash(found[name])
         ],
         "compression recipes": sorted(set(now.items()) ^ set(space.get("recipes", now).items())),
-        "training recipes": _other(_listed(space.get("training")), list(trainings_of(request, pictures))),
+        "training recipes": _other(_listed(space.get("training")), list(trainings_of(request, images))),
         "thread counts": _other(space.get("threads"), list(request.thread_counts)),
         "runtime": _other(space.get("runtime"), runtime_version()),
         "pictures": _other(manifest.get("data_fingerprint", fingerprint), fingerprint),
-        "parts of the pictures": _other_parts(run.read_json("split.json"), pictures),
+        "parts of the pictures": _other_parts(run.read_json("split.json"), images),
     }
     for what, rows in differences.items():
         if rows:
@@ -96,11 +96,11 @@ def _listed(names: Any) -> Any:
     return [names] if isinstance(names, str) else names
 
 
-def _other_parts(then: Mapping[str, Any], pictures: Pictures | None) -> list[str]:
+def _other_parts(then: Mapping[str, Any], images: Images | None) -> list[str]:
     """Return the parts of the split that hold other pictures than then: their figures cannot be compared."""
-    if pictures is None or not then:
+    if images is None or not then:
         return []
-    now = pictures.split.to_json(pictures.dataset)
+    now = images.split.to_json(images.dataset)
     return [part for part in PARTS if _hashes(then.get(part)) != _hashes(now[part])]
 
 

@@ -110,9 +110,9 @@ def robust(
     )
 
 
-def _percent(interval: Interval, unit: str, pictures: int, source: str) -> Quantity:
+def _percent(interval: Interval, unit: str, images: int, source: str) -> Quantity:
     value, low, high = (100 * each for each in (interval.value, interval.low, interval.high))
-    return Quantity(value, unit, Provenance.MEASURED, low, high, LEVEL, pictures, source)
+    return Quantity(value, unit, Provenance.MEASURED, low, high, LEVEL, images, source)
 
 
 Answer = tuple[int, float]

@@ -15,9 +15,9 @@ from advisor.core.errors import UnsupportedRecipe
 from advisor.core.quantity import Quantity
 from advisor.core.training import FINETUNED, HEAD_SUBSET
 from advisor.engine.execution.machine import Machine
-from advisor.engine.pipeline.context import Context, Pictures, Purpose, trainings_of
+from advisor.engine.pipeline.context import Context, Images, Purpose, trainings_of
 from advisor.engine.pipeline.cost import HELD_OUT, PHONES, Stage, Variant
-from advisor.engine.pipeline.stages import Artefact, Keeper, Stages
+from advisor.engine.pipeline.stages import Artefact, StageRunner, Stages
 from advisor.engine.pipeline.timing import Timer, effort_for
 from advisor.engine.pipeline.variants import metadata_of
 from advisor.engine.question import Request
@@ -47,7 +47,7 @@ def what_is_known(
     cards: Mapping[str, Card],
     weights: Mapping[str, WeightsFile],
     recipes: Mapping[str, Recipe],
-    pictures: Pictures | None,
+    images: Images | None,
 ) -> dict[str, Known]:
     """Look every stage of the cards up in the artifact cache; nothing is done, and nothing is written.
 
@@ -56,12 +56,12 @@ def what_is_known(
         cards: the cards by name.
         weights: weights that are on this machine, by card; of other cards nothing is known.
         recipes: compression recipes by name.
-        pictures: the user's pictures, or None.
+        images: the user's pictures, or None.
     """
     # Timing again is part of the question's price, and asking with `remeasure` would throw the old timings away.
     asked = replace(request, remeasure=False)
     effort = effort_for(len(cards) * len(recipes) * len(request.thread_counts))
-    context = Context(asked, pictures, ArtifactCache(), Machine(1), ChildPool(), ChildPool(), lambda *_: None, effort)
+    context = Context(asked, images, ArtifactCache(), Machine(1), ChildPool(), ChildPool(), lambda *_: None, effort)
     found = {name: Known() for name in cards}
 
     async def look() -> None:
@@ -81,7 +81,7 @@ class _NotDone(Exception):
     """A stage whose result is not kept."""
 
 
-class _Finder(Keeper):
+class _Finder(StageRunner):
     """Finds results and makes none."""
 
     def has(self, stage: str, inputs: Mapping[str, Any]) -> bool:
@@ -113,16 +113,16 @@ class _Look:
 
     async def at(self, recipes: Mapping[str, Recipe]) -> None:
         """Note what is kept."""
-        card, pictures, trunks = self.card, self.context.pictures, self.stages.trunks
-        shared: list[tuple[str, Callable[[], Awaitable[Any]]]] = [("convert", lambda: trunks.master(card))]
-        if pictures is None:
-            shared.append(("cut", lambda: trunks.classifier(card)))
+        card, images, backbones = self.card, self.context.images, self.stages.backbones
+        shared: list[tuple[str, Callable[[], Awaitable[Any]]]] = [("convert", lambda: backbones.master(card))]
+        if images is None:
+            shared.append(("cut", lambda: backbones.classifier(card)))
         else:
-            shared.append(("cut", lambda: trunks.trunk(card)))
-            shared.append(("features", lambda: trunks.features(card, pictures.learnt)))
+            shared.append(("cut", lambda: backbones.backbone(card)))
+            shared.append(("features", lambda: backbones.features(card, images.learnt)))
         if not await self._all("", shared):
             return
-        for training in trainings_of(self.context.request, self.context.pictures):
+        for training in trainings_of(self.context.request, self.context.images):
             if await self._all(training, self._training(training)):
                 for recipe in recipes.values():
                     if training != HEAD_SUBSET or recipe.name == "float32":
@@ -137,24 +137,24 @@ class _Look:
         return True
 
     def _training(self, training: str) -> list[tuple[str, Callable[[], Awaitable[Any]]]]:
-        card, pictures, heads = self.card, self.context.pictures, self.stages.heads
-        if pictures is None:
+        card, images, heads = self.card, self.context.images, self.stages.heads
+        if images is None:
             return []
         if training in FINETUNED:
             tuning = self.stages.tuning
-            both = [partial(tuning.tuned, card, training, pictures, purpose) for purpose in Purpose]
+            both = [partial(tuning.tuned, card, training, images, purpose) for purpose in Purpose]
             return [(training, lambda: asyncio.gather(*(ask() for ask in both)))]
         if training == HEAD_SUBSET:
-            return [(training, lambda: heads.first_look(card, pictures))]
+            return [(training, lambda: heads.first_look(card, images))]
         return [
-            ("head", lambda: heads.head(card, pictures, Purpose.COMPARE)),
-            ("refit", lambda: heads.head(card, pictures, Purpose.SHIP)),
-            ("join", lambda: asyncio.gather(*(heads.joined(card, pictures, purpose) for purpose in Purpose))),
+            ("head", lambda: heads.head(card, images, Purpose.COMPARE)),
+            ("refit", lambda: heads.head(card, images, Purpose.SHIP)),
+            ("join", lambda: asyncio.gather(*(heads.joined(card, images, purpose) for purpose in Purpose))),
         ]
 
     async def _recipe(self, training: str, recipe: Recipe) -> None:
-        card, pictures, scores = self.card, self.context.pictures, self.stages.scores
-        variant, metadata = (training, recipe.name), metadata_of(card, pictures, training)
+        card, images, scores = self.card, self.context.images, self.stages.scores
+        variant, metadata = (training, recipe.name), metadata_of(card, images, training)
         try:
             artefact, compared = await asyncio.gather(
                 self.stages.artefact(card, variant, recipe.version, metadata, Purpose.SHIP),
@@ -164,10 +164,10 @@ class _Look:
             return
         self.known.done.add(("compress", *variant))
         self.known.size_bytes.setdefault(recipe.name, artefact.size_bytes)
-        if pictures is None:
+        if images is None:
             stage, scored = "answers", _found(scores.answers(card, artefact))
         else:
-            stage, scored = "score", _found(scores.probabilities(card, compared, pictures.validation))
+            stage, scored = "score", _found(scores.probabilities(card, compared, images.validation))
         if await scored:
             self.known.done.add((stage, *variant))
             # The search that scored it has judged its finalists, which nearly all forms are.

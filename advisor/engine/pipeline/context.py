@@ -13,18 +13,18 @@ from pathlib import Path
 from advisor.catalog.cards import Card
 from advisor.core.training import HEAD_SUBSET
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.datasets.split import Split
 from advisor.engine.execution.machine import Machine
 from advisor.engine.execution.protocol import OnDevice, here
-from advisor.engine.pipeline.cost import CAPTURED_PICTURES, SUBSET_PICTURES
+from advisor.engine.pipeline.cost import CAPTURED_IMAGES, SUBSET_IMAGES
 from advisor.engine.question import Request
 from advisor.isolation import ChildPool, Children
 from advisor.measurement.host import Host, describe
 from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_json
 
-CALIBRATION_PICTURES = 100
+CALIBRATION_IMAGES = 100
 LARGE = 5000
 """Of sets larger than this, some pictures are looked at first."""
 
@@ -78,7 +78,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Pictures:
+class Images:
     """The user's pictures and their split.
 
     Attributes:
@@ -124,31 +124,31 @@ class Pictures:
 
     @cached_property
     def subset(self) -> Part:
-        """Some of the training part, :data:`SUBSET_PICTURES` at most, evenly drawn from each class."""
-        return self._part(self._evenly(self.split.train, SUBSET_PICTURES))
+        """Some of the training part, :data:`SUBSET_IMAGES` at most, evenly drawn from each class."""
+        return self._part(self._evenly(self.split.train, SUBSET_IMAGES))
 
     @cached_property
     def captured(self) -> Part:
-        """What of the hold-out finalists are judged on as phones take pictures: :data:`CAPTURED_PICTURES` at most."""
-        return self._part(self._evenly(self.split.holdout, CAPTURED_PICTURES))
+        """What of the hold-out finalists are judged on as phones take pictures: :data:`CAPTURED_IMAGES` at most."""
+        return self._part(self._evenly(self.split.holdout, CAPTURED_IMAGES))
 
     def _evenly(self, indices: tuple[int, ...], count: int) -> tuple[int, ...]:
         """Return ``count`` of the pictures at most, in proportion to the classes, drawn by the pictures' hashes."""
-        pictures = self.dataset.pictures
-        ordered = sorted(indices, key=lambda index: (pictures[index].label, pictures[index].sha256))
+        images = self.dataset.images
+        ordered = sorted(indices, key=lambda index: (images[index].label, images[index].sha256))
         wanted = min(len(ordered), count)
-        first = {pictures[index].label: index for index in reversed(ordered)}  # every class has one, however small
+        first = {images[index].label: index for index in reversed(ordered)}  # every class has one, however small
         return tuple(sorted({*first.values(), *(ordered[place * len(ordered) // wanted] for place in range(wanted))}))
 
     def _part(self, indices: tuple[int, ...]) -> Part:
-        pictures = [self.dataset.pictures[index] for index in indices]
+        images = [self.dataset.images[index] for index in indices]
         return Part(
             indices=indices,
-            paths=tuple(picture.path for picture in pictures),
-            labels=tuple(picture.label for picture in pictures),
-            fingerprint=sha256_json([(picture.sha256, picture.label) for picture in pictures]),
-            stamps=tuple(picture.stamp for picture in pictures),
-            hashes=tuple(picture.sha256 for picture in pictures),
+            paths=tuple(image.path for image in images),
+            labels=tuple(image.label for image in images),
+            fingerprint=sha256_json([(image.sha256, image.label) for image in images]),
+            stamps=tuple(image.stamp for image in images),
+            hashes=tuple(image.sha256 for image in images),
         )
 
 
@@ -158,7 +158,7 @@ class Context:
 
     Attributes:
         request: the question.
-        pictures: the user's pictures, or None.
+        images: the user's pictures, or None.
         cache: results of stages.
         machine: the host's cores.
         heavy: children that import TensorFlow.
@@ -171,7 +171,7 @@ class Context:
     """
 
     request: Request
-    pictures: Pictures | None
+    images: Images | None
     cache: ArtifactCache
     machine: Machine
     heavy: Children
@@ -183,14 +183,14 @@ class Context:
     host: Host = field(default_factory=describe)
 
 
-def trainings_of(request: Request, pictures: Pictures | None) -> tuple[str, ...]:
+def trainings_of(request: Request, images: Images | None) -> tuple[str, ...]:
     """Return the rungs of a search, the lightest first: a large set gets a first look at some of it."""
-    return (HEAD_SUBSET, *request.trainings) if pictures is not None and pictures.large else request.trainings
+    return (HEAD_SUBSET, *request.trainings) if images is not None and images.large else request.trainings
 
 
-def view_of(card: Card) -> View:
+def view_of(card: Card) -> InputSpec:
     """How pictures become this card's input."""
-    return View(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    return InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
 
 
 def card_hash(card: Card) -> str:

@@ -40,7 +40,7 @@ CAPTURE_S = 0.0012
 CAPTURED_LOOKS = 2
 """Tests of robust accuracy, seconds that one change of a picture takes, and changed looks that a head learns from."""
 
-CAPTURED_PICTURES = 100
+CAPTURED_IMAGES = 100
 """Pictures of the hold-out that one form of a network is tried on as phones take them, at most: under every condition
 at both strengths, they cost as much as fourteen times as many."""
 
@@ -51,10 +51,10 @@ PACED_AS: Mapping[str, str] = {HELD_OUT: "score", PHONES: "capture"}
 
 PHOTOGRAPHS = 84
 FEATURE_PARTS = 2
-FEW_PICTURES, PICTURES_A_PART = 200, 2000
+FEW_IMAGES, IMAGES_A_PART = 200, 2000
 """Up to so many pictures are read in one go; more than so many are no part of the work that is done or lost at once."""
 
-SUBSET_PICTURES = 2000
+SUBSET_IMAGES = 2000
 """Pictures of a first look at a large set."""
 
 
@@ -69,13 +69,13 @@ ALONE = ("timing",)
 
 
 @dataclass(frozen=True)
-class Prices:
+class CostModel:
     """Rough seconds of the stages of one search: of one core, or of the machine (:data:`ALONE`).
 
     Attributes:
         trainings: names of training recipes.
         recipes: names of compression recipes.
-        pictures: number of pictures to learn from, validation included; 0 without data.
+        images: number of pictures to learn from, validation included; 0 without data.
         validation: number of pictures to compare candidates on.
         pace: what a stage took on this machine over its rough price, by stage; 1 where nothing is known.
         robust: candidates are compared under capture conditions too.
@@ -85,7 +85,7 @@ class Prices:
 
     trainings: tuple[str, ...]
     recipes: tuple[str, ...]
-    pictures: int = 0
+    images: int = 0
     validation: int = 0
     pace: Mapping[str, float] = field(default_factory=dict)
     robust: bool = False
@@ -147,25 +147,25 @@ class Prices:
 
     def _shared(self, card: Card) -> dict[str, tuple[int, float]]:
         prices = {"convert": (1, CONVERT_S), "cut": (1, REWRITE_S)}
-        if self.pictures:
+        if self.images:
             looks = 1 + CAPTURED_LOOKS if self.robust else 1
-            parts, reading = looks * feature_parts(self.pictures), self._reading_s(card, self.pictures)
+            parts, reading = looks * feature_parts(self.images), self._reading_s(card, self.images)
             prices["features"] = (parts, looks * reading / parts)
         return self._paced(prices)
 
     @staticmethod
-    def _reading_s(card: Card, pictures: int) -> float:
-        return READ_START_S + pictures * rough_latency_ms(card, "float32") / 1e3
+    def _reading_s(card: Card, images: int) -> float:
+        return READ_START_S + images * rough_latency_ms(card, "float32") / 1e3
 
     def _trained(self, card: Card, training: str) -> dict[str, tuple[int, float]]:
         if training in FINETUNED:
             times = max(1, self.tunings) + FINETUNE_MORE
-            steps = times * FINETUNE_PASSES[training] * (self.pictures - self.validation)
+            steps = times * FINETUNE_PASSES[training] * (self.images - self.validation)
             seconds = steps * rough_latency_ms(card, "float32") / 1e3
             # Each depth has a pace of its own, as backward passes are longer the more layers learn.
             return self._paced({training: (1, FINETUNE_START_S + seconds)})
         if training == HEAD_SUBSET:
-            reading = self._reading_s(card, SUBSET_PICTURES)
+            reading = self._reading_s(card, SUBSET_IMAGES)
             return self._paced({HEAD_SUBSET: (1, reading + HEAD_S + REWRITE_S)})
         if training == "head":
             return self._paced({"head": (1, HEAD_S), "refit": (1, REFIT_S), "join": (FITS, REWRITE_S)})
@@ -175,7 +175,7 @@ class Prices:
         run_s = _run_s(card, recipe, self.validation or PHOTOGRAPHS)
         prices = {
             "compress": (FITS if training == "head" else 1, FORM_S.get(recipe, REWRITE_S)),
-            "score" if self.pictures else "answers": (1, run_s),
+            "score" if self.images else "answers": (1, run_s),
             "timing": (1, TIMING_S),
         }
         if self.robust:
@@ -196,22 +196,22 @@ class Prices:
         """Return what trying a network on phone pictures takes, in one form."""
         if not self._judged(training):
             return {}
-        pictures = min(self.holdout, CAPTURED_PICTURES)
-        run_s = _run_s(card, "float32", CAPTURE_TESTS * pictures)
-        return self._paced({PHONES: (1, run_s + CAPTURE_TESTS * pictures * CAPTURE_S)})
+        images = min(self.holdout, CAPTURED_IMAGES)
+        run_s = _run_s(card, "float32", CAPTURE_TESTS * images)
+        return self._paced({PHONES: (1, run_s + CAPTURE_TESTS * images * CAPTURE_S)})
 
     def _paced(self, prices: Mapping[str, tuple[int, float]]) -> dict[str, tuple[int, float]]:
         paces = {stage: self.pace.get(PACED_AS.get(stage, stage), 1.0) for stage in prices}
         return {stage: (count, price * paces[stage]) for stage, (count, price) in prices.items()}
 
 
-def _run_s(card: Card, recipe: str, pictures: int) -> float:
-    return READ_START_S + pictures * rough_latency_ms(card, recipe) / 1e3
+def _run_s(card: Card, recipe: str, images: int) -> float:
+    return READ_START_S + images * rough_latency_ms(card, recipe) / 1e3
 
 
-def feature_parts(pictures: int) -> int:
+def feature_parts(images: int) -> int:
     """Return into how many parts the reading of pictures is cut: one a core, and of large sets what a kill may lose."""
-    return 1 if pictures <= FEW_PICTURES else max(FEATURE_PARTS, -(-pictures // PICTURES_A_PART))
+    return 1 if images <= FEW_IMAGES else max(FEATURE_PARTS, -(-images // IMAGES_A_PART))
 
 
 def wall_s(prices: Mapping[Stage, float], cores: int, done: Collection[Stage] = ()) -> float:

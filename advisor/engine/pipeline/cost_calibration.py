@@ -28,7 +28,7 @@ class Ratio:
     disturbed: bool = False
 
 
-class PaceBook:
+class CostCalibration:
     """Seconds that stages took over their rough price, by stage, kept for the next plan.
 
     Searches on a quiet machine count before those that other work disturbed, however many of these there are.

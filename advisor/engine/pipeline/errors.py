@@ -11,7 +11,7 @@ from advisor.core.evaluation import Status
 Value = TypeVar("Value")
 
 
-class Ended(Exception):
+class StageAborted(Exception):
     """A stage that ended an evaluation before its end."""
 
     def __init__(self, status: Status, stage: str, reason: str) -> None:
@@ -31,12 +31,12 @@ async def at(stage: str, work: Awaitable[Value], recipe: str = "") -> Value:
     try:
         return await work
     except UnsupportedRecipe as error:
-        raise Ended(Status.SKIPPED, stage, error.message) from None
+        raise StageAborted(Status.SKIPPED, stage, error.message) from None
     except RuntimeRefusal as error:
         if recipe in ("", "float32"):
-            raise Ended(Status.FAILED, stage, error.message) from None
-        raise Ended(Status.SKIPPED, stage, f"this runtime cannot run {recipe}: {error.message}") from None
+            raise StageAborted(Status.FAILED, stage, error.message) from None
+        raise StageAborted(Status.SKIPPED, stage, f"this runtime cannot run {recipe}: {error.message}") from None
     except AdvisorError as error:
-        raise Ended(Status.FAILED, stage, error.message) from None
+        raise StageAborted(Status.FAILED, stage, error.message) from None
     except OSError as error:
-        raise Ended(Status.FAILED, stage, f"{error.strerror or error}: {error.filename or ''}") from None
+        raise StageAborted(Status.FAILED, stage, f"{error.strerror or error}: {error.filename or ''}") from None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from advisor.catalog.cards import Card
-from advisor.compression.escalation import Ladder, Outcome
+from advisor.compression.escalation import Escalation, Outcome
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
@@ -16,7 +16,7 @@ from advisor.core.training import FINETUNED
 from advisor.core.units import show_ms
 from advisor.engine.pipeline.context import Context, Purpose
 from advisor.engine.pipeline.cost import Variant
-from advisor.engine.pipeline.errors import Ended, at
+from advisor.engine.pipeline.errors import StageAborted, at
 from advisor.engine.pipeline.holdout import Judge
 from advisor.engine.pipeline.stages import Artefact, Stages
 from advisor.engine.pipeline.timing import ThreadTiming, Timer
@@ -24,7 +24,7 @@ from advisor.engine.pipeline.variants import Variants, card_details
 from advisor.store import RunFolder
 
 SCREEN_MARGIN = 6.0
-"""How many times over the budget a card's float trunk may be, with every core at work, and still be trained: int8 was
+"""Largest ratio of the float backbone's time (every core at work) to the budget at which a card is trained: int8 was
 measured up to 2.3 times faster than float with LiteRT 2.3 on x86 (MobileNetV2), so this lets nothing good go."""
 
 
@@ -68,7 +68,7 @@ class Evaluator:
         card = self._cards[configuration.card]
         try:
             return await self._evaluate(configuration, card)
-        except Ended as end:
+        except StageAborted as end:
             return Evaluation(configuration, end.status, card.family, end.reason, end.stage)
 
     async def _evaluate(self, configuration: Configuration, card: Card) -> Evaluation:
@@ -105,41 +105,41 @@ class Evaluator:
                 **artefact.figures,
                 **({"compression": dict(artefact.notes)} if artefact.notes else {}),
                 **card_details(card),
-                "weights": self._stages.trunks.weights_of(card),
+                "weights": self._stages.backbones.weights_of(card),
             },
         )
 
     async def _screen(self, card: Card) -> None:
         """End the evaluation where the card cannot meet the latency budget: seconds here, minutes of training saved."""
-        if not self.screening or not self.timing or self._context.pictures is None:
+        if not self.screening or not self.timing or self._context.images is None:
             return
         limit = self._context.request.limits.latency_ms
         if limit is None:
             return
-        least_ms = await at("convert", self._stages.trunks.screen(card))
+        least_ms = await at("convert", self._stages.backbones.screen(card))
         best = least_ms / max(self._context.request.thread_counts)
         if best > SCREEN_MARGIN * limit:
             reason = (
-                f"its float trunk takes {show_ms(least_ms)} of CPU time a picture, more than {SCREEN_MARGIN:.0f} times "
+                f"its float backbone takes {show_ms(least_ms)} of CPU time an image, over {SCREEN_MARGIN:.0f} times "
                 f"the budget {show_ms(limit)} with every thread at work: not trained"
             )
-            raise Ended(Status.SKIPPED, "screen", reason)
+            raise StageAborted(Status.SKIPPED, "screen", reason)
 
     async def _climb(self, card: Card, variant: Variant) -> None:
         """End the evaluation where lighter recipes leave nothing to gain on the card."""
         request, (training, recipe) = self._context.request, variant
-        ladder = Ladder(self._recipes, request.limits.max_drop_points, frozenset(request.compressions))
+        ladder = Escalation(self._recipes, request.limits.max_drop_points, frozenset(request.compressions))
         waited = ladder.waits_for(recipe)
         outcomes = await asyncio.gather(*(self._outcome(card, (training, before)) for before in waited))
         if objection := ladder.objection(recipe, dict(zip(waited, outcomes, strict=True))):
-            raise Ended(Status.SKIPPED, "compress", objection)
+            raise StageAborted(Status.SKIPPED, "compress", objection)
 
     async def _outcome(self, card: Card, variant: Variant) -> Outcome:
         try:
             await self._climb(card, variant)
             artefact = await self._variants.artefact(card, variant, Purpose.SHIP)
             verdict = await self._variants.verdict(card, variant, artefact)
-        except (AdvisorError, Ended):
+        except (AdvisorError, StageAborted):
             return Outcome(None, ok=False)
         return Outcome(verdict.drop.value if verdict.drop else None)
 

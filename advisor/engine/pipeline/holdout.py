@@ -10,7 +10,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.figures import ROBUST_ACCURACY
 from advisor.datasets.split import HOLDOUT
 from advisor.engine.pipeline import accuracy
-from advisor.engine.pipeline.context import Context, Pictures
+from advisor.engine.pipeline.context import Context, Images
 from advisor.engine.pipeline.stages import Artefact, Stages
 from advisor.store import RunFolder
 
@@ -30,12 +30,12 @@ class Judge:
 
     async def hold_out(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its artefact, as kept in the run, answers on the hold-out."""
-        pictures, card, artefact = self._finalist(evaluation)
-        path, part = artefact.path, pictures.holdout
+        images, card, artefact = self._finalist(evaluation)
+        path, part = artefact.path, images.holdout
         answers = accuracy.read_answers(await self._stages.scores.probabilities(card, artefact, part))
         right = [answer == label for answer, label in zip(answers, part.labels, strict=True)]
         kept = self._run.keep_answers(f"{HOLDOUT}-{path.stem}", answers)
-        details = {"answers": kept, **accuracy.per_class(answers, part.labels, pictures.classes)}
+        details = {"answers": kept, **accuracy.per_class(answers, part.labels, images.classes)}
         return replace(
             evaluation,
             holdout_accuracy=accuracy.share_of(right, accuracy.HELD_OUT),
@@ -44,16 +44,16 @@ class Judge:
 
     async def capture(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its artefact answers on the hold-out as phones take pictures."""
-        pictures, card, artefact = self._finalist(evaluation)
-        labels = accuracy.read_labels(await self._stages.scores.captured(card, artefact, pictures.captured))
-        verdict = accuracy.robust(labels, labels, pictures.captured.labels, accuracy.CAPTURED_HOLDOUT)
+        images, card, artefact = self._finalist(evaluation)
+        labels = accuracy.read_labels(await self._stages.scores.captured(card, artefact, images.captured))
+        verdict = accuracy.robust(labels, labels, images.captured.labels, accuracy.CAPTURED_HOLDOUT)
         assert verdict.accuracy is not None, "it was measured"
         robust = {**verdict.details, ROBUST_ACCURACY: verdict.accuracy.to_json()}
         return replace(evaluation, details={**evaluation.details, **robust})
 
-    def _finalist(self, evaluation: Evaluation) -> tuple[Pictures, Card, Artefact]:
-        pictures = self._context.pictures
-        assert pictures is not None, "finalists are judged where there are pictures"
+    def _finalist(self, evaluation: Evaluation) -> tuple[Images, Card, Artefact]:
+        images = self._context.images
+        assert images is not None, "finalists are judged where there are pictures"
         path = self._run.path / evaluation.artefact
         artefact = Artefact(path, evaluation.artefact_sha256, path.stat().st_size, {})
-        return pictures, self._cards[evaluation.configuration.card], artefact
+        return images, self._cards[evaluation.configuration.card], artefact

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.catalog.cards import Card
 from advisor.catalog.weights.file import WeightsFile
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
-    from advisor.compression.recipe_inputs import Material, TrainingPictures
-    from advisor.training.capture_augmentation import Seen
+    from advisor.compression.recipe_inputs import RecipeInputs, TrainingImages
+    from advisor.training.capture_augmentation import CaptureAugmentation
     from advisor.training.finetune import Finetuning
 
 STAND_IN_CROPS = 2
@@ -26,20 +26,20 @@ class More:
     """What recipes that score or train take besides the file and the pictures that calibrate it.
 
     Attributes:
-        pictures: labelled pictures; None without ``--data``.
+        images: labelled pictures; None without ``--data``.
         max_drop_points: points that a form may lose.
         decided: notes of the same recipe on the model that was compared, where this is the one that ships.
     """
 
-    pictures: TrainingPictures | None
+    images: TrainingImages | None
     max_drop_points: float | None
     decided: Mapping[str, Any] | None = None
 
-    def material(self, calibration: Any) -> Material:
+    def material(self, calibration: Any) -> RecipeInputs:
         """Return it as recipes take it."""
-        from advisor.compression.recipe_inputs import Material
+        from advisor.compression.recipe_inputs import RecipeInputs
 
-        return Material(calibration, self.pictures, self.max_drop_points, decided=self.decided)
+        return RecipeInputs(calibration, self.images, self.max_drop_points, decided=self.decided)
 
 
 def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
@@ -58,32 +58,38 @@ def cut(master: Path, output: str, path: Path) -> None:
     path.write_bytes(with_levels(data) if output == FEATURES else data)
 
 
-def screen(trunk: Path) -> float:
+def screen(backbone: Path) -> float:
     """Return the least CPU time of one run at one thread, in ms: it hardly depends on what else the machine does."""
     from advisor.measurement.latency.screen import least_cpu_ms
 
-    return least_cpu_ms(trunk)
+    return least_cpu_ms(backbone)
 
 
 def extract(
-    trunk: Path, pictures: Sequence[Path], names: Sequence[bytes], view: View, seen: Seen, blocks: Path, out: Path
+    backbone: Path,
+    images: Sequence[Path],
+    names: Sequence[bytes],
+    view: InputSpec,
+    seen: CaptureAugmentation,
+    blocks: Path,
+    out: Path,
 ) -> None:
     """Write the features of pictures as a block of rows; only those are computed that no block has yet.
 
     Args:
-        trunk: the feature model.
-        pictures: files.
+        backbone: the feature model.
+        images: files.
         names: what each picture's features are known by, see :func:`advisor.training.capture_augmentation.names`.
         view: how a picture becomes input.
         seen: how the pictures are looked at.
-        blocks: list of the blocks of this trunk and view.
+        blocks: list of the blocks of this backbone and view.
         out: the block's folder.
     """
     from advisor.store.rows import with_known, write_block
     from advisor.training.features import extract as extract_features
 
     def compute(places: Sequence[int]) -> Any:
-        return extract_features(trunk, [pictures[place] for place in places], view, seen=seen)
+        return extract_features(backbone, [images[place] for place in places], view, seen=seen)
 
     write_block(out, names, with_known(blocks, names, compute))
 
@@ -130,10 +136,10 @@ def finetune(
     card: Card,
     weights: WeightsFile | None,
     parts: Sequence[Path],
-    pictures: Sequence[Path],
+    images: Sequence[Path],
     labels: Sequence[int],
     validation: Sequence[int],
-    knobs: Finetuning,
+    hyperparameters: Finetuning,
     checkpoints: Path,
     path: Path,
     after: Path | None = None,
@@ -141,24 +147,24 @@ def finetune(
     """Fine-tune a card and write its float classifier; see :func:`advisor.training.tuning.tune`."""
     from advisor.training.tuning import tune
 
-    return tune(card, weights, parts, pictures, labels, validation, knobs, checkpoints, path, after)
+    return tune(card, weights, parts, images, labels, validation, hyperparameters, checkpoints, path, after)
 
 
-def join(trunk: Path, head: Path, path: Path) -> None:
-    """Write the trunk with the trained head behind it: softmax over the user's classes."""
+def join(backbone: Path, head: Path, path: Path) -> None:
+    """Write the backbone with the trained head behind it: softmax over the user's classes."""
     import numpy as np
 
     from advisor.tflite.surgery import attach_head
 
     arrays = np.load(head, allow_pickle=False)
-    path.write_bytes(attach_head(trunk.read_bytes(), arrays["weights"], arrays["bias"]))
+    path.write_bytes(attach_head(backbone.read_bytes(), arrays["weights"], arrays["bias"]))
 
 
 def compress(
     model: Path,
     recipe: str,
     calibration: Sequence[Path] | None,
-    view: View,
+    view: InputSpec,
     seed: int,
     metadata: Metadata,
     path: Path,
@@ -184,7 +190,7 @@ def compress(
         recipe's ``notes``.
     """
     from advisor.compression.download import download_figures
-    from advisor.compression.recipe_inputs import Material
+    from advisor.compression.recipe_inputs import RecipeInputs
     from advisor.compression.recipes import recipe as find_recipe
     from advisor.tflite.arena import activation_arena_bytes
     from advisor.tflite.metadata import write_metadata
@@ -194,32 +200,32 @@ def compress(
     inputs = _calibration(calibration, view, seed) if chosen.needs_calibration else None
     if inputs is not None and stands_in:
         inputs = inputs[:STAND_IN_CROPS]
-    made = chosen.make(model.read_bytes(), more.material(inputs) if more else Material(inputs))
+    made = chosen.make(model.read_bytes(), more.material(inputs) if more else RecipeInputs(inputs))
     artefact = write_metadata(made.data, metadata)
     path.write_bytes(artefact)
     found = {"arena_bytes": activation_arena_bytes(read(artefact)), "notes": dict(made.notes)}
     return found if stands_in else {**found, **download_figures(artefact)}
 
 
-def score(model: Path, pictures: Sequence[Path], view: View, path: Path) -> None:
+def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
     """Run an artefact over pictures in plain LiteRT and write the probabilities, float32 (N, C), as ``.npy``."""
     import numpy as np
 
     from advisor.measurement.accuracy.accuracy import predict
 
-    np.save(path, predict(model, pictures, view))
+    np.save(path, predict(model, images, view))
 
 
-def captured(model: Path, pictures: Sequence[Path], view: View, path: Path) -> None:
+def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
     """Run an artefact over pictures under every capture condition and write its labels, int64 (T, N), as ``.npy``."""
     import numpy as np
 
     from advisor.measurement.accuracy.robustness import captured_answers
 
-    np.save(path, captured_answers(model, pictures, view))
+    np.save(path, captured_answers(model, images, view))
 
 
-def answers(model: Path, view: View, seed: int) -> list[tuple[int, float]]:
+def answers(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
     """Return the artefact's top-1 label and its probability on crops of photographs that int8 was not calibrated on."""
     from advisor.measurement.accuracy.accuracy import predict_arrays
 
@@ -227,9 +233,9 @@ def answers(model: Path, view: View, seed: int) -> list[tuple[int, float]]:
     return [(int(row.argmax()), float(row.max())) for row in rows]
 
 
-def _calibration(pictures: Sequence[Path] | None, view: View, seed: int) -> Any:
-    from advisor.compression.calibration import from_photographs, from_pictures
+def _calibration(images: Sequence[Path] | None, view: InputSpec, seed: int) -> Any:
+    from advisor.compression.calibration import from_images, from_photographs
 
-    if pictures is None:
+    if images is None:
         return from_photographs(view, seed)
-    return from_pictures(pictures, view)
+    return from_images(images, view)

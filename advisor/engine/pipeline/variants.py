@@ -13,7 +13,7 @@ from advisor.compression.recipes import Recipe
 from advisor.core.training import HEAD, HEAD_SUBSET
 from advisor.engine.pipeline import accuracy
 from advisor.engine.pipeline.accuracy import Captured, Verdict
-from advisor.engine.pipeline.context import Context, Part, Pictures, Purpose
+from advisor.engine.pipeline.context import Context, Images, Part, Purpose
 from advisor.engine.pipeline.cost import Variant
 from advisor.engine.pipeline.stages import Artefact, Stages
 from advisor.engine.question import ROBUST
@@ -36,20 +36,20 @@ class Variants:
 
     async def artefact(self, card: Card, variant: Variant, purpose: Purpose) -> Artefact:
         """Return its file, fitted for the purpose."""
-        metadata = metadata_of(card, self._context.pictures, variant[0])
+        metadata = metadata_of(card, self._context.images, variant[0])
         return await self._stages.artefact(card, variant, self._recipes[variant[1]].version, metadata, purpose)
 
     async def verdict(self, card: Card, variant: Variant, artefact: Artefact) -> Verdict:
         """Return how accurate it is: measured on the validation part, without pictures what was published of it."""
-        pictures, (training, recipe) = self._context.pictures, variant
-        if pictures is None:
+        images, (training, recipe) = self._context.images, variant
+        if images is None:
             reference = await self.artefact(card, (training, "float32"), Purpose.SHIP)
             return await self._published(card, recipe, artefact, reference)
-        validation, name = pictures.validation, f"{card.name}-{training}-{recipe}"
+        validation, name = images.validation, f"{card.name}-{training}-{recipe}"
         own, floats = await asyncio.gather(
             self._answers(card, variant, validation), self._answers(card, (training, "float32"), validation)
         )
-        verdict = accuracy.measured(own, floats, validation.labels, pictures.classes)
+        verdict = accuracy.measured(own, floats, validation.labels, images.classes)
         if self._context.request.objective != ROBUST:
             return replace(verdict, details={**verdict.details, "answers": self._run.keep_answers(name, own)})
         labels, float_labels = await asyncio.gather(
@@ -61,7 +61,7 @@ class Variants:
         return replace(chosen, details={**verdict.details, **chosen.details, **plain, **kept})
 
     async def _published(self, card: Card, recipe: str, artefact: Artefact, reference: Artefact) -> Verdict:
-        if not self._stages.trunks.weights_of(card):
+        if not self._stages.backbones.weights_of(card):
             return accuracy.quoted(card, recipe)
         scores = self._stages.scores
         own, floats = await asyncio.gather(scores.answers(card, artefact), scores.answers(card, reference))
@@ -74,18 +74,18 @@ class Variants:
 
     async def _captured(self, card: Card, variant: Variant) -> Captured:
         """Return what a variant answers on the validation part under each capture condition."""
-        pictures = self._context.pictures
-        assert pictures is not None, "this is asked for with pictures only"
+        images = self._context.images
+        assert images is not None, "this is asked for with pictures only"
         artefact = await self.artefact(card, variant, Purpose.COMPARE)
-        return accuracy.read_labels(await self._stages.scores.captured(card, artefact, pictures.validation))
+        return accuracy.read_labels(await self._stages.scores.captured(card, artefact, images.validation))
 
 
-def metadata_of(card: Card, pictures: Pictures | None, training: str) -> Metadata:
+def metadata_of(card: Card, images: Images | None, training: str) -> Metadata:
     """Return what is written into each file of the card: labels, normalisation, licence."""
-    labels = pictures.classes if pictures else published_labels(card)
+    labels = images.classes if images else published_labels(card)
     data = "ImageNet"
-    if pictures:
-        learnt = {HEAD: pictures.learnt, HEAD_SUBSET: pictures.subset}.get(training, pictures.train)
+    if images:
+        learnt = {HEAD: images.learnt, HEAD_SUBSET: images.subset}.get(training, images.train)
         data = f"retrained ({training}) on {len(learnt.paths)} pictures of {len(labels)} classes"
     return Metadata(
         name=card.name,

@@ -47,7 +47,7 @@ class Request:
         confidence: the probability with which a predicted latency must meet the budget, such as ``90%``, the default.
         candidates: names, families and globs of model cards; empty for all whose weights can be had.
         training: names of training recipes; empty for ``head`` with pictures and ``none`` without.
-        tune_training: fine-tunings a card that a study of their knobs may take; 0 for the recipe's own knobs.
+        tune_training: number of trials of fine-tuning for each card; 0 for the recipe's own hyperparameters.
         compressions: names of compression recipes; empty for the default five.
         threads: CPU thread counts; empty for 1 and all cores.
         catalog: the team's own catalogue files.

@@ -9,7 +9,7 @@ from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import ROBUST_ACCURACY
-from advisor.engine.targets.multi_device import SitedEvaluator
+from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.store import RunFolder
 
 
@@ -35,7 +35,7 @@ def _first(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
 
 
 async def judge(
-    chosen: Sequence[Evaluation], evaluator: SitedEvaluator, run: RunFolder, in_time: Callable[[], bool]
+    chosen: Sequence[Evaluation], evaluator: MultiDeviceEvaluator, run: RunFolder, in_time: Callable[[], bool]
 ) -> None:
     """Measure the finalists on the hold-out, then, in time, on it as phones take pictures; each is kept at once."""
     plain = await _each([e for e in chosen if e.holdout_accuracy is None], evaluator.hold_out, run)

@@ -38,7 +38,7 @@ def step_of(configuration: Configuration) -> Step:
     return configuration.card, configuration.training
 
 
-class Rungs:
+class SuccessiveHalving:
     """What is begun and what is through, of every card on every rung.
 
     Args:

@@ -17,7 +17,7 @@ MORE_LAYERS = (3.0, 1.5)
 """Points that fine-tuning gains over the head alone, and their standard deviation, before this run has seen any:
 MobileNetV2 and EfficientNet-Lite0 gained 2.4 and 4 on TrashNet."""
 
-MORE_PICTURES = (2.0, 1.5)
+MORE_IMAGES = (2.0, 1.5)
 """Likewise of a head that learns from all pictures instead of some two thousand."""
 
 PRIOR_WEIGHT = 2.0
@@ -83,7 +83,7 @@ class Promotion:
         """Return the points that a training may add to the head, by what it has gained in this run so far."""
         gains = self._gains(training)
         weight = PRIOR_WEIGHT + len(gains)
-        gain, spread = MORE_PICTURES if training == HEAD else MORE_LAYERS
+        gain, spread = MORE_IMAGES if training == HEAD else MORE_LAYERS
         centre = (PRIOR_WEIGHT * gain + sum(gains)) / weight
         squares = PRIOR_WEIGHT * (spread**2 + (gain - centre) ** 2) + sum((g - centre) ** 2 for g in gains)
         return max(0.0, centre + SPREADS * math.sqrt(squares / weight))

@@ -16,7 +16,7 @@ CARDS_IN_FLIGHT = 3
 """How many cards' configurations are handed out at a time: enough to keep the cores busy across measurements."""
 
 
-class Turns:
+class Scheduler:
     """Asks the study for what is next, as long as there is room for it in flight.
 
     What cannot reach the front is turned away, for as long as what its training gains elsewhere leaves it at that.

@@ -15,16 +15,16 @@ from advisor.engine.progress import Progress
 from advisor.engine.question import Request
 from advisor.engine.scheduling.finalists import finalists, judge
 from advisor.engine.scheduling.promotion import Promotion
-from advisor.engine.scheduling.scheduler import CARDS_IN_FLIGHT, Turns
+from advisor.engine.scheduling.scheduler import CARDS_IN_FLIGHT, Scheduler
 from advisor.engine.scheduling.stopping import COMPLETE, Stop, Worth, max_trials_reached, time_limit_reached
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.skipped import too_large, too_slow
-from advisor.engine.targets.multi_device import SitedEvaluator
+from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.store import RunFolder
 
 
-class Drive:
+class SearchLoop:
     """The evaluations of one search.
 
     Args:
@@ -43,11 +43,11 @@ class Drive:
         self._promotion = Promotion(request.limits)
         self.stopping = asyncio.Event()
 
-    async def evaluate_all(self, study: Study, evaluator: SitedEvaluator, plan: Plan, done: int) -> Stop:
+    async def evaluate_all(self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int) -> Stop:
         """Keep some cards' configurations in flight until the study, a limit or the user's patience ends; say why."""
         left = max(0, self._request.max_trials - done) if self._request.max_trials else plan.size
         worth = Worth(study, self._request.least_gain(plan.size))
-        turns = Turns(study, self._promotion, plan, left, self._cores)
+        turns = Scheduler(study, self._promotion, plan, left, self._cores)
         flying: dict[asyncio.Task[Evaluation], Configuration] = {}
         stopped = asyncio.ensure_future(self.stopping.wait())
         self._promotion.add(self._run.evaluations())
@@ -74,7 +74,7 @@ class Drive:
         await _cancel([*flying, stopped])
         return why
 
-    async def rescue(self, evaluator: SitedEvaluator, plan: Plan) -> None:
+    async def rescue(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
         """Where all was left out or failed, evaluate a little of it: the least-bad answer needs figures too.
 
         Of cards that were too slow to be trained the fastest, else of files over the size budget the smallest.
@@ -90,7 +90,7 @@ class Drive:
             for evaluation in await asyncio.gather(*(evaluator.evaluate(c) for c in again[card])):
                 self._run.append(evaluation)
 
-    async def time_again(self, evaluator: SitedEvaluator) -> None:
+    async def time_again(self, evaluator: MultiDeviceEvaluator) -> None:
         """Time finalists of a large space, which was timed briefly, as long as the answer needs.
 
         What takes their place on the front by that is timed again too, until the front stands.
@@ -112,7 +112,7 @@ class Drive:
                 with contextlib.suppress(AdvisorError):  # the brief timing stays, and says that it was brief
                     self._run.append(await evaluator.time_again(evaluation))
 
-    async def judge(self, evaluator: SitedEvaluator) -> None:
+    async def judge(self, evaluator: MultiDeviceEvaluator) -> None:
         """Look at the hold-out, once for each finalist; an interrupt leaves it for the run that goes on."""
         if not self._request.data or self.stopping.is_set():
             return
@@ -135,12 +135,12 @@ class Drive:
             return COMPLETE
         return worth.stop(count) if worth.ended else max_trials_reached(self._request.max_trials, count)
 
-    def _turn_away(self, turns: Turns, study: Study, evaluator: SitedEvaluator) -> None:
+    def _turn_away(self, turns: Scheduler, study: Study, evaluator: MultiDeviceEvaluator) -> None:
         """Keep what was not worth beginning, with the reasons."""
         for configuration, reason in turns.turned_away():
             self._record(evaluator.not_worth(configuration, reason), study, evaluator)
 
-    def _record(self, evaluation: Evaluation, study: Study, evaluator: SitedEvaluator) -> None:
+    def _record(self, evaluation: Evaluation, study: Study, evaluator: MultiDeviceEvaluator) -> None:
         self._run.append(evaluation)
         study.tell(evaluator.told(evaluation))
         self._promotion.add([evaluation])

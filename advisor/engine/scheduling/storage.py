@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from advisor.core.errors import AdvisorError, UsageError, nearest
 from advisor.store import RunFolder
-from advisor.store.gc_paused import building
+from advisor.store.gc_paused import gc_paused
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -86,7 +86,7 @@ def opened(storage: str, run: RunFolder) -> Iterator[tuple[BaseStorage, str]]:
         _close(kept)
 
 
-@building()
+@gc_paused()
 def journal(file: Path) -> BaseStorage:
     """Open a journal, in whatever state a killed process left it.
 

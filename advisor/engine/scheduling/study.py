@@ -10,7 +10,7 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation
 from advisor.engine.experience import Experience
 from advisor.engine.scheduling.cost_estimates import Facts
-from advisor.engine.scheduling.halving import Room, Rungs, anywhere, step_of
+from advisor.engine.scheduling.halving import Room, SuccessiveHalving, anywhere, step_of
 from advisor.engine.scheduling.samplers import ADVISOR, make_sampler
 from advisor.engine.scheduling.trial_record import (
     METRICS,
@@ -23,7 +23,7 @@ from advisor.engine.scheduling.trial_record import (
     values,
 )
 from advisor.engine.space.plan import Plan
-from advisor.store.gc_paused import building
+from advisor.store.gc_paused import gc_paused
 
 if TYPE_CHECKING:
     import optuna
@@ -51,7 +51,7 @@ class Study:
         experience: what earlier runs tell of the candidates.
     """
 
-    @building()
+    @gc_paused()
     def __init__(
         self,
         storage: BaseStorage,
@@ -69,7 +69,7 @@ class Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._plan, self._budget, self._facts = plan, budget, Facts(plan)
         finished = {evaluation.configuration: evaluation for evaluation in done}
-        self._rungs = Rungs(plan, finished)
+        self._rungs = SuccessiveHalving(plan, finished)
         self._aside, self._wished = list[Configuration](), list[Configuration]()
         self._changed: dict[str, None] = {}
         self._told = 0

@@ -20,7 +20,7 @@ from advisor.datasets.repeated import kept_together, leaks
 from advisor.datasets.requirements import require_usable
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
-from advisor.engine.pipeline.context import Pictures, trainings_of
+from advisor.engine.pipeline.context import Images, trainings_of
 from advisor.engine.question import ROBUST, Request
 from advisor.engine.space.plan import Plan, order_by_promise
 from advisor.engine.targets.chosen import chosen_targets
@@ -42,7 +42,7 @@ class Candidates:
 
     Attributes:
         cards: what can be tried, the most promising first.
-        weights: weights by card name, None for settled random ones.
+        weights: weights by card name, None for fixed-seed random ones.
         missing: card name to why its weights cannot be had.
     """
 
@@ -51,7 +51,7 @@ class Candidates:
     missing: Mapping[str, str]
 
 
-def read_pictures(request: Request, say: Say) -> Pictures | None:
+def read_images(request: Request, say: Say) -> Images | None:
     """Read, check and split the user's pictures: alike ones and groups stay on one side, a split of their own stands.
 
     Raises:
@@ -67,8 +67,8 @@ def read_pictures(request: Request, say: Say) -> Pictures | None:
     together = kept_together(dataset, near_duplicates(read.thumbnails))
     leaking = leaks(dataset, together)
     if leaking:
-        say(f"{counted(len(leaking), 'picture or group lies', 'pictures or groups lie')} in several parts of the split")
-    return Pictures(dataset, split(dataset, request.seed, together=together, given=dataset.own_parts), leaking)
+        say(f"{counted(len(leaking), 'image or group lies', 'images or groups lie')} in several parts of the split")
+    return Images(dataset, split(dataset, request.seed, together=together, given=dataset.own_parts), leaking)
 
 
 def chosen_recipes(request: Request) -> dict[str, Recipe]:
@@ -146,7 +146,7 @@ def make_plan(
     request: Request,
     candidates: Candidates,
     recipes: Mapping[str, Recipe],
-    pictures: Pictures | None,
+    images: Images | None,
     pace: Mapping[str, float] | None = None,
 ) -> Plan:
     """Return the search space; ``pace`` is what stages take on this machine over their rough price."""
@@ -156,13 +156,13 @@ def make_plan(
         cards=candidates.cards,
         recipes=tuple(recipes),
         threads=(lead.threads,) if lead else request.thread_counts,
-        trainings=trainings_of(request, pictures),
+        trainings=trainings_of(request, images),
         robust=request.objective == ROBUST,
         tunings=request.tune_training,
         runtime=runtime_version(),
-        pictures=len(pictures.split.learnt) if pictures else 0,
-        validation=len(pictures.split.validation) if pictures else 0,
-        holdout=len(pictures.split.holdout) if pictures else 0,
+        images=len(images.split.learnt) if images else 0,
+        validation=len(images.split.validation) if images else 0,
+        holdout=len(images.split.holdout) if images else 0,
         pace=pace or {},
         cores=request.cores,
         lead=lead,

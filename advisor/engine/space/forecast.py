@@ -91,14 +91,14 @@ class PlanView:
         forecasts: every configuration, the most promising cards first.
         cards: the cards that would be tried, in that order.
         left_out: cards that would not be tried, with the reason.
-        pictures: number of readable pictures, 0 without.
+        images: number of readable pictures, 0 without.
     """
 
     request: Request
     forecasts: tuple[Forecast, ...]
     cards: tuple[CardForecast, ...]
     left_out: Mapping[str, str]
-    pictures: int
+    images: int
 
     @property
     def price_s(self) -> float:
@@ -134,7 +134,7 @@ class PlanView:
         return {
             "schema_version": SCHEMA_VERSION,
             "request": self.request.to_dict(),
-            "pictures": self.pictures,
+            "pictures": self.images,
             "price_s": round(self.price_s, 1),
             "price_under_limit_s": round(self.limited_price_s, 1),
             "configurations": len(self.forecasts),

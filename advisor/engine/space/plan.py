@@ -13,7 +13,7 @@ from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Target
 from advisor.core.forms import form_of
 from advisor.core.units import show_bytes
-from advisor.engine.pipeline.cost import Prices, rough_ms, rough_size
+from advisor.engine.pipeline.cost import CostModel, rough_ms, rough_size
 from advisor.engine.question import usable_cores
 from advisor.engine.space.priors import prior_accuracy
 
@@ -41,7 +41,7 @@ class Plan:
         threads: CPU thread counts.
         trainings: names of training recipes, the lightest first.
         runtime: runtime and version.
-        pictures: number of pictures to learn from, 0 without data.
+        images: number of pictures to learn from, 0 without data.
         validation: number of pictures to compare candidates on.
         holdout: number of pictures to judge finalists on.
         pace: what a stage took on this machine over its rough price, by stage; 1 where nothing is known.
@@ -56,7 +56,7 @@ class Plan:
     threads: tuple[int, ...]
     trainings: tuple[str, ...]
     runtime: str
-    pictures: int = 0
+    images: int = 0
     validation: int = 0
     holdout: int = 0
     pace: Mapping[str, float] = field(default_factory=dict)
@@ -120,10 +120,10 @@ class Plan:
                 yield training, card, recipe, count
 
     @cached_property
-    def prices(self) -> Prices:
+    def prices(self) -> CostModel:
         """What the stages take."""
-        looked = (self.pictures, self.validation, self.pace, self.robust, self.tunings, self.holdout)
-        return Prices(self.trainings, self.recipes, *looked)
+        looked = (self.images, self.validation, self.pace, self.robust, self.tunings, self.holdout)
+        return CostModel(self.trainings, self.recipes, *looked)
 
     def only_for(self, configurations: Collection[Configuration]) -> float:
         """Return the seconds of the stages that nothing but these configurations needs."""
@@ -141,7 +141,7 @@ class Plan:
     def least_size(self, card: Card, recipe: str) -> float:
         """Return bytes that the artefact cannot be below: parameters x bytes, less what is folded or replaced."""
         params = float(max(card.params, 1))
-        if self.pictures:
+        if self.images:
             params -= min(HEAD_FEATURES * card.classes, HEAD_SHARE * params)
         return LEAST_SHARE * params * form_of(recipe).bytes
 

@@ -15,9 +15,9 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import show_seconds
 from advisor.engine.experience import read_experience
 from advisor.engine.pipeline.cached import Known, what_is_known
-from advisor.engine.pipeline.context import Pictures
+from advisor.engine.pipeline.context import Images
 from advisor.engine.pipeline.cost import Stage, Variant, rough_size, wall_s
-from advisor.engine.pipeline.cost_calibration import PaceBook
+from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.question import Request
 from advisor.engine.scheduling.samplers import require_parts
 from advisor.engine.space.candidates import (
@@ -26,7 +26,7 @@ from advisor.engine.space.candidates import (
     chosen_cards,
     chosen_recipes,
     make_plan,
-    read_pictures,
+    read_images,
 )
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView, cheapest
 from advisor.engine.space.latency_estimates import Expected, Key, expected_latencies, joined
@@ -34,7 +34,7 @@ from advisor.engine.space.plan import Plan
 from advisor.engine.space.priors import prior_accuracy
 from advisor.engine.space.skipped import ruled_out
 from advisor.engine.targets.chosen import chosen_targets
-from advisor.engine.targets.prefilter import Outlook
+from advisor.engine.targets.prefilter import Prefilter
 
 
 def preview(request: Request) -> PlanView:
@@ -45,9 +45,9 @@ def preview(request: Request) -> PlanView:
     """
     require_parts(request.sampler)
     recipes, cards = chosen_recipes(request), chosen_cards(request)
-    pictures = read_pictures(request, lambda _: None)
-    read_experience(request, pictures)  # what search would refuse
-    ahead = _look_ahead(request, recipes, cards, pictures)
+    images = read_images(request, lambda _: None)
+    read_experience(request, images)  # what search would refuse
+    ahead = _look_ahead(request, recipes, cards, images)
     if ahead is None:
         raise UsageError(
             f"none of {len(cards)} candidates has weights on this machine or at a known address",
@@ -58,14 +58,14 @@ def preview(request: Request) -> PlanView:
 
 
 def refuse_too_short(
-    request: Request, recipes: Mapping[str, Recipe], cards: Sequence[Card], pictures: Pictures | None
+    request: Request, recipes: Mapping[str, Recipe], cards: Sequence[Card], images: Images | None
 ) -> None:
     """Refuse a time limit that is below the price of the cheapest candidate.
 
     Raises:
         UsageError: it is.
     """
-    ahead = _look_ahead(request, recipes, cards, pictures)
+    ahead = _look_ahead(request, recipes, cards, images)
     if ahead is not None:
         _refuse(request, ahead.cards)
 
@@ -88,7 +88,7 @@ class _Ahead:
     found: _Found
     known: Mapping[str, Known]
     filtered: Mapping[Configuration, str]
-    outlook: Outlook | None = None
+    outlook: Prefilter | None = None
 
     @property
     def cards(self) -> tuple[CardForecast, ...]:
@@ -104,7 +104,7 @@ class _Ahead:
             _forecast(plan, cards[each.card], each, expected, self.known[each.card], self.filtered)
             for each in plan.configurations()
         )
-        return PlanView(request, forecasts, self.cards, self.found.missing, plan.pictures + plan.holdout)
+        return PlanView(request, forecasts, self.cards, self.found.missing, plan.images + plan.holdout)
 
     def _expected(self, budget_ms: float | None) -> dict[Key, Expected]:
         """Return what to expect here, or where other devices are asked about, on the one that does worst."""
@@ -117,7 +117,7 @@ class _Ahead:
 
 
 def _look_ahead(
-    request: Request, recipes: Mapping[str, Recipe], cards: Sequence[Card], pictures: Pictures | None
+    request: Request, recipes: Mapping[str, Recipe], cards: Sequence[Card], images: Images | None
 ) -> _Ahead | None:
     """Return what would be tried, None where no card has weights at a known place."""
     found = _whereabouts(request, cards)
@@ -125,13 +125,13 @@ def _look_ahead(
     if not tried:
         return None
     candidates = Candidates(tuple(tried.values()), found.files, found.missing)
-    plan = make_plan(request, candidates, recipes, pictures, PaceBook().pace)
-    known = what_is_known(request, tried, found.files, recipes, pictures)
-    outlook = Outlook.of(chosen_targets(request), request.limits)
+    plan = make_plan(request, candidates, recipes, images, CostCalibration().pace)
+    known = what_is_known(request, tried, found.files, recipes, images)
+    outlook = Prefilter.of(chosen_targets(request), request.limits)
     return _Ahead(plan, found, known, _filtered(plan, request.limits, outlook), outlook)
 
 
-def _filtered(plan: Plan, limits: Budget, outlook: Outlook | None) -> dict[Configuration, str]:
+def _filtered(plan: Plan, limits: Budget, outlook: Prefilter | None) -> dict[Configuration, str]:
     """Return what would not be evaluated, with the reason."""
     left_out = ruled_out(plan, limits)
     if outlook is None:
@@ -167,7 +167,7 @@ def _whereabouts(request: Request, cards: Sequence[Card]) -> _Found:
         elif sources and not request.offline:
             places[card.name] = sources[0].file.size_bytes
         elif request.candidates and not request.data:
-            places[card.name] = 0  # measured with settled random weights, quoted with its published accuracy
+            places[card.name] = 0  # measured with fixed-seed random weights, quoted with its published accuracy
             missing[card.name] = "no weights: measured with random ones, its published accuracy is quoted"
         else:
             missing[card.name] = "weights not on this machine" + (" (--offline)" if request.offline else "")
@@ -243,7 +243,7 @@ def _size(plan: Plan, card: Card, recipe: str, known: Known) -> Quantity:
     if recipe in known.size_bytes:
         return Quantity(float(known.size_bytes[recipe]), "bytes", Provenance.MEASURED, source="made here before")
     rough, least = rough_size(card, recipe), plan.least_size(card, recipe)
-    source = "parameters x bytes" + (", the published classifier included" if plan.pictures else "")
+    source = "parameters x bytes" + (", the published classifier included" if plan.images else "")
     return Quantity(rough, "bytes", Provenance.ESTIMATED, low=least, source=source)
 
 

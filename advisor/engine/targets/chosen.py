@@ -10,7 +10,7 @@ from advisor.core.errors import UsageError
 from advisor.core.figures import HOST
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles
 from advisor.engine.question import Request
-from advisor.engine.targets.compatibility import Place
+from advisor.engine.targets.compatibility import TargetDevice
 
 TFLITE_RUNTIMES = frozenset({"tflite", "tflite-micro", "tflite-runtime", "ai-edge-litert"})
 """Runtimes that take a ``.tflite`` file as it is."""
@@ -26,10 +26,10 @@ class Targets:
     """
 
     host: bool
-    places: tuple[Place, ...] = ()
+    places: tuple[TargetDevice, ...] = ()
 
     @property
-    def lead(self) -> Place | None:
+    def lead(self) -> TargetDevice | None:
         """The device whose configurations the study is told of where this machine is not asked about."""
         return None if self.host else self.places[0]
 
@@ -46,7 +46,7 @@ def chosen_targets(request: Request) -> Targets:
     return Targets(HOST in request.devices, (*asked, *places_of(required, request.profiles, "--must-run-on")))
 
 
-def places_of(selectors: Sequence[str], folders: Iterable[str], option: str) -> tuple[Place, ...]:
+def places_of(selectors: Sequence[str], folders: Iterable[str], option: str) -> tuple[TargetDevice, ...]:
     """Return the place of each ``device`` or ``device:target``.
 
     Raises:
@@ -60,11 +60,11 @@ def places_of(selectors: Sequence[str], folders: Iterable[str], option: str) -> 
     return tuple(_place(selector, profiles, option) for selector in selectors)
 
 
-def _place(selector: str, profiles: Profiles, option: str) -> Place:
+def _place(selector: str, profiles: Profiles, option: str) -> TargetDevice:
     if selector.partition(":")[0] == HOST:
         raise UsageError(f"{option}: 'host' is this machine, which is measured, not predicted", "leave it out")
     try:
-        return Place(selector, *for_tflite(selector, *profiles.select(selector)))
+        return TargetDevice(selector, *for_tflite(selector, *profiles.select(selector)))
     except UsageError as error:
         raise UsageError(f"{option}: {error.message}", error.hint) from None
 
@@ -77,7 +77,7 @@ def for_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -> t
     return profile, max(fitting, key=lambda other: other.threads, default=target)
 
 
-def runtime_remark(place: Place) -> str:
+def runtime_remark(place: TargetDevice) -> str:
     """Say where a target's latencies are another runtime's; empty where it runs ``.tflite`` files as they are."""
     if place.target.runtime in TFLITE_RUNTIMES:
         return ""

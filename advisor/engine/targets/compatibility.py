@@ -30,7 +30,7 @@ INTEGER_OR_FLOAT = ("npu", "tpu")
 
 
 @dataclass(frozen=True)
-class Place:
+class TargetDevice:
     """One target of one device, and the name under which evaluations on it are kept."""
 
     label: str
@@ -51,7 +51,7 @@ def graph_of(evaluation: Evaluation) -> FileFeatures | None:
     return FileFeatures.from_json(kept) if kept else None
 
 
-def unfit(form: str, place: Place) -> str:
+def unfit(form: str, place: TargetDevice) -> str:
     """Say why a target does not take a form, empty where it does."""
     if form == "dynamic_int8" and place.target.accelerator in INTEGER_OR_FLOAT:
         return f"{place.label}:{place.target.name} does not compute floats with 8-bit weights"
@@ -60,7 +60,7 @@ def unfit(form: str, place: Place) -> str:
     return f"{place.label}:{place.target.name} takes {', '.join(place.target.precisions)}, not {form}"
 
 
-def misfit(evaluation: Evaluation, place: Place) -> str:
+def misfit(evaluation: Evaluation, place: TargetDevice) -> str:
     """Say why an artefact cannot run on a target: its form, its operators, its memory, its size; empty where it can."""
     recipe, graph = evaluation.configuration.compression, graph_of(evaluation)
     form = graph.form if graph else form_of(recipe).name
@@ -70,20 +70,20 @@ def misfit(evaluation: Evaluation, place: Place) -> str:
     return next((reason for reason in checks if reason), "")
 
 
-def _lacks(graph: FileFeatures, place: Place) -> str:
+def _lacks(graph: FileFeatures, place: TargetDevice) -> str:
     taken = place.target.operators
     lacking = [name for name in graph.operators if name not in taken] if taken else []
     return f"{place.label}:{place.target.name} does not take {', '.join(lacking)}" if lacking else ""
 
 
-def _too_hungry(graph: FileFeatures, place: Place) -> str:
+def _too_hungry(graph: FileFeatures, place: TargetDevice) -> str:
     room = place.profile.limits.arena_bytes
     if room is None or graph.arena_bytes <= room:
         return ""
     return f"its activations take {show_bytes(graph.arena_bytes)}, {place.label} has {show_bytes(room)} for them"
 
 
-def memory_of(evaluation: Evaluation, place: Place) -> Quantity | None:
+def memory_of(evaluation: Evaluation, place: TargetDevice) -> Quantity | None:
     """Return the memory that an artefact is predicted to take there; None where its file was not read."""
     from advisor.devices.latency.table import column_of
     from advisor.devices.memory import predicted_memory
@@ -94,7 +94,7 @@ def memory_of(evaluation: Evaluation, place: Place) -> Quantity | None:
     return predicted_memory(graph, column_of(place.profile, place.target, graph.form).kind)
 
 
-def _over_ram(evaluation: Evaluation, place: Place) -> str:
+def _over_ram(evaluation: Evaluation, place: TargetDevice) -> str:
     """Say where even the least that a file is predicted to take is more than all of the device's memory."""
     memory, room = memory_of(evaluation, place), place.profile.memory_bytes
     if memory is None or room is None or (memory.low or memory.value) <= room:
@@ -102,7 +102,7 @@ def _over_ram(evaluation: Evaluation, place: Place) -> str:
     return f"it takes about {show_bytes(memory.value)} of memory, {place.label} has {show_bytes(room)} in all"
 
 
-def _too_large(evaluation: Evaluation, place: Place) -> str:
+def _too_large(evaluation: Evaluation, place: TargetDevice) -> str:
     limits = place.profile.limits
     room = min((limit for limit in (limits.flash_bytes, limits.package_bytes) if limit is not None), default=None)
     if room is None or evaluation.size is None or evaluation.size.value <= room:

@@ -12,7 +12,7 @@ from advisor.core.forms import form_of
 from advisor.core.latency_distribution import CONFIDENCE, KEY, asked, sampled
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.engine.space.latency_estimates import device_predictor
-from advisor.engine.targets.compatibility import GRAPH, Place, graph_of, memory_of, misfit, unfit
+from advisor.engine.targets.compatibility import GRAPH, TargetDevice, graph_of, memory_of, misfit, unfit
 from advisor.store.hashing import sha256_json
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ KEPT = (
 
 
 @dataclass(frozen=True)
-class Forecaster:
+class DevicePredictor:
     """Predictions for every device; made once, used for every run.
 
     Attributes:
@@ -63,7 +63,7 @@ class Forecaster:
     made: dict[tuple[str, str, str, ModelFeatures], Prediction] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def load(cls) -> Forecaster:
+    def load(cls) -> DevicePredictor:
         """Take the stored predictor, or fit it (seconds)."""
         from advisor.devices.latency.features import load_features
         from advisor.devices.paths import shipped_profiles
@@ -75,7 +75,11 @@ class Forecaster:
         return sha256_json([profile.fingerprint(), target.name, self.predictor.data_hash])
 
     def evaluate(
-        self, evaluations: Sequence[Evaluation], place: Place, budget_ms: float | None, confidence: float = CONFIDENCE
+        self,
+        evaluations: Sequence[Evaluation],
+        place: TargetDevice,
+        budget_ms: float | None,
+        confidence: float = CONFIDENCE,
     ) -> tuple[Evaluation, ...]:
         """Return one evaluation an artefact on the device; what cannot be said is ``skipped`` with its reason."""
         moved = [_moved(evaluation, place) for evaluation in one_per_artefact(evaluations)]
@@ -85,7 +89,7 @@ class Forecaster:
             for evaluation, prediction in zip(moved, found, strict=True)
         )
 
-    def of_cards(self, cards: Sequence[Card], recipe: str, place: Place) -> list[Prediction | str]:
+    def of_cards(self, cards: Sequence[Card], recipe: str, place: TargetDevice) -> list[Prediction | str]:
         """Return what to expect of cards in a recipe's form before there is a file, or why nothing is known."""
         form = form_of(recipe).name
         reason = unfit(form, place)
@@ -102,7 +106,7 @@ class Forecaster:
         self,
         evaluation: Evaluation,
         prediction: Prediction | str,
-        place: Place,
+        place: TargetDevice,
         budget_ms: float | None,
         confidence: float,
     ) -> Evaluation:
@@ -115,7 +119,9 @@ class Forecaster:
             replace(evaluation, latency=prediction.latency, memory=memory, details=details), budget_ms, confidence
         )
 
-    def _predictions(self, place: Place, models: Sequence[tuple[str, ModelFeatures | None]]) -> list[Prediction | str]:
+    def _predictions(
+        self, place: TargetDevice, models: Sequence[tuple[str, ModelFeatures | None]]
+    ) -> list[Prediction | str]:
         """Return a prediction, or why there is none, for each (form, model)."""
         from advisor.core.errors import UsageError
 
@@ -159,7 +165,7 @@ def one_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...
     return tuple(found.values())
 
 
-def _moved(evaluation: Evaluation, place: Place) -> Evaluation:
+def _moved(evaluation: Evaluation, place: TargetDevice) -> Evaluation:
     """Return what stays of an evaluation on another device: accuracy, size and the artefact."""
     return replace(
         evaluation,

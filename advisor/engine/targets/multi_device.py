@@ -15,15 +15,15 @@ from advisor.engine.pipeline.evaluator import Evaluator
 from advisor.engine.question import Request
 from advisor.engine.scheduling.promotion import STAGE as PROMOTION
 from advisor.engine.targets.chosen import Targets
-from advisor.engine.targets.compatibility import GRAPH, Place
-from advisor.engine.targets.prefilter import Outlook
+from advisor.engine.targets.compatibility import GRAPH, TargetDevice
+from advisor.engine.targets.prefilter import Prefilter
 from advisor.engine.targets.remote import measured_over_connection
 from advisor.store import RunFolder
 
 Artefact = tuple[str, str, str]
 
 
-class SitedEvaluator:
+class MultiDeviceEvaluator:
     """Evaluates configurations on the leading device, and each artefact on every other device of the question once.
 
     Args:
@@ -47,7 +47,7 @@ class SitedEvaluator:
         self._on_device = on_device
         self._evaluator, self._targets, self._request = evaluator, targets, request
         self._cards, self._run = cards, run
-        self._outlook = Outlook.of(targets, request.limits)
+        self._outlook = Prefilter.of(targets, request.limits)
         self._elsewhere: dict[Artefact, asyncio.Task[tuple[Evaluation, ...]]] = {}
         self._graphs: dict[str, object] = {}
         evaluator.timing = targets.host
@@ -137,7 +137,7 @@ class SitedEvaluator:
                 self._run.append(evaluation)
         return tuple(found)
 
-    async def _on_place(self, made: Evaluation, place: Place) -> Evaluation:
+    async def _on_place(self, made: Evaluation, place: TargetDevice) -> Evaluation:
         assert self._outlook is not None, "there are places"
         limits = self._request.limits
         (predicted,) = self._outlook.forecaster.evaluate([made], place, limits.latency_ms, limits.confidence)

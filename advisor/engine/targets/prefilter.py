@@ -13,15 +13,15 @@ from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_ms
 from advisor.engine.targets.chosen import Targets
-from advisor.engine.targets.compatibility import Place, unfit
-from advisor.engine.targets.device_prediction import LEAVES_BELOW, Forecaster
+from advisor.engine.targets.compatibility import TargetDevice, unfit
+from advisor.engine.targets.device_prediction import LEAVES_BELOW, DevicePredictor
 
 if TYPE_CHECKING:
     from advisor.devices.prediction import Prediction
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Prefilter:
     """Predictions for cards.
 
     Attributes:
@@ -32,12 +32,12 @@ class Outlook:
 
     targets: Targets
     limits: Budget
-    forecaster: Forecaster
+    forecaster: DevicePredictor
 
     @classmethod
-    def of(cls, targets: Targets, limits: Budget) -> Outlook | None:
+    def of(cls, targets: Targets, limits: Budget) -> Prefilter | None:
         """Return the outlook; None where every device is at hand and nothing is predicted."""
-        return cls(targets, limits, Forecaster.load()) if targets.places else None
+        return cls(targets, limits, DevicePredictor.load()) if targets.places else None
 
     def hopeless(self, card: Card, recipe: str) -> str:
         """Say why nothing is to be spent on a card's form: too slow for each device asked about, or one required.
@@ -62,7 +62,7 @@ class Outlook:
         limit = self.limits.latency_ms
         return worst.latency, None if limit is None else min(each.probability(limit) for each in known)
 
-    def _too_slow(self, card: Card, recipe: str, place: Place) -> str:
+    def _too_slow(self, card: Card, recipe: str, place: TargetDevice) -> str:
         reason = unfit(form_of(recipe).name, place)
         if reason:
             return reason
@@ -71,7 +71,7 @@ class Outlook:
         return "" if isinstance(found, str) else _below(found, self.limits.latency_ms, place)
 
 
-def _below(prediction: Prediction, limit_ms: float | None, place: Place) -> str:
+def _below(prediction: Prediction, limit_ms: float | None, place: TargetDevice) -> str:
     if limit_ms is None:
         return ""
     chance = prediction.probability(limit_ms)

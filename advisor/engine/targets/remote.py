@@ -14,7 +14,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import show_latency
 from advisor.core.latency_distribution import KEY
 from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.targets.compatibility import Place
+from advisor.engine.targets.compatibility import TargetDevice
 
 if TYPE_CHECKING:
     from advisor.devices.connections.protocol import Timing
@@ -24,7 +24,7 @@ _GUARD = threading.Lock()
 _NORMAL_P90 = 1.2816
 
 
-def measured_over_connection(predicted: Evaluation, place: Place, model: Path) -> Evaluation:
+def measured_over_connection(predicted: Evaluation, place: TargetDevice, model: Path) -> Evaluation:
     """Return the evaluation with latency and memory as measured on the device; ``failed`` with the reason else.
 
     What a reachable device did not do is not answered by a prediction: the row says what was expected and why it was

@@ -69,8 +69,8 @@ def wrong_answers(interpreter: Any) -> list[str]:
     wrong = []
     for row in expected["vectors"]:
         pixels = np.fromfile(HERE / "test_vectors" / row["input"], np.uint8)
-        picture = pixels.reshape(1, expected["size"], expected["size"], 3).astype(np.float32)
-        interpreter.set_tensor(source, (picture - np.float32(expected["mean"])) / np.float32(expected["std"]))
+        image = pixels.reshape(1, expected["size"], expected["size"], 3).astype(np.float32)
+        interpreter.set_tensor(source, (image - np.float32(expected["mean"])) / np.float32(expected["std"]))
         interpreter.invoke()
         answer = interpreter.get_tensor(output).reshape(-1)
         difference = float(np.abs(answer - np.array(row["probabilities"], np.float32)).max())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import RuntimeRefusal, StageError
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.measurement.agents.child import existing_model
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 OUTPUT = "probabilities"
 
 
-def predict(model: Path | str, pictures: Sequence[Path], view: View, threads: int = 1) -> Floats:
+def predict(model: Path | str, images: Sequence[Path], view: InputSpec, threads: int = 1) -> Floats:
     """Return the probabilities of each picture, one picture at a time.
 
     Args:
         model: a ``.tflite`` with one picture input (1, size, size, 3), float or quantised. Of several outputs the one
             named ``probabilities`` is taken.
-        pictures: N picture files.
+        images: N picture files.
         view: how a picture becomes the model's input.
         threads: number of threads.
 
@@ -38,10 +38,10 @@ def predict(model: Path | str, pictures: Sequence[Path], view: View, threads: in
         RuntimeRefusal: the runtime cannot load or run the model.
         StageError: its input or output is not that of a picture classifier.
     """
-    return predict_arrays(model, (view.read(path) for path in pictures), threads)
+    return predict_arrays(model, (view.read(path) for path in images), threads)
 
 
-def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: View, threads: int = 1) -> Floats:
+def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec, threads: int = 1) -> Floats:
     """Return the probabilities of pictures already read, as :func:`predict`.
 
     Args:
@@ -50,7 +50,7 @@ def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: View, thre
         view: how they become the model's input.
         threads: number of threads.
     """
-    return predict_arrays(model, (view.normalise(picture) for picture in pixels), threads)
+    return predict_arrays(model, (view.normalise(image) for image in pixels), threads)
 
 
 def predict_arrays(model: Path | str, inputs: Iterable[Floats], threads: int = 1) -> Floats:
@@ -98,11 +98,11 @@ class Classifier:
         except (ValueError, RuntimeError) as error:
             text = " ".join(str(error).split())
             raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {text[:300]}") from error
-        self._input = _picture_input(path.name, self._interpreter.get_input_details())
+        self._input = _image_input(path.name, self._interpreter.get_input_details())
         self._output = _probabilities(path.name, self._interpreter)
         self.classes = int(self._output["shape"][-1])
 
-    def __call__(self, picture: Floats) -> Floats:
+    def __call__(self, image: Floats) -> Floats:
         """Return the probabilities of one normalised picture.
 
         Raises:
@@ -110,10 +110,10 @@ class Classifier:
             RuntimeRefusal: the runtime fails.
         """
         expected = tuple(int(side) for side in self._input["shape"][1:])
-        if picture.shape != expected:
-            raise StageError(f"a picture of shape {picture.shape} for an input of shape {expected}")
+        if image.shape != expected:
+            raise StageError(f"a picture of shape {image.shape} for an input of shape {expected}")
         try:
-            self._interpreter.set_tensor(self._input["index"], quantise(picture[None], self._input))
+            self._interpreter.set_tensor(self._input["index"], quantise(image[None], self._input))
             self._interpreter.invoke()
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(f"LiteRT cannot run the model: {' '.join(str(error).split())[:300]}") from error
@@ -143,7 +143,7 @@ def dequantise(values: NDArray[Any], detail: dict[str, Any]) -> Floats:
     return ((values.astype(np.float32) - np.float32(zero_point)) * np.float32(scale)).astype(np.float32)
 
 
-def _picture_input(name: str, details: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _image_input(name: str, details: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the only input, which must be one RGB picture."""
     if len(details) != 1 or len(details[0]["shape"]) != 4 or details[0]["shape"][-1] != 3:
         shapes = [[int(side) for side in detail["shape"]] for detail in details]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.statistics import Interval
 from advisor.datasets.capture import TESTS, captures
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy.accuracy import Classifier
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class Robustness:
 
 def captured_answers(
     model: Path | str,
-    pictures: Sequence[Path],
-    view: View,
+    images: Sequence[Path],
+    view: InputSpec,
     threads: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> Labels:
@@ -45,7 +45,7 @@ def captured_answers(
 
     Args:
         model: a picture classifier, float or quantised.
-        pictures: N picture files, each read once.
+        images: N picture files, each read once.
         view: how a picture becomes the model's input.
         threads: number of threads.
         progress: called with (pictures done, N).
@@ -60,12 +60,12 @@ def captured_answers(
     import numpy as np
 
     classifier = Classifier(model, threads)
-    answers = np.zeros((len(TESTS), len(pictures)), np.int64)
-    for place, path in enumerate(pictures):
+    answers = np.zeros((len(TESTS), len(images)), np.int64)
+    for place, path in enumerate(images):
         for test, pixels in enumerate(captures(path, view.size)):
             answers[test, place] = classifier(view.normalise(pixels)).argmax()
         if progress:
-            progress(place + 1, len(pictures))
+            progress(place + 1, len(images))
     return answers
 
 

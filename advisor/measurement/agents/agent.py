@@ -88,7 +88,7 @@ class AgentError(Exception):
         self.kind = kind
 
 
-class Lane:
+class Series:
     """One file loaded at one thread count, with its inputs set."""
 
     def __init__(self, path: str, threads: int, kernels: str, shape: list[int] | None) -> None:
@@ -181,7 +181,7 @@ class Lane:
 
 
 def after(seconds: float) -> Callable[[int, float], bool]:
-    """Return the condition for :meth:`Lane._runs_until` that so much time has passed."""
+    """Return the condition for :meth:`Series._runs_until` that so much time has passed."""
     return lambda _runs, elapsed: elapsed >= seconds
 
 
@@ -367,16 +367,16 @@ def measure(
 
 def load_lanes(
     models: list[str], threads: list[int], kernels: str, shape: list[int] | None
-) -> tuple[list[Lane], dict[str, int] | None]:
+) -> tuple[list[Series], dict[str, int] | None]:
     """Load every file at every thread count; also return the memory that the first added to the fresh process."""
     import numpy
 
     numpy.random.default_rng(INPUT_SEED).uniform(size=8)  # its import and first call belong to no model's memory
     before = private_bytes()
-    lanes = [Lane(models[0], threads[0], kernels, shape)]
+    lanes = [Series(models[0], threads[0], kernels, shape)]
     added = memory(before, private_bytes())
     others = [(model, count) for model in models for count in threads][1:]
-    return lanes + [Lane(model, count, kernels, shape) for model, count in others], added
+    return lanes + [Series(model, count, kernels, shape) for model, count in others], added
 
 
 def sustain(
@@ -384,7 +384,7 @@ def sustain(
 ) -> dict[str, Any]:
     """Run one file without a rest and return the document with what each part of the time showed."""
     _module, package, version = runtime()
-    lane = Lane(model, threads, kernels, shape)
+    lane = Series(model, threads, kernels, shape)
     load = Load()
     return {
         "schema_version": SCHEMA_VERSION,

@@ -20,8 +20,8 @@ STEPS = ("decode", "normalise", "copy_in", "invoke", "copy_out", "answer")
 class Pipeline:
     """A loaded picture classifier and a picture."""
 
-    def __init__(self, model: str, picture: str, threads: int, kernels: str, mean: list[float], std: list[float]):
-        self._picture, self._mean, self._std = Path(picture), mean, std
+    def __init__(self, model: str, image: str, threads: int, kernels: str, mean: list[float], std: list[float]):
+        self._image, self._mean, self._std = Path(image), mean, std
         self._interpreter = new_interpreter(model, threads, kernels)
         self._interpreter.allocate_tensors()
         inputs = self._interpreter.get_input_details()
@@ -35,11 +35,11 @@ class Pipeline:
 
     def run(self) -> list[int]:
         """Go the whole way once and return the nanoseconds of each of ``STEPS``."""
-        from advisor.datasets.pictures import load, normalise
+        from advisor.datasets.images import load, normalise
         from advisor.measurement.accuracy.accuracy import dequantise, quantise
 
         marks = [self._clock()]
-        pixels = load(self._picture, self._size)
+        pixels = load(self._image, self._size)
         marks.append(self._clock())
         values = quantise(normalise(pixels, self._mean, self._std)[None], self._input)
         marks.append(self._clock())
@@ -58,7 +58,7 @@ class Pipeline:
 def collect(options: argparse.Namespace) -> dict[str, Any]:
     """Return the nanoseconds of each step of each run."""
     mean, std = ([float(part) for part in text.split(",")] for text in (options.mean, options.std))
-    pipeline = Pipeline(options.model, options.picture, options.threads, options.kernels, mean, std)
+    pipeline = Pipeline(options.model, options.image, options.threads, options.kernels, mean, std)
     for _ in range(2):
         pipeline.run()
     limit, runs = time.perf_counter() + TIME_LIMIT_S, list[list[int]]()

@@ -22,7 +22,7 @@ class Pipeline:
     """Medians in milliseconds; their sum is not exactly ``pipeline_ms``, the median of whole ways.
 
     Attributes:
-        picture: name of the picture file.
+        image: name of the picture file.
         threads: number of threads of the runtime.
         runs: how often the whole way was gone.
         decode_ms: reading the file, decoding, turning upright and resizing it to the input's size.
@@ -37,7 +37,7 @@ class Pipeline:
         clock: ``CPU time`` at one thread, else ``wall time``.
     """
 
-    picture: str
+    image: str
     threads: int
     runs: int
     decode_ms: float
@@ -56,7 +56,7 @@ class Pipeline:
         """What the whole way costs beside the run."""
         share = self.invoke_ms / self.pipeline_ms
         return (
-            f"from '{self.picture}' to an answer takes {self.pipeline_ms:.2f} ms, {share:.0%} of it the model; "
+            f"from '{self.image}' to an answer takes {self.pipeline_ms:.2f} ms, {share:.0%} of it the model; "
             f"the copies in and out take {1e3 * (self.copy_in_ms + self.copy_out_ms):.0f} us"
         )
 
@@ -66,14 +66,14 @@ class Pipeline:
 
 
 def time_pipeline(
-    model: Path | str, threads: int = 1, picture: Path | None = None, kernels: str = "default", timeout_s: float = 60.0
+    model: Path | str, threads: int = 1, image: Path | None = None, kernels: str = "default", timeout_s: float = 60.0
 ) -> Pipeline:
     """Time the whole way, in a child process.
 
     Args:
         model: a classifier of one square RGB picture.
         threads: number of threads of the runtime.
-        picture: a picture file, None for a photograph of 640 x 427 pixels that scikit-image carries.
+        image: a picture file, None for a photograph of 640 x 427 pixels that scikit-image carries.
         kernels: ``default`` or ``builtin``.
         timeout_s: limit of the child.
 
@@ -81,7 +81,7 @@ def time_pipeline(
         UsageError: the model or the picture is missing.
         StageError: the model takes something else than a picture, or cannot be run.
     """
-    path, photograph = existing_model(model), picture or _photograph()
+    path, photograph = existing_model(model), image or _photograph()
     if not photograph.is_file():
         raise UsageError(f"no picture file '{photograph}'", "give a JPEG, PNG, WebP, BMP or GIF file")
     mean, std, normalization = _normalization(path)
@@ -94,7 +94,7 @@ def time_pipeline(
     }
     wholes = [sum(run) / 1e6 for run in document["runs"]]
     return Pipeline(
-        picture=photograph.name,
+        image=photograph.name,
         threads=threads,
         runs=len(wholes),
         **parts,

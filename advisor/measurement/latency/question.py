@@ -28,7 +28,7 @@ class Plan:
         contended: also beside a load on the other processors.
         sustained_s: also so many seconds without a rest.
         pipeline: also from a picture to an answer.
-        picture: the picture for that, None for one that comes with the installation.
+        image: the picture for that, None for one that comes with the installation.
     """
 
     threads: tuple[int, ...]
@@ -37,7 +37,7 @@ class Plan:
     contended: bool
     sustained_s: float | None
     pipeline: bool
-    picture: Path | None
+    image: Path | None
 
 
 def known_effort(name: str) -> str:

@@ -31,7 +31,7 @@ def benchmark(
     contended: bool = False,
     sustained_s: float | None = None,
     pipeline: bool = True,
-    picture: Path | str | None = None,
+    image: Path | str | None = None,
     force: bool = False,
     tell: Tell | None = None,
 ) -> Benchmark:
@@ -48,7 +48,7 @@ def benchmark(
         contended: also measure each thread count beside a load on the other processors.
         sustained_s: also run so many seconds without a rest.
         pipeline: also time the way from a picture to an answer, where a file takes one picture.
-        picture: the picture for that, None for one that comes with the installation.
+        image: the picture for that, None for one that comes with the installation.
         force: measure on a machine that is not fit for it, too.
         tell: is called with what is being done, for a display of progress.
 
@@ -62,7 +62,7 @@ def benchmark(
     files = [described(model) for model in distinct(models)]
     python = python_of(runtime, say)
     setup = Setup(kernels, tuple(shape) if shape else None, python, usable(cpus))
-    plan = Plan(counts, effort, setup, contended, sustained_s, pipeline, Path(picture) if picture else None)
+    plan = Plan(counts, effort, setup, contended, sustained_s, pipeline, Path(image) if image else None)
     say("watching the machine")
     conditions = require_quiet(counts, force)
     with _as_usage_error():
@@ -154,9 +154,9 @@ def _completed(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
 def _with_pipeline(file: FileBenchmark, plan: Plan) -> FileBenchmark:
     """Add the way from a picture to an answer where the file takes a picture; one that was named must do."""
     try:
-        return replace(file, pipeline=time_pipeline(file.model, plan.threads[0], plan.picture, plan.setup.kernels))
+        return replace(file, pipeline=time_pipeline(file.model, plan.threads[0], plan.image, plan.setup.kernels))
     except StageError:
-        if plan.picture is None:
+        if plan.image is None:
             return file
         raise
 

@@ -30,12 +30,12 @@ class Group:
     """Pictures that belong together on the page.
 
     Attributes:
-        pictures: those that are shown.
+        images: those that are shown.
         more: how many are not.
         note: what is said of them.
     """
 
-    pictures: tuple[Shown, ...]
+    images: tuple[Shown, ...]
     more: int
     note: str
 
@@ -67,9 +67,7 @@ def render(checked: Checked) -> str:
 
 def sections(checked: Checked) -> tuple[Section, ...]:
     """Return the findings with their pictures, each picture read once."""
-    labels = {
-        picture.path: checked.survey.dataset.classes[picture.label] for picture in checked.survey.dataset.pictures
-    }
+    labels = {photo.path: checked.survey.dataset.classes[photo.label] for photo in checked.survey.dataset.images}
     image = cache(data_uri)
     out = checked.left_out
 

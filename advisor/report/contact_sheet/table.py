@@ -26,7 +26,7 @@ CONDITIONS = (
     Column("badly %"),
 )
 _GRAVE = frozenset(
-    {Kind.UNREADABLE, Kind.SPELLING, Kind.SAME_PICTURE_TWO_CLASSES, Kind.LEAK, Kind.SPLIT, Kind.WRONG_LABEL}
+    {Kind.UNREADABLE, Kind.SPELLING, Kind.SAME_IMAGE_TWO_CLASSES, Kind.LEAK, Kind.SPLIT, Kind.WRONG_LABEL}
 )
 
 
@@ -51,9 +51,7 @@ def parts(checked: Checked, console: Console) -> list[RenderableType]:
     dataset = checked.survey.dataset
     counts = ", ".join(f"{name} {count}" for name, count in zip(dataset.classes, dataset.counts, strict=True))
     shown: list[RenderableType] = [
-        Text(
-            text.plain(f"{text.plural(len(dataset.pictures), 'picture')} in {len(dataset.classes)} classes: {counts}")
-        ),
+        Text(text.plain(f"{text.plural(len(dataset.images), 'picture')} in {len(dataset.classes)} classes: {counts}")),
         Text(),
     ]
     if checked.findings:
@@ -88,7 +86,7 @@ def _advice(checked: Checked) -> Iterator[Text]:
 def _next(checked: Checked, sheet: Path, manifest: Path | None, kept: int | None) -> Iterator[Text]:
     yield line("Written", f"{sheet} (the suspects' pictures)")
     if manifest:
-        left = len(checked.survey.dataset.pictures) - (kept or 0)
+        left = len(checked.survey.dataset.images) - (kept or 0)
         yield line("Written", f"{manifest} ({text.plural(kept or 0, 'picture')}, {left} left out)")
         yield Text.assemble(("Next: ", "bold"), (text.plain(f"advisor search --data {manifest} --budget 50ms"), "cyan"))
     elif checked.left_out:

@@ -7,7 +7,7 @@ from io import BytesIO
 from pathlib import Path
 
 from advisor.core.errors import StageError
-from advisor.datasets.decode import READ_ERRORS, open_picture, quiet
+from advisor.datasets.decode import READ_ERRORS, open_image, quiet
 
 SIDE = 132
 QUALITY = 72
@@ -21,7 +21,7 @@ def data_uri(path: Path) -> str:
     from PIL import Image, ImageOps
 
     try:
-        with quiet(), open_picture(path) as image:
+        with quiet(), open_image(path) as image:
             image.draft("RGB", (2 * SIDE, 2 * SIDE))
             small = ImageOps.exif_transpose(image.convert("RGBA" if image.mode in {"P", "LA", "PA"} else "RGB"))
             small.thumbnail((SIDE, SIDE), Image.Resampling.BILINEAR)

@@ -33,7 +33,7 @@ def lines(found: Diagnosis, console: Console, everything: bool = False) -> Itera
     rows = found.layers if everything else found.worst(SHOWN)
     yield Text()
     yield Text(text.plain(f"Against {Path(found.against).name}, layer by layer"), style="bold")
-    yield Text(text.plain(f"{found.pictures} pictures: {found.source}"), style="dim")
+    yield Text(text.plain(f"{found.images} pictures: {found.source}"), style="dim")
     if rows:
         yield table(LAYERS, map(_row, rows), console)
         yield Text()

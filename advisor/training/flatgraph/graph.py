@@ -95,16 +95,16 @@ class Graph:
         """What the last layers read, else the output."""
         return tuple(dict.fromkeys(step.inputs[0] for step in self.last)) or (self.output,)
 
-    def run(self, pictures: Any, weights: Mapping[int, Any], change: Change | None = None) -> dict[int, Any]:
+    def run(self, images: Any, weights: Mapping[int, Any], change: Change | None = None) -> dict[int, Any]:
         """Return every activation.
 
         Args:
-            pictures: normalised, (n, S, S, 3).
+            images: normalised, (n, S, S, 3).
             weights: what stands for constants.
             change: applied to the input and to each operator's output.
         """
         passed = change or (lambda _index, value: value)
-        values: dict[int, Any] = {**self.constants, **weights, self.source: passed(self.source, pictures)}
+        values: dict[int, Any] = {**self.constants, **weights, self.source: passed(self.source, images)}
         for step in self.steps:
             inputs = [values[index] for index in step.inputs]
             values[step.output] = passed(step.output, OPERATIONS[step.name](step.options, inputs))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.training.augment import Augmentation, augmented
 from advisor.training.batches import Batches
 from advisor.training.flatgraph.graph import Change, Graph
@@ -29,8 +29,8 @@ AUGMENTATION = Augmentation(crop=0.7, colour=0.1, mixup=0.0)
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """The knobs.
+class FinetuneData:
+    """The hyperparameters.
 
     Attributes:
         learning_rate: of Adam at its highest; falls to nothing along a cosine.
@@ -67,9 +67,9 @@ class Course:
 def learn(
     graph: Graph,
     weights: Mapping[int, Weight],
-    pictures: Sequence[Path],
-    view: View,
-    lesson: Lesson,
+    images: Sequence[Path],
+    view: InputSpec,
+    lesson: FinetuneData,
     change: Change | None = None,
 ) -> Course:
     """Move ``weights`` (in place) until the graph that sees them answers as the graph itself does.
@@ -77,16 +77,16 @@ def learn(
     Args:
         graph: the float model, which teaches.
         weights: what stands for its constants in the learner.
-        pictures: files.
+        images: files.
         view: how a picture becomes the graph's input.
-        lesson: the knobs.
+        lesson: the hyperparameters.
         change: what happens to the learner's activations.
 
     Raises:
         StageError: the loss is no number any more, or a picture cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
-        batches = Batches(pictures, [0] * len(pictures), view.size, Path(folder) / "pictures.npy")
+        batches = Batches(images, [0] * len(images), view.size, Path(folder) / "pictures.npy")
         return _Lessons(graph, weights, view, lesson, change).take(batches)
 
 
@@ -97,8 +97,8 @@ class _Lessons:
         self,
         graph: Graph,
         weights: Mapping[int, Weight],
-        view: View,
-        lesson: Lesson,
+        view: InputSpec,
+        lesson: FinetuneData,
         change: Change | None,
     ) -> None:
         import numpy as np
@@ -116,16 +116,16 @@ class _Lessons:
 
         began, losses = time.monotonic(), list[float]()
         planned = max(1, round(self._lesson.epochs * len(batches) / self._lesson.batch))
-        for number, pictures in enumerate(self._stream(batches)):
+        for number, images in enumerate(self._stream(batches)):
             done = max(number / planned, (time.monotonic() - began) / max(self._lesson.seconds, 1e-3))
             if number and done >= 1.0:
                 break
-            losses.append(self._one(pictures, number, planned, min(done, 1.0)))
+            losses.append(self._one(images, number, planned, min(done, 1.0)))
         part = max(1, len(losses) // 10)
         seconds = round(time.monotonic() - began, 1)
         return Course(len(losses), seconds, float(np.mean(losses[:part])), float(np.mean(losses[-part:])))
 
-    def _one(self, pictures: NDArray[np.uint8], number: int, planned: int, done: float) -> float:
+    def _one(self, images: NDArray[np.uint8], number: int, planned: int, done: float) -> float:
         """Take a step; the rate falls with the share of the steps or of the time that is over, whichever is more."""
         import numpy as np
         import tensorflow as tf
@@ -134,7 +134,7 @@ class _Lessons:
         rate = self._lesson.learning_rate * warm * 0.5 * (1.0 + np.cos(np.pi * done))
         seed = tf.constant((self._lesson.seed, number), tf.int32)
         loss = float(
-            self._compiled(tf.constant(pictures), tf.constant(rate, tf.float32), tf.constant(number + 1.0), seed)
+            self._compiled(tf.constant(images), tf.constant(rate, tf.float32), tf.constant(number + 1.0), seed)
         )
         if not np.isfinite(loss):
             raise StageError(f"training diverged in step {number + 1}")
@@ -148,14 +148,14 @@ class _Lessons:
         passes = 0
         while True:
             order = np.random.default_rng([self._lesson.seed, passes]).permutation(len(batches))
-            for pictures, _ in batches.epoch(order[: len(order) // size * size], size):
-                yield pictures
+            for images, _ in batches.epoch(order[: len(order) // size * size], size):
+                yield images
             passes += 1
 
-    def _step(self, pictures: Any, rate: Any, number: Any, seed: Any) -> Any:
+    def _step(self, images: Any, rate: Any, number: Any, seed: Any) -> Any:
         import tensorflow as tf
 
-        seen, _ = augmented(tf.cast(pictures, tf.float32), tf.zeros((len(pictures), 1)), AUGMENTATION, seed)
+        seen, _ = augmented(tf.cast(images, tf.float32), tf.zeros((len(images), 1)), AUGMENTATION, seed)
         inputs = (tf.round(seen) - self._mean) / self._std
         taught = self._graph.run(inputs, {})
         with tf.GradientTape() as tape:

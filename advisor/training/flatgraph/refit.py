@@ -39,14 +39,14 @@ class Refitted:
     keep: Floats
 
 
-def refit(graph: Graph, kernels: Collection[int], share: float, pictures: Floats) -> Mapping[int, Refitted]:
+def refit(graph: Graph, kernels: Collection[int], share: float, images: Floats) -> Mapping[int, Refitted]:
     """Take ``share`` of the weights from each kernel and fit the others.
 
     Args:
         graph: the whole model.
         kernels: of convolutions and dense layers with a bias, by tensor index.
         share: of each kernel's weights, 0 to 1.
-        pictures: normalised, float32 (n, S, S, 3).
+        images: normalised, float32 (n, S, S, 3).
 
     Returns:
         what became of each kernel.
@@ -54,12 +54,12 @@ def refit(graph: Graph, kernels: Collection[int], share: float, pictures: Floats
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
     with threadpool_limits(limits=1, user_api="blas"):
-        return _refit(graph, kernels, share, pictures)
+        return _refit(graph, kernels, share, images)
 
 
-def _refit(graph: Graph, kernels: Collection[int], share: float, pictures: Floats) -> Mapping[int, Refitted]:
-    whole: dict[int, Any] = {graph.source: pictures}
-    thinned: dict[int, Any] = {graph.source: pictures}
+def _refit(graph: Graph, kernels: Collection[int], share: float, images: Floats) -> Mapping[int, Refitted]:
+    whole: dict[int, Any] = {graph.source: images}
+    thinned: dict[int, Any] = {graph.source: images}
     changed: dict[int, Any] = {}
     found: dict[int, Refitted] = {}
     last = {index: place for place, step in enumerate(graph.steps) for index in step.inputs}

@@ -161,9 +161,9 @@ def test_a_real_saved_model_from_the_hub_fills_the_graph(shelf: Shelf, options: 
     members = {name: (tmp_path / "m" / name).read_bytes() for name in MEMBERS}
     shelf.put(ASKED, packed(members | {"saved_model.pb": (tmp_path / "m" / "saved_model.pb").read_bytes()}))
     filled = build_model(small, fetch(replace(small, weights=(handle(shelf.url, members),)), options))
-    picture = np.random.default_rng(1).normal(size=(1, 32, 32, 3)).astype(np.float32)
-    for key, values in original(picture).items():
-        assert np.allclose(filled(picture)[key], values, atol=1e-6)
+    image = np.random.default_rng(1).normal(size=(1, 32, 32, 3)).astype(np.float32)
+    for key, values in original(image).items():
+        assert np.allclose(filled(image)[key], values, atol=1e-6)
     keras.backend.clear_session()
 
 

@@ -52,8 +52,8 @@ def blank() -> Any:
 
 
 def agree(one: Any, other: Any) -> bool:
-    picture = np.random.default_rng(5).normal(size=(1, 8, 8, 3)).astype(np.float32)
-    return bool(np.allclose(one(picture, training=False), other(picture, training=False), rtol=1e-4, atol=1e-3))
+    photo = np.random.default_rng(5).normal(size=(1, 8, 8, 3)).astype(np.float32)
+    return bool(np.allclose(one(photo, training=False), other(photo, training=False), rtol=1e-4, atol=1e-3))
 
 
 def test_a_keras_archive_fills_the_graph_in_the_order_of_its_layers(tmp_path: Path, model: Any) -> None:

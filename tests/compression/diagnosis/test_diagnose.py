@@ -19,10 +19,10 @@ from tests.measurement import small_models
 SOURCE = "photographs"
 
 
-def _against(folder: Path, data: bytes, quantized: bytes, pictures: np.ndarray) -> Diagnosis:
+def _against(folder: Path, data: bytes, quantized: bytes, images: np.ndarray) -> Diagnosis:
     (folder / "float.tflite").write_bytes(data)
     (folder / "quantized.tflite").write_bytes(quantized)
-    return diagnose(folder / "quantized.tflite", folder / "float.tflite", pictures, SOURCE)
+    return diagnose(folder / "quantized.tflite", folder / "float.tflite", images, SOURCE)
 
 
 def _constants(data: bytes, operator: int, place: int, change: Any) -> bytes:
@@ -141,17 +141,17 @@ def test_weights_of_few_bits_are_coarse(tmp_path: Path, float_model: bytes, phot
 
 def test_operators_that_fall_back_are_named(tmp_path: Path) -> None:
     data = small_models.swish_net()
-    pictures = np.random.default_rng(0).uniform(-1, 1, (3, 64, 64, 3)).astype(np.float32)
-    found = _against(tmp_path, data, small_models.quantized(data, tmp_path, 64), pictures)
+    images = np.random.default_rng(0).uniform(-1, 1, (3, 64, 64, 3)).astype(np.float32)
+    found = _against(tmp_path, data, small_models.quantized(data, tmp_path, 64), images)
     refused = [layer for layer in found.layers if layer.refused]
     assert {"HARD_SWISH"} <= {layer.operator for layer in refused}
     assert any("HARD_SWISH" in sentence for sentence in found.verdict)
 
 
-def test_time_ends_it_after_one_picture_at_least(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
+def test_time_ends_it_after_one_image_at_least(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
     for name, data in (("a", float_model), ("b", recipe("int8").apply(float_model, photographs))):
         (tmp_path / name).write_bytes(data)
-    assert diagnose(tmp_path / "b", tmp_path / "a", photographs, SOURCE, seconds=0).pictures == 1
+    assert diagnose(tmp_path / "b", tmp_path / "a", photographs, SOURCE, seconds=0).images == 1
 
 
 def test_files_of_other_shapes_are_refused(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:

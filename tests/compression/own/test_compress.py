@@ -32,7 +32,7 @@ def test_forms_carry_the_files_description_and_their_figures(described: Path, ph
     assert int8.likeness is not None
     assert int8.likeness.top1 is not None
     assert int8.likeness.drop is not None
-    assert int8.likeness.pictures == len(question.pictures.judged)
+    assert int8.likeness.images == len(question.images.judged)
     assert int8.sizes is not None
     assert int8.sizes.size_bytes == Path(int8.path).stat().st_size
     assert int8.taken is not None
@@ -43,7 +43,7 @@ def test_forms_carry_the_files_description_and_their_figures(described: Path, ph
 def test_a_recipe_that_does_not_apply_is_a_row_and_the_others_go_on(described: Path, tmp_path: Path) -> None:
     from advisor.compression.recipes import RECIPES
 
-    learning = next(one.name for one in RECIPES if one.needs_pictures)
+    learning = next(one.name for one in RECIPES if one.needs_images)
     found = compress(ask(described, [learning, "float16"], to=tmp_path / "forms"), _silent, latency=False)
     assert [form.status for form in found.forms] == ["ok", "skipped", "ok"]
     assert "labelled pictures" in found.forms[1].reason

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.compression.own.pictures import PHOTOGRAPHS, class_order
+from advisor.compression.own.images import PHOTOGRAPHS, class_order
 from advisor.compression.own.question import Question, ask
 from advisor.core.errors import UsageError
 from advisor.tflite.rewrite import pack, unpack
@@ -32,12 +32,12 @@ def _edited(path: Path, edit: Callable[[Any], None]) -> Path:
     return path
 
 
-def test_the_file_says_how_it_reads_pictures(described: Path, asked: Callable[..., Question]) -> None:
+def test_the_file_says_how_it_reads_images(described: Path, asked: Callable[..., Question]) -> None:
     question = asked(described)
     assert question.view.size == 32
     assert question.view.mean == (127.5,) * 3
     assert [one.name for one in question.recipes] == ["float32", "int8"]
-    assert question.pictures.calibration_source == PHOTOGRAPHS
+    assert question.images.calibration_source == PHOTOGRAPHS
 
 
 def test_without_a_word_of_its_own_the_normalisation_is_asked_for(plain: Path, asked: Callable[..., Question]) -> None:
@@ -120,15 +120,13 @@ def test_a_damaged_file_is_refused(plain: Path, asked: Callable[..., Question]) 
         asked(plain)
 
 
-def test_a_model_that_is_no_picture_classifier_is_refused(asked: Callable[..., Question], tmp_path: Path) -> None:
+def test_a_model_that_is_no_image_classifier_is_refused(asked: Callable[..., Question], tmp_path: Path) -> None:
     (tmp_path / "two.tflite").write_bytes(small_models.classifier(features=True))
     with pytest.raises(UsageError, match="not one row of scores"):
         asked(tmp_path / "two.tflite", mean=(0.0,), std=(1.0,))
 
 
-def test_too_few_calibration_pictures_are_counted(
-    described: Path, asked: Callable[..., Question], photos: Path
-) -> None:
+def test_too_few_calibration_images_are_counted(described: Path, asked: Callable[..., Question], photos: Path) -> None:
     (photos / "ant" / "broken.png").write_bytes(b"no picture")
     for file in sorted((photos / "ant").glob("[0-9]*.png"))[1:]:
         file.unlink()
@@ -136,40 +134,40 @@ def test_too_few_calibration_pictures_are_counted(
         asked(described, calibration=photos / "ant")
 
 
-def test_labelled_pictures_are_split_as_a_search_splits_them(
+def test_labelled_images_are_split_as_a_search_splits_them(
     described: Path, asked: Callable[..., Question], photos: Path
 ) -> None:
     from advisor.datasets.split import split
     from advisor.datasets.survey import survey
 
-    pictures = asked(described, data=photos).pictures
+    images = asked(described, data=photos).images
     dataset = survey(photos).dataset
     parts = split(dataset, 0)
-    assert pictures.judged == tuple(dataset.pictures[index].path for index in parts.holdout)
-    assert not set(pictures.calibration) & set(pictures.judged)
-    assert pictures.training is not None
-    assert not set(pictures.training.paths + pictures.training.validation_paths) & set(pictures.judged)
+    assert images.judged == tuple(dataset.images[index].path for index in parts.holdout)
+    assert not set(images.calibration) & set(images.judged)
+    assert images.training is not None
+    assert not set(images.training.paths + images.training.validation_paths) & set(images.judged)
 
 
 def test_what_a_recipe_chooses_by_is_neither_learnt_from_nor_judged_on(
     described: Path, asked: Callable[..., Question], photos: Path
 ) -> None:
-    held = set(asked(described, data=photos).pictures.judged)
-    pictures = asked(described, "int8", "mixed_int8", data=photos).pictures
-    assert pictures.training is not None
-    chosen_on = set(pictures.training.validation_paths)
-    assert chosen_on | set(pictures.judged) == held
-    assert len(chosen_on) == len(pictures.judged) == len(held) / 2
-    assert "4 of the 8 pictures held out" in pictures.judged_source
+    held = set(asked(described, data=photos).images.judged)
+    images = asked(described, "int8", "mixed_int8", data=photos).images
+    assert images.training is not None
+    chosen_on = set(images.training.validation_paths)
+    assert chosen_on | set(images.judged) == held
+    assert len(chosen_on) == len(images.judged) == len(held) / 2
+    assert "4 of the 8 pictures held out" in images.judged_source
 
 
-def test_with_calibration_pictures_of_their_own_all_labelled_ones_are_judged_on(
+def test_with_calibration_images_of_their_own_all_labelled_ones_are_judged_on(
     described: Path, asked: Callable[..., Question], photos: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(photos / "ant", tmp_path / "others")
-    pictures = asked(described, data=photos, calibration=tmp_path / "others").pictures
-    assert len(pictures.judged) == 48
-    assert len(pictures.calibration) == 12
+    images = asked(described, data=photos, calibration=tmp_path / "others").images
+    assert len(images.judged) == 48
+    assert len(images.calibration) == 12
 
 
 def test_folders_find_their_class_by_name() -> None:

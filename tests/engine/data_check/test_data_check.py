@@ -29,7 +29,7 @@ def judge() -> Judge:
 
 
 def test_most_planted_faults_are_found_in_a_small_set(trashnet: Path, tmp_path: Path, judge: Judge) -> None:
-    planted = plant(trashnet, tmp_path / "planted", seed=3, pictures=SMALL)
+    planted = plant(trashnet, tmp_path / "planted", seed=3, images=SMALL)
     said: list[str] = []
     checked = check_data(planted.root, judge, said.append)
     labels, copies = labels_score(planted, checked), copies_score(planted, checked)
@@ -44,7 +44,7 @@ def test_most_planted_faults_are_found_in_a_small_set(trashnet: Path, tmp_path: 
 def test_a_folder_that_changes_meanwhile_is_told_of_and_nothing_is_kept_of_it(
     trashnet: Path, tmp_path: Path, judge: Judge
 ) -> None:
-    planted = plant(trashnet, tmp_path / "planted", seed=11, pictures=60)
+    planted = plant(trashnet, tmp_path / "planted", seed=11, images=60)
     victim = next(iter(sorted(planted.copies)))
 
     def change(text: str) -> None:
@@ -57,7 +57,7 @@ def test_a_folder_that_changes_meanwhile_is_told_of_and_nothing_is_kept_of_it(
 
 
 def test_a_full_disk_costs_the_judgement_alone(trashnet: Path, tmp_path: Path, judge: Judge) -> None:
-    planted = plant(trashnet, tmp_path / "planted", seed=12, pictures=60)
+    planted = plant(trashnet, tmp_path / "planted", seed=12, images=60)
     with files_at_most(100_000):
         checked = check_data(planted.root, judge)
     assert "the disk is full" in checked.not_judged
@@ -75,7 +75,7 @@ def test_planted_faults_are_found_in_trashnet(trashnet: Path, tmp_path: Path, ju
 
 
 def test_classes_too_small_to_judge_do_not_stop_the_check(trashnet: Path, tmp_path: Path, judge: Judge) -> None:
-    planted = plant(trashnet, tmp_path / "planted", seed=1, pictures=12)
+    planted = plant(trashnet, tmp_path / "planted", seed=1, images=12)
     checked = check_data(planted.root, judge)
     assert "labels can be judged where two classes have" in checked.not_judged
     assert checked.findings

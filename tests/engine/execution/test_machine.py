@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.engine.execution.machine import Machine
-from advisor.isolation import Pause, Room
+from advisor.isolation import MemoryGate, Pause
 from advisor.isolation.memory_gate import KEPT_FREE_BYTES
 
 
@@ -194,7 +194,7 @@ def test_nothing_waits_for_ever_and_no_measurement_meets_work(cores: int, wanted
 def test_a_job_waits_for_memory_and_begins_when_there_is_some(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("advisor.engine.execution.machine.LOOK_AGAIN_S", 0.01)
     free = [KEPT_FREE_BYTES + 100]
-    machine, seen = Machine(2, room=Room(lambda: free[0])), list[str]()
+    machine, seen = Machine(2, room=MemoryGate(lambda: free[0])), list[str]()
 
     async def small() -> None:
         async with machine.core(0, 50):

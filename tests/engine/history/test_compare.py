@@ -14,7 +14,7 @@ from advisor.engine.history.compare import Comparison, compare
 from advisor.engine.history.compare_reasons import Outcome
 from advisor.engine.history.loaded_run import read_run
 from tests.builders import evaluation
-from tests.stored_runs import HOST, VERSIONS, candidates, pictures, write_run
+from tests.stored_runs import HOST, VERSIONS, candidates, images, write_run
 
 BEST, FAST, SMALL = candidates()
 
@@ -122,7 +122,7 @@ def test_a_run_without_any_candidate_is_compared_too(tmp_path: Path) -> None:
 
 
 def test_everything_else_that_differs_is_named_by_topic(tmp_path: Path) -> None:
-    first = {"manifest": {"weights": {"best": {"sha256": "1" * 64}}}, "dataset": pictures({"cat": 40, "dog": 40})}
+    first = {"manifest": {"weights": {"best": {"sha256": "1" * 64}}}, "dataset": images({"cat": 40, "dog": 40})}
     second = {
         "manifest": {
             "versions": {**VERSIONS, "ai-edge-litert": "2.4.0"},
@@ -130,7 +130,7 @@ def test_everything_else_that_differs_is_named_by_topic(tmp_path: Path) -> None:
             "weights": {"best": {"sha256": "2" * 64}},
             "cards": {"newer": "3" * 64},
         },
-        "dataset": pictures({"cat": 40, "dog": 45, "<b>": 40}, "e" * 64),
+        "dataset": images({"cat": 40, "dog": 45, "<b>": 40}, "e" * 64),
     }
     found = compared(tmp_path, [FAST], [BEST, FAST], first, second)
     rows = {(row.topic, row.what): (row.before, row.after) for row in found.differences}
@@ -144,7 +144,7 @@ def test_everything_else_that_differs_is_named_by_topic(tmp_path: Path) -> None:
     assert ("data", "fingerprint") in rows
 
 
-def test_accuracies_on_the_same_pictures_are_compared_picture_by_picture(tmp_path: Path) -> None:
+def test_accuracies_on_the_same_images_are_compared_image_by_image(tmp_path: Path) -> None:
     """Intervals overlap, yet the later artefact is wrong on 20 pictures that the earlier one knew."""
     rows = [{"class": "a", "sha256": str(place)} for place in range(400)]
     runs = []
@@ -164,6 +164,6 @@ def test_accuracies_on_the_same_pictures_are_compared_picture_by_picture(tmp_pat
 
 @pytest.mark.parametrize("damaged", ["manifest.json", "dataset.json", "split.json"])
 def test_damaged_documents_are_compared_as_far_as_they_go(tmp_path: Path, damaged: str) -> None:
-    one, two = (write_run(tmp_path, dataset=pictures({"a": 10})) for _ in range(2))
+    one, two = (write_run(tmp_path, dataset=images({"a": 10})) for _ in range(2))
     (two.path / damaged).write_text('{"schema_version": 1, "versions": 3, "host": [], "pictures_per_class": "x"}')
     assert compare(read_run(one.path), read_run(two.path)).outcome is Outcome.SAME

@@ -14,7 +14,7 @@ from advisor.engine.history.reevaluation.device_changes import ENVIRONMENTS, env
 from advisor.engine.history.reevaluation.host import manifest_changes
 from advisor.engine.history.reevaluation.reevaluate import Devices, reevaluate
 from advisor.engine.targets.chosen import places_of
-from advisor.engine.targets.device_prediction import Forecaster
+from advisor.engine.targets.device_prediction import DevicePredictor
 from advisor.store import RunFolder
 from tests.predictor import own_profile, predictor_cache, rows
 from tests.stored_runs import write_run
@@ -40,7 +40,7 @@ def devices(tmp_path: Path) -> Path:
 def run(tmp_path: Path, devices: Path) -> RunFolder:
     """A search for this machine and the kiosk."""
     (place,) = places_of([KIOSK], [str(devices)], "--device")
-    forecaster = Forecaster.load()
+    forecaster = DevicePredictor.load()
     manifest = {**manifest_changes({}), ENVIRONMENTS: environments(forecaster, [place])}
     found: list[Evaluation] = [*rows(), *forecaster.evaluate(rows(), place, 150.0)]
     request = {"budget": "150ms", "device": f"host,{KIOSK}", "profiles": [str(devices)]}

@@ -10,7 +10,7 @@ from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.history.diagnoses import losing
-from advisor.engine.history.loaded_run import StoredRun
+from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.question import resolve
 from advisor.store import RunFolder
 from tests.builders import evaluation
@@ -21,10 +21,10 @@ def _form(card: str, compression: str, drop: float, low: float | None) -> Evalua
     return replace(evaluation(card, compression), drop=lost, artefact=f"artifacts/{card}-{compression}.tflite")
 
 
-def _run(tmp_path: Path, rows: tuple[Evaluation, ...], **asked: Any) -> StoredRun:
+def _run(tmp_path: Path, rows: tuple[Evaluation, ...], **asked: Any) -> LoadedRun:
     request = resolve({"budget": "50ms", **asked}, None)
     decision = Decision(rows[0], True, "", None, "", (), (), (), rows[:1])
-    return StoredRun(RunFolder(tmp_path), request, {}, {}, rows, decision)
+    return LoadedRun(RunFolder(tmp_path), request, {}, {}, rows, decision)
 
 
 def test_a_loss_beyond_its_interval_is_looked_into(tmp_path: Path) -> None:

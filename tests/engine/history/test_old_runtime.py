@@ -26,9 +26,9 @@ def _aged(cache: Path, warm: Path) -> Path:
 
 
 def test_a_form_that_the_runtime_cannot_run_is_skipped_with_its_reason(
-    with_pictures: Searched, warm_cache: Path, photos: Path, tmp_path: Path
+    with_images: Searched, warm_cache: Path, photos: Path, tmp_path: Path
 ) -> None:
-    assert with_pictures.code == 0
+    assert with_images.code == 0
     done = subprocess.run(
         command("--candidates", SMALLEST, "--budget", "50ms", "--data", str(photos), "--out", str(tmp_path / "runs")),
         env=environment(_aged(tmp_path / "cache", warm_cache)),

@@ -183,9 +183,9 @@ def edited(run: RunFolder, **changes: Any) -> None:
 
 
 @pytest.fixture
-def searched(with_pictures: Searched, tmp_path: Path) -> RunFolder:
+def searched(with_images: Searched, tmp_path: Path) -> RunFolder:
     """A copy of a real run on pictures."""
-    shutil.copytree(with_pictures.run.path, tmp_path / "runs" / "20260101-000000-photos")
+    shutil.copytree(with_images.run.path, tmp_path / "runs" / "20260101-000000-photos")
     return RunFolder.open(tmp_path / "runs" / "20260101-000000-photos")
 
 
@@ -211,7 +211,7 @@ def test_another_runtime_is_measured_and_scored_anew(searched: RunFolder) -> Non
     assert contents(searched.path) == before
 
 
-def test_pictures_that_are_gone_are_said_and_the_accuracy_kept(searched: RunFolder, tmp_path: Path) -> None:
+def test_images_that_are_gone_are_said_and_the_accuracy_kept(searched: RunFolder, tmp_path: Path) -> None:
     edited(searched, versions={"ai-edge-litert": "2.2.0"})
     request = yaml.safe_load((searched.path / "request.yaml").read_text())
     (searched.path / "request.yaml").write_text(yaml.safe_dump({**request, "data": str(tmp_path / "gone")}))
@@ -237,10 +237,10 @@ def test_a_new_card_that_would_have_to_be_trained_is_named_with_the_command(sear
 
 
 def test_a_changed_card_is_evaluated_where_nothing_is_trained(
-    without_pictures: Searched, warm_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    without_images: Searched, warm_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
-    shutil.copytree(without_pictures.run.path, tmp_path / "runs" / "20260101-000000-x")
+    shutil.copytree(without_images.run.path, tmp_path / "runs" / "20260101-000000-x")
     run = RunFolder.open(tmp_path / "runs" / "20260101-000000-x")
     edited(run, cards=dict.fromkeys(run.read_json("manifest.json")["cards"], "another"))
     (found,) = reevaluate(run.path, Devices())

@@ -11,13 +11,13 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights import fetch
 from advisor.engine.pipeline.cached import what_is_known
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import chosen_recipes, read_pictures
+from advisor.engine.space.candidates import chosen_recipes, read_images
 from advisor.isolation import ChildPool
 from tests.engine.conftest import SMALLEST, Searched
 
 
 def test_a_training_that_was_not_done_is_not_begun(
-    with_pictures: Searched, warm_cache: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+    with_images: Searched, warm_cache: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a child was asked to work")
@@ -27,9 +27,9 @@ def test_a_training_that_was_not_done_is_not_begun(
     weights = fetch(card)
     monkeypatch.setattr(ChildPool, "call", refuse)
     request = resolve({"data": str(photos), "candidates": [SMALLEST], "training": ["finetune_top", "finetune_all"]})
-    pictures = read_pictures(request, lambda _: None)
-    found = what_is_known(request, {SMALLEST: card}, {SMALLEST: weights}, chosen_recipes(request), pictures)
+    images = read_images(request, lambda _: None)
+    found = what_is_known(request, {SMALLEST: card}, {SMALLEST: weights}, chosen_recipes(request), images)
     done = {stage for stage, _, _ in found[SMALLEST].done}
-    assert with_pictures.code == 0
+    assert with_images.code == 0
     assert {"convert", "features", "head", "refit", "compress", "score"} <= done
     assert not {"finetune_top", "finetune_all"} & done

@@ -4,32 +4,32 @@ from pathlib import Path
 
 import pytest
 
-from advisor.engine.pipeline.cost_calibration import MOST, PaceBook
+from advisor.engine.pipeline.cost_calibration import MOST, CostCalibration
 
 
 def searched(file: Path, price_s: float, seconds: float, stage: str = "convert", disturbed: bool = False) -> None:
-    book = PaceBook(file)
+    book = CostCalibration(file)
     book.note(stage, price_s)
     book.keep({f"{stage}-2": seconds}, disturbed)
 
 
 def test_what_a_stage_took_prices_the_next_plan(tmp_path: Path) -> None:
     searched(tmp_path / "pace.json", price_s=8.0, seconds=16.0)
-    assert PaceBook(tmp_path / "pace.json").pace == pytest.approx({"convert": 2.0})
+    assert CostCalibration(tmp_path / "pace.json").pace == pytest.approx({"convert": 2.0})
 
 
 def test_a_plan_that_was_right_changes_nothing(tmp_path: Path) -> None:
     file = tmp_path / "pace.json"
     searched(file, price_s=8.0, seconds=16.0)
     searched(file, price_s=16.0, seconds=16.0)
-    assert PaceBook(file).pace == pytest.approx({"convert": 2.0})
+    assert CostCalibration(file).pace == pytest.approx({"convert": 2.0})
 
 
 def test_one_slow_search_among_several_changes_little(tmp_path: Path) -> None:
     file = tmp_path / "pace.json"
     for seconds in (8.0, 9.0, 80.0):
-        searched(file, price_s=8.0 * PaceBook(file).pace.get("convert", 1.0), seconds=seconds)
-    assert PaceBook(file).pace == pytest.approx({"convert": 9.0 / 8.0})
+        searched(file, price_s=8.0 * CostCalibration(file).pace.get("convert", 1.0), seconds=seconds)
+    assert CostCalibration(file).pace == pytest.approx({"convert": 9.0 / 8.0})
 
 
 def test_a_quiet_machine_counts_before_busy_ones(tmp_path: Path) -> None:
@@ -37,28 +37,28 @@ def test_a_quiet_machine_counts_before_busy_ones(tmp_path: Path) -> None:
     searched(file, price_s=8.0, seconds=8.0)
     for _ in range(9):
         searched(file, price_s=8.0, seconds=40.0, disturbed=True)
-    assert PaceBook(file).pace == pytest.approx({"convert": 1.0})
+    assert CostCalibration(file).pace == pytest.approx({"convert": 1.0})
 
 
 def test_a_book_of_before_is_read_and_gives_way_to_a_quiet_search(tmp_path: Path) -> None:
     file = tmp_path / "pace.json"
     file.write_text('{"convert": 4.0}')
-    assert PaceBook(file).pace == {"convert": 4.0}
+    assert CostCalibration(file).pace == {"convert": 4.0}
     searched(file, price_s=32.0, seconds=8.0)
-    assert PaceBook(file).pace == pytest.approx({"convert": 1.0})
+    assert CostCalibration(file).pace == pytest.approx({"convert": 1.0})
 
 
 def test_stages_from_the_cache_teach_nothing(tmp_path: Path) -> None:
-    PaceBook(tmp_path / "pace.json").keep({"convert-2": 3.0})
+    CostCalibration(tmp_path / "pace.json").keep({"convert-2": 3.0})
     assert not (tmp_path / "pace.json").exists()
 
 
 def test_one_disturbance_is_bounded(tmp_path: Path) -> None:
     searched(tmp_path / "pace.json", price_s=1.0, seconds=1e6)
-    assert PaceBook(tmp_path / "pace.json").pace["convert"] == pytest.approx(MOST)
+    assert CostCalibration(tmp_path / "pace.json").pace["convert"] == pytest.approx(MOST)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"convert": "fast"}', '{"convert": -1}', "\x00"])
 def test_a_damaged_book_is_an_empty_one(tmp_path: Path, text: str) -> None:
     (tmp_path / "pace.json").write_text(text)
-    assert PaceBook(tmp_path / "pace.json").pace == {}
+    assert CostCalibration(tmp_path / "pace.json").pace == {}

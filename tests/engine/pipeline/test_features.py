@@ -18,13 +18,13 @@ from advisor.datasets.dataset import Dataset
 from advisor.datasets.split import Split
 from advisor.datasets.survey import survey
 from advisor.engine.execution.machine import Machine
-from advisor.engine.pipeline.context import Context, Part, Pictures
-from advisor.engine.pipeline.stages.backbone import Features, Trunks
-from advisor.engine.pipeline.stages.runner import Form, Keeper
+from advisor.engine.pipeline.context import Context, Images, Part
+from advisor.engine.pipeline.stages.backbone import Backbones, Features
+from advisor.engine.pipeline.stages.runner import Form, StageRunner
 from advisor.engine.question import Request
 from advisor.isolation import ChildPool
 from advisor.store import ArtifactCache
-from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED, Seen
+from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED, CaptureAugmentation
 from tests.datasets.folders import fill
 from tests.measurement import small_models
 
@@ -32,14 +32,14 @@ SIDE = 32
 CARD = replace(load_catalogue()["mobilenet_v1_0.25_128"], input_size=SIDE)
 
 
-class _Cut(Trunks):
-    """Has its trunk at once: the mean colour of a picture."""
+class _Cut(Backbones):
+    """Has its backbone at once: the mean colour of a picture."""
 
-    def __init__(self, keeper: Keeper, path: Path) -> None:
+    def __init__(self, keeper: StageRunner, path: Path) -> None:
         super().__init__(keeper, {CARD.name: None})
         self._path = path
 
-    async def trunk(self, card: Any) -> Form:
+    async def backbone(self, card: Any) -> Form:
         return Form(self._path, "0" * 64)
 
 
@@ -50,11 +50,11 @@ def children(tmp_path: Path) -> Iterator[ChildPool]:
 
 
 @pytest.fixture
-def trunk(tmp_path: Path) -> Path:
+def backbone(tmp_path: Path) -> Path:
     build = small_models.Builder()
     image = build.input(SIDE)
-    (tmp_path / "trunk.tflite").write_bytes(build.finish({"image": image}, {"features": build.mean(image)}))
-    return tmp_path / "trunk.tflite"
+    (tmp_path / "backbone.tflite").write_bytes(build.finish({"image": image}, {"features": build.mean(image)}))
+    return tmp_path / "backbone.tflite"
 
 
 @pytest.fixture
@@ -68,18 +68,20 @@ def _dataset(folder: Path) -> Dataset:
     return survey(folder).dataset
 
 
-def _extract(dataset: Dataset, trunk: Path, children: ChildPool, cache: Path, seen: Seen = AS_IT_IS) -> Features:
-    everything = tuple(range(len(dataset.pictures)))
-    pictures = Pictures(dataset, Split(everything, (), (), 0))
+def _extract(
+    dataset: Dataset, backbone: Path, children: ChildPool, cache: Path, seen: CaptureAugmentation = AS_IT_IS
+) -> Features:
+    everything = tuple(range(len(dataset.images)))
+    images = Images(dataset, Split(everything, (), (), 0))
 
     def quiet(*_: str) -> None:
         pass
 
-    context = Context(Request(), pictures, ArtifactCache(cache), Machine(1), children, children, quiet)
-    trunks = _Cut(Keeper(context, {CARD.name: 0}), trunk)
+    context = Context(Request(), images, ArtifactCache(cache), Machine(1), children, children, quiet)
+    backbones = _Cut(StageRunner(context, {CARD.name: 0}), backbone)
     # In a thread of its own: a browser's driver may have left a running loop in this one.
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, trunks.features(CARD, pictures.train, seen)).result()
+        return thread.submit(asyncio.run, backbones.features(CARD, images.train, seen)).result()
 
 
 def _rows(features: Features) -> Any:
@@ -87,10 +89,10 @@ def _rows(features: Features) -> Any:
 
 
 @pytest.mark.parametrize("seen", [AS_IT_IS, CAPTURED[0]])
-def test_pictures_seen_before_are_not_read_again(
-    folder: Path, trunk: Path, children: ChildPool, tmp_path: Path, seen: Seen
+def test_images_seen_before_are_not_read_again(
+    folder: Path, backbone: Path, children: ChildPool, tmp_path: Path, seen: CaptureAugmentation
 ) -> None:
-    first = _rows(_extract(_dataset(folder), trunk, children, tmp_path / "cache", seen))
+    first = _rows(_extract(_dataset(folder), backbone, children, tmp_path / "cache", seen))
     fill(folder / "two", 1, first=50)
     grown = _dataset(folder)
     other = tmp_path / "other.tflite"  # sees otherwise: what it gives is told from what was kept
@@ -99,31 +101,31 @@ def test_pictures_seen_before_are_not_read_again(
     other.write_bytes(build.finish({"image": image}, {"features": build.mean(build.convolution(image, 3))}))
     rows = _rows(_extract(grown, other, children, tmp_path / "cache", seen))
     cold = _rows(_extract(grown, other, children, tmp_path / "other", seen))
-    new = np.array(["050" in picture.path.name for picture in grown.pictures])
+    new = np.array(["050" in photo.path.name for photo in grown.images])
     np.testing.assert_array_equal(rows[~new], first)
     np.testing.assert_array_equal(rows[new], cold[new])
     assert not np.isclose(cold[~new], first).all(axis=1).any()
 
 
 def test_features_do_not_depend_on_what_was_known(
-    folder: Path, trunk: Path, children: ChildPool, tmp_path: Path
+    folder: Path, backbone: Path, children: ChildPool, tmp_path: Path
 ) -> None:
-    _extract(_dataset(folder), trunk, children, tmp_path / "cache")
+    _extract(_dataset(folder), backbone, children, tmp_path / "cache")
     fill(folder / "one", 3, first=50)
     grown = _dataset(folder)
-    warm = _extract(grown, trunk, children, tmp_path / "cache")
-    cold = _extract(grown, trunk, children, tmp_path / "other")
+    warm = _extract(grown, backbone, children, tmp_path / "cache")
+    cold = _extract(grown, backbone, children, tmp_path / "other")
     np.testing.assert_array_equal(_rows(warm), _rows(cold))
     assert warm.key == cold.key
 
 
-def test_a_removed_result_is_made_again(folder: Path, trunk: Path, children: ChildPool, tmp_path: Path) -> None:
+def test_a_removed_result_is_made_again(folder: Path, backbone: Path, children: ChildPool, tmp_path: Path) -> None:
     dataset = _dataset(folder)
-    found = _extract(dataset, trunk, children, tmp_path / "cache")
+    found = _extract(dataset, backbone, children, tmp_path / "cache")
     rows = _rows(found)
     for part in found.parts:
         shutil.rmtree(part.parent)
-    np.testing.assert_array_equal(_rows(_extract(dataset, trunk, children, tmp_path / "cache")), rows)
+    np.testing.assert_array_equal(_rows(_extract(dataset, backbone, children, tmp_path / "cache")), rows)
 
 
 def test_a_part_of_a_part_has_its_hashes() -> None:

@@ -32,8 +32,8 @@ def hard(tmp_path: Path) -> Path:
         for number in range(40):
             noise = rng.integers(0, 256, (96, 96, 3)).astype(np.float32)
             noise = np.stack([np.roll(noise, step, axis=1 if ahead else 0) for step in range(3)]).mean(axis=0)
-            picture = Image.fromarray(noise.astype(np.uint8)).filter(ImageFilter.GaussianBlur(1))
-            picture.save(tmp_path / "hard" / name / f"{number}.png")
+            image = Image.fromarray(noise.astype(np.uint8)).filter(ImageFilter.GaussianBlur(1))
+            image.save(tmp_path / "hard" / name / f"{number}.png")
     return tmp_path / "hard"
 
 

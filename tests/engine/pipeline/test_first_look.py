@@ -9,48 +9,48 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.evaluation import Status
-from advisor.datasets.dataset import Dataset, Picture, fingerprint
+from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import split
 from advisor.engine.decide import conclude
 from advisor.engine.pipeline import context
-from advisor.engine.pipeline.context import Pictures
+from advisor.engine.pipeline.context import Images
 from advisor.engine.progress import Progress
 from advisor.engine.question import resolve
 from advisor.engine.run import run_search
 from tests.engine.conftest import SMALLEST
 
 
-def _pictures(counts: list[int]) -> Pictures:
+def _images(counts: list[int]) -> Images:
     root, names = Path("data"), tuple(f"class {label}" for label in range(len(counts)))
     made = tuple(
-        Picture(root / names[label] / f"{number}.jpg", label, f"{label}-{number}")
+        LabelledImage(root / names[label] / f"{number}.jpg", label, f"{label}-{number}")
         for label, count in enumerate(counts)
         for number in range(count)
     )
     dataset = Dataset(root, names, made, (), fingerprint(names, made))
-    return Pictures(dataset, split(dataset, 0))
+    return Images(dataset, split(dataset, 0))
 
 
 @given(st.lists(st.integers(8, 400), min_size=2, max_size=5), st.integers(10, 300))
-def test_some_pictures_are_of_the_training_part_and_have_every_class(counts: list[int], wanted: int) -> None:
+def test_some_images_are_of_the_training_part_and_have_every_class(counts: list[int], wanted: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(context, "SUBSET_PICTURES", wanted)
-        pictures = _pictures(counts)
-        chosen = pictures.subset
-    assert set(chosen.indices) <= set(pictures.train.indices)
+        images = _images(counts)
+        chosen = images.subset
+    assert set(chosen.indices) <= set(images.train.indices)
     assert set(chosen.labels) == set(range(len(counts)))
     assert len(chosen.indices) <= wanted + len(counts)
-    share = len(chosen.indices) / len(pictures.train.indices)
+    share = len(chosen.indices) / len(images.train.indices)
     for label in range(len(counts)):
-        assert chosen.labels.count(label) == pytest.approx(share * pictures.train.labels.count(label), abs=2.5)
+        assert chosen.labels.count(label) == pytest.approx(share * images.train.labels.count(label), abs=2.5)
 
 
 def test_a_small_set_needs_no_first_look() -> None:
-    pictures = _pictures([30, 30])
-    assert context.trainings_of(resolve({"data": "x"}), pictures) == ("head",)
+    images = _images([30, 30])
+    assert context.trainings_of(resolve({"data": "x"}), images) == ("head",)
 
 
-def test_a_card_that_passes_the_first_look_is_answered_by_all_pictures(
+def test_a_card_that_passes_the_first_look_is_answered_by_all_images(
     warm_cache: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))

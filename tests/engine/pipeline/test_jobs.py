@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import jobs
 from advisor.engine.pipeline.context import view_of
 from advisor.engine.pipeline.stages.runner import CONVERT_LIMITS, convert_limits
@@ -47,7 +47,7 @@ def test_the_download_of_random_values_is_not_weighed(classifier: Path, tmp_path
 
 
 def test_what_earlier_searches_kept_is_found_by_the_key_of_a_view() -> None:
-    view = View(224, (123.68, 116.78, 103.94), (58.4, 57.12, 57.38))
+    view = InputSpec(224, (123.68, 116.78, 103.94), (58.4, 57.12, 57.38))
     assert sha256_json(view.key) == "d92dbc066a1954b2e44322ddebf803df707757e0640198b1c9bf1804c915c78c"
 
 

@@ -18,7 +18,7 @@ CARD, OTHER = "mobilenet_v2_1.0_224", "squeezenet_1.1_227"
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     recipes = ("float32", "float16", "int8")
-    return Plan(load_catalogue().select([CARD, OTHER]), recipes, (1, 2), ("head",), RUNTIME, pictures=100, holdout=20)
+    return Plan(load_catalogue().select([CARD, OTHER]), recipes, (1, 2), ("head",), RUNTIME, images=100, holdout=20)
 
 
 def measured(plan: Plan, recipe: str, threads: int, slower: float, larger: float) -> Evaluation:

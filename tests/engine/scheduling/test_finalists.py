@@ -50,7 +50,7 @@ def test_a_finalist_that_was_judged_stays_one() -> None:
     assert _names([judged]) == ["best"]
 
 
-def test_phone_pictures_are_tried_on_pick_and_runner_up_and_one_form_of_each_other_network() -> None:
+def test_phone_images_are_tried_on_pick_and_runner_up_and_one_form_of_each_other_network() -> None:
     def form(card: str, recipe: str, threads: int = 1) -> Evaluation:
         made = evaluation(card, compression=recipe, threads=threads)
         return replace(made, artefact_sha256=f"{card}-{recipe}")

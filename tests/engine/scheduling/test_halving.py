@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Configuration
-from advisor.engine.scheduling.halving import HALVING, Rungs, Step, step_of
+from advisor.engine.scheduling.halving import HALVING, Step, SuccessiveHalving, step_of
 from advisor.engine.space.plan import Plan
 
 CARDS = tuple(card.name for card in load_catalogue().values())[:7]
@@ -21,18 +21,18 @@ def of(step: Step) -> list[Configuration]:
     return [each for each in PLAN.configurations() if step_of(each) == step]
 
 
-def go_through(rungs: Rungs, step: Step) -> None:
+def go_through(rungs: SuccessiveHalving, step: Step) -> None:
     for configuration in of(step):
         rungs.asked(configuration)
         rungs.settled(configuration)
 
 
 def test_at_first_every_card_may_begin_on_the_lowest_rung_alone() -> None:
-    assert Rungs(PLAN, ()).left() == [(card, "head") for card in CARDS]
+    assert SuccessiveHalving(PLAN, ()).left() == [(card, "head") for card in CARDS]
 
 
 def test_a_card_is_open_above_when_every_form_is_through() -> None:
-    rungs = Rungs(PLAN, ())
+    rungs = SuccessiveHalving(PLAN, ())
     *first, last = of((CARDS[0], "head"))
     for configuration in first:
         rungs.settled(configuration)
@@ -43,7 +43,7 @@ def test_a_card_is_open_above_when_every_form_is_through() -> None:
 
 
 def test_one_card_in_three_that_are_through_climbs_while_others_have_not_begun() -> None:
-    rungs = Rungs(PLAN, ())
+    rungs = SuccessiveHalving(PLAN, ())
     for count, card in enumerate(CARDS[:6], 1):
         go_through(rungs, (card, "head"))
         able = [step for step in rungs.left() if step[1] == "finetune_top"]
@@ -55,7 +55,7 @@ def test_one_card_in_three_that_are_through_climbs_while_others_have_not_begun()
 
 
 def test_when_all_below_have_begun_nobody_waits_for_the_slowest() -> None:
-    rungs = Rungs(PLAN, ())
+    rungs = SuccessiveHalving(PLAN, ())
     for card in CARDS:
         for configuration in of((card, "head")):
             rungs.asked(configuration)
@@ -65,7 +65,7 @@ def test_when_all_below_have_begun_nobody_waits_for_the_slowest() -> None:
 
 
 def test_what_is_begun_may_be_ended_whatever_its_turn() -> None:
-    rungs = Rungs(PLAN, ())
+    rungs = SuccessiveHalving(PLAN, ())
     for card in CARDS[:3]:
         go_through(rungs, (card, "head"))
     first, second = of((CARDS[0], "finetune_top"))
@@ -75,12 +75,12 @@ def test_what_is_begun_may_be_ended_whatever_its_turn() -> None:
 
 
 def test_what_was_evaluated_before_counts_as_through() -> None:
-    rungs = Rungs(PLAN, [each for each in PLAN.configurations() if each.training == "head"])
+    rungs = SuccessiveHalving(PLAN, [each for each in PLAN.configurations() if each.training == "head"])
     assert rungs.left() == [(card, "finetune_top") for card in CARDS]
 
 
 def test_the_rows_of_a_table_follow_its_steps() -> None:
-    rungs = Rungs(PLAN, ())
+    rungs = SuccessiveHalving(PLAN, ())
     steps = [step_of(each) for each in PLAN.configurations()]
     places = np.array([rungs.place(step) for step in steps])
     held = rungs.held(lambda step: step[0] != CARDS[0], places)
@@ -90,7 +90,7 @@ def test_the_rows_of_a_table_follow_its_steps() -> None:
 @settings(max_examples=25)
 @given(st.data())
 def test_nothing_begins_before_what_it_builds_on_and_everything_begins_in_the_end(data: st.DataObject) -> None:
-    rungs, through, flying = Rungs(PLAN, ()), set[Configuration](), list[Configuration]()
+    rungs, through, flying = SuccessiveHalving(PLAN, ()), set[Configuration](), list[Configuration]()
     asked = set[Configuration]()
     while (left := rungs.left()) or flying:
         if flying and (not left or data.draw(st.booleans())):
@@ -111,4 +111,4 @@ def test_nothing_begins_before_what_it_builds_on_and_everything_begins_in_the_en
 @pytest.mark.parametrize("training", TRAININGS)
 def test_a_search_of_one_rung_has_no_waiting(training: str) -> None:
     plan = Plan(PLAN.cards, PLAN.recipes, (1, 2), (training,), "runtime")
-    assert len(Rungs(plan, ()).left()) == len(plan.cards)
+    assert len(SuccessiveHalving(plan, ()).left()) == len(plan.cards)

@@ -121,7 +121,7 @@ def test_all_layers_build_on_the_top_or_on_the_head_where_the_top_was_left_out()
     assert promotion(head, skipped, strong).objection(everything) != ""
 
 
-def test_a_first_look_far_behind_keeps_a_card_from_all_pictures_in_every_form() -> None:
+def test_a_first_look_far_behind_keeps_a_card_from_all_images_in_every_form() -> None:
     def first(card: str, **figures: float) -> Evaluation:
         made = evaluation(card, **figures)  # type: ignore[arg-type]
         return replace(made, configuration=tuned(made.configuration, "head_subset"))

@@ -14,7 +14,7 @@ from advisor.core.evaluation import Configuration, Evaluation
 from advisor.engine.scheduling.halving import step_of
 from advisor.engine.scheduling.promotion import Promotion
 from advisor.engine.scheduling.samplers import RANDOM
-from advisor.engine.scheduling.scheduler import CARDS_IN_FLIGHT, Turns
+from advisor.engine.scheduling.scheduler import CARDS_IN_FLIGHT, Scheduler
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan
 from tests.builders import evaluation
@@ -33,12 +33,12 @@ def alike(card: str) -> tuple[float, float]:
 
 
 class Search:
-    """Turns over a study that is told what the test makes up."""
+    """A scheduler over a study that is told what the test makes up."""
 
     def __init__(self, cores: int = 2, left: int = 100, sampler: str = "advisor", plan: Plan = PLAN) -> None:
         self.promotion = Promotion(Budget())
         self.study = Study(InMemoryStorage(), "turns", plan, Budget(), sampler, seed=0, done=())
-        self.turns = Turns(self.study, self.promotion, plan, left, cores)
+        self.turns = Scheduler(self.study, self.promotion, plan, left, cores)
         self.flying: list[Configuration] = []
         self.begun: list[Configuration] = []
 

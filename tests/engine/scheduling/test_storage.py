@@ -17,7 +17,7 @@ from advisor.store import RunFolder
 from tests.engine import postgres
 from tests.engine.conftest import SMALLEST, command, environment
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")

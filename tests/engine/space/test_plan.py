@@ -21,7 +21,7 @@ def cards() -> tuple[Card, ...]:
 
 
 def plan(cards: tuple[Card, ...]) -> Plan:
-    return Plan(cards, ("float32", "int8"), (1, 2), ("head",), "ai-edge-litert==2.3.0", pictures=100, holdout=20)
+    return Plan(cards, ("float32", "int8"), (1, 2), ("head",), "ai-edge-litert==2.3.0", images=100, holdout=20)
 
 
 def test_the_space_is_every_card_recipe_and_thread_count_once(cards: tuple[Card, ...]) -> None:
@@ -46,13 +46,13 @@ def test_compression_makes_the_rough_size_smaller(cards: tuple[Card, ...]) -> No
     assert rough_latency_ms(cards[0], "int8") < rough_latency_ms(cards[0], "float32")
 
 
-def test_reading_more_pictures_costs_more(cards: tuple[Card, ...]) -> None:
-    many = replace(plan(cards), pictures=10_000)
+def test_reading_more_images_costs_more(cards: tuple[Card, ...]) -> None:
+    many = replace(plan(cards), images=10_000)
     assert many.prices.variant_s(cards[0], FORM) > plan(cards).prices.variant_s(cards[0], FORM)
 
 
 def test_a_rung_above_makes_beginning_a_card_no_cheaper(cards: tuple[Card, ...]) -> None:
-    heads = replace(plan(cards), trainings=("head",), pictures=2000, validation=400)
+    heads = replace(plan(cards), trainings=("head",), images=2000, validation=400)
     climbing = replace(heads, trainings=("head", "finetune_top"))
     assert climbing.prices.variant_s(cards[0], ("head", "int8")) == heads.prices.variant_s(cards[0], ("head", "int8"))
 
@@ -65,7 +65,7 @@ def test_promise_does_not_depend_on_the_order_of_the_catalogue(order: list[int])
 
 
 def test_every_trial_of_a_fine_tuning_is_paid_for(cards: tuple[Card, ...]) -> None:
-    tuned = replace(plan(cards), trainings=("head", "finetune_top"), pictures=2000, validation=400)
+    tuned = replace(plan(cards), trainings=("head", "finetune_top"), images=2000, validation=400)
     card = cards[0]
     once, thrice = (
         replace(tuned, tunings=count).prices.stages(card)["finetune_top", "finetune_top", ""] for count in (0, 3)

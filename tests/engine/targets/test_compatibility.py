@@ -10,7 +10,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance
 from advisor.devices.latency.from_file import FileFeatures, features_of
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Limits
-from advisor.engine.targets.compatibility import GRAPH, Place, memory_of, misfit
+from advisor.engine.targets.compatibility import GRAPH, TargetDevice, memory_of, misfit
 from advisor.tflite.model import read
 from tests.builders import evaluation
 from tests.measurement import small_models
@@ -29,8 +29,8 @@ def row(graph: FileFeatures) -> Evaluation:
     return replace(evaluation(size=300_000), details={GRAPH: graph.to_json()})
 
 
-def place(**changes: object) -> Place:
-    return Place("sensor", replace(SENSOR, **changes), TARGET)  # type: ignore[arg-type]
+def place(**changes: object) -> TargetDevice:
+    return TargetDevice("sensor", replace(SENSOR, **changes), TARGET)  # type: ignore[arg-type]
 
 
 def test_what_fits_is_left_in(row: Evaluation) -> None:
@@ -52,9 +52,9 @@ def test_arena_flash_and_package_are_hard_limits(row: Evaluation, limits: Limits
 
 def test_more_than_all_of_the_memory_is_a_misfit(row: Evaluation) -> None:
     board = replace(SENSOR, kind="board")
-    where = Place("board", replace(board, memory_bytes=1_000_000), TARGET)
+    where = TargetDevice("board", replace(board, memory_bytes=1_000_000), TARGET)
     assert "of memory, board has 1.0 MB in all" in misfit(row, where)
-    assert misfit(row, Place("board", replace(board, memory_bytes=10**9), TARGET)) == ""
+    assert misfit(row, TargetDevice("board", replace(board, memory_bytes=10**9), TARGET)) == ""
 
 
 def test_a_microcontroller_s_memory_is_the_arena(row: Evaluation, graph: FileFeatures) -> None:

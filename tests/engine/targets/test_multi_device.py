@@ -12,7 +12,7 @@ import yaml
 from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
 from advisor.devices.paths import shipped_profiles
-from advisor.engine.history.loaded_run import StoredRun, read_run
+from advisor.engine.history.loaded_run import LoadedRun, read_run
 from tests.devices.conftest import SshServer, ssh_server
 from tests.engine.conftest import SMALLEST, Searched, command, environment, searched_once
 
@@ -31,12 +31,12 @@ def elsewhere(shared_folder: Path, warm_cache: Path, photos: Path) -> Searched:
 
 
 @pytest.fixture(scope="session")
-def stored(elsewhere: Searched) -> StoredRun:
+def stored(elsewhere: Searched) -> LoadedRun:
     assert elsewhere.code == 0, elsewhere.err
     return read_run(elsewhere.run.path)
 
 
-def test_each_file_is_made_once_and_predicted_on_each_device(stored: StoredRun) -> None:
+def test_each_file_is_made_once_and_predicted_on_each_device(stored: LoadedRun) -> None:
     ok = [row for row in stored.evaluations if row.status is Status.OK]
     assert {row.configuration.target.device for row in ok} == set(DEVICES)
     assert len({row.artefact_sha256 for row in ok}) == 2
@@ -49,7 +49,7 @@ def test_each_file_is_made_once_and_predicted_on_each_device(stored: StoredRun) 
         assert row.memory.provenance is Provenance.PREDICTED
 
 
-def test_accuracy_is_measured_and_the_same_wherever_it_runs(stored: StoredRun) -> None:
+def test_accuracy_is_measured_and_the_same_wherever_it_runs(stored: LoadedRun) -> None:
     by_file: dict[str, set[float]] = {}
     for row in stored.evaluations:
         assert row.accuracy is not None
@@ -58,7 +58,7 @@ def test_accuracy_is_measured_and_the_same_wherever_it_runs(stored: StoredRun) -
     assert all(len(values) == 1 for values in by_file.values())
 
 
-def test_one_model_for_all_and_a_pick_a_device(elsewhere: Searched, stored: StoredRun) -> None:
+def test_one_model_for_all_and_a_pick_a_device(elsewhere: Searched, stored: LoadedRun) -> None:
     assert stored.decision.feasible
     assert set(stored.by_device) == set(DEVICES)
     assert all(decision.feasible and decision.front for decision in stored.by_device.values())
@@ -66,12 +66,12 @@ def test_one_model_for_all_and_a_pick_a_device(elsewhere: Searched, stored: Stor
     assert "sure to meet 50.0 ms" in elsewhere.out
 
 
-def test_what_the_file_holds_is_noted(stored: StoredRun) -> None:
+def test_what_the_file_holds_is_noted(stored: LoadedRun) -> None:
     forms = {row.configuration.compression: row.details["graph"]["form"] for row in stored.evaluations}
     assert forms == {"float32": "float32", "int8": "int8"}
 
 
-def test_the_answer_is_decided_again_for_another_budget_and_confidence(stored: StoredRun) -> None:
+def test_the_answer_is_decided_again_for_another_budget_and_confidence(stored: LoadedRun) -> None:
     assert not read_run(stored.folder.path, {"budget": "1us"}).decision.feasible
     chances = [row.details.get("budget_probability") for row in stored.evaluations]
     assert any(chance is not None for chance in chances)
@@ -82,7 +82,7 @@ def test_the_answer_is_decided_again_for_another_budget_and_confidence(stored: S
         assert one.latency_p90.value > other.latency_p90.value
 
 
-def test_a_device_that_the_pick_must_run_on_is_predicted_when_asked(stored: StoredRun) -> None:
+def test_a_device_that_the_pick_must_run_on_is_predicted_when_asked(stored: LoadedRun) -> None:
     found = read_run(stored.folder.path, {"must_run_on": ["coral-usb"]})
     assert found.decision.pick is not None
     assert found.decision.pick.configuration.compression == "int8"

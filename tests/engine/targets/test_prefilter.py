@@ -9,7 +9,7 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.engine.question import resolve
 from advisor.engine.targets.chosen import chosen_targets
-from advisor.engine.targets.prefilter import Outlook
+from advisor.engine.targets.prefilter import Prefilter
 from tests.predictor import predictor_cache
 
 __all__ = ["predictor_cache"]
@@ -22,20 +22,20 @@ def cache(predictor_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(predictor_cache))
 
 
-def outlook(**options: object) -> Outlook:
+def outlook(**options: object) -> Prefilter:
     request = resolve({"budget": "50ms", **options})
-    found = Outlook.of(chosen_targets(request), request.limits)
+    found = Prefilter.of(chosen_targets(request), request.limits)
     assert found is not None
     return found
 
 
-def reason(found: Outlook, card: str, recipe: str = "float32") -> str:
+def reason(found: Prefilter, card: str, recipe: str = "float32") -> str:
     return found.hopeless(load_catalogue()[card], recipe)
 
 
 def test_this_machine_alone_needs_no_outlook() -> None:
     request = resolve({"budget": "50ms"})
-    assert Outlook.of(chosen_targets(request), request.limits) is None
+    assert Prefilter.of(chosen_targets(request), request.limits) is None
 
 
 def test_a_chance_below_five_percent_on_every_device_is_not_worth_training() -> None:

@@ -21,7 +21,7 @@ from advisor.devices.connections.reach import Reach
 from advisor.devices.paths import shipped_profiles
 from advisor.devices.profiles import DeviceTarget, read_profile
 from advisor.engine.history.loaded_run import read_run
-from advisor.engine.targets.compatibility import Place
+from advisor.engine.targets.compatibility import TargetDevice
 from advisor.engine.targets.remote import measured_over_connection
 from tests.builders import evaluation
 from tests.devices.conftest import Phone, SshServer, adb_server, phone, second_phone, ssh_server
@@ -44,9 +44,9 @@ def tool_printing(folder: Path, text: str) -> Path:
     return tool
 
 
-def place_of(reach: Reach | Bench) -> Place:
+def place_of(reach: Reach | Bench) -> TargetDevice:
     profile = replace(read_profile(shipped_profiles() / "raspberry-pi-4.yaml"), connection=cast("Reach", reach))
-    return Place("our-pi", profile, DeviceTarget("tflite-cpu-x1", "tflite", "cpu", 1))
+    return TargetDevice("our-pi", profile, DeviceTarget("tflite-cpu-x1", "tflite", "cpu", 1))
 
 
 def predicted() -> Evaluation:
@@ -63,12 +63,12 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def over_adb(phone: Phone, tmp_path: Path) -> Place:
+def over_adb(phone: Phone, tmp_path: Path) -> TargetDevice:
     (phone.root / "data" / "local" / "tmp").mkdir(parents=True)
     return place_of(Reach(adb=phone.serial, benchmark_model=tool_printing(tmp_path / "tool", PRINTED)))
 
 
-def test_a_phone_tells_latency_memory_and_where_the_operators_ran(over_adb: Place, model: Path) -> None:
+def test_a_phone_tells_latency_memory_and_where_the_operators_ran(over_adb: TargetDevice, model: Path) -> None:
     found = measured_over_connection(predicted(), over_adb, model)
     assert found.status is Status.OK
     assert found.latency is not None
@@ -91,7 +91,7 @@ def test_a_phone_tells_latency_memory_and_where_the_operators_ran(over_adb: Plac
     ],
 )
 def test_what_answers_rubbish_or_grows_hot_is_a_failed_row(
-    over_adb: Place, model: Path, tmp_path: Path, printed: str, reason: str
+    over_adb: TargetDevice, model: Path, tmp_path: Path, printed: str, reason: str
 ) -> None:
     tool_printing(tmp_path / "tool", printed)
     found = measured_over_connection(predicted(), over_adb, model)
@@ -100,14 +100,14 @@ def test_what_answers_rubbish_or_grows_hot_is_a_failed_row(
     assert "30.0 ms" in found.reason
 
 
-def test_a_phone_that_vanishes_is_a_failed_row(over_adb: Place, phone: Phone, model: Path) -> None:
+def test_a_phone_that_vanishes_is_a_failed_row(over_adb: TargetDevice, phone: Phone, model: Path) -> None:
     phone.daemon.vanish_on = "--graph="
     found = measured_over_connection(predicted(), over_adb, model)
     assert (found.status, found.stage) == (Status.FAILED, "measure")
     assert f"adb {phone.serial} vanished" in found.reason
 
 
-def test_a_phone_without_room_is_a_failed_row(over_adb: Place, phone: Phone, model: Path) -> None:
+def test_a_phone_without_room_is_a_failed_row(over_adb: TargetDevice, phone: Phone, model: Path) -> None:
     tmp = phone.root / "data" / "local" / "tmp"
     tmp.rmdir()
     tmp.write_text("not a folder")

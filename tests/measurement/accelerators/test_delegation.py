@@ -18,7 +18,7 @@ from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read
 from tests.measurement import small_models
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
+SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
 FOREIGN = tuple(sorted(SHARED.glob("*.tflite")))
 ACTIVATIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "FULLY_CONNECTED", "SOFTMAX")
 

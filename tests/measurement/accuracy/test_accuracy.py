@@ -9,16 +9,16 @@ import pytest
 from PIL import Image
 
 from advisor.core.errors import RuntimeRefusal, StageError, UsageError
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy.accuracy import dequantise, predict, predict_arrays, predict_pixels, quantise, top1
 from tests.measurement import small_models
 
-VIEW = View(8, (127.5,) * 3, (127.5,) * 3)
+VIEW = InputSpec(8, (127.5,) * 3, (127.5,) * 3)
 COLOURS = ((250, 10, 20), (10, 250, 20), (20, 10, 250))
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> list[Path]:
+def images(tmp_path: Path) -> list[Path]:
     """A red, a green and a blue picture."""
     paths = [tmp_path / f"{index}.png" for index in range(3)]
     for path, colour in zip(paths, COLOURS, strict=True):
@@ -26,8 +26,8 @@ def pictures(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def test_each_picture_gets_its_row(brightness_model: Path, pictures: list[Path]) -> None:
-    found = predict(brightness_model, pictures, VIEW)
+def test_each_image_gets_its_row(brightness_model: Path, images: list[Path]) -> None:
+    found = predict(brightness_model, images, VIEW)
     assert found.shape == (3, 3)
     assert found.dtype == np.float32
     assert found.argmax(axis=1).tolist() == [0, 1, 2]
@@ -58,7 +58,7 @@ def test_normalised_arrays_are_taken_with_and_without_a_batch(brightness_model: 
     assert np.array_equal(found[0], found[1])
 
 
-def test_no_pictures_give_no_rows(brightness_model: Path) -> None:
+def test_no_images_give_no_rows(brightness_model: Path) -> None:
     assert predict(brightness_model, [], VIEW).shape == (0, 3)
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from advisor.datasets.capture import TESTS, captures
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy.accuracy import predict_pixels
 from advisor.measurement.accuracy.robustness import captured_answers, robustness
 from tests.datasets.folders import fill
 from tests.measurement import small_models
 
-VIEW = View(16, (0.0,) * 3, (255.0,) * 3)
+VIEW = InputSpec(16, (0.0,) * 3, (255.0,) * 3)
 
 
 def _brightest_channel(path: Path) -> Path:
@@ -32,7 +32,7 @@ def test_answers_are_those_to_each_capture(tmp_path: Path) -> None:
         np.testing.assert_array_equal(answers[:, place], expected)
 
 
-def test_the_mean_runs_over_tests_and_pictures() -> None:
+def test_the_mean_runs_over_tests_and_images() -> None:
     answers = np.zeros((len(TESTS), 4), np.int64)
     answers[0] = 1
     found = robustness(answers, [0, 0, 0, 1])
@@ -43,7 +43,7 @@ def test_the_mean_runs_over_tests_and_pictures() -> None:
     assert found.accuracy.low <= found.accuracy.value <= found.accuracy.high
 
 
-def test_more_pictures_make_the_interval_narrower() -> None:
+def test_more_images_make_the_interval_narrower() -> None:
     def width(count: int) -> float:
         answers = np.zeros((len(TESTS), count), np.int64)
         found = robustness(answers, [place % 2 for place in range(count)]).accuracy

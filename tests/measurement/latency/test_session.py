@@ -18,7 +18,7 @@ from advisor.measurement.on_device.on_gpu import benchmark_on_gpu
 from advisor.measurement.operators.operators import profile
 from tests.measurement import small_models
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
+SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_ratios_hold_each_file_against_the_first_at_each_thread_count(pair: Benc
     assert alone.differs
 
 
-def test_the_way_from_a_picture_to_an_answer_adds_up(pair: Benchmark) -> None:
+def test_the_way_from_a_image_to_an_answer_adds_up(pair: Benchmark) -> None:
     found = pair.files[2].pipeline
     assert found is not None
     steps = (found.decode_ms, found.normalise_ms, found.copy_in_ms, found.invoke_ms, found.copy_out_ms, found.answer_ms)

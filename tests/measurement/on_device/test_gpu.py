@@ -23,7 +23,7 @@ from tests.measurement import small_models
 
 PACKAGE = "@sparticuz/chromium@147.0.0"
 UNPACK = "const z=require('zlib'),f=require('fs');f.writeFileSync('s.tar',z.brotliDecompressSync(f.readFileSync('%s')))"
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
+SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
 FOREIGN = tuple(sorted(SHARED.glob("*.tflite")))
 
 

@@ -21,7 +21,7 @@ from advisor.measurement.operators.operators import Profile, profile
 from advisor.measurement.operators.runs import adds_up, coverage, interquartile_mean, partitions, undisturbed
 from tests.measurement import small_models
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
+SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
 FOREIGN = SHARED / "tf2_mobilenet_v2_1.0_224_ptq.tflite"
 
 

@@ -13,12 +13,12 @@ from tests.measurement.small_models import OPERATORS, Builder
 SIDE = 16
 
 
-def _answers(data: bytes, pictures: np.ndarray) -> np.ndarray:
+def _answers(data: bytes, images: np.ndarray) -> np.ndarray:
     interpreter = Interpreter(model_content=data)
     interpreter.allocate_tensors()
     rows = []
-    for picture in pictures:
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], picture[None])
+    for photo in images:
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], photo[None])
         interpreter.invoke()
         rows.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"])[0].copy())
     return np.stack(rows)
@@ -51,8 +51,8 @@ def _branching() -> bytes:
 def test_it_answers_as_the_runtime_does(make: object) -> None:
     data = make()  # type: ignore[operator]
     graph = read_graph(data)
-    pictures = np.random.default_rng(0).uniform(-1, 1, (5, SIDE, SIDE, 3)).astype(np.float32)
-    np.testing.assert_allclose(graph.run(pictures, {})[graph.output].numpy(), _answers(data, pictures), atol=1e-5)
+    images = np.random.default_rng(0).uniform(-1, 1, (5, SIDE, SIDE, 3)).astype(np.float32)
+    np.testing.assert_allclose(graph.run(images, {})[graph.output].numpy(), _answers(data, images), atol=1e-5)
 
 
 def test_kernels_biases_and_the_head_are_found() -> None:
@@ -83,7 +83,7 @@ def test_an_operator_that_cannot_be_trained_is_named() -> None:
         read_graph(data)
 
 
-def test_the_layers_next_to_picture_and_answer_are_found_through_what_has_no_weights() -> None:
+def test_the_layers_next_to_image_and_answer_are_found_through_what_has_no_weights() -> None:
     graph = read_graph(small_models.two_levels(SIDE))
     assert [step.name for step in graph.first] == ["CONV_2D"]
     assert [step.name for step in graph.last] == ["FULLY_CONNECTED", "FULLY_CONNECTED"]

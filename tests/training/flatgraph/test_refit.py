@@ -9,7 +9,7 @@ from tests.measurement import small_models
 from tests.measurement.small_models import Builder
 
 SIDE = 16
-PICTURES = np.random.default_rng(0).uniform(-1, 1, (24, SIDE, SIDE, 3)).astype(np.float32)
+IMAGES = np.random.default_rng(0).uniform(-1, 1, (24, SIDE, SIDE, 3)).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -37,28 +37,28 @@ def _features(graph: Graph, found: dict[int, Refitted], fitted: bool) -> np.ndar
 def _level(graph: Graph, weights: dict[int, np.ndarray]) -> np.ndarray:
     """The features of the one level that this graph has."""
     (level,) = graph.features
-    return np.asarray(graph.run(PICTURES, weights)[level])
+    return np.asarray(graph.run(IMAGES, weights)[level])
 
 
 def test_the_share_asked_for_is_zero(graph: Graph) -> None:
-    for one in refit(graph, list(graph.kernels)[1:-1], 0.5, PICTURES).values():
+    for one in refit(graph, list(graph.kernels)[1:-1], 0.5, IMAGES).values():
         assert one.keep.mean() == pytest.approx(0.5, abs=0.001)
         np.testing.assert_array_equal(one.kernel[one.keep == 0], 0)
 
 
 def test_refitted_layers_come_nearer_to_the_whole_model(graph: Graph) -> None:
-    found = dict(refit(graph, list(graph.kernels)[1:-1], 0.5, PICTURES))
+    found = dict(refit(graph, list(graph.kernels)[1:-1], 0.5, IMAGES))
     whole = _level(graph, {})
     errors = [np.square(_features(graph, found, fitted) - whole).mean() for fitted in (False, True)]
     assert errors[1] < 0.5 * errors[0]
 
 
 def test_a_model_that_loses_nothing_stays_as_it_is(graph: Graph) -> None:
-    found = dict(refit(graph, list(graph.kernels)[1:-1], 0.0, PICTURES))
+    found = dict(refit(graph, list(graph.kernels)[1:-1], 0.0, IMAGES))
     whole = _level(graph, {})
     np.testing.assert_allclose(_features(graph, found, True), whole, atol=0.02 * np.abs(whole).max())
 
 
 def test_kernels_that_are_not_asked_for_are_left_alone() -> None:
     graph = read_graph(small_models.classifier(SIDE))
-    assert refit(graph, [], 0.5, PICTURES) == {}
+    assert refit(graph, [], 0.5, IMAGES) == {}

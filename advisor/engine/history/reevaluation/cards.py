@@ -8,7 +8,7 @@ from pathlib import Path
 
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation
-from advisor.engine.history.loaded_run import StoredRun
+from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.pipeline.context import card_hash
 from advisor.engine.space.candidates import chosen_cards
 from advisor.store import RunFolder
@@ -36,7 +36,7 @@ class CardChanges:
         return (*self.added, *self.changed)
 
 
-def card_changes(run: StoredRun) -> CardChanges:
+def card_changes(run: LoadedRun) -> CardChanges:
     """Hold the cards that the run considered against the catalogue."""
     then = run.manifest.get("cards")
     try:
@@ -53,12 +53,12 @@ def card_changes(run: StoredRun) -> CardChanges:
     )
 
 
-def needs_search(run: StoredRun) -> bool:
+def needs_search(run: LoadedRun) -> bool:
     """True where a new card would have to be trained."""
     return bool(run.request.data)
 
 
-def evaluate_cards(run: StoredRun, names: Sequence[str], folder: Path) -> RunFolder:
+def evaluate_cards(run: LoadedRun, names: Sequence[str], folder: Path) -> RunFolder:
     """Search over ``names`` alone, in ``folder``, and return the run: its evaluations and artefacts.
 
     Args:

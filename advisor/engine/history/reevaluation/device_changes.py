@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST
-from advisor.engine.history.loaded_run import StoredRun
+from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.targets.chosen import places_of
-from advisor.engine.targets.compatibility import Place
-from advisor.engine.targets.device_prediction import Forecaster
+from advisor.engine.targets.compatibility import TargetDevice
+from advisor.engine.targets.device_prediction import DevicePredictor
 
 ENVIRONMENTS = "targets"
 """Name in the manifest of what the predictions for each device rest on: device to hash."""
@@ -27,7 +27,7 @@ class Changed:
         remark: why that is not known, or empty.
     """
 
-    places: tuple[Place, ...] = ()
+    places: tuple[TargetDevice, ...] = ()
     environments: Mapping[str, str] = field(default_factory=dict)
     remark: str = ""
 
@@ -37,12 +37,12 @@ class Changed:
         return (f"the device {place.label} was changed" for place in self.places)
 
 
-def environments(forecaster: Forecaster, places: Sequence[Place]) -> dict[str, str]:
+def environments(forecaster: DevicePredictor, places: Sequence[TargetDevice]) -> dict[str, str]:
     """Return what the predictions for each device rest on, by its name."""
     return {place.label: forecaster.environment(place.profile, place.target) for place in places}
 
 
-def changed_places(run: StoredRun, forecaster: Callable[[], Forecaster]) -> Changed:
+def changed_places(run: LoadedRun, forecaster: Callable[[], DevicePredictor]) -> Changed:
     """Hold what a run's predictions rest on against what is known now.
 
     A device that was measured over its connection stays as it was measured.
@@ -61,7 +61,7 @@ def changed_places(run: StoredRun, forecaster: Callable[[], Forecaster]) -> Chan
 
 
 def predicted_again(
-    run: StoredRun, evaluations: Sequence[Evaluation], places: Sequence[Place], forecaster: Forecaster
+    run: LoadedRun, evaluations: Sequence[Evaluation], places: Sequence[TargetDevice], forecaster: DevicePredictor
 ) -> tuple[Evaluation, ...]:
     """Return the evaluations with those on ``places`` predicted anew; others stay."""
     labels, limits = {place.label for place in places}, run.request.limits

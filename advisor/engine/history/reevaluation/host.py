@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Quantity
-from advisor.datasets.pictures import View
+from advisor.datasets.images import InputSpec
 from advisor.datasets.split import HOLDOUT
 from advisor.engine.execution.machine import Machine
-from advisor.engine.history.loaded_run import StoredRun
+from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.pipeline import accuracy, jobs
-from advisor.engine.pipeline.context import Context, Pictures, versions
+from advisor.engine.pipeline.context import Context, Images, versions
 from advisor.engine.pipeline.stages import WORK_LIMITS, Artefact
 from advisor.engine.pipeline.timing import Timer
 from advisor.engine.question import usable_cores
-from advisor.engine.space.candidates import read_pictures
+from advisor.engine.space.candidates import read_images
 from advisor.isolation import ChildPool
 from advisor.measurement import host
 from advisor.store import ArtifactCache
@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 RUNTIME = "ai-edge-litert"
 
 
-def causes(run: StoredRun) -> tuple[str, ...]:
+def causes(run: LoadedRun) -> tuple[str, ...]:
     """Return what makes a run's measurements outdated: another runtime, another machine; empty where nothing does."""
     found = []
     then = versions_of(run).get(RUNTIME)
@@ -59,7 +59,7 @@ def manifest_changes(former: Mapping[str, str]) -> dict[str, Any]:
     return {"versions": {**former, **versions(RUNTIME)}, "host": host.describe().to_json()}
 
 
-def versions_of(run: StoredRun) -> Mapping[str, str]:
+def versions_of(run: LoadedRun) -> Mapping[str, str]:
     """Return the versions that a run was made with, as far as its manifest says them."""
     return _mapping(run.manifest.get("versions"))
 
@@ -68,18 +68,18 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def measure_again(run: StoredRun, tell: Tell) -> tuple[tuple[Evaluation, ...], dict[str, list[int]], tuple[str, ...]]:
+def measure_again(run: LoadedRun, tell: Tell) -> tuple[tuple[Evaluation, ...], dict[str, list[int]], tuple[str, ...]]:
     """Time every artefact of the run again, and score it again where the pictures are as they were.
 
     Returns:
         The evaluations; the new answers on the hold-out by their path within the run; remarks.
     """
-    pictures, remark = _same_pictures(run, tell)
+    images, remark = _same_images(run, tell)
     ok = [evaluation for evaluation in run.evaluations if evaluation.status is Status.OK]
     with TemporaryDirectory() as folder, ChildPool(Path(folder) / "log.txt") as pool:
         context = Context(
             request=replace(run.request, threads=tuple(sorted({e.configuration.target.threads for e in ok}))),
-            pictures=None,
+            images=None,
             cache=ArtifactCache(),
             machine=Machine(usable_cores()),
             heavy=pool,
@@ -87,8 +87,8 @@ def measure_again(run: StoredRun, tell: Tell) -> tuple[tuple[Evaluation, ...], d
             notify=lambda _stage, subject, doing, _what: tell(f"{doing} {subject}"),
         )
         timed = _in_thread(lambda: asyncio.run(_time_all(run, context)))
-        answers = {} if pictures is None else _answers(run, pictures, pool, tell)
-    scored = [_scored(e, timed, answers, pictures) for e in timed]
+        answers = {} if images is None else _answers(run, images, pool, tell)
+    scored = [_scored(e, timed, answers, images) for e in timed]
     rest = [evaluation for evaluation in run.evaluations if evaluation.status is not Status.OK]
     named = {_answers_of(e): answers[e.artefact] for e in ok if e.artefact in answers and _answers_of(e)}
     return (*scored, *rest), named, (remark,) if remark else ()
@@ -113,24 +113,24 @@ def _answers_of(evaluation: Evaluation) -> str:
     return str(details.get("answers") or "")
 
 
-def _same_pictures(run: StoredRun, tell: Tell) -> tuple[Pictures | None, str]:
+def _same_images(run: LoadedRun, tell: Tell) -> tuple[Images | None, str]:
     if not run.request.data:
         return None, ""
     try:
-        pictures = read_pictures(run.request, tell)
+        images = read_images(run.request, tell)
     except AdvisorError as error:
         return None, f"not scored again: {error.message}"
-    if pictures is None or pictures.dataset.fingerprint != run.dataset.get("fingerprint"):
+    if images is None or images.dataset.fingerprint != run.dataset.get("fingerprint"):
         return None, "not scored again: the pictures are no longer those of the run, which a new search would learn"
-    return pictures, ""
+    return images, ""
 
 
-async def _time_all(run: StoredRun, context: Context) -> tuple[Evaluation, ...]:
+async def _time_all(run: LoadedRun, context: Context) -> tuple[Evaluation, ...]:
     timer = Timer(context)
     return tuple([await _timed(run, timer, e) for e in run.evaluations if e.status is Status.OK])
 
 
-async def _timed(run: StoredRun, timer: Timer, evaluation: Evaluation) -> Evaluation:
+async def _timed(run: LoadedRun, timer: Timer, evaluation: Evaluation) -> Evaluation:
     configuration = evaluation.configuration
     target = replace(configuration.target, runtime=f"{RUNTIME}=={versions(RUNTIME)[RUNTIME]}")
     moved = replace(evaluation, configuration=replace(configuration, target=target))
@@ -158,7 +158,7 @@ def _failed(evaluation: Evaluation, reason: str) -> Evaluation:
     return replace(evaluation, status=Status.FAILED, stage="measure", reason=reason)
 
 
-def _answers(run: StoredRun, pictures: Pictures, pool: ChildPool, tell: Tell) -> dict[str, list[int]]:
+def _answers(run: LoadedRun, images: Images, pool: ChildPool, tell: Tell) -> dict[str, list[int]]:
     """Return each artefact's label for each hold-out picture."""
     found: dict[str, list[int]] = {}
     with TemporaryDirectory() as folder:
@@ -169,26 +169,26 @@ def _answers(run: StoredRun, pictures: Pictures, pool: ChildPool, tell: Tell) ->
                 tell(f"scoring {evaluation.configuration.card} {evaluation.configuration.compression}")
                 view = _view(evaluation)
                 path = run.folder.path / evaluation.artefact
-                pool.call(f"{jobs.__name__}:score", path, pictures.holdout.paths, view, place, limits=WORK_LIMITS)
+                pool.call(f"{jobs.__name__}:score", path, images.holdout.paths, view, place, limits=WORK_LIMITS)
                 found[evaluation.artefact] = list(accuracy.read_answers(place))
     return found
 
 
-def _view(evaluation: Evaluation) -> View:
+def _view(evaluation: Evaluation) -> InputSpec:
     stored = evaluation.details["preprocessing"]
-    return View(int(evaluation.details["input_size"]), tuple(stored["mean"]), tuple(stored["std"]))
+    return InputSpec(int(evaluation.details["input_size"]), tuple(stored["mean"]), tuple(stored["std"]))
 
 
 def _scored(
     evaluation: Evaluation,
     every: Sequence[Evaluation],
     answers: Mapping[str, list[int]],
-    pictures: Pictures | None,
+    images: Images | None,
 ) -> Evaluation:
     own = answers.get(evaluation.artefact)
-    if own is None or pictures is None:
+    if own is None or images is None:
         return evaluation
-    labels, classes = pictures.holdout.labels, pictures.classes
+    labels, classes = images.holdout.labels, images.classes
     if not _before_validation(evaluation):
         right = [answer == label for answer, label in zip(own, labels, strict=True)]
         details = {"answers": _answers_of(evaluation), **accuracy.per_class(own, labels, classes)}

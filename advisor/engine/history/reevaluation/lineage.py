@@ -14,7 +14,7 @@ from advisor import __version__
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST
 from advisor.datasets.split import HOLDOUT
-from advisor.engine.history.loaded_run import StoredRun
+from advisor.engine.history.loaded_run import LoadedRun
 from advisor.store import RunFolder
 from advisor.store.atomic import write_atomically
 
@@ -103,7 +103,7 @@ class Child:
     sources: Sequence[Path] = ()
 
 
-def write_child(parent: StoredRun, relation: Relation, child: Child) -> RunFolder:
+def write_child(parent: LoadedRun, relation: Relation, child: Child) -> RunFolder:
     """Write a new run beside its parent; files that are as they were are shared with it.
 
     The request comes last: what was killed half-way is no run.

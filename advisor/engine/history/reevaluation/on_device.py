@@ -8,7 +8,7 @@ from advisor.engine.history.loaded_run import read_run
 from advisor.engine.history.reevaluation.lineage import Child, Relation, newest
 from advisor.engine.history.reevaluation.session import Reevaluation, Session
 from advisor.engine.targets.chosen import runtime_remark
-from advisor.engine.targets.compatibility import Place
+from advisor.engine.targets.compatibility import TargetDevice
 
 
 def answer_elsewhere(
@@ -21,7 +21,7 @@ def answer_elsewhere(
     if former.environment == environment:
         return Reevaluation(former.path.name, selector)
     causes = (f"the device {selector} was {'changed' if former.device == selector else 'added'}",)
-    place = Place(profile.name, profile, target)
+    place = TargetDevice(profile.name, profile, target)
     before, remarks = read_run(former.path), tuple(filter(None, [runtime_remark(place)]))
     path = session.made(former, environment)
     if path is None:

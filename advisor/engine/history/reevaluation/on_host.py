@@ -14,7 +14,7 @@ from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation
 from advisor.core.worst_case import on_device
 from advisor.devices.profiles import HOST
-from advisor.engine.history.loaded_run import StoredRun, read_run
+from advisor.engine.history.loaded_run import LoadedRun, read_run
 from advisor.engine.history.reevaluation import host
 from advisor.engine.history.reevaluation.cards import CardChanges, card_changes, evaluate_cards, merged, needs_search
 from advisor.engine.history.reevaluation.device_changes import ENVIRONMENTS, Changed, changed_places, predicted_again
@@ -34,7 +34,7 @@ class _Outdated:
         cards: model cards that were added or changed.
     """
 
-    run: StoredRun
+    run: LoadedRun
     here: tuple[str, ...]
     places: Changed
     cards: CardChanges
@@ -132,7 +132,7 @@ def _card_causes(cards: CardChanges) -> Iterator[str]:
         yield f"changed in the catalogue: {', '.join(cards.changed)}"
 
 
-def _card_remarks(run: StoredRun, cards: CardChanges) -> Iterator[str]:
+def _card_remarks(run: LoadedRun, cards: CardChanges) -> Iterator[str]:
     if cards.remark:
         yield cards.remark
     if cards.names and needs_search(run):

@@ -11,10 +11,10 @@ from advisor.core.errors import UsageError
 from advisor.devices.own import distinct, known_devices, own_folder
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget, load_profiles
 from advisor.engine.history.compare import Comparison, compare
-from advisor.engine.history.loaded_run import StoredRun, read_run
+from advisor.engine.history.loaded_run import LoadedRun, read_run
 from advisor.engine.history.reevaluation.lineage import Child, Relation, made_already, newest, relation_of, write_child
 from advisor.engine.targets.chosen import for_tflite
-from advisor.engine.targets.device_prediction import Forecaster
+from advisor.engine.targets.device_prediction import DevicePredictor
 
 Tell = Callable[[str], None]
 
@@ -48,7 +48,7 @@ class Reevaluation:
 
     @classmethod
     def of(
-        cls, before: StoredRun, path: Path, device: str, causes: tuple[str, ...], remarks: tuple[str, ...] = ()
+        cls, before: LoadedRun, path: Path, device: str, causes: tuple[str, ...], remarks: tuple[str, ...] = ()
     ) -> Reevaluation:
         """Hold a new run against the one that it was made from."""
         return cls(before.name, device, causes, path, compare(before, read_run(path)), remarks)
@@ -84,9 +84,9 @@ class Devices:
         return cls(tuple((name, *for_tflite(name, *profiles.select(name))) for name in names))
 
     @cached_property
-    def forecaster(self) -> Forecaster:
+    def forecaster(self) -> DevicePredictor:
         """What predicts latencies, made when first needed."""
-        return Forecaster.load()
+        return DevicePredictor.load()
 
 
 @dataclass
@@ -114,7 +114,7 @@ class Session:
         existing = made_already(former.path.name, environment, self.known)
         return existing.path if existing else None
 
-    def make(self, parent: StoredRun, former: Relation, child: Child) -> Path:
+    def make(self, parent: LoadedRun, former: Relation, child: Child) -> Path:
         """Write a new run and take it among the known ones."""
         path = write_child(parent, former, child).path
         self.known.append(relation_of(path, ()))

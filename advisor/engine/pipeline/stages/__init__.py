@@ -15,15 +15,15 @@ from advisor.compression.recipes import recipe as find_recipe
 from advisor.core.training import FINETUNED, HEAD_SUBSET
 from advisor.engine.pipeline.context import Purpose
 from advisor.engine.pipeline.cost import Variant
-from advisor.engine.pipeline.stages.backbone import Trunks
+from advisor.engine.pipeline.stages.backbone import Backbones
 from advisor.engine.pipeline.stages.compress import Artefact, Compression
 from advisor.engine.pipeline.stages.finetune import Tuning
 from advisor.engine.pipeline.stages.head import Heads
-from advisor.engine.pipeline.stages.runner import WORK_LIMITS, Form, Keeper
+from advisor.engine.pipeline.stages.runner import WORK_LIMITS, Form, StageRunner
 from advisor.engine.pipeline.stages.score import Scores
 from advisor.tflite.metadata import Metadata
 
-__all__ = ["WORK_LIMITS", "Artefact", "Form", "Keeper", "Stages"]
+__all__ = ["WORK_LIMITS", "Artefact", "Form", "StageRunner", "Stages"]
 
 
 class Stages:
@@ -31,14 +31,14 @@ class Stages:
 
     Args:
         keeper: runs them.
-        weights: weights file of each card by name; None for settled random weights.
+        weights: weights file of each card by name; None for fixed-seed random weights.
     """
 
-    def __init__(self, keeper: Keeper, weights: Mapping[str, WeightsFile | None]) -> None:
+    def __init__(self, keeper: StageRunner, weights: Mapping[str, WeightsFile | None]) -> None:
         self._keeper = keeper
-        self.trunks = Trunks(keeper, weights)
-        self.heads = Heads(keeper, self.trunks)
-        self.tuning = Tuning(keeper, self.trunks)
+        self.backbones = Backbones(keeper, weights)
+        self.heads = Heads(keeper, self.backbones)
+        self.tuning = Tuning(keeper, self.backbones)
         self.compression = Compression(keeper)
         self.scores = Scores(keeper)
 
@@ -49,14 +49,14 @@ class Stages:
 
     async def float_form(self, card: Card, training: str, purpose: Purpose) -> Form:
         """The card's float classifier: of ImageNet, or of the user's classes, trained on their pictures."""
-        pictures = self._keeper.context.pictures
-        if pictures is None:
-            return await self.trunks.classifier(card)
+        images = self._keeper.context.images
+        if images is None:
+            return await self.backbones.classifier(card)
         if training == HEAD_SUBSET:
-            return await self.heads.first_look(card, pictures)
+            return await self.heads.first_look(card, images)
         if training in FINETUNED:
-            return await self.tuning.tuned(card, training, pictures, purpose)
-        return await self.heads.joined(card, pictures, purpose)
+            return await self.tuning.tuned(card, training, images, purpose)
+        return await self.heads.joined(card, images, purpose)
 
     async def artefact(
         self, card: Card, variant: Variant, recipe_version: int | str, metadata: Metadata, purpose: Purpose
@@ -64,9 +64,9 @@ class Stages:
         """Compress the card's float classifier and write labels and normalisation into the file."""
         training, recipe = variant
         form = await self.float_form(card, training, purpose)
-        stands_in = self._keeper.context.pictures is None and not self.trunks.weights_of(card)
+        stands_in = self._keeper.context.images is None and not self.backbones.weights_of(card)
         decided = None
-        if purpose is Purpose.SHIP and self._keeper.context.pictures and find_recipe(recipe).rung is Rung.SCORED:
+        if purpose is Purpose.SHIP and self._keeper.context.images and find_recipe(recipe).rung is Rung.SCORED:
             decided = (await self.artefact(card, variant, recipe_version, metadata, Purpose.COMPARE)).notes
         return await self.compression.artefact(
             card, form, recipe, recipe_version, metadata, stands_in, purpose, decided

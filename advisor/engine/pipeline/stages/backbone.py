@@ -1,4 +1,4 @@
-"""From a card to its trunk, and from the trunk to the features of the pictures."""
+"""From a card to its backbone, and from the backbone to the features of the pictures."""
 
 from __future__ import annotations
 
@@ -16,11 +16,18 @@ from advisor.core.errors import UnsupportedRecipe
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.engine.pipeline.context import Part, versions, view_of
 from advisor.engine.pipeline.cost import feature_parts
-from advisor.engine.pipeline.stages.runner import Form, Keeper, convert_bytes, convert_limits, read_result, write_result
+from advisor.engine.pipeline.stages.runner import (
+    Form,
+    StageRunner,
+    convert_bytes,
+    convert_limits,
+    read_result,
+    write_result,
+)
 from advisor.store.hashing import sha256_json
 from advisor.store.rows import ROWS, add_block
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
-from advisor.training.capture_augmentation import AS_IT_IS, Seen
+from advisor.training.capture_augmentation import AS_IT_IS, CaptureAugmentation
 
 _STAGE = "features-3"
 
@@ -43,19 +50,19 @@ class Features:
     key: str
 
 
-class Trunks:
+class Backbones:
     """Converts cards and cuts them.
 
     Args:
         keeper: runs the stages.
-        weights: weights file of each card by name; None for settled random weights.
+        weights: weights file of each card by name; None for fixed-seed random weights.
     """
 
-    def __init__(self, keeper: Keeper, weights: Mapping[str, WeightsFile | None]) -> None:
+    def __init__(self, keeper: StageRunner, weights: Mapping[str, WeightsFile | None]) -> None:
         self._keeper, self._weights = keeper, weights
 
     def weights_of(self, card: Card) -> str:
-        """Where the card's weights came from, empty where it has settled random ones."""
+        """Where the card's weights came from, empty where it has fixed-seed random ones."""
         weights = self._weights[card.name]
         return weights.source if weights else ""
 
@@ -69,7 +76,7 @@ class Trunks:
         return {
             "graph": [card.architecture, card.keywords, card.input_size, card.classes],
             "preprocessing": asdict(card.preprocessing),
-            "weights": weights.sha256 if weights else "settled random",
+            "weights": weights.sha256 if weights else "fixed-seed random",
             "port": weights.port if weights else "",
         }
 
@@ -90,7 +97,7 @@ class Trunks:
 
         return await self._keeper.once(("master", card.name), make)
 
-    async def trunk(self, card: Card) -> Form:
+    async def backbone(self, card: Card) -> Form:
         """The card's float file with its pooled features, of all levels, as the only output.
 
         Raises:
@@ -103,41 +110,41 @@ class Trunks:
                 raise UnsupportedRecipe(NO_FEATURES)
             return await self._cut(card, "features")
 
-        return await self._keeper.once(("trunk", card.name), make)
+        return await self._keeper.once(("backbone", card.name), make)
 
     async def classifier(self, card: Card) -> Form:
         """The card's float file with its published classifier."""
         return await self._keeper.once(("classifier", card.name), lambda: self._cut(card, "probabilities"))
 
     async def screen(self, card: Card) -> float:
-        """Least CPU time of the card's float trunk at one thread, in ms."""
+        """Least CPU time of the card's float backbone at one thread, in ms."""
 
         async def make() -> float:
-            trunk = await self.trunk(card)
+            backbone = await self.backbone(card)
             async with self._keeper.core(card):
-                return float(await asyncio.to_thread(self._keeper.light, "screen", trunk.path))
+                return float(await asyncio.to_thread(self._keeper.light, "screen", backbone.path))
 
         return await self._keeper.once(("screen", card.name), make)
 
-    async def features(self, card: Card, pictures: Part, seen: Seen = AS_IT_IS) -> Features:
+    async def features(self, card: Card, images: Part, seen: CaptureAugmentation = AS_IT_IS) -> Features:
         """Extract the features of pictures, one part a core; ``seen`` says how the pictures are looked at.
 
-        A picture that was seen with this trunk before, in whatever set, is not read again.
+        A picture that was seen with this backbone before, in whatever set, is not read again.
         """
-        trunk = await self.trunk(card)
-        look = self._look(trunk, card, seen)
-        names = seen.names(pictures.hashes, pictures.paths)
+        backbone = await self.backbone(card)
+        look = self._look(backbone, card, seen)
+        names = seen.names(images.hashes, images.paths)
         inputs = {**look, "pictures": sha256_json([name.hex() for name in names])}
         blocks = self._keeper.context.cache.root / _STAGE / f"{sha256_json(look)}.blocks"
-        parts, count = feature_parts(len(pictures.paths)), len(pictures.paths)
+        parts, count = feature_parts(len(images.paths)), len(images.paths)
         bounds = [count * part // parts for part in range(parts + 1)]
 
         async def part(start: int, end: int) -> Path:
-            chunk, called = pictures.between(start, end), names[start:end]
+            chunk, called = images.between(start, end), names[start:end]
             folder = await self._keeper.kept(
                 _STAGE, "reading pictures with", card, {**inputs, "part": [start, end]},
                 lambda out: self._keeper.light_on(
-                    chunk, "extract", trunk.path, chunk.paths, called, view_of(card), seen, blocks, out
+                    chunk, "extract", backbone.path, chunk.paths, called, view_of(card), seen, blocks, out
                 ),
             )  # fmt: skip
             await asyncio.to_thread(add_block, blocks, folder)
@@ -147,10 +154,10 @@ class Trunks:
         return Features(tuple(found), sha256_json(inputs))
 
     @staticmethod
-    def _look(trunk: Form, card: Card, seen: Seen) -> dict[str, Any]:
+    def _look(backbone: Form, card: Card, seen: CaptureAugmentation) -> dict[str, Any]:
         """Return everything that a picture's features depend on besides the picture."""
         look: dict[str, Any] = {
-            "trunk": trunk.sha256,
+            "backbone": backbone.sha256,
             "view": view_of(card).key,
             **versions("ai-edge-litert", "pillow", "numpy"),
         }

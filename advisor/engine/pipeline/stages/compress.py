@@ -11,11 +11,11 @@ from typing import Any
 from advisor.catalog.cards import Card
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION
 from advisor.compression.recipe import Rung
-from advisor.compression.recipe_inputs import TrainingPictures
+from advisor.compression.recipe_inputs import TrainingImages
 from advisor.compression.recipes import recipe as find_recipe
-from advisor.engine.pipeline.context import CALIBRATION_PICTURES, Purpose, versions, view_of
+from advisor.engine.pipeline.context import CALIBRATION_IMAGES, Purpose, versions, view_of
 from advisor.engine.pipeline.jobs import More
-from advisor.engine.pipeline.stages.runner import WORK_BYTES, Form, Keeper, read_result, write_result
+from advisor.engine.pipeline.stages.runner import WORK_BYTES, Form, StageRunner, read_result, write_result
 from advisor.isolation import Limits
 from advisor.store.hashing import sha256_file
 from advisor.tflite.metadata import Metadata
@@ -51,7 +51,7 @@ class Compression:
         keeper: runs the stages.
     """
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: StageRunner) -> None:
         self._keeper, self._context = keeper, keeper.context
 
     async def artefact(
@@ -113,39 +113,39 @@ class Compression:
         rung, request = find_recipe(recipe).rung, self._context.request
         if rung < Rung.SCORED:
             return None, self._keeper.light
-        more = More(self._training_pictures(card, purpose), request.limits.max_drop_points, decided)
+        more = More(self._training_images(card, purpose), request.limits.max_drop_points, decided)
         if rung < Rung.TRAINED:
             return more, self._keeper.light
         return more, partial(self._keeper.learning, limits=LEARNING_LIMITS)
 
-    def _training_pictures(self, card: Card, purpose: Purpose) -> TrainingPictures | None:
-        pictures, view = self._context.pictures, view_of(card)
-        if pictures is None:
+    def _training_images(self, card: Card, purpose: Purpose) -> TrainingImages | None:
+        images, view = self._context.images, view_of(card)
+        if images is None:
             return None
         compares = purpose is Purpose.COMPARE
-        learnt = pictures.train if compares else pictures.learnt
-        judged = (pictures.validation.paths, pictures.validation.labels) if compares else ((), ())
+        learnt = images.train if compares else images.learnt
+        judged = (images.validation.paths, images.validation.labels) if compares else ((), ())
         seed = self._context.request.seed
-        return TrainingPictures(learnt.paths, learnt.labels, len(pictures.classes), view, seed, *judged)
+        return TrainingImages(learnt.paths, learnt.labels, len(images.classes), view, seed, *judged)
 
     def _more_key(self, more: More | None, purpose: Purpose) -> dict[str, Any]:
-        pictures = self._context.pictures
+        images = self._context.images
         if more is None:
             return {}
-        parts = [pictures.train.fingerprint, pictures.validation.fingerprint] if pictures else []
+        parts = [images.train.fingerprint, images.validation.fingerprint] if images else []
         return {"max_drop": more.max_drop_points, "decided": more.decided, "purpose": purpose, "parts": parts}
 
     def _calibration_paths(self) -> tuple[Path, ...] | None:
-        pictures = self._context.pictures
-        if pictures is None:
+        images = self._context.images
+        if images is None:
             return None
         from advisor.compression.calibration import choose
 
-        chosen = choose(pictures.train.labels, CALIBRATION_PICTURES, self._context.request.seed)
-        return tuple(pictures.train.paths[index] for index in chosen)
+        chosen = choose(images.train.labels, CALIBRATION_IMAGES, self._context.request.seed)
+        return tuple(images.train.paths[index] for index in chosen)
 
     def _calibration_key(self) -> Any:
         seed = self._context.request.seed
-        if self._context.pictures is None:
+        if self._context.images is None:
             return ["photographs", PHOTOGRAPHS_VERSION, seed]
-        return [self._context.pictures.train.fingerprint, CALIBRATION_PICTURES, seed]
+        return [self._context.images.train.fingerprint, CALIBRATION_IMAGES, seed]

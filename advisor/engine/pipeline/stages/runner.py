@@ -73,7 +73,7 @@ class _Wait:
         self.notify(f"{WAITS}{who}")
 
 
-class Keeper:
+class StageRunner:
     """Runs stages: once each, on a core of the machine, and keeps what they make in the artifact cache.
 
     Args:
@@ -198,17 +198,17 @@ class Keeper:
         """Run a function of :mod:`advisor.engine.pipeline.jobs` in a child without TensorFlow."""
         return self.context.light.call(f"{jobs.__name__}:{job}", *arguments, limits=WORK_LIMITS, pause=_pause.get())
 
-    def light_on(self, pictures: Part, job: str, *arguments: Any) -> Any:
+    def light_on(self, images: Part, job: str, *arguments: Any) -> Any:
         """Run such a job that reads pictures; it fails where they are not those any more that were listed."""
         result = self.light(job, *arguments)
-        require_unchanged(pictures.paths, pictures.stamps)
+        require_unchanged(images.paths, images.stamps)
         return result
 
-    def training_on(self, pictures: Part, pause: Pause, job: str, *arguments: Any) -> Any:
+    def training_on(self, images: Part, pause: Pause, job: str, *arguments: Any) -> Any:
         """Run a job that learns from pictures in a child that trains, on a GPU where TensorFlow sees one."""
         call = self.context.trainers.call
         result = call(f"{jobs.__name__}:{job}", *arguments, limits=TRAIN_LIMITS, pause=pause)
-        require_unchanged(pictures.paths, pictures.stamps)
+        require_unchanged(images.paths, images.stamps)
         return result
 
     def learning(self, job: str, *arguments: Any, limits: Limits) -> Any:

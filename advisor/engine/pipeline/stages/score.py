@@ -11,7 +11,7 @@ from advisor.compression.calibration import PHOTOGRAPHS_VERSION
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.engine.pipeline.context import Part, versions, view_of
 from advisor.engine.pipeline.stages.compress import Artefact
-from advisor.engine.pipeline.stages.runner import Keeper, read_result, write_result
+from advisor.engine.pipeline.stages.runner import StageRunner, read_result, write_result
 
 _WRITTEN = {"score": "probabilities.npy", "captured": "labels.npy"}
 """The file that each job leaves."""
@@ -24,20 +24,20 @@ class Scores:
         keeper: runs the stages.
     """
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: StageRunner) -> None:
         self._keeper = keeper
 
-    async def probabilities(self, card: Card, artefact: Artefact, pictures: Part) -> Path:
+    async def probabilities(self, card: Card, artefact: Artefact, images: Part) -> Path:
         """Run the artefact over pictures; returns the ``.npy`` of its probabilities."""
-        return await self._ran("score", ("score-1", "scoring"), card, artefact, pictures, {})
+        return await self._ran("score", ("score-1", "scoring"), card, artefact, images, {})
 
-    async def captured(self, card: Card, artefact: Artefact, pictures: Part) -> Path:
+    async def captured(self, card: Card, artefact: Artefact, images: Part) -> Path:
         """Run the artefact over pictures under every capture condition; returns the ``.npy`` of its labels (T, N)."""
-        drawn = {"names": [path.name for path in pictures.paths], "conditions": CAPTURE_VERSION}
-        return await self._ran("captured", ("capture-1", "trying phone pictures on"), card, artefact, pictures, drawn)
+        drawn = {"names": [path.name for path in images.paths], "conditions": CAPTURE_VERSION}
+        return await self._ran("captured", ("capture-1", "trying phone pictures on"), card, artefact, images, drawn)
 
     async def _ran(
-        self, job: str, stage: tuple[str, str], card: Card, artefact: Artefact, pictures: Part, more: Mapping[str, Any]
+        self, job: str, stage: tuple[str, str], card: Card, artefact: Artefact, images: Part, more: Mapping[str, Any]
     ) -> Path:
         """Return the ``.npy`` that a job writes of what an artefact answers to pictures.
 
@@ -46,14 +46,14 @@ class Scores:
             stage: its name and version, and what it is doing, for the progress.
             card: whose view pictures are seen in.
             artefact: the file that answers.
-            pictures: what it answers to.
+            images: what it answers to.
             more: what the answers depend on besides.
         """
 
         async def make() -> Path:
             inputs = {
                 "artefact": artefact.sha256,
-                "pictures": pictures.fingerprint,
+                "pictures": images.fingerprint,
                 "view": view_of(card).key,
                 **more,
                 **versions("ai-edge-litert", "pillow", "numpy"),
@@ -61,12 +61,12 @@ class Scores:
             folder = await self._keeper.kept(
                 *stage, card, inputs,
                 lambda out: self._keeper.light_on(
-                    pictures, job, artefact.path, pictures.paths, view_of(card), out / _WRITTEN[job]
+                    images, job, artefact.path, images.paths, view_of(card), out / _WRITTEN[job]
                 ),
             )  # fmt: skip
             return folder / _WRITTEN[job]
 
-        return await self._keeper.once((job, artefact.sha256, pictures.fingerprint), make)
+        return await self._keeper.once((job, artefact.sha256, images.fingerprint), make)
 
     async def answers(self, card: Card, artefact: Artefact) -> list[tuple[int, float]]:
         """The artefact's answers on the bundled photographs, each with its probability."""

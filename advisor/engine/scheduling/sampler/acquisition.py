@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from advisor.engine.scheduling.sampler.design import make_design
 from advisor.engine.scheduling.sampler.gain import expected_gain, t4_below
 from advisor.engine.scheduling.sampler.hypervolume import Floats, hypervolume
-from advisor.engine.scheduling.sampler.observations import Evidence
+from advisor.engine.scheduling.sampler.observations import Observations
 from advisor.engine.scheduling.sampler.ordering import prior_order
 
 Mask = NDArray[np.bool_]
@@ -76,9 +76,9 @@ class Acquisition:
         self._changed = False
         self._refresh()
 
-    def new_evidence(self) -> Evidence:
+    def new_evidence(self) -> Observations:
         """Return the evidence of a study that has shown nothing yet."""
-        return Evidence(self._design, self.known.shape[1] + 1)
+        return Observations(self._design, self.known.shape[1] + 1)
 
     def update(self, row: int, axis: int, loss: float) -> None:
         """Replace one known loss."""
@@ -86,7 +86,7 @@ class Acquisition:
             self.known[row, axis] = loss
             self._changed = True
 
-    def choose(self, evidence: Evidence, pending: Sequence[int], allowed: Mask) -> int:
+    def choose(self, evidence: Observations, pending: Sequence[int], allowed: Mask) -> int:
         """Return the row to evaluate next among those allowed (n,), of which there is at least one.
 
         Args:
@@ -104,7 +104,7 @@ class Acquisition:
         rate = predicted.gain[best] / self.cost_s[rows[best]]
         return int(rows[best[np.argmax(rate)]]) if rate.max() > 0 else self._first_in_order(allowed)
 
-    def predict(self, evidence: Evidence, pending: Sequence[int], rows: Rows) -> Prediction:
+    def predict(self, evidence: Observations, pending: Sequence[int], rows: Rows) -> Prediction:
         """Predict the candidates ``rows``; those that a rough look shows to be no match are left at that look."""
         self._apply_changes(evidence)
         means = self._means(evidence)
@@ -124,7 +124,7 @@ class Acquisition:
         gain[kept] *= self._feasible(evidence, rows[kept])
         return Prediction(rows, means[rows], sd, gain, kept)
 
-    def share_in(self, evidence: Evidence, free: Mask, seconds: float) -> float:
+    def share_in(self, evidence: Observations, free: Mask, seconds: float) -> float:
         """Return an optimistic share of the front's hypervolume that ``seconds`` more would add; see the sampler."""
         if not free.any():
             return 0.0
@@ -139,20 +139,20 @@ class Acquisition:
         return float(predicted.gain[order][fits].sum() / volume) if volume > 0 else float("inf")
 
     @staticmethod
-    def _means(evidence: Evidence) -> Floats:
+    def _means(evidence: Observations) -> Floats:
         """Return (n,) the expected losses: what was told of a candidate needs no regression."""
         means = evidence.revealed.means()
         means[list(evidence.hints)] = list(evidence.hints.values())
         return means
 
-    def _feasible(self, evidence: Evidence, rows: Rows) -> Floats:
+    def _feasible(self, evidence: Observations, rows: Rows) -> Floats:
         chance = np.ones(len(rows))
         for surrogate in evidence.constraints.values():
             if len(surrogate) >= _CONSTRAINT_SEEN:
                 chance *= t4_below(-surrogate.means()[rows] / surrogate.deviations(rows) * np.sqrt(2.0))
         return chance
 
-    def _range(self, evidence: Evidence, means: Floats) -> tuple[Floats, Floats]:
+    def _range(self, evidence: Observations, means: Floats) -> tuple[Floats, Floats]:
         """Return the best and the worst losses (d,) of the table as it looks now; the worst is the reference."""
         seen = np.append(evidence.front[:, -1], means)
         low = np.append(self.known.min(axis=0), seen.min())
@@ -160,7 +160,7 @@ class Acquisition:
         high = np.where(np.isnan(self._reference), worst, self._reference)
         return low, np.where(high > low, high, low + 1.0)
 
-    def _apply_changes(self, evidence: Evidence) -> None:
+    def _apply_changes(self, evidence: Observations) -> None:
         if self._changed:
             self._changed = False
             self._refresh()
@@ -194,7 +194,7 @@ class Acquisition:
         self._restart_order()
 
 
-def _unless_told(evidence: Evidence, rows: Rows, deviations: Floats) -> Floats:
+def _unless_told(evidence: Observations, rows: Rows, deviations: Floats) -> Floats:
     """Return the deviations (m,) of ``rows``, next to nothing where the loss is known without evaluating."""
     told = np.isin(rows, list(evidence.hints))
     known: Floats = np.where(told, _TOLD_SD * deviations, deviations)

@@ -16,9 +16,9 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from advisor.engine.scheduling.sampler.acquisition import Acquisition
-from advisor.engine.scheduling.sampler.allocation import CandidatesExhausted, Claim
+from advisor.engine.scheduling.sampler.allocation import Allocation, CandidatesExhausted
 from advisor.engine.scheduling.sampler.table import Candidate, Objective, Table
-from advisor.engine.scheduling.sampler.trial_index import CLAIM, Ledger, claim_of, shown_by, teaches_only
+from advisor.engine.scheduling.sampler.trial_index import CLAIM, TrialIndex, claim_of, shown_by, teaches_only
 
 
 class AdvisorSampler(BaseSampler):
@@ -67,7 +67,7 @@ class AdvisorSampler(BaseSampler):
         self._independent = independent_sampler or RandomSampler(seed)
         self._held_back = np.zeros(len(candidates), bool)
         self._lock = threading.RLock()
-        self._ledger = Ledger(None, len(candidates))
+        self._ledger = TrialIndex(None, len(candidates))
         self._evidence = self._acquisition.new_evidence()
 
     @property
@@ -129,7 +129,7 @@ class AdvisorSampler(BaseSampler):
         if CLAIM in trial.system_attrs:
             return
         with self._lock:
-            claim = Claim(study, trial, self._table, partial(self._sync, study, own=trial.number))
+            claim = Allocation(study, trial, self._table, partial(self._sync, study, own=trial.number))
             if claim.take(self._held_back, self._best) is None and not trial.system_attrs.get("fixed_params"):
                 self._end(study, trial)
 
@@ -181,10 +181,10 @@ class AdvisorSampler(BaseSampler):
         self._sync(study)
         return self._evidence
 
-    def _sync(self, study: Study, own: int = -1) -> Ledger:
+    def _sync(self, study: Study, own: int = -1) -> TrialIndex:
         """Read what is new in the study's trials; the trial numbered ``own`` is the one being decided."""
         if self._ledger.study_id != (study_id := (id(study._storage), study._study_id)):
-            self._ledger = Ledger(study_id, len(self._table))
+            self._ledger = TrialIndex(study_id, len(self._table))
             self._evidence = self._acquisition.new_evidence()
         for row, trial in self._ledger.read(study.get_trials(deepcopy=False), own, self._row_of):
             losses = self._table.losses(trial.values)

@@ -12,7 +12,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial
 
 from advisor.engine.scheduling.sampler.table import Table
-from advisor.engine.scheduling.sampler.trial_index import Ledger, announce
+from advisor.engine.scheduling.sampler.trial_index import TrialIndex, announce
 
 RIVAL_TIMEOUT_S = 2.0
 RIVAL_POLL_S = 0.005
@@ -26,7 +26,7 @@ class CandidatesExhausted(RuntimeError):
     """Every candidate of the table has been evaluated or is being evaluated: nothing is left to ask for."""
 
 
-class Claim:
+class Allocation:
     """One trial's claim.
 
     Args:
@@ -36,7 +36,7 @@ class Claim:
         sync: brings the ledger of the study up to date, as this trial sees it, and returns it.
     """
 
-    def __init__(self, study: Study, trial: FrozenTrial, table: Table, sync: Callable[[], Ledger]) -> None:
+    def __init__(self, study: Study, trial: FrozenTrial, table: Table, sync: Callable[[], TrialIndex]) -> None:
         self._study, self._trial, self._table, self._sync = study, trial, table, sync
         self._fixed: Mapping[str, Any] = trial.system_attrs.get("fixed_params", {})
 

@@ -11,7 +11,7 @@ from advisor.engine.scheduling.sampler.hypervolume import Floats, pareto_mask
 from advisor.engine.scheduling.sampler.surrogate import Surrogate
 
 
-class Evidence:
+class Observations:
     """What one study has shown, kept incrementally.
 
     Attributes:

@@ -20,7 +20,7 @@ TEACHES_ONLY = "advisor:teaches-only"
 """The user attribute of a trial that is no answer itself, such as a first look: it does not count for the front."""
 
 
-class Ledger:
+class TrialIndex:
     """Who holds which candidate, read from a study's trials incrementally: finished trials are looked at once.
 
     Attributes:

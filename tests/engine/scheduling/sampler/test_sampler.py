@@ -24,7 +24,7 @@ from advisor.engine.scheduling.sampler import AdvisorSampler, Candidate, Candida
 from advisor.engine.scheduling.sampler.hypervolume import hypervolume
 
 OBJECTIVES = (Objective("latency", log=True), Objective("accuracy", "maximize"))
-POOL = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "search" / "timm_pool.csv"
+POOL = Path(__file__).resolve().parents[4].parent / "shared" / "data" / "search" / "timm_pool.csv"
 DIRECTIONS: list[Literal["minimize", "maximize"]] = ["minimize", "maximize"]
 
 
@@ -375,7 +375,7 @@ def test_published_classifiers_are_searched_in_few_evaluations(task: str, most: 
 
 
 def test_the_documented_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).resolve().parents[2] / "docs" / "sampler.md").read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parents[4] / "docs" / "sampler.md").read_text(encoding="utf-8")
     example = text.split("```python\n")[1].split("```")[0]
     exec(compile(example, "docs/sampler.md", "exec"), {"__name__": "example"})
     printed = ast.literal_eval(capsys.readouterr().out)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from advisor.compression.calibration import choose
 from advisor.compression.recipe import Rung
-from advisor.compression.recipe_inputs import TrainingPictures
+from advisor.compression.recipe_inputs import TrainingImages
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets import decode
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.duplicates import near_duplicates
-from advisor.datasets.pictures import View, load
+from advisor.datasets.images import InputSpec, load
 from advisor.datasets.repeated import kept_together
 from advisor.datasets.requirements import require_usable
 from advisor.datasets.split import Split, halved, split
@@ -31,7 +31,7 @@ PHOTOGRAPHS = "everyday photographs that come with the installation: give your o
 
 
 @dataclass(frozen=True)
-class Pictures:
+class Images:
     """What is read of the user's folders.
 
     Attributes:
@@ -48,18 +48,18 @@ class Pictures:
     judged: tuple[Path, ...]
     labels: tuple[int, ...]
     judged_source: str
-    training: TrainingPictures | None = None
+    training: TrainingImages | None = None
 
 
-def read_pictures(
+def read_images(
     calibration: Path | None,
     data: Path | None,
-    view: View,
+    view: InputSpec,
     names: Sequence[str],
     classes: int,
     seed: int,
     rungs: Collection[Rung],
-) -> Pictures:
+) -> Images:
     """Read the user's folders, or none.
 
     With both folders, and no recipe that learns, all of ``--data`` is judged on; else its hold-out, split off as
@@ -78,7 +78,7 @@ def read_pictures(
     Raises:
         UsageError: a folder is missing or unfit, holds too few pictures, or its classes are not the model's.
     """
-    own = find_pictures(calibration) if calibration else ()
+    own = find_images(calibration) if calibration else ()
     if data is None:
         return _unlabelled(own, calibration, seed)
     read = survey(data)
@@ -86,23 +86,23 @@ def read_pictures(
     require_usable(dataset)
     order = class_order(dataset.classes, names, classes)
     if own and max(rungs) < Rung.SCORED:
-        labels = tuple(order[picture.label] for picture in dataset.pictures)
-        paths = tuple(picture.path for picture in dataset.pictures)
+        labels = tuple(order[image.label] for image in dataset.images)
+        paths = tuple(image.path for image in dataset.images)
         chosen = drawn(own, CALIBRATION, seed)
-        return Pictures(chosen, _said(chosen, calibration), paths, labels, f"all {len(paths)} pictures of {data}")
+        return Images(chosen, _said(chosen, calibration), paths, labels, f"all {len(paths)} pictures of {data}")
     together = kept_together(dataset, near_duplicates(read.thumbnails))
     whole = split(dataset, seed, together=together, given=dataset.own_parts)
     parts = _for_choosing(dataset, whole, together) if Rung.SCORED in rungs else whole
-    learnt = [dataset.pictures[index] for index in parts.train]
+    learnt = [dataset.images[index] for index in parts.train]
     chosen = drawn(own, CALIBRATION, seed) or tuple(
-        learnt[place].path for place in choose([picture.label for picture in learnt], CALIBRATION, seed)
+        learnt[place].path for place in choose([image.label for image in learnt], CALIBRATION, seed)
     )
     source = _said(chosen, calibration) if own else f"{len(chosen)} training pictures of {data}"
     train, validation, judged = (
         _labelled(dataset, part, order) for part in (parts.train, parts.validation, parts.holdout)
     )
-    training = TrainingPictures(*train, classes, view, seed, *validation)
-    return Pictures(chosen, source, *judged, _held_out(parts, whole, data), training)
+    training = TrainingImages(*train, classes, view, seed, *validation)
+    return Images(chosen, source, *judged, _held_out(parts, whole, data), training)
 
 
 def _for_choosing(dataset: Dataset, parts: Split, together: Sequence[Sequence[int]]) -> Split:
@@ -111,7 +111,7 @@ def _for_choosing(dataset: Dataset, parts: Split, together: Sequence[Sequence[in
     return replace(parts, validation=chosen_on, holdout=judged) if chosen_on else parts
 
 
-def find_pictures(folder: Path) -> tuple[Path, ...]:
+def find_images(folder: Path) -> tuple[Path, ...]:
     """Return the readable pictures of a folder and its sub-folders, sorted.
 
     Raises:
@@ -166,21 +166,21 @@ def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> t
     return tuple(known[name] for name in plain)
 
 
-def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> Pictures:
+def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> Images:
     if not own:
-        return Pictures((), PHOTOGRAPHS, (), (), PHOTOGRAPHS)
+        return Images((), PHOTOGRAPHS, (), (), PHOTOGRAPHS)
     chosen = drawn(own, CALIBRATION, seed)
     others = tuple(path for path in own if path not in set(chosen))
     judged = drawn(others, JUDGED, seed) if len(others) >= 2 * FEWEST else chosen
     new = "that were not calibrated on" if judged is not chosen else "that were calibrated on, too"
-    return Pictures(chosen, _said(chosen, folder), judged, (), f"{len(judged)} pictures of {folder} {new}")
+    return Images(chosen, _said(chosen, folder), judged, (), f"{len(judged)} pictures of {folder} {new}")
 
 
 def _labelled(
     dataset: Dataset, indices: Sequence[int], order: Sequence[int]
 ) -> tuple[tuple[Path, ...], tuple[int, ...]]:
-    pictures = [dataset.pictures[index] for index in indices]
-    return tuple(picture.path for picture in pictures), tuple(order[picture.label] for picture in pictures)
+    images = [dataset.images[index] for index in indices]
+    return tuple(image.path for image in images), tuple(order[image.label] for image in images)
 
 
 def _held_out(parts: Split, whole: Split, data: Path) -> str:

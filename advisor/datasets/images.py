@@ -25,7 +25,7 @@ _DRAFT_FACTOR = 2
 
 
 @dataclass(frozen=True)
-class View:
+class InputSpec:
     """How a picture becomes a model's input.
 
     Attributes:
@@ -71,7 +71,7 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
     import numpy as np
 
     try:
-        with decode.open_picture(Path(path)) as image:
+        with decode.open_image(Path(path)) as image:
             image.draft(None, (_DRAFT_FACTOR * size, _DRAFT_FACTOR * size))
             image.load()
             small = _to_rgb(image).resize((size, size), _bilinear())

@@ -8,8 +8,8 @@ from PIL import Image
 from skimage import data as skimage_data
 
 from advisor.core.errors import StageError
-from advisor.datasets.pictures import load, normalise
-from tests.datasets.folders import picture
+from advisor.datasets.images import load, normalise
+from tests.datasets.folders import photo
 
 SIZE = 32
 
@@ -23,7 +23,7 @@ def _expected(image: Image.Image) -> np.ndarray:
     return np.asarray(image.convert("RGB").resize((SIZE, SIZE), Image.Resampling.BILINEAR))
 
 
-def test_the_whole_picture_is_resized_to_the_square(photograph: Image.Image, tmp_path: Path) -> None:
+def test_the_whole_image_is_resized_to_the_square(photograph: Image.Image, tmp_path: Path) -> None:
     photograph.save(tmp_path / "a.png")
     loaded = load(tmp_path / "a.png", SIZE)
     assert loaded.dtype == np.uint8
@@ -85,14 +85,14 @@ def test_a_large_jpeg_read_at_reduced_scale_looks_the_same(photograph: Image.Ima
     assert difference.mean() < 2
 
 
-def test_a_picture_that_vanished_is_a_stage_error(tmp_path: Path) -> None:
+def test_a_image_that_vanished_is_a_stage_error(tmp_path: Path) -> None:
     with pytest.raises(StageError, match=r"gone\.jpg") as caught:
         load(tmp_path / "gone.jpg", SIZE)
     assert "change" in caught.value.hint
 
 
-def test_a_truncated_picture_is_a_stage_error(tmp_path: Path) -> None:
-    picture(1, (200, 200)).save(tmp_path / "a.jpg")
+def test_a_truncated_image_is_a_stage_error(tmp_path: Path) -> None:
+    photo(1, (200, 200)).save(tmp_path / "a.jpg")
     (tmp_path / "a.jpg").write_bytes((tmp_path / "a.jpg").read_bytes()[:900])
     with pytest.raises(StageError, match="truncated"):
         load(tmp_path / "a.jpg", SIZE)
