@@ -47,7 +47,7 @@ class Start:
 def build(backbone: Any, start: Start, view: InputSpec, trained: float) -> Any:
     """Return a ``keras.Model`` from pictures (n, S', S', 3), 0..255, to logits (n, C).
 
-    It holds a copy of the backbone in its layer ``backbone``, of any side S' where it allows that, else of its own; and the
+    It holds a copy of the backbone in its layer ``backbone``, of any side S' where it allows that; and the
     head in its layer ``head``.
 
     Args:

@@ -26,7 +26,7 @@ _SPACE: dict[str, tuple[float, float]] = {
 class Trials:
     """Asks for hyperparameters and is told what came of them. Equal seeds and answers ask for equal hyperparameters.
 
-    The recipe's own hyperparameters come first, so that no study ends below them but by chance; then a few random ones; then
+    The recipe's own hyperparameters come first, so that no study ends below them; then a few random ones; then
     those of the tree-structured Parzen estimator (Bergstra et al., 2011), Optuna's default.
 
     Args:

@@ -18,7 +18,7 @@ from advisor.export.bundle import Bundle, export
 from advisor.store import RunFolder
 from advisor.store.hashing import sha256_file
 from tests.conftest import SHARED
-from tests.engine.conftest import Searched, photos, shared_folder, warm_cache
+from tests.engine.conftest import Searched, photos, shared_folder, warm_cache, with_images
 
 __all__ = ["photos", "shared_folder", "warm_cache", "with_images"]
 
