@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-COLOURS = ("#0b6e4f", "#5fb49c", "#888888", "#c8553d", "#3d5a98", "#a06cd5")
+COLOURS = ("#0b6e4f", "#888888", "#c8553d", "#3d5a98", "#a06cd5")
 LEFT, TOP, RIGHT, BOTTOM = 60, 50, 680, 390
 """The corners of the plot in an SVG of 720 x 450."""
 

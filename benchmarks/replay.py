@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import wilson
-from advisor.engine.experience import Earlier, Experience
 from advisor.engine.scheduling.halving import step_of
 from advisor.engine.scheduling.promotion import STAGE, Promotion
 from advisor.engine.scheduling.scheduler import Scheduler
@@ -21,10 +17,8 @@ from advisor.engine.scheduling.study import Study
 from advisor.engine.scheduling.trial_record import parameters
 from benchmarks.cost_table import CORES, VALIDATION, Problem, Row
 
-ADVISOR, LEARNT, GP = "advisor", "advisor, learnt", "gp"
-METHODS = (ADVISOR, LEARNT, "random", "tpe", "nsga2", GP)
-ALIKE = 0.9
-"""How like an earlier run's pictures are."""
+ADVISOR, GP = "advisor", "gp"
+METHODS = (ADVISOR, "random", "tpe", "nsga2", GP)
 
 
 class _GPStudy(Study):
@@ -65,31 +59,13 @@ def _left_out(configuration: Configuration, reason: str, stage: str) -> Evaluati
 def _study(problem: Problem, method: str, seed: int) -> Study:
     if method == GP:
         return _GPStudy(problem, seed)
-    experience = earlier(problem, seed) if method == LEARNT else None
-    name = ADVISOR if method == LEARNT else method
-    return Study(_storage(), "replay", problem.plan, Budget(), name, seed, done=(), experience=experience)
+    return Study(_storage(), "replay", problem.plan, Budget(), method, seed, done=())
 
 
 def _storage() -> Any:
     from optuna.storages import InMemoryStorage
 
     return InMemoryStorage()
-
-
-def earlier(problem: Problem, seed: int) -> Experience:
-    """Return an earlier run of half of the cards, drawn by the seed, on other pictures of the same kind.
-
-    Its accuracies are what as many other pictures might have shown: drawn from the binomial law around the table's.
-    """
-    rng = np.random.default_rng(seed)
-    names = [card.name for card in problem.plan.cards]
-    cards = set(rng.choice(names, len(names) // 2, replace=False))
-    found = []
-    for configuration in problem.plan.configurations():
-        if configuration.card in cards and (row := problem.row(configuration)) is not None:
-            drawn = 100 * rng.binomial(VALIDATION, row.accuracy / 100) / VALIDATION
-            found.append(evaluation(problem, configuration, replace(row, accuracy=float(drawn))))
-    return Experience((Earlier(Path("earlier"), ALIKE, tuple(found)),))
 
 
 def evaluation(problem: Problem, configuration: Configuration, row: Row) -> Evaluation:

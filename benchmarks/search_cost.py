@@ -26,7 +26,7 @@ from benchmarks.cost_plot import plot
 from benchmarks.cost_table import CORES, PROBLEMS, Problem, read
 from benchmarks.hindsight import in_hindsight
 from benchmarks.quick_tpe import splits_remembered
-from benchmarks.replay import GP, LEARNT, METHODS, searched
+from benchmarks.replay import GP, METHODS, searched
 from benchmarks.tables import RESULTS, keep
 from benchmarks.trashnet_climb import FIRST_LOOK
 
@@ -129,7 +129,6 @@ def _summary(runs: Sequence[Run]) -> str:
     goals = "; ".join(f"{share:.0%} within {goal:.0%}" for share, goal in GOALS.items())
     remarks += [
         f"medians over seeds, the longest in brackets; to reach: {goals} of all, and half of the best other method",
-        f"{LEARNT}: --learn-from a run of half of the cards on as many other pictures of the same kind",
         "(in hindsight): a short way for who knows every result beforehand, by gain of hypervolume a second",
         TIMED,
         GP_LISTED if any(run.method == GP for run in runs) else GP_LEFT_OUT,
@@ -152,7 +151,7 @@ def _described(problem: Problem) -> str:
 
 def _against_others(name: str, by_method: Mapping[str, Sequence[Run]]) -> Iterator[str]:
     """Yield a line on each share: the advisor's cost over that of the best other method."""
-    others = [method for method in by_method if method not in (METHODS[0], LEARNT)]
+    others = [method for method in by_method if method != METHODS[0]]
     if METHODS[0] not in by_method or not others:
         return
     for place, share in enumerate(SHARES):

@@ -73,9 +73,6 @@ _OPTIONS: Mapping[str, Any] = {
     "threads": _several("COUNTS", "CPU threads to measure with: a number or 'all'; repeat, or join by commas."),
     "catalog": _several("FILE", "Your own catalogue file (YAML); repeat for more."),
     "sampler": _one("NAME", "Order of the search: advisor, tpe, nsga2, gp or random."),
-    "learn_from": _several(
-        "RUNS", "Earlier runs on similar pictures, or a folder of runs, that order this search; repeat."
-    ),
     "time_limit": _one("TIME", "Stop with the best answer so far after, such as 10min."),
     "max_trials": _number("Evaluate at most so many configurations."),
     "stop_below": _one(

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from advisor.core.evaluation import Evaluation
 from advisor.engine.card_times import CardTimes
 from advisor.engine.execution import executor_for
 from advisor.engine.execution.machine import one_blas_thread
-from advisor.engine.experience import read_experience
 from advisor.engine.history.manifest import describe_run, write_images, write_manifest
 from advisor.engine.history.resume import same_cards, same_weights
 from advisor.engine.pipeline.context import Context, Notify
@@ -108,13 +107,11 @@ class _Search:
         self.recipes = chosen_recipes(request)
         self._cards = chosen_cards(request)
         self.images = read_images(request, progress.say)
-        self._experience = read_experience(request, self.images)
         if resume:
             self.run = RunFolder.open(resume)
             self._cards = same_cards(self.run, request, self._cards, self.recipes, self.images)
         else:
             self._refuse_what_cannot_work()
-            self.request = request = replace(request, learn_from=self._experience.folders or request.learn_from)
         self.executor = executor_for(request, lambda: None if verbose else self.run.log_file)
         if not resume:
             self.run = RunFolder.create(Path(request.out), _slug(request))
@@ -157,7 +154,7 @@ class _Search:
         request, plan = self.request, make_plan(self.request, candidates, self.recipes, self.images, self._book.pace)
         done = leave_out(self.run, plan, request.limits)
         with opened(request.storage, self.run) as (storage, name), lost_connection(request.storage, self.run.path):
-            study = Study(storage, name, plan, request.limits, request.sampler, request.seed, done, self._experience)
+            study = Study(storage, name, plan, request.limits, request.sampler, request.seed, done)
             self._write_manifest(candidates, plan)
             with contextlib.closing(executor):
                 evaluator = self._evaluator(candidates, plan)
@@ -178,7 +175,6 @@ class _Search:
                 if drive.stopping.is_set():
                     self.stopped = INTERRUPTED
                 more: dict[str, Any] = {"targets": evaluator.environments} if evaluator.environments else {}
-                more |= {"learnt_from": self._experience.to_json()} if self._experience.runs else {}
                 more |= {
                     "host": executor.host.to_json(),
                     "children_peak_bytes": peak,

@@ -9,7 +9,7 @@ from typing import Any
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.history.loaded_run import LoadedRun
 
-_NO_QUESTION = ("out", "offline", "mirror", "remeasure", "max_trials", "time_limit", "sampler", "learn_from")
+_NO_QUESTION = ("out", "offline", "mirror", "remeasure", "max_trials", "time_limit", "sampler")
 """Options of a request that say how to search, not what is asked."""
 
 _HOST_FACTS = ("cpu", "cores", "memory_bytes", "system", "fingerprint")

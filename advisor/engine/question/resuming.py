@@ -22,7 +22,6 @@ FREE_ON_RESUME = (
     "remeasure",
     "storage",
     "out",
-    "learn_from",
     "executor",
     "workers",
     "shared_folder",

@@ -28,11 +28,6 @@ def validate(request: Request) -> None:
     """
     _one_of("--task", request.task, TASKS)
     _one_of("--sampler", request.sampler, SAMPLERS)
-    if request.learn_from and not request.data:
-        raise UsageError(
-            "--learn-from: earlier accuracies were measured on pictures, and --data is not given",
-            "add --data DIR, or leave --learn-from out",
-        )
     limits, _ = request.limits, request.preference
     _ = request.time_limit_s
     _ = checked(request.storage)

@@ -66,7 +66,6 @@ class Request:
             object store.
         stop_below: stop when an hour more is expected to add less than this share of the front's hypervolume, such as
             ``0.5%``; ``never``; empty for 0.5 % in spaces of 100 configurations and more.
-        learn_from: earlier runs, or folders of runs, whose results order this search.
     """
 
     task: str = "image-classification"
@@ -99,7 +98,6 @@ class Request:
     remeasure: bool = False
     storage: str = "journal"
     stop_below: str = ""
-    learn_from: tuple[str, ...] = ()
     executor: str = "local"
     workers: int = 0
     shared_folder: str = ""

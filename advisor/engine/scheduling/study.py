@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation
-from advisor.engine.experience import Experience
 from advisor.engine.scheduling.cost_estimates import Facts
 from advisor.engine.scheduling.halving import Room, SuccessiveHalving, anywhere, step_of
 from advisor.engine.scheduling.samplers import ADVISOR, make_sampler
@@ -48,7 +47,6 @@ class Study:
         sampler: one of :data:`advisor.engine.scheduling.samplers.SAMPLERS`.
         seed: of the sampler.
         done: what has been evaluated and is not to be evaluated again.
-        experience: what earlier runs tell of the candidates.
     """
 
     @gc_paused()
@@ -61,7 +59,6 @@ class Study:
         sampler: str,
         seed: int,
         done: Iterable[Evaluation],
-        experience: Experience | None = None,
     ) -> None:
         import numpy as np
         import optuna
@@ -70,13 +67,12 @@ class Study:
         self._plan, self._budget, self._facts = plan, budget, Facts(plan)
         finished = {evaluation.configuration: evaluation for evaluation in done}
         self._rungs = SuccessiveHalving(plan, finished)
-        self._aside, self._wished = list[Configuration](), list[Configuration]()
+        self._aside = list[Configuration]()
         self._changed: dict[str, None] = {}
         self._told = 0
         for evaluation in finished.values():
             self._note(evaluation)
-        experience = experience or Experience()
-        candidates = experience.taught(self._facts.corrected(plan.candidates()))
+        candidates = self._facts.corrected(plan.candidates())
         steps = ((each.params["card"], each.params["training"]) for each in candidates)
         self._places = np.array([self._rungs.place(step) for step in steps])
         self._sampler = make_sampler(sampler, candidates, seed)
@@ -89,9 +85,7 @@ class Study:
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             self._study.set_metric_names(list(METRICS))
         self._trials: dict[Configuration, optuna.Trial] = {}
-        if not self._study.get_trials(deepcopy=False):
-            self._wished += experience.first(tuple(self._rungs.unasked))
-        self._wished = [*self._take_up(finished), *self._wished]
+        self._wished = self._take_up(finished)
 
     @property
     def unevaluated(self) -> int:

@@ -13,7 +13,6 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import show_seconds
-from advisor.engine.experience import read_experience
 from advisor.engine.pipeline.cached import Known, what_is_known
 from advisor.engine.pipeline.context import Images
 from advisor.engine.pipeline.cost import Stage, Variant, rough_size, wall_s
@@ -46,7 +45,6 @@ def preview(request: Request) -> PlanView:
     require_parts(request.sampler)
     recipes, cards = chosen_recipes(request), chosen_cards(request)
     images = read_images(request, lambda _: None)
-    read_experience(request, images)  # what search would refuse
     ahead = _look_ahead(request, recipes, cards, images)
     if ahead is None:
         raise UsageError(
