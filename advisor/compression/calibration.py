@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,28 @@ PHOTOGRAPHS_VERSION = 2
 """Raised whenever other crops are drawn."""
 
 CROPS_A_PHOTOGRAPH = 12
+
+
+@dataclass(frozen=True)
+class CalibrationImages:
+    """Images to calibrate on, by their files.
+
+    Attributes:
+        paths: image files; empty for crops of the bundled photographs.
+        spec: how an image becomes the model's input.
+        seed: draws the bundled photographs' crops.
+        limit: use the first ``limit`` images only; None uses all.
+    """
+
+    paths: tuple[Path, ...]
+    spec: InputSpec
+    seed: int = 0
+    limit: int | None = None
+
+    def read(self) -> NDArray[np.float32]:
+        """Return the images as model input, float32 (n, size, size, 3)."""
+        images = from_images(self.paths, self.spec) if self.paths else from_photographs(self.spec, self.seed)
+        return images[: self.limit]
 
 
 def choose(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:

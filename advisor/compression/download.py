@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 
 DEFLATE_LEVEL = 6
 """What zip tools take by default, and so how an app's package carries the file."""
@@ -23,6 +24,19 @@ def zstd_bytes(data: bytes) -> int:
     return len(zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(data))
 
 
-def download_figures(data: bytes) -> dict[str, int]:
-    """Return ``download_bytes`` (deflate) and ``download_zstd_bytes`` of a file's content."""
-    return {"download_bytes": deflated_bytes(data), "download_zstd_bytes": zstd_bytes(data)}
+@dataclass(frozen=True)
+class DownloadSizes:
+    """What a file takes to download.
+
+    Attributes:
+        deflated_bytes: deflated, as an app's package carries it.
+        zstd_bytes: compressed by Zstandard, as a server sends it.
+    """
+
+    deflated_bytes: int
+    zstd_bytes: int
+
+
+def download_sizes_of(data: bytes) -> DownloadSizes:
+    """Return what a file's content takes to download."""
+    return DownloadSizes(deflated_bytes(data), zstd_bytes(data))

@@ -6,7 +6,7 @@ import zipfile
 
 import zstandard
 
-from advisor.compression.download import deflated_bytes, download_figures, zstd_bytes
+from advisor.compression.download import DownloadSizes, deflated_bytes, download_sizes_of, zstd_bytes
 
 COARSE = bytes(random.Random(0).choices(range(16), k=40_000))
 
@@ -30,7 +30,4 @@ def test_zstd_bytes_are_those_of_a_frame_that_can_be_read_again() -> None:
 
 
 def test_figures_carry_both() -> None:
-    assert download_figures(COARSE) == {
-        "download_bytes": deflated_bytes(COARSE),
-        "download_zstd_bytes": zstd_bytes(COARSE),
-    }
+    assert download_sizes_of(COARSE) == DownloadSizes(deflated_bytes(COARSE), zstd_bytes(COARSE))

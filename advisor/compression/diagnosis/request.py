@@ -55,7 +55,7 @@ def run_in_child(
         UsageError: as :func:`diagnose`.
     """
     limits = Limits(seconds=seconds + _MARGIN_S, memory_bytes=3_000_000_000)
-    job = f"{__name__}:diagnose_pictures"
+    job = f"{__name__}:diagnose_images"
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder, ChildPool(Path(folder, "log.txt")) as pool:
         try:
             found: Diagnosis = pool.call(job, model, against, tuple(images), view, source, seconds, limits=limits)
@@ -69,10 +69,10 @@ def diagnose_images(
     model: Path, against: Path, images: Sequence[Path], view: InputSpec, source: str, seconds: float
 ) -> Diagnosis:
     """Read the pictures, or crops of the bundled photographs, and hold the files against each other."""
+    from advisor.compression.calibration import CalibrationImages
     from advisor.compression.diagnosis.diagnose import diagnose as diagnosed
-    from advisor.compression.own.making import inputs
 
-    arrays = inputs(images, view, 0)
+    arrays = CalibrationImages(tuple(images), view).read()
     return diagnosed(model, against, arrays[:: max(1, len(arrays) // IMAGES)][:IMAGES], source, seconds)
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from advisor.compression.calibration import CalibrationImages
+from advisor.compression.make import MadeFile
 from advisor.compression.own import making
 from advisor.compression.own.judging import judge
 from advisor.compression.own.question import FLOAT, Question
 from advisor.compression.own.timing import time_forms
-from advisor.compression.own.values import Compression, Form
+from advisor.compression.own.values import Compression, Form, sizes_of
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.isolation import ChildPool, Limits
@@ -73,34 +75,36 @@ def _call(pool: ChildPool, function: str, *arguments: Any) -> Any:
 
 def _made(pool: ChildPool, question: Question, one: Recipe, tell: Tell) -> Form:
     path, start = question.path_of(one.name), time.monotonic()
-    notes: Mapping[str, Any] = {}
     try:
-        if one.name != FLOAT:
+        if one.name == FLOAT:
+            made = _call(pool, "describe", path)
+        else:
             tell(f"making {one.name}")
-            notes = _form(pool, question, one.name, path)
-        sizes, taken = _call(pool, "look", path, question.accelerator)
+            made = _form(pool, question, one.name, path)
+        taken = _call(pool, "taken_of", path, question.accelerator)
     except (UnsupportedRecipe, RuntimeRefusal) as error:
         return Form(one.name, "skipped", error.message)
     except AdvisorError as error:
         return Form(one.name, "failed", error.message)
     seconds = time.monotonic() - start
-    return Form(one.name, "ok", path=str(path), seconds=seconds, sizes=sizes, taken=taken, notes=notes)
+    return Form(one.name, "ok", path=str(path), seconds=seconds, sizes=sizes_of(made), taken=taken, notes=made.notes)
 
 
-def _form(pool: ChildPool, question: Question, name: str, path: Path) -> Mapping[str, Any]:
+def _form(pool: ChildPool, question: Question, name: str, path: Path) -> MadeFile:
     """Write a form beside its place and move it there once it is whole."""
     images, unfinished = question.images, path.with_suffix(".part")
+    calibration = CalibrationImages(images.calibration, question.view, question.seed)
     try:
-        notes: Mapping[str, Any] = _call(
-            pool, "make", question.model, name, images.calibration, images.training, question.view,
-            question.max_drop_points, question.learn_s, question.seed, question.metadata, unfinished,
+        made: MadeFile = _call(
+            pool, "make", question.model, name, calibration, images.training, question.max_drop_points,
+            question.learn_s, question.metadata, unfinished,
         )  # fmt: skip
         unfinished.replace(path)
     except OSError as error:
         raise StageError(f"{path} cannot be written: {error.strerror or error}") from None
     finally:
         unfinished.unlink(missing_ok=True)
-    return notes
+    return replace(made, path=path)
 
 
 def _judged(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) -> list[Form]:

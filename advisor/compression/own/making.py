@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from advisor.compression.own.values import Sizes, Taken
+from advisor.compression.calibration import CalibrationImages
+from advisor.compression.make import MadeFile, describe_file, make_file
+from advisor.compression.own.values import Taken
 from advisor.compression.recipe_inputs import RecipeInputs, TrainingImages
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
@@ -26,29 +28,21 @@ JUDGING_SEED = 1
 def make(
     model: Path,
     recipe: str,
-    calibration: Sequence[Path],
+    calibration: CalibrationImages,
     training: TrainingImages | None,
-    view: InputSpec,
     max_drop_points: float | None,
     learn_s: float,
-    seed: int,
     metadata: Metadata | None,
-    path: Path,
-) -> dict[str, Any]:
-    """Make one form and return the recipe's notes.
+    out: Path,
+) -> MadeFile:
+    """Make one file; see :func:`advisor.compression.make.make_file`.
 
     Raises:
-        UnsupportedRecipe: it does not apply.
-        StageError: it failed.
+        UnsupportedRecipe: the recipe does not apply.
+        StageError: the recipe failed.
     """
-    from advisor.compression.recipes import recipe as find_recipe
-    from advisor.tflite.metadata import write_metadata
-
-    chosen = find_recipe(recipe)
-    arrays = inputs(calibration, view, seed) if chosen.needs_calibration else None
-    made = chosen.make(model.read_bytes(), RecipeInputs(arrays, training, max_drop_points, learn_s, _observer()))
-    path.write_bytes(write_metadata(made.data, metadata) if metadata else made.data)
-    return dict(made.notes)
+    inputs = RecipeInputs(None, training, max_drop_points, learn_s, _observer())
+    return make_file(model, recipe, calibration, inputs, metadata, out)
 
 
 @cache
@@ -59,28 +53,19 @@ def _observer() -> Observer:
     return Observer()
 
 
-def inputs(images: Sequence[Path], view: InputSpec, seed: int) -> NDArray[np.float32]:
-    """Return pictures as model inputs, float32 (n, S, S, 3); the bundled photographs where there are none."""
-    from advisor.compression.calibration import from_images, from_photographs
-
-    if images:
-        return from_images(images, view)
-    return from_photographs(view, seed)
+def describe(path: Path) -> MadeFile:
+    """Return what a file takes in bytes; see :func:`advisor.compression.make.describe_file`."""
+    return describe_file(path)
 
 
-def look(path: Path, target: str) -> tuple[Sizes, Taken]:
-    """Return what a file takes in bytes and what an accelerator takes of it."""
-    from advisor.compression.download import download_figures
+def taken_of(path: Path, target: str) -> Taken:
+    """Return what an accelerator takes of a file."""
     from advisor.measurement.accelerators.accelerators import accelerator
     from advisor.measurement.accelerators.delegation import delegate
-    from advisor.tflite.arena import activation_arena_bytes
     from advisor.tflite.model import read
 
-    data = path.read_bytes()
-    model = read(data, path.name)
-    found = delegate(model, accelerator(target).rules)
-    sizes = Sizes(len(data), **download_figures(data), arena_bytes=activation_arena_bytes(model))
-    return sizes, Taken(found.taken, found.operators, found.share, found.kept, found.reasons)
+    found = delegate(read(path.read_bytes(), path.name), accelerator(target).rules)
+    return Taken(found.taken, found.operators, found.share, found.kept, found.reasons)
 
 
 def answer(path: Path, images: Sequence[Path], view: InputSpec, seed: int) -> NDArray[np.float32]:
@@ -91,10 +76,10 @@ def answer(path: Path, images: Sequence[Path], view: InputSpec, seed: int) -> ND
     """
     import numpy as np
 
+    from advisor.compression.calibration import from_photographs
     from advisor.measurement.accuracy.accuracy import predict, predict_arrays
 
-    crops = () if images else inputs((), view, seed + JUDGING_SEED)
-    rows = predict(path, images, view) if images else predict_arrays(path, crops)
+    rows = predict(path, images, view) if images else predict_arrays(path, from_photographs(view, seed + JUDGING_SEED))
     if not np.isfinite(rows).all():
         raise StageError(f"{path.name} answers with values that are not finite")
     return rows

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from advisor.compression.make import MadeFile
 from advisor.core.statistics import Interval
 
 
@@ -62,6 +63,13 @@ class Sizes:
     download_bytes: int
     download_zstd_bytes: int
     arena_bytes: int
+
+
+def sizes_of(made: MadeFile) -> Sizes:
+    """Return the sizes of a file whose download sizes were computed."""
+    download = made.download
+    assert download is not None, "advisor compress computes the download sizes of every file"
+    return Sizes(made.size_bytes, download.deflated_bytes, download.zstd_bytes, made.arena_bytes)
 
 
 @dataclass(frozen=True)

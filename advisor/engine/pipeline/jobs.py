@@ -35,11 +35,11 @@ class More:
     max_drop_points: float | None
     decided: Mapping[str, Any] | None = None
 
-    def material(self, calibration: Any) -> RecipeInputs:
+    def inputs(self) -> RecipeInputs:
         """Return it as recipes take it."""
         from advisor.compression.recipe_inputs import RecipeInputs
 
-        return RecipeInputs(calibration, self.images, self.max_drop_points, decided=self.decided)
+        return RecipeInputs(None, self.images, self.max_drop_points, decided=self.decided)
 
 
 def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
@@ -186,25 +186,20 @@ def compress(
         more: what recipes that score or train take besides.
 
     Returns:
-        ``arena_bytes`` of the activations, the sizes of :func:`advisor.compression.download.download_figures`, and the
-        recipe's ``notes``.
+        ``arena_bytes`` of the activations, ``download_bytes`` and ``download_zstd_bytes`` but where ``stands_in``, and
+        the recipe's ``notes``.
     """
-    from advisor.compression.download import download_figures
-    from advisor.compression.recipe_inputs import RecipeInputs
-    from advisor.compression.recipes import recipe as find_recipe
-    from advisor.tflite.arena import activation_arena_bytes
-    from advisor.tflite.metadata import write_metadata
-    from advisor.tflite.model import read
+    from advisor.compression.calibration import CalibrationImages
+    from advisor.compression.make import make_file
 
-    chosen = find_recipe(recipe)
-    inputs = _calibration(calibration, view, seed) if chosen.needs_calibration else None
-    if inputs is not None and stands_in:
-        inputs = inputs[:STAND_IN_CROPS]
-    made = chosen.make(model.read_bytes(), more.material(inputs) if more else RecipeInputs(inputs))
-    artefact = write_metadata(made.data, metadata)
-    path.write_bytes(artefact)
-    found = {"arena_bytes": activation_arena_bytes(read(artefact)), "notes": dict(made.notes)}
-    return found if stands_in else {**found, **download_figures(artefact)}
+    images = CalibrationImages(tuple(calibration or ()), view, seed, STAND_IN_CROPS if stands_in else None)
+    inputs = (more or More(None, None)).inputs()
+    made = make_file(model, recipe, images, inputs, metadata, path, download_sizes=not stands_in)
+    found = {"arena_bytes": made.arena_bytes, "notes": dict(made.notes)}
+    if made.download is None:
+        return found
+    sizes = made.download
+    return {**found, "download_bytes": sizes.deflated_bytes, "download_zstd_bytes": sizes.zstd_bytes}
 
 
 def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
@@ -227,15 +222,8 @@ def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -
 
 def answers(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
     """Return the artefact's top-1 label and its probability on crops of photographs that int8 was not calibrated on."""
+    from advisor.compression.calibration import from_photographs
     from advisor.measurement.accuracy.accuracy import predict_arrays
 
-    rows = predict_arrays(model, _calibration(None, view, seed))
+    rows = predict_arrays(model, from_photographs(view, seed))
     return [(int(row.argmax()), float(row.max())) for row in rows]
-
-
-def _calibration(images: Sequence[Path] | None, view: InputSpec, seed: int) -> Any:
-    from advisor.compression.calibration import from_images, from_photographs
-
-    if images is None:
-        return from_photographs(view, seed)
-    return from_images(images, view)
