@@ -11,7 +11,7 @@ from advisor.datasets.check import check
 from advisor.datasets.findings import Finding, Kind
 from advisor.datasets.looks import look
 from advisor.datasets.survey import survey
-from tests.datasets.folders import fill, make, photo
+from tests.datasets.folders import fill, image, make
 
 
 @pytest.fixture
@@ -48,13 +48,13 @@ def test_equal_files_are_grouped(root: Path) -> None:
 
 
 def test_near_copies_are_grouped(root: Path) -> None:
-    with Image.open(root / "cat" / "000.jpg") as image:
-        image.resize((90, 70)).save(root / "cat" / "large.jpg", quality=60)
+    with Image.open(root / "cat" / "000.jpg") as photograph:
+        photograph.resize((90, 70)).save(root / "cat" / "large.jpg", quality=60)
     (finding,) = _findings(root, Kind.NEAR_DUPLICATES)
     assert _names(finding) == [{"000.jpg", "large.jpg"}]
 
 
-def test_a_image_in_two_classes_is_reported_apart(root: Path) -> None:
+def test_an_image_in_two_classes_is_reported_apart(root: Path) -> None:
     shutil.copy(root / "cat" / "000.jpg", root / "dog" / "stray.jpg")
     (finding,) = _findings(root, Kind.SAME_IMAGE_TWO_CLASSES)
     assert _names(finding) == [{"000.jpg", "stray.jpg"}]
@@ -68,7 +68,7 @@ def test_small_and_unequal_classes_are_named(root: Path) -> None:
 
 
 def test_odd_sizes_are_listed(root: Path) -> None:
-    photo(77, (400, 100)).save(root / "cat" / "panorama.jpg")
+    image(77, (400, 100)).save(root / "cat" / "panorama.jpg")
     long = next(finding for finding in _findings(root, Kind.SIZE) if "as long" in finding.message)
     assert _names(long) == [{"panorama.jpg"}]
 
@@ -106,12 +106,12 @@ def test_blur_lowers_sharpness_and_darkness_does_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("quality", [20, 50, 75, 95])
 def test_jpeg_quality_is_read_from_the_file(tmp_path: Path, quality: int) -> None:
-    photo(1).save(tmp_path / "a.jpg", quality=quality)
+    image(1).save(tmp_path / "a.jpg", quality=quality)
     assert look(tmp_path / "a.jpg")[0].jpeg_quality == pytest.approx(quality, abs=1)
 
 
 def test_other_formats_have_no_jpeg_quality(tmp_path: Path) -> None:
-    photo(1).save(tmp_path / "a.png")
+    image(1).save(tmp_path / "a.png")
     assert look(tmp_path / "a.png")[0].jpeg_quality is None
 
 

@@ -10,7 +10,7 @@ from PIL import Image, ImageEnhance, ImageOps
 from skimage import data as skimage_data
 
 from advisor.datasets.duplicates import THUMBNAIL, Pair, groups, near_duplicates
-from tests.datasets.folders import photo
+from tests.datasets.folders import image
 
 
 def _thumbnails(images: list[Image.Image]) -> np.ndarray:
@@ -53,7 +53,7 @@ def test_mirrored_images_are_not_the_same(photographs: list[Image.Image]) -> Non
 
 
 def test_different_images_are_not_alike() -> None:
-    assert near_duplicates(_thumbnails([photo(seed) for seed in range(300)])) == ()
+    assert near_duplicates(_thumbnails([image(seed) for seed in range(300)])) == ()
 
 
 def test_flat_images_of_other_levels_are_not_alike() -> None:

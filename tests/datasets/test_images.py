@@ -9,7 +9,7 @@ from skimage import data as skimage_data
 
 from advisor.core.errors import StageError
 from advisor.datasets.images import load, normalise
-from tests.datasets.folders import photo
+from tests.datasets.folders import image
 
 SIZE = 32
 
@@ -92,7 +92,7 @@ def test_a_image_that_vanished_is_a_stage_error(tmp_path: Path) -> None:
 
 
 def test_a_truncated_image_is_a_stage_error(tmp_path: Path) -> None:
-    photo(1, (200, 200)).save(tmp_path / "a.jpg")
+    image(1, (200, 200)).save(tmp_path / "a.jpg")
     (tmp_path / "a.jpg").write_bytes((tmp_path / "a.jpg").read_bytes()[:900])
     with pytest.raises(StageError, match="truncated"):
         load(tmp_path / "a.jpg", SIZE)

@@ -12,7 +12,7 @@ from advisor.engine.data_check import Checked, check_data
 from advisor.report.contact_sheet import page as sheet
 from advisor.report.contact_sheet.page import render, sections
 from advisor.report.contact_sheet.thumbnails import SIDE, data_uri
-from tests.datasets.folders import make, photo
+from tests.datasets.folders import image, make
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -60,7 +60,7 @@ def test_the_page_shows_the_suspects_and_asks_for_nothing(
 def test_only_so_many_are_shown_and_the_rest_is_counted(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sheet, "MEMBERS", 1)
     copies = next(section for section in sections(checked) if section.finding.kind == "exact duplicates")
-    assert [len(group.photos) for group in copies.groups] == [1]
+    assert [len(group.images) for group in copies.groups] == [1]
     assert copies.groups[0].more == 1
     assert "and 1 more" in render(checked)
 
@@ -70,7 +70,7 @@ def test_a_thumbnail_is_small_and_carries_nothing_but_pixels(tmp_path: Path) -> 
 
     exif = Image.Exif()
     exif[0x010E] = "a secret place"
-    photo(3, (800, 400)).save(tmp_path / "a.jpg", exif=exif)
+    image(3, (800, 400)).save(tmp_path / "a.jpg", exif=exif)
     uri = data_uri(tmp_path / "a.jpg")
     assert uri.startswith("data:image/jpeg;base64,")
     import base64
@@ -78,14 +78,14 @@ def test_a_thumbnail_is_small_and_carries_nothing_but_pixels(tmp_path: Path) -> 
 
     stored = base64.b64decode(uri.split(",", 1)[1])
     assert b"secret" not in stored
-    with Image.open(BytesIO(stored)) as image:
-        assert image.size == (SIDE, SIDE // 2)
+    with Image.open(BytesIO(stored)) as thumbnail:
+        assert thumbnail.size == (SIDE, SIDE // 2)
 
 
 @pytest.mark.parametrize("mode", ["P", "LA", "I;16", "CMYK", "1"])
 def test_every_mode_gives_a_thumbnail(tmp_path: Path, mode: str) -> None:
     path = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
-    plain = photo(3)
+    plain = image(3)
     (plain.convert("I").convert("I;16") if mode == "I;16" else plain.convert(mode)).save(path)
     assert data_uri(path)
 
