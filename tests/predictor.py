@@ -17,7 +17,7 @@ from tests.builders import evaluation
 @pytest.fixture(scope="session")
 def predictor_cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """A cache folder that holds the fitted predictor."""
-    from advisor.engine.space.latency_estimates import device_predictor
+    from advisor.devices.cached_predictor import device_predictor
 
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "predictor-cache"

@@ -135,10 +135,10 @@ def calibrate(
     from advisor.cli.progress import progress
     from advisor.core.errors import StageError
     from advisor.devices import calibrating
+    from advisor.devices.cached_predictor import device_predictor
+    from advisor.devices.connections import agent
     from advisor.devices.connections.reach import Reach
     from advisor.devices.own import folder_of
-    from advisor.engine.space.latency_estimates import device_predictor
-    from advisor.measurement.agents import agent
 
     profile, target = _known(profiles).select(name)
     calibrating.check_target(profile, target)

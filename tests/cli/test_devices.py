@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.cli.devices_table import print_device
+from advisor.devices.cached_predictor import device_predictor
 from advisor.devices.latency.features import load_features
 from advisor.devices.latency.table import build_table
 from advisor.devices.listing import filtered
@@ -16,7 +17,6 @@ from advisor.devices.paths import shipped_profiles
 from advisor.devices.prediction import CALIBRATED
 from advisor.devices.profiles import load_profiles, read_profile
 from advisor.engine.history.reevaluation.reevaluate import Devices
-from advisor.engine.space.latency_estimates import device_predictor
 from tests.cli.conftest import Advisor, Said
 
 BOARD = """\

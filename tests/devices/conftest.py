@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from advisor.devices.connections import agent
 from advisor.devices.fitting import fit_predictor
 from advisor.devices.latency.features import FeatureTable, load_features
 from advisor.devices.latency.table import LatencyTable, build_table
@@ -24,7 +25,7 @@ from advisor.devices.profiles import Profiles, load_profiles
 from tests.devices.debug_daemon import DebugDaemon
 from tests.measurement import small_models
 
-AGENT = Path(__file__).resolve().parents[2] / "advisor" / "benchmark" / "agent.py"
+AGENT = Path(agent.__file__)
 
 
 @pytest.fixture(scope="session")

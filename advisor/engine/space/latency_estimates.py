@@ -8,20 +8,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
-from advisor.core.errors import UsageError
 from advisor.core.forms import FORMS, form_of
 from advisor.core.quantity import Provenance, Quantity
+from advisor.devices.cached_predictor import device_predictor
 from advisor.engine.pipeline.cached import Known
 from advisor.engine.pipeline.cost import rough_ms
 from advisor.engine.space.plan import Plan
-from advisor.store import cache_root
 
 if TYPE_CHECKING:
-    from advisor.devices.prediction import Prediction, Predictor
+    from advisor.devices.prediction import Prediction
     from advisor.devices.profiles import DeviceProfile
 
 THIS_MACHINE = "this-machine"
-PREDICTOR_FILE = "latency-predictor.json"
 
 Key = tuple[str, str, int]
 """Card, recipe, threads."""
@@ -145,25 +143,3 @@ def _machine(plan: Plan, known: Mapping[str, Known]) -> DeviceProfile:
         if recipe in telling
     )
     return replace(host, name=THIS_MACHINE, targets=targets, default_target=targets[0].name, measurements=timed)
-
-
-def device_predictor() -> Predictor:
-    """Return the predictor of the shipped profiles and the team's own; fitting takes seconds, so it is kept.
-
-    Raises:
-        UsageError: a profile of the team's own folder is refused.
-    """
-    from advisor.devices.fitting import fit_predictor
-    from advisor.devices.own import known_devices
-    from advisor.devices.prediction import Predictor
-
-    file, profiles = cache_root() / PREDICTOR_FILE, known_devices()
-    if file.is_file():
-        try:
-            return Predictor.load(file, profiles)
-        except UsageError:  # made from other measurements, or damaged: it is made again
-            file.unlink(missing_ok=True)
-    predictor = fit_predictor(profiles)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    predictor.save(file)
-    return predictor

@@ -71,9 +71,9 @@ def elsewhere(
         from advisor.measurement.on_device.on_gpu import benchmark_on_gpu
 
         return benchmark_on_gpu(models, effort, tell)
+    from advisor.devices.cached_predictor import device_predictor
+    from advisor.devices.connections import agent
     from advisor.devices.own import known_devices
-    from advisor.engine.space.latency_estimates import device_predictor
-    from advisor.measurement.agents import agent
     from advisor.measurement.on_device.on_device import benchmark_on_device
 
     profile, target = known_devices([Path(folder) for folder in profiles]).select(device)

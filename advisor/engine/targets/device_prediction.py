@@ -10,8 +10,8 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import artefact_of
 from advisor.core.forms import form_of
 from advisor.core.latency_distribution import CONFIDENCE, KEY, asked, sampled
+from advisor.devices.cached_predictor import device_predictor
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
-from advisor.engine.space.latency_estimates import device_predictor
 from advisor.engine.targets.compatibility import GRAPH, TargetDevice, graph_of, memory_of, misfit, unfit
 from advisor.store.hashing import sha256_json
 

@@ -35,8 +35,8 @@ def measured_over_connection(predicted: Evaluation, place: TargetDevice, model: 
         place: the device, whose profile says how it is reached.
         model: the ``.tflite`` file.
     """
+    from advisor.devices.connections import agent
     from advisor.devices.connections.protocol import Job
-    from advisor.measurement.agents import agent
 
     assert place.profile.connection is not None, "it can be reached"
     try:

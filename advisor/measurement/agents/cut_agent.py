@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from advisor.measurement.agents.agent import new_interpreter, numbers, report, resize, runtime, set_inputs
+from advisor.devices.connections.agent import new_interpreter, numbers, report, resize, runtime, set_inputs
 
 LEAST_RUNS, MOST_RUNS = 5, 40
 SECONDS_A_CUT = 0.05

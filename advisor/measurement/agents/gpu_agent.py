@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from advisor.measurement.agents.agent import (
+from advisor.devices.connections.agent import (
     EFFORTS,
     AgentError,
     Effort,

@@ -11,7 +11,7 @@ from ctypes import byref, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64
 from pathlib import Path
 from typing import Any
 
-from advisor.measurement.agents.agent import AgentError
+from advisor.devices.connections.agent import AgentError
 
 MAX_RANK = 8  # LITERT_TENSOR_MAX_RANK
 CPU = 1  # kLiteRtHwAcceleratorCpu

@@ -17,7 +17,7 @@ from ctypes import byref, c_bool, c_int, c_size_t, c_void_p
 from importlib import metadata
 from typing import Any
 
-from advisor.measurement.agents.agent import (
+from advisor.devices.connections.agent import (
     AgentError,
     input_values,
     new_interpreter,

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from advisor.measurement.agents.agent import AgentError, new_interpreter, report
+from advisor.devices.connections.agent import AgentError, new_interpreter, report
 
 TIME_LIMIT_S = 1.5
 MOST_RUNS, LEAST_RUNS = 100, 5

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from advisor.measurement.agents.agent import report
+from advisor.devices.connections.agent import report
 
 SIDE = 768  # three such float32 matrices (7 MB) fit the caches of a core's share, so this is computing, not moving
 COPY_BYTES = 64 * 2**20  # beyond any cache level of small machines

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import UsageError
-from advisor.measurement.agents.agent import Load
+from advisor.devices.connections.agent import Load
 
 OBSERVED_S = 0.5
 PATIENCE_S = 5.0

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import UsageError, nearest
+from advisor.devices.connections import agent
+from advisor.devices.connections.agent import EFFORTS, Effort
 from advisor.measurement import host
-from advisor.measurement.agents import agent
-from advisor.measurement.agents.agent import EFFORTS, Effort
 from advisor.measurement.agents.child import existing_model, run_json
 from advisor.measurement.latency.memory import CHILD_MEMORY_LIMIT
 from advisor.measurement.latency.results import Comparison, LatencyResult, ModelTiming, Ratio

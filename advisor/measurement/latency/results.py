@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from advisor.core.quantity import Provenance, Quantity
+from advisor.devices.connections import agent
 from advisor.measurement import host
-from advisor.measurement.agents import agent
 from advisor.measurement.latency.summary import LEVEL, Summary, Verdict
 
 

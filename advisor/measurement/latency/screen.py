@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from advisor.core.errors import RuntimeRefusal
-from advisor.measurement.agents.agent import AgentError, new_interpreter, set_inputs
+from advisor.devices.connections.agent import AgentError, new_interpreter, set_inputs
 from advisor.measurement.agents.child import existing_model
 
 RUNS = 5

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.measurement.agents import agent
+from advisor.devices.connections import agent
 from advisor.measurement.agents.child import existing_model, run_json
 from advisor.measurement.latency.latency import DEFAULT, Setup
 

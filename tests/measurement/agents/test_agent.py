@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.measurement.agents import agent
+from advisor.devices.connections import agent
 from tests.measurement import small_models
 
 AGENT = Path(agent.__file__)
