@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import UsageError, message_of
 
 MAX_CONFIG_BYTES = 64 * 2**20
 MAX_UNPACKED_BYTES = 4 * 2**30
@@ -43,7 +43,7 @@ def to_tflite(file: Path, size: int | None) -> bytes:
     except UsageError:
         raise
     except Exception as error:  # a damaged or strange model can fail Keras in any way there is
-        raise UsageError(f"{file}: Keras cannot load or convert it: {_first_line(error)}") from error
+        raise UsageError(f"{file}: Keras cannot load or convert it: {message_of(error)}") from error
     finally:
         keras.backend.clear_session()
 
@@ -59,7 +59,7 @@ def check(file: Path) -> None:
             _check_members(file, archive.infolist())
             config = json.loads(archive.read(CONFIG))
     except (OSError, zipfile.BadZipFile, KeyError, ValueError, RecursionError, NotImplementedError) as error:
-        raise UsageError(f"{file} is not a usable .keras file: {_first_line(error)}") from error
+        raise UsageError(f"{file} is not a usable .keras file: {message_of(error)}") from error
     for entry in _objects(config):
         _check_object(file, entry)
 
@@ -136,8 +136,3 @@ def fixed_side(shape: tuple[int | None, ...], size: int | None, name: str) -> tu
         raise UsageError(f"{name}: its input {shape} and a size of {size or max(sides)} are not one square")
     (side,) = sides
     return side, side, 3
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else type(error).__name__

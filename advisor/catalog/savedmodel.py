@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.kerasfile import fixed_side
-from advisor.core.errors import UsageError
+from advisor.core.errors import UsageError, message_of
 
 GRAPH = "saved_model.pb"
 MAX_GRAPH_BYTES = 2**30
@@ -42,9 +42,7 @@ def to_tflite(file: Path, size: int | None) -> bytes:
     except UsageError:
         raise
     except Exception as error:  # a damaged or strange model can fail TensorFlow in any way there is
-        lines = str(error).strip().splitlines()
-        reason = lines[0][:300] if lines else type(error).__name__
-        raise UsageError(f"{file}: TensorFlow cannot load or convert it: {reason}") from error
+        raise UsageError(f"{file}: TensorFlow cannot load or convert it: {message_of(error)}") from error
 
 
 def check(folder: Path) -> None:

@@ -69,7 +69,7 @@ def decimals(text: str | None, option: str) -> tuple[float, ...] | None:
 
 def _count(part: str) -> int:
     if part == "all":
-        from advisor.devices.connections.agent import usable_cores
+        from advisor.isolation.cores import usable_cores
 
         return usable_cores()
     if not part.isdecimal() or int(part) < 1:

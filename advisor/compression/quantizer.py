@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.errors import StageError, UnsupportedRecipe
+from advisor.core.errors import StageError, UnsupportedRecipe, message_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,7 @@ def quantize(model: bytes, make_rules: Callable[[], Any], spans: Mapping[int, Ra
             statistics = _statistics(model, spans) if spans and tool.need_calibration else None
             result = tool.quantize(statistics, enable_progress_bar=False, enable_progress_report=False)
         except _REFUSALS as error:
-            raise UnsupportedRecipe(f"the quantizer refuses the model: {_first_line(error)}") from error
+            raise UnsupportedRecipe(f"the quantizer refuses the model: {message_of(error)}") from error
     return bytes(result.quantized_model)
 
 
@@ -81,8 +81,3 @@ def _quiet() -> Iterator[None]:
     """Keep the calibrator's progress bar off the terminal."""
     with contextlib.redirect_stderr(io.StringIO()):
         yield
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__

@@ -51,6 +51,25 @@ class RuntimeRefusal(StageError):
     """The installed runtime cannot load or run a file: a form that it refuses becomes a ``skipped`` evaluation."""
 
 
+def message_of(error: BaseException) -> str:
+    """Return the first line of an error's message; the name of its class if it has no message."""
+    return first_line(str(error)) or type(error).__name__
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a text that is not empty, at most 300 characters; empty if there is none."""
+    return next(iter(_lines(text)), "")[:300]
+
+
+def last_line(text: str) -> str:
+    """Return the last line of a text that is not empty, at most 300 characters; empty if there is none."""
+    return next(reversed(_lines(text)), "")[:300]
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
 def nearest(value: str, valid: Iterable[str]) -> str:
     """Return `` (did you mean 'x'?)`` for the valid name closest to ``value``, or an empty string."""
     matches = get_close_matches(value, list(valid), n=1, cutoff=0.5)

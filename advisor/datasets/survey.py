@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +15,7 @@ from advisor.datasets.dataset import Dataset, LabelledImage, Rejected, fingerpri
 from advisor.datasets.duplicates import THUMBNAIL
 from advisor.datasets.layouts import Entry, Listing, list_files
 from advisor.datasets.looks import Look, look
+from advisor.isolation.cores import usable_cores
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +95,7 @@ def survey(path: Path | str, progress: Progress | None = None) -> Survey:
 def _seen(listing: Listing) -> Iterator[tuple[Entry, _Seen]]:
     """Read the files in parallel threads, in order, never more than :data:`IN_FLIGHT` ahead."""
     waiting: deque[tuple[Entry, Future[_Seen]]] = deque()
-    with decode.quiet(), ThreadPoolExecutor(max_workers=_workers()) as pool:
+    with decode.quiet(), ThreadPoolExecutor(max_workers=usable_cores()) as pool:
         for entry in listing.entries:
             waiting.append((entry, pool.submit(_see, entry.path)))
             if len(waiting) >= IN_FLIGHT:
@@ -134,7 +134,3 @@ def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8]]:
     kinds = (whole, whole, number, number, number, number, np.uint8)
     fields = np.dtype(list(zip(Look.__dataclass_fields__, kinds, strict=True)))
     return np.empty(count, fields), np.empty((count, THUMBNAIL, THUMBNAIL), np.uint8)
-
-
-def _workers() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

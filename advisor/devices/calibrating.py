@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import StageError, UsageError
+from advisor.devices.compatibility import MEASURABLE_RUNTIMES
 from advisor.devices.connections.protocol import Connection, Job
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 FORM = "float32"
 """Form of the models that are measured: the files as converted."""
-
-RUNTIMES = frozenset({"tflite", "tflite-runtime", "ai-edge-litert"})
-"""Runtimes whose targets the agent and ``benchmark_model`` measure."""
 
 Tell = Callable[[str], None]
 
@@ -59,7 +57,9 @@ def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
         raise UsageError("'host' is measured by every search: it is not calibrated", "add a profile of its own for it")
     place = f"{profile.name}:{target.name}"
     fitting = [
-        t.name for t in profile.targets if t.runtime in RUNTIMES and t.accelerator == "cpu" and FORM in t.precisions
+        t.name
+        for t in profile.targets
+        if t.runtime in MEASURABLE_RUNTIMES and t.accelerator == "cpu" and FORM in t.precisions
     ]
     hint = (
         f"targets that can be: {', '.join(fitting)}"

@@ -1,4 +1,4 @@
-"""Making the predictor from what the profiles know."""
+"""Fit the latency predictor to the measurements in device profiles."""
 
 from __future__ import annotations
 

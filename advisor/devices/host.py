@@ -9,6 +9,7 @@ from pathlib import Path
 
 from advisor.devices.measurements import PRECISIONS
 from advisor.devices.profiles import HOST, Cluster, DeviceProfile, DeviceTarget
+from advisor.isolation.cores import usable_cores
 
 _CPUINFO = Path("/proc/cpuinfo")
 _MAX_FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
@@ -35,13 +36,6 @@ def host_profile() -> DeviceProfile:
         default_target=f"cpu-x{min(4, cores)}",
         sources=("read from the operating system",),
     )
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may run on (less than the machine's in a container)."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def processor_name() -> str:

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from advisor.core.errors import AdvisorError, StageError
+from advisor.core.errors import AdvisorError, StageError, first_line
 from advisor.isolation import scratch
 
 _PR_SET_PDEATHSIG = 1
@@ -52,18 +52,13 @@ def _outcome(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
     except Exception as error:
         traceback.print_exc()
         sys.stderr.flush()
-        return False, StageError(f"{type(error).__name__}: {_first_line(error)}")
+        return False, StageError(f"{type(error).__name__}: {first_line(str(error)) or 'no message'}")
 
 
 def _function(name: str) -> Callable[..., Any]:
     module, _, attribute = name.partition(":")
     function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
     return function
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else "no message"
 
 
 def _ended_by_the_kernel() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from advisor.isolation.cores import usable_cores
 
 # Instruction sets that decide which kernels XNNPACK and the builtin kernels take.
 _FEATURES = (
@@ -67,7 +68,7 @@ def describe() -> Host:
     return Host(
         cpu=fields.get("model name") or fields.get("Hardware") or platform.processor() or platform.machine(),
         architecture=platform.machine(),
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cores=usable_cores(),
         memory_bytes=_memory_bytes(),
         system=_system(),
         features=tuple(name for name in _FEATURES if name in flags),

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import UsageError, message_of
 from advisor.core.evaluation import Evaluation
 from advisor.store.atomic import write_atomically
 from advisor.store.full_disk import full_disk, is_full_disk
@@ -199,7 +199,7 @@ def _mapping(file: Path) -> dict[str, Any]:
     try:
         data = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise _damaged(file, str(error).splitlines()[0]) from None
+        raise _damaged(file, message_of(error)) from None
     if not isinstance(data, dict):
         raise _damaged(file, "it is no mapping")
     return data

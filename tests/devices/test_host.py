@@ -8,6 +8,7 @@ import pytest
 
 from advisor.devices import host
 from advisor.devices.latency.silicon import target_vector
+from advisor.isolation.cores import usable_cores
 
 X86 = """\
 processor\t: 0
@@ -46,4 +47,4 @@ def test_a_system_that_states_nothing_still_has_a_profile(monkeypatch: pytest.Mo
     with_cpuinfo(monkeypatch, tmp_path, "")
     profile = host.host_profile()
     assert profile.soc
-    assert profile.target().threads <= host.usable_cores()
+    assert profile.target().threads <= usable_cores()

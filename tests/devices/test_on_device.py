@@ -18,6 +18,7 @@ from advisor.devices.connections.protocol import Connection, Job, Timing
 from advisor.devices.connections.ssh import SshConnection
 from advisor.devices.prediction import Predictor
 from advisor.devices.profiles import DeviceTarget, Profiles
+from advisor.engine.targets.compatibility import TargetDevice, unfit
 from advisor.measurement.on_device.on_device import benchmark_on_device
 from tests.devices.conftest import SshServer
 from tests.measurement import small_models
@@ -120,6 +121,21 @@ def test_a_form_that_the_target_does_not_take_is_a_failed_row(
     found = benchmark_on_device([model], profile, target, None, lambda: predictor)
     assert found.rows[0].failure == "classifier.tflite: tflite-tpu takes int8, not float32"
     assert [told.rules.name for _, told in found.delegations] == ["edgetpu"]
+
+
+def test_a_form_that_a_search_refuses_for_the_target_is_not_predicted(
+    tmp_path: Path, profiles: Profiles, predictor: Predictor
+) -> None:
+    """An NPU with float32 and int8 does not take their mixture, whoever asks: ``search`` or ``benchmark --device``."""
+    model = tmp_path / "dynamic.tflite"
+    model.write_bytes(small_models.dynamic_int8(small_models.swish_net()))
+    target = replace(TARGET, name="npu", accelerator="npu", precisions=("float32", "int8"))
+    board = replace(profiles["raspberry-pi-4"], targets=(target,), default_target=target.name)
+    (row,) = benchmark_on_device([model], board, target, None, lambda: predictor).rows
+    assert row.latency is None
+    assert row.failure == "dynamic.tflite: npu does not compute floats with 8-bit weights"
+    refused = unfit("dynamic_int8", TargetDevice("board", board, target))
+    assert refused == "board:npu does not compute floats with 8-bit weights"
 
 
 def test_other_thread_counts_than_the_targets_are_not_predicted(

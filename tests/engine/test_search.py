@@ -16,8 +16,9 @@ from advisor.core.figures import ROBUST_ACCURACY, robust_of
 from advisor.core.quantity import Provenance
 from advisor.datasets.images import load, normalise
 from advisor.engine.history.loaded_run import read_run
-from advisor.engine.question import resolve, usable_cores
+from advisor.engine.question import resolve
 from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES
+from advisor.isolation.cores import usable_cores
 from advisor.store.hashing import sha256_file
 from advisor.tflite.metadata import read_metadata
 from tests.engine.conftest import IMAGES, SMALLEST, Searched, command, environment

@@ -129,6 +129,14 @@ def quantized(data: bytes, folder: Any, side: int) -> bytes:
     return bytes(target.read_bytes())
 
 
+def dynamic_int8(data: bytes) -> bytes:
+    """Return the form with 8-bit weights and float activations, by ai-edge-quantizer."""
+    from ai_edge_quantizer import quantizer, recipe
+
+    made = quantizer.Quantizer(data, recipe.dynamic_wi8_afp32())
+    return bytes(made.quantize().quantized_model)
+
+
 def unknown_operator() -> bytes:
     """Return a net with a custom operator that no runtime knows."""
     builder = Builder()

@@ -316,7 +316,7 @@ class Load:
 
 
 def usable_cores() -> int:
-    """Return the number of processors this process may use."""
+    """Return how many processors this process may use. This file travels alone, so it cannot import the function."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

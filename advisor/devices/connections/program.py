@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import StageError, UsageError, last_line
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,7 @@ class Finished:
     @property
     def complaint(self) -> str:
         """The last line of what it complained (or printed), of moderate length, for a message."""
-        lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
-        return lines[-1][:300] if lines else f"exit status {self.status} without a word"
+        return last_line(self.stderr or self.stdout) or f"exit status {self.status} without a message"
 
 
 def run_program(

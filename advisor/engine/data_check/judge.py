@@ -24,8 +24,9 @@ from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.context import Context, Images, versions
 from advisor.engine.pipeline.stages.backbone import Backbones
 from advisor.engine.pipeline.stages.runner import WORK_LIMITS, StageRunner
-from advisor.engine.question import Request, usable_cores
+from advisor.engine.question import Request
 from advisor.isolation import ChildPool
+from advisor.isolation.cores import usable_cores
 from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_json
 from advisor.training.out_of_sample import LANDMARKS

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import StageError, UsageError, last_line
 from advisor.core.figures import HOST
 from advisor.engine.execution import ray_node
 from advisor.engine.execution.file_transfer import Outgoing, contents
@@ -140,8 +140,7 @@ class RayExecutor:
         except StageError:
             raise
         except Exception as error:  # of Ray or gRPC: the node, the worker or the connection is gone
-            lines = str(error).strip().splitlines()
-            raise StageError(f"the cluster lost it: {lines[-1][:300] if lines else type(error).__name__}") from None
+            raise StageError(f"the cluster lost it: {last_line(str(error)) or type(error).__name__}") from None
         finally:
             self._flying.pop(reference, None)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import UsageError, message_of
 
 CONNECT_S = 5.0
 ANSWER_S = 60.0
@@ -57,7 +57,7 @@ def connect(address: str, cores: int, resources: Mapping[str, float]) -> Any:
         )
     except Exception as error:  # Ray states no errors of its own for a start that fails
         raise UsageError(
-            f"--executor: Ray cannot be started here: {_first_line(error)}", "take --executor local"
+            f"--executor: Ray cannot be started here: {message_of(error)}", "take --executor local"
         ) from None
     return ray
 
@@ -69,7 +69,7 @@ def _joined(address: str) -> Any:
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # of Ray, of gRPC, of sockets: whatever it is, the address cannot be used
-        raise _unreachable(address, _first_line(error)) from None
+        raise _unreachable(address, message_of(error)) from None
     return ray
 
 
@@ -94,8 +94,3 @@ def _unreachable(address: str, why: str) -> UsageError:
         f"start one with: ray start --head (its client server listens on port {CLIENT_PORT}), "
         "or take --executor ray to start one on this machine",
     )
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import UsageError, last_line
 from advisor.core.figures import HOST
 from advisor.engine.execution import ray_node
 from advisor.engine.execution.ray_connection import ANSWER_S
@@ -62,9 +62,8 @@ class Roster:
         try:
             return self._ray.get(reference, timeout=timeout_s)
         except Exception as error:  # most likely a node without advisor, which cannot import the task
-            lines = str(error).strip().splitlines()
             raise UsageError(
-                f"--executor: the node {name} cannot work: {lines[-1][:200] if lines else type(error).__name__}",
+                f"--executor: the node {name} cannot work: {last_line(str(error)) or type(error).__name__}",
                 "every node needs advisor in the version of this machine: pip install 'advisor[ray]'",
             ) from None
 

@@ -3,7 +3,7 @@
 from advisor.engine.question.parsing import resolve
 from advisor.engine.question.resuming import FREE_ON_RESUME, resolve_resumed
 from advisor.engine.question.validation import ROBUST
-from advisor.engine.question.values import LARGE_SPACE, LEAST_GAIN, NEVER, Request, usable_cores
+from advisor.engine.question.values import LARGE_SPACE, LEAST_GAIN, NEVER, Request
 
 __all__ = [
     "FREE_ON_RESUME",
@@ -14,5 +14,4 @@ __all__ = [
     "Request",
     "resolve",
     "resolve_resumed",
-    "usable_cores",
 ]

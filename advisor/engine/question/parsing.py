@@ -9,7 +9,8 @@ from typing import Any
 
 from advisor.core.errors import UsageError, nearest
 from advisor.engine.question.validation import validate
-from advisor.engine.question.values import Request, usable_cores
+from advisor.engine.question.values import Request
+from advisor.isolation.cores import usable_cores
 from advisor.store.yamlfile import read_yaml
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from advisor.core.licences import parse_licences
 from advisor.core.preference import BALANCED, Preference, parse_preference
 from advisor.core.training import HEAD, NONE, in_order
 from advisor.engine.scheduling.storage import without_password
+from advisor.isolation.cores import usable_cores
 
 NEVER = "never"
 
@@ -175,8 +175,3 @@ class Request:
         """Return the request with the keys and values of a request file; a password is not among them."""
         values = {**asdict(self), "storage": without_password(self.storage)}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

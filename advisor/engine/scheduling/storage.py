@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from advisor.core.errors import AdvisorError, UsageError, nearest
+from advisor.core.errors import AdvisorError, UsageError, first_line, nearest
 from advisor.store import RunFolder
 from advisor.store.gc_paused import gc_paused
 
@@ -175,8 +175,7 @@ def _unreachable(address: str, error: Exception) -> UsageError:
 def _reason(error: Exception) -> str:
     """Return the driver's own words, a line, without the statement and its values."""
     cause = getattr(error, "orig", None) or error.__cause__ or error
-    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    return without_password(lines[0])[:300] if lines else type(cause).__name__
+    return first_line(without_password(str(cause))) or type(cause).__name__
 
 
 def _study_name(run: RunFolder) -> str:

@@ -14,8 +14,8 @@ from advisor.core.evaluation import Configuration, Target
 from advisor.core.forms import form_of
 from advisor.core.units import show_bytes
 from advisor.engine.pipeline.cost import CostModel, rough_ms, rough_size
-from advisor.engine.question import usable_cores
 from advisor.engine.space.priors import prior_accuracy
+from advisor.isolation.cores import usable_cores
 
 if TYPE_CHECKING:
     from advisor.engine.scheduling.sampler import Candidate

@@ -8,12 +8,10 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.core.figures import HOST
+from advisor.devices.compatibility import TFLITE_RUNTIMES
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles
 from advisor.engine.question import Request
 from advisor.engine.targets.compatibility import TargetDevice
-
-TFLITE_RUNTIMES = frozenset({"tflite", "tflite-micro", "tflite-runtime", "ai-edge-litert"})
-"""Runtimes that take a ``.tflite`` file as it is."""
 
 
 @dataclass(frozen=True)

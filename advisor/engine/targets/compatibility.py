@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from advisor.core.evaluation import Evaluation, Target
 from advisor.core.forms import form_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes
+from advisor.devices.compatibility import form_incompatibility
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 
 if TYPE_CHECKING:
@@ -17,16 +17,6 @@ if TYPE_CHECKING:
 
 GRAPH = "graph"
 """Name among an evaluation's details of what its file holds (:class:`FileFeatures`)."""
-
-ACCEPTS: Mapping[str, tuple[str, ...]] = {
-    "float16": ("float16", "float32"),
-    "int8": ("int8",),
-    "int16x8": ("int16x8",),
-}
-"""Precisions of which a target must take one for a form; other forms need ``float32``."""
-
-INTEGER_OR_FLOAT = ("npu", "tpu")
-"""Accelerators that compute in one arithmetic: the mixed one of ``dynamic_int8`` falls back to the CPU."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +43,8 @@ def graph_of(evaluation: Evaluation) -> FileFeatures | None:
 
 def unfit(form: str, place: TargetDevice) -> str:
     """Say why a target does not take a form, empty where it does."""
-    if form == "dynamic_int8" and place.target.accelerator in INTEGER_OR_FLOAT:
-        return f"{place.label}:{place.target.name} does not compute floats with 8-bit weights"
-    if set(ACCEPTS.get(form, ("float32",))) & set(place.target.precisions):
-        return ""
-    return f"{place.label}:{place.target.name} takes {', '.join(place.target.precisions)}, not {form}"
+    reason = form_incompatibility(form, place.target)
+    return f"{place.label}:{place.target.name} {reason}" if reason else ""
 
 
 def misfit(evaluation: Evaluation, place: TargetDevice) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +18,6 @@ from advisor.engine.targets.compatibility import TargetDevice
 if TYPE_CHECKING:
     from advisor.devices.connections.protocol import Timing
 
-_ONE_AT_A_TIME: dict[str, threading.Lock] = {}
-_GUARD = threading.Lock()
 _NORMAL_P90 = 1.2816
 
 
@@ -36,13 +33,13 @@ def measured_over_connection(predicted: Evaluation, place: TargetDevice, model: 
         model: the ``.tflite`` file.
     """
     from advisor.devices.connections import agent
+    from advisor.devices.connections.exclusive import exclusive
     from advisor.devices.connections.protocol import Job
 
     assert place.profile.connection is not None, "it can be reached"
     try:
         connection = place.profile.connection.connect(Path(agent.__file__), place.target.accelerator)
-        # Two targets of one device have two labels and one connection: it measures one model at a time.
-        with _lock(connection.label):
+        with exclusive(connection.label):
             (timing,) = connection.measure(Job((model,), (place.target.threads,)))
     except AdvisorError as error:
         return _failed(predicted, error.message)
@@ -85,8 +82,3 @@ def _p90(timing: Timing) -> float:
 
 def _walls_ms(details: Mapping[str, Any]) -> list[float]:
     return [float(wall) / 1e6 for block in details.get("blocks", ()) for wall in block["wall_ns"]]
-
-
-def _lock(label: str) -> threading.Lock:
-    with _GUARD:
-        return _ONE_AT_A_TIME.setdefault(label, threading.Lock())

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from advisor.core.errors import RuntimeRefusal, StageError, UsageError
+from advisor.core.errors import RuntimeRefusal, StageError, UsageError, last_line
 
 # Appended rather than put in front: a package's folder must not hide the standard library.
 _RUN_MODULE = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), {}, '__main__')"
@@ -99,7 +99,7 @@ def _document(status: int, output: str, errors: str, subject: str) -> dict[str, 
     try:
         document = json.loads(output)
     except ValueError as error:
-        said = _last_line(errors) or _last_line(output) or "nothing"
+        said = last_line(errors) or last_line(output) or "nothing"
         raise StageError(f"{subject}: the measuring process ended with status {status} and said: {said}") from error
     if not isinstance(document, dict):
         raise StageError(f"{subject}: the measuring process printed no JSON object")
@@ -135,11 +135,5 @@ def _death(number: int) -> str:
 
 def _last_words(text: str) -> str:
     """Return the last line of a process that died, unless that is the runtime's usual chatter."""
-    said = _last_line(text)
+    said = last_line(text)
     return "" if said.startswith(("INFO", "W0000", "I0000")) else said
-
-
-def _last_line(text: str) -> str:
-    """Return the last line that is not empty, shortened."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.errors import AdvisorError, StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
+from advisor.devices.compatibility import MEASURABLE_RUNTIMES, form_incompatibility
 from advisor.devices.connections.protocol import Connection, Job, Timing
 from advisor.measurement.accelerators.accelerators import serving
 from advisor.measurement.accelerators.delegation import delegate
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 PREDICTION_LEVEL = 0.8
-RUNTIMES = frozenset({"tflite", "tflite-runtime", "ai-edge-litert"})
-NEEDS = {"float16": ("float16", "float32"), "int8": ("int8",), "int16x8": ("int16x8",)}
-"""Forms of artefact of which a target must take one; files in other forms need ``float32``."""
-
 SECONDS = {"quick": 6, "normal": 10, "full": 60, "search": 1, "load": 1}
 
 
@@ -75,7 +72,7 @@ def benchmark_on_device(
         rows = _predicted(subjects, profile, target, predictor(), threads)
         ratios: tuple[Ratio, ...] = ()
     else:
-        if target.runtime not in RUNTIMES:
+        if target.runtime not in MEASURABLE_RUNTIMES:
             raise UsageError(
                 f"{profile.name}:{target.name} runs {target.runtime}, which no connection measures",
                 "name a target of TensorFlow Lite, or leave the connection out for a prediction",
@@ -158,8 +155,9 @@ def _prediction(
     from advisor.devices.paths import shipped_profiles
 
     seen, table = features_of(subject.graph), load_features(shipped_profiles())
-    if not set(NEEDS.get(seen.form, ("float32",))) & set(target.precisions):
-        raise UsageError(f"{target.name} takes {', '.join(target.precisions)}, not {seen.form}")
+    reason = form_incompatibility(seen.form, target)
+    if reason:
+        raise UsageError(f"{target.name} {reason}")
     name = max((known for known in table.models if known in subject.path.stem), key=len, default=subject.path.stem)
     features = seen.features(name, "", table)
     if features is None:

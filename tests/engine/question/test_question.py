@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from advisor.core.errors import UsageError
-from advisor.engine.question import Request, resolve, usable_cores
+from advisor.engine.question import Request, resolve
+from advisor.isolation.cores import usable_cores
 
 
 def test_units_become_base_units() -> None:

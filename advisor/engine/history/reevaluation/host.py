@@ -21,9 +21,9 @@ from advisor.engine.pipeline import accuracy, jobs
 from advisor.engine.pipeline.context import Context, Images, versions
 from advisor.engine.pipeline.stages import WORK_LIMITS, Artefact
 from advisor.engine.pipeline.timing import Timer
-from advisor.engine.question import usable_cores
 from advisor.engine.space.candidates import read_images
 from advisor.isolation import ChildPool
+from advisor.isolation.cores import usable_cores
 from advisor.measurement import host
 from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_json
