@@ -1,4 +1,4 @@
-"""A search of the product in which evaluations are looked up: what is asked, turned away and told is its own work."""
+"""A search of the product whose evaluations are looked up. All that it decides is the product's own code."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import wilson
-from advisor.engine.scheduling.halving import step_of
-from advisor.engine.scheduling.promotion import STAGE, Promotion
+from advisor.engine.scheduling.halving import CardTraining
+from advisor.engine.scheduling.promotion import STAGE, FrontBound
 from advisor.engine.scheduling.scheduler import Scheduler
 from advisor.engine.scheduling.study import Study
 from advisor.engine.scheduling.trial_record import parameters
@@ -32,27 +32,29 @@ class _GPStudy(Study):
 
     def listed(self) -> list[Mapping[str, Any]]:
         """Return the parameters of what may be begun."""
-        return [parameters(each) for each in self._rungs.unasked if self._rungs.may(step_of(each))]
+        return [
+            parameters(each) for each in self.halving.not_started if self.halving.is_runnable(CardTraining.of(each))
+        ]
 
 
 def searched(problem: Problem, method: str, seed: int) -> Iterator[Row]:
     """Yield rows in the order in which a search by this method evaluates them."""
-    study, promotion = _study(problem, method, seed), Promotion(Budget())
-    turns = Scheduler(study, promotion, problem.plan, problem.plan.size, CORES)
-    while (asked := turns.next(())) is not None or turns.away:
-        if asked is None:
-            told = [_left_out(each, reason, STAGE) for each, reason in turns.turned_away()]
-        elif (row := problem.row(asked)) is None:
-            told = [_left_out(asked, "it cannot be trained so", "train")]
+    study, bound = _study(problem, method, seed), FrontBound(Budget())
+    scheduler = Scheduler(study, bound, problem.plan, problem.plan.size, CORES)
+    while (configuration := scheduler.next(())) is not None or scheduler.deferred:
+        if configuration is None:
+            results = [_skipped(each, reason, STAGE) for each, reason in scheduler.reject_deferred()]
+        elif (row := problem.row(configuration)) is None:
+            results = [_skipped(configuration, "the table has no such training of it", "train")]
         else:
             yield row
-            told = [evaluation(problem, asked, row)]
-        for each in told:
+            results = [evaluation(problem, configuration, row)]
+        for each in results:
             study.tell(each)
-        promotion.add(told)
+        bound.add(results)
 
 
-def _left_out(configuration: Configuration, reason: str, stage: str) -> Evaluation:
+def _skipped(configuration: Configuration, reason: str, stage: str) -> Evaluation:
     return Evaluation(configuration, Status.SKIPPED, reason=reason, stage=stage)
 
 

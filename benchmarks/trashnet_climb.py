@@ -23,7 +23,7 @@ from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
 from advisor.engine.pipeline import cached as known
 from advisor.engine.pipeline import context
 from advisor.engine.run import run_search
-from advisor.engine.scheduling.promotion import Promotion
+from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.space import candidates as prepare
 from benchmarks.trashnet_table import (
@@ -113,7 +113,7 @@ def every_card_on(rung: str) -> Iterator[None]:
         for module in (prepare, known):
             stack.enter_context(patch.object(module, "trainings_of", lambda *_: (rung,)))
         stack.enter_context(patch.object(context, "SUBSET_PICTURES", FIRST_LOOK))
-        stack.enter_context(patch.object(Promotion, "objection", lambda *_: ""))
+        stack.enter_context(patch.object(FrontBound, "rejection_reason", lambda *_: ""))
         stack.enter_context(patch.object(SearchLoop, "judge", unjudged))
         yield
 

@@ -1,123 +1,196 @@
-"""Which configurations may be begun: cards climb from training to training, each as soon as it is ready.
-
-A rung is one training. A card climbs once all its configurations of the rung below have their results, whatever the
-other cards do meanwhile, as in asynchronous successive halving (ASHA: Li et al., MLSys 2020). As there, climbing early
-is for few: while the rung below still has cards to begin, one may climb for every :data:`HALVING` that are through.
-"""
+"""Successive halving over cards: which configurations may start now, and which cards may be promoted."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from advisor.core.evaluation import Configuration
-from advisor.engine.space.plan import Plan
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-HALVING = 3
-"""ASHA's reduction factor; its authors found 3 and 4 to do best (section 4 there)."""
-
-Step = tuple[str, str]
-"""A card and a training: one place on the ladder, with a configuration for every form and thread count."""
-
-Room = Callable[[Step], bool]
-"""Says whether there is room for more of a step, whatever its turn."""
+REDUCTION_FACTOR = 3
+"""The paper's eta. Its authors found 3 and 4 to do best (Li et al., MLSys 2020, section 4)."""
 
 
-def anywhere(_step: Step) -> bool:
-    """Room for everything."""
+class CardTraining(NamedTuple):
+    """One card with one training. It has a configuration for each recipe and each thread count.
+
+    A card moves up the rungs as a whole, so this is the unit that is promoted.
+    """
+
+    card: str
+    training: str
+
+    @classmethod
+    def of(cls, configuration: Configuration) -> CardTraining:
+        """Return the card and the training of a configuration."""
+        return cls(configuration.card, configuration.training)
+
+
+HasCapacity = Callable[[CardTraining], bool]
+"""Says whether the machine has capacity for more of a card and training."""
+
+
+def unlimited(_unit: CardTraining) -> bool:
+    """Return True: there is capacity for everything."""
     return True
 
 
-def step_of(configuration: Configuration) -> Step:
-    """Return the configuration's place on the ladder."""
-    return configuration.card, configuration.training
-
-
 class SuccessiveHalving:
-    """What is begun and what is through, of every card on every rung.
+    """Tracks every card on every rung. A rung is one training; the lightest training is the lowest rung.
+
+    What is asynchronous, as in ASHA (Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020):
+    a card is promoted as soon as all its configurations on the rung below are done. It does not wait until the other
+    cards of that rung are done, and no rung has a fixed size.
+
+    What differs from ASHA: there is no rank cut. ASHA promotes the best ``1 / reduction_factor`` of a rung by one loss.
+    A search here has several objectives, so a rank is not defined. Instead:
+
+    - While the rung below still has cards to start, at most ``done // reduction_factor`` cards are on the next rung.
+      This bounds the work that is spent early; the search's sampler decides which cards these are.
+    - After that every done card is promotable, and an optimistic bound decides
+      (:class:`~advisor.engine.scheduling.promotion.FrontBound`). A card whose bound cannot reach the front is deferred.
+      Deferred configurations are reconsidered if their training gains more than expected on other cards.
 
     Args:
-        plan: the search space.
-        finished: what has its result.
+        configurations: the search space, the lightest training first.
+        done: configurations that have a result already.
+        reduction_factor: how many cards must be done on a rung for each card that is promoted early.
 
     Attributes:
-        unasked: what was not handed out yet, in the plan's order.
+        not_started: configurations that were not started yet, in the order of the search space.
+        deferred: configurations that are set aside. The value is the largest gain that was expected of their training
+            when they were deferred.
+
+    Example:
+        >>> from advisor.core.evaluation import Target
+        >>> device = Target("host", "litert", "cpu", threads=1)
+        >>> space = [
+        ...     Configuration(card, training, "int8", device)
+        ...     for training in ("head", "finetune")
+        ...     for card in ("small", "medium", "large")
+        ... ]
+        >>> halving = SuccessiveHalving(space, reduction_factor=2)
+        >>> [unit.card for unit in halving.runnable()]
+        ['small', 'medium', 'large']
+        >>> for configuration in space[:2]:  # the heads of two cards
+        ...     halving.mark_started(configuration)
+        ...     halving.mark_done(configuration)
+        >>> halving.promotable("finetune")  # two cards are done, so one of them may be promoted early
+        ['small', 'medium']
+        >>> halving.mark_started(space[3])  # small, finetune
+        >>> halving.promotable("finetune")
+        []
+        >>> halving.mark_started(space[2])  # now every card has started its head
+        >>> halving.promotable("finetune")
+        ['medium']
+        >>> halving.is_blocked(CardTraining("large", "finetune"))  # its head still runs
+        True
     """
 
-    def __init__(self, plan: Plan, finished: Iterable[Configuration]) -> None:
-        done = frozenset(finished)
-        self._trainings = plan.trainings
-        self._cards = tuple(card.name for card in plan.cards)
-        steps = [(card, training) for training in self._trainings for card in self._cards]
-        self.unasked = {each: None for each in plan.configurations() if each not in done}
-        self._to_ask = Counter(step_of(each) for each in self.unasked)
-        self._unsettled: dict[Step, set[Configuration]] = {step: set() for step in steps}
-        for each in self.unasked:
-            self._unsettled[step_of(each)].add(each)
-        self._begun = {step_of(each) for each in done}
-        self._place = {step: place for place, step in enumerate(steps)}
+    def __init__(
+        self,
+        configurations: Iterable[Configuration],
+        done: Iterable[Configuration] = (),
+        reduction_factor: int = REDUCTION_FACTOR,
+    ) -> None:
+        space, finished = tuple(configurations), frozenset(done)
+        self._reduction_factor = reduction_factor
+        self._rungs = tuple(dict.fromkeys(each.training for each in space))
+        self._cards = tuple(dict.fromkeys(each.card for each in space))
+        units = [CardTraining(card, training) for training in self._rungs for card in self._cards]
+        self._positions = {unit: position for position, unit in enumerate(units)}
+        self.not_started = {each: None for each in space if each not in finished}
+        self.deferred: dict[Configuration, float] = {}
+        self._count_not_started = Counter(CardTraining.of(each) for each in self.not_started)
+        self._not_done: dict[CardTraining, set[Configuration]] = {unit: set() for unit in units}
+        for each in self.not_started:
+            self._not_done[CardTraining.of(each)].add(each)
+        self._started = {CardTraining.of(each) for each in finished}
 
-    def asked(self, configuration: Configuration) -> None:
-        """Take note of a configuration that was handed out."""
-        step = step_of(configuration)
-        del self.unasked[configuration]
-        self._to_ask[step] -= 1
-        self._begun.add(step)
+    def mark_started(self, configuration: Configuration) -> None:
+        """Note that a configuration was handed out."""
+        unit = CardTraining.of(configuration)
+        del self.not_started[configuration]
+        self._count_not_started[unit] -= 1
+        self._started.add(unit)
 
-    def settled(self, configuration: Configuration) -> None:
-        """Take note of a result, or of the decision to go on without one."""
-        self._unsettled[step_of(configuration)].discard(configuration)
+    def mark_done(self, configuration: Configuration) -> None:
+        """Note that a configuration has its result."""
+        self._not_done[CardTraining.of(configuration)].discard(configuration)
 
-    def is_open(self, step: Step) -> bool:
-        """Say whether all that the step builds on is settled."""
-        card, training = step
-        below = self._trainings[: self._trainings.index(training)]
-        return not any(self._unsettled[card, each] for each in below)
-
-    def may(self, step: Step) -> bool:
-        """Say whether it is the step's turn."""
-        return self.is_open(step) and (step in self._begun or self._climbs(step[1]))
-
-    def left(self, room: Room = anywhere) -> list[Step]:
-        """Return the steps of which something may be begun, the lightest training first."""
-        climbing = {training: self._climbs(training) for training in self._trainings}
-        return [
-            step
-            for step in self._place
-            if self._to_ask[step] and (step in self._begun or climbing[step[1]]) and self.is_open(step) and room(step)
-        ]
-
-    def held(self, room: Room, places: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return which rows of a table may not be begun.
+    def defer(self, configuration: Configuration, expected_gain: float) -> None:
+        """Set a started configuration aside. Heavier trainings of its card no longer wait for it.
 
         Args:
-            room: is there room for more of a step.
-            places: the place of each row's step (:meth:`place`).
+            configuration: its bound does not reach the front.
+            expected_gain: the largest gain in points that is expected of its training now.
+        """
+        self.deferred[configuration] = expected_gain
+        self.mark_done(configuration)
+
+    def rung(self, training: str) -> int:
+        """Return the rung of a training; 0 is the lightest."""
+        return self._rungs.index(training)
+
+    def is_blocked(self, unit: CardTraining) -> bool:
+        """Say whether a lighter training of the same card is not done yet."""
+        below = self._rungs[: self.rung(unit.training)]
+        return any(self._not_done[CardTraining(unit.card, training)] for training in below)
+
+    def is_runnable(self, unit: CardTraining) -> bool:
+        """Say whether configurations of a card and training may start now."""
+        return not self.is_blocked(unit) and (unit in self._started or self._admits_another_card(unit.training))
+
+    def promotable(self, training: str) -> list[str]:
+        """Return the cards that may start a training now, of those that have not started it."""
+        if not self._admits_another_card(training):
+            return []
+        units = (CardTraining(card, training) for card in self._cards)
+        return [unit.card for unit in units if unit not in self._started and not self.is_blocked(unit)]
+
+    def runnable(self, has_capacity: HasCapacity = unlimited) -> list[CardTraining]:
+        """Return the cards and trainings of which a configuration may start now, the lightest training first."""
+        admitting = {training for training in self._rungs if self._admits_another_card(training)}
+        return [
+            unit
+            for unit in self._positions
+            if self._count_not_started[unit]
+            and (unit in self._started or unit.training in admitting)
+            and not self.is_blocked(unit)
+            and has_capacity(unit)
+        ]
+
+    def position(self, unit: CardTraining) -> int:
+        """Return the position of a card and training among all of them."""
+        return self._positions[unit]
+
+    def blocked(self, positions: NDArray[np.intp], has_capacity: HasCapacity) -> NDArray[np.bool_]:
+        """Return bool (n,): which rows of a table may not start now.
+
+        Args:
+            positions: int (n,), the :meth:`position` of each row's card and training.
+            has_capacity: says whether there is capacity for more of a card and training.
         """
         import numpy as np
 
-        held = np.ones(len(self._place), bool)
-        held[[self._place[step] for step in self.left(room)]] = False
-        closed: NDArray[np.bool_] = held[places]
-        return closed
+        blocked = np.ones(len(self._positions), bool)
+        blocked[[self._positions[unit] for unit in self.runnable(has_capacity)]] = False
+        rows: NDArray[np.bool_] = blocked[positions]
+        return rows
 
-    def place(self, step: Step) -> int:
-        """Return the place of a step among all steps."""
-        return self._place[step]
-
-    def _climbs(self, training: str) -> bool:
-        """Say whether one more card may climb to a training."""
-        rung = self._trainings.index(training)
+    def _admits_another_card(self, training: str) -> bool:
+        """Say whether one more card may start a training, if it is not blocked."""
+        rung = self.rung(training)
         if rung == 0:
             return True
-        below = self._trainings[rung - 1]
-        if not any(self._to_ask[card, below] for card in self._cards):
+        below = self._rungs[rung - 1]
+        if not any(self._count_not_started[CardTraining(card, below)] for card in self._cards):
             return True
-        through = sum(not self._unsettled[card, below] for card in self._cards)
-        climbed = sum((card, training) in self._begun for card in self._cards)
-        return climbed < through // HALVING
+        done = sum(not self._not_done[CardTraining(card, below)] for card in self._cards)
+        promoted = sum(CardTraining(card, training) in self._started for card in self._cards)
+        return promoted < done // self._reduction_factor

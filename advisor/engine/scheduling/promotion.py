@@ -1,4 +1,4 @@
-"""Which cards climb to fine-tuning: those whose optimistic bound can still reach the front."""
+"""An optimistic bound: can a configuration still reach the front if its training gains as much as it may?"""
 
 from __future__ import annotations
 
@@ -13,64 +13,98 @@ from advisor.core.figures import accuracy_of, latency_of, size_of
 from advisor.core.quantity import Quantity
 from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET, TRAININGS
 
-MORE_LAYERS = (3.0, 1.5)
-"""Points that fine-tuning gains over the head alone, and their standard deviation, before this run has seen any:
-MobileNetV2 and EfficientNet-Lite0 gained 2.4 and 4 on TrashNet."""
+FINETUNING_GAIN = (3.0, 1.5)
+"""Points that fine-tuning gains over the head alone and their standard deviation, before the run has results.
+MobileNetV2 gained 2.4 and EfficientNet-Lite0 gained 4 on TrashNet."""
 
-MORE_IMAGES = (2.0, 1.5)
-"""Likewise of a head that learns from all pictures instead of some two thousand."""
+MORE_IMAGES_GAIN = (2.0, 1.5)
+"""The same of a head that learns from all images instead of from about two thousand."""
 
 PRIOR_WEIGHT = 2.0
-"""How many results of this run these count as."""
+"""How many results of the run the two priors count as."""
 
-LIGHTER, SMALLER = 4.0, 8.0
-"""What a compressed form may be faster and smaller than float at most: int8 on a phone, and four bits a weight."""
+MOST_SPEEDUP, MOST_SHRINKAGE = 4.0, 8.0
+"""How much faster and smaller than float a compressed form can be: int8 on a phone, and four bits a weight."""
 
-SPREADS = 2.0
+STANDARD_DEVIATIONS = 2.0
 """Standard deviations above the mean that count as possible."""
 
 STAGE = "promotion"
-"""Stage of evaluations that were not begun as they cannot reach the front."""
+"""Stage of evaluations that did not start because they cannot reach the front."""
 
 
 @dataclass
-class Promotion:
-    """Knows the run's results and says who climbs.
+class FrontBound:
+    """Says which configurations cannot reach the front, by the results of the run so far.
 
     Attributes:
-        budget: what must be met.
-        known: the results so far.
+        budget: the limits that an answer must meet.
+        results: the evaluations so far.
     """
 
     budget: Budget
-    known: dict[Configuration, Evaluation] = field(default_factory=dict)
+    results: dict[Configuration, Evaluation] = field(default_factory=dict)
 
     def add(self, evaluations: Iterable[Evaluation]) -> None:
-        """Take note of results."""
-        self.known |= {evaluation.configuration: evaluation for evaluation in evaluations}
+        """Add results."""
+        self.results |= {evaluation.configuration: evaluation for evaluation in evaluations}
 
-    def objection(self, configuration: Configuration) -> str:
-        """Return why a configuration is not worth its training; empty where it is, or is not trained for long.
+    def rejection_reason(self, configuration: Configuration) -> str:
+        """Return why a configuration cannot reach the front; empty if it can, or if no lighter result bounds it.
 
-        What is trained more is the same network: it takes the time and the bytes of the lighter one, and is at best
-        as accurate as the upper end of that one's interval and the most that fine-tuning may add.
+        A heavier training changes neither latency nor size of a network. So the bound has the latency and the size of
+        the lighter result. Its accuracy is the upper end of that result's interval plus the largest gain.
         """
         if configuration.training == HEAD:
-            below = self.known.get(replace(configuration, training=HEAD_SUBSET, compression="float32"))
+            lighter = self.results.get(replace(configuration, training=HEAD_SUBSET, compression="float32"))
         else:
-            below = self._below(configuration)
-        if configuration.training not in FINETUNED and below is None:
+            lighter = self._lighter(configuration)
+        if configuration.training not in FINETUNED and lighter is None:
             return ""
-        if below is None:
-            return "nothing lighter was evaluated that it could build on"
-        if below.status is not Status.OK:
-            return f"{below.configuration.training} was {below.status}: {below.reason}"
+        if lighter is None:
+            return "no lighter training of this model was evaluated"
+        if lighter.status is not Status.OK:
+            return f"{lighter.configuration.training} was {lighter.status}: {lighter.reason}"
         gain = self.largest_gain(configuration.training)
-        best = replace(_in_form(below, configuration), accuracy=_optimistic(below, gain))
+        best = replace(_in_form(lighter, configuration), accuracy=_optimistic(lighter, gain))
+        return self._budget_reason(best) or self._dominated_reason(best, gain)
+
+    def largest_gain(self, training: str) -> float:
+        """Return the most points that a training is expected to add, by what it has gained in the run so far.
+
+        It is the mean plus two standard deviations of the gains seen, pooled with a prior of weight two.
+        """
+        gains = self._gains(training)
+        weight = PRIOR_WEIGHT + len(gains)
+        gain, spread = MORE_IMAGES_GAIN if training == HEAD else FINETUNING_GAIN
+        centre = (PRIOR_WEIGHT * gain + sum(gains)) / weight
+        squares = PRIOR_WEIGHT * (spread**2 + (gain - centre) ** 2) + sum((g - centre) ** 2 for g in gains)
+        return max(0.0, centre + STANDARD_DEVIATIONS * math.sqrt(squares / weight))
+
+    def _gains(self, training: str) -> list[float]:
+        """Return what a training gained over the lighter one of the same card and form, one mean a card."""
+        by_card: dict[str, list[float]] = {}
+        lighter = HEAD_SUBSET if training == HEAD else HEAD
+        for configuration, tuned in self.results.items():
+            base = self.results.get(replace(configuration, training=lighter))
+            if configuration.training == training and tuned.accuracy and base is not None and base.accuracy:
+                by_card.setdefault(configuration.card, []).append(accuracy_of(tuned) - accuracy_of(base))
+        return [mean(gains) for gains in by_card.values()]
+
+    def _lighter(self, configuration: Configuration) -> Evaluation | None:
+        """Return the result of the heaviest training below this one."""
+        below = TRAININGS[: TRAININGS.index(configuration.training)]
+        found = (self.results.get(replace(configuration, training=training)) for training in reversed(below))
+        return next((each for each in found if each is not None and each.stage != STAGE), None)
+
+    def _budget_reason(self, best: Evaluation) -> str:
         broken = [limit for limit in self.budget.violations(best) if limit != "drop"]
-        if broken:
-            return f"it cannot meet the budget ({', '.join(broken)}): training changes neither time nor bytes"
-        rival = next((e for e in self.known.values() if self._beats(e, best)), None)
+        if not broken:
+            return ""
+        return f"it cannot meet the budget ({', '.join(broken)}): training changes neither latency nor size"
+
+    def _dominated_reason(self, best: Evaluation, gain: float) -> str:
+        rival = next((each for each in self.results.values() if self._dominates(each, best)), None)
         if rival is None:
             return ""
         return (
@@ -79,33 +113,7 @@ class Promotion:
             f"{accuracy_of(rival):.1f} % in less time and fewer bytes"
         )
 
-    def largest_gain(self, training: str) -> float:
-        """Return the points that a training may add to the head, by what it has gained in this run so far."""
-        gains = self._gains(training)
-        weight = PRIOR_WEIGHT + len(gains)
-        gain, spread = MORE_IMAGES if training == HEAD else MORE_LAYERS
-        centre = (PRIOR_WEIGHT * gain + sum(gains)) / weight
-        squares = PRIOR_WEIGHT * (spread**2 + (gain - centre) ** 2) + sum((g - centre) ** 2 for g in gains)
-        return max(0.0, centre + SPREADS * math.sqrt(squares / weight))
-
-    def _gains(self, training: str) -> list[float]:
-        """Return what a training gained over the one that it builds on, of the same card and form, one mean a card."""
-        by_card: dict[str, list[float]] = {}
-        below = HEAD_SUBSET if training == HEAD else HEAD
-        for configuration, tuned in self.known.items():
-            base = self.known.get(replace(configuration, training=below))
-            if configuration.training == training and tuned.accuracy and base is not None and base.accuracy:
-                by_card.setdefault(configuration.card, []).append(accuracy_of(tuned) - accuracy_of(base))
-        return [mean(gains) for gains in by_card.values()]
-
-    def _below(self, configuration: Configuration) -> Evaluation | None:
-        """Return the result of the heaviest training below this one."""
-        lighter = TRAININGS[: TRAININGS.index(configuration.training)]
-        found = (self.known.get(replace(configuration, training=training)) for training in reversed(lighter))
-        ok = [evaluation for evaluation in found if evaluation is not None and evaluation.stage != STAGE]
-        return next(iter(ok), None)
-
-    def _beats(self, rival: Evaluation, best: Evaluation) -> bool:
+    def _dominates(self, rival: Evaluation, best: Evaluation) -> bool:
         if rival.status is not Status.OK or not self.budget.met_by(rival):
             return False
         if rival.configuration == best.configuration:
@@ -117,16 +125,16 @@ class Promotion:
         )
 
 
-def _in_form(below: Evaluation, configuration: Configuration) -> Evaluation:
-    """Return a result as it may be in another form at best: of a first look only the float form is known."""
-    if configuration.compression == below.configuration.compression:
-        return below
+def _in_form(lighter: Evaluation, configuration: Configuration) -> Evaluation:
+    """Return a result as it may be in another form at best. A first look has a result in float32 only."""
+    if configuration.compression == lighter.configuration.compression:
+        return lighter
     return replace(
-        below,
-        latency=_divided(below.latency, LIGHTER),
-        latency_p90=_divided(below.latency_p90, LIGHTER),
-        size=_divided(below.size, SMALLER),
-        memory=_divided(below.memory, SMALLER),
+        lighter,
+        latency=_divided(lighter.latency, MOST_SPEEDUP),
+        latency_p90=_divided(lighter.latency_p90, MOST_SPEEDUP),
+        size=_divided(lighter.size, MOST_SHRINKAGE),
+        memory=_divided(lighter.memory, MOST_SHRINKAGE),
     )
 
 

@@ -1,4 +1,4 @@
-"""Whose turn it is: the study's wishes, as far as there is room and as they can still reach the front."""
+"""Chooses what starts next: the study's suggestions, within the machine's capacity, that can still reach the front."""
 
 from __future__ import annotations
 
@@ -7,81 +7,85 @@ from collections.abc import Collection
 
 from advisor.core.evaluation import Configuration
 from advisor.core.training import FINETUNED
-from advisor.engine.scheduling.halving import Room, Step, step_of
-from advisor.engine.scheduling.promotion import Promotion
+from advisor.engine.scheduling.halving import CardTraining, HasCapacity
+from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan
 
 CARDS_IN_FLIGHT = 3
-"""How many cards' configurations are handed out at a time: enough to keep the cores busy across measurements."""
+"""Least number of cards whose configurations run at a time. It keeps the cores busy across measurements."""
 
 
 class Scheduler:
-    """Asks the study for what is next, as long as there is room for it in flight.
-
-    What cannot reach the front is turned away, for as long as what its training gains elsewhere leaves it at that.
+    """Hands out configurations one by one.
 
     Args:
-        study: is asked.
-        promotion: says who climbs.
+        study: suggests what is next.
+        bound: says which configurations cannot reach the front; these are deferred.
         plan: the search space.
-        left: how many configurations may still be begun.
+        trials_left: how many configurations may still start.
         cores: how many jobs run side by side.
     """
 
-    def __init__(self, study: Study, promotion: Promotion, plan: Plan, left: int, cores: int) -> None:
-        self._study, self._promotion, self._left, self._cores = study, promotion, left, cores
-        self._at_most = max(CARDS_IN_FLIGHT, cores + 1) * len(plan.recipes) * len(plan.threads)
-        self._away: dict[Configuration, float] = {}
-
-    def next(self, flying: Collection[Configuration]) -> Configuration | None:
-        """Return what to evaluate next, None where nothing may be begun before something ends."""
-        if len(flying) >= self._at_most:
-            return None
-        while (asked := self._back(flying) or self._asked(flying)) is not None:
-            if not self._promotion.objection(asked):
-                return asked
-            self._away[asked] = self._promotion.largest_gain(asked.training)
-            self._study.pass_over(asked)
-        return None
+    def __init__(self, study: Study, bound: FrontBound, plan: Plan, trials_left: int, cores: int) -> None:
+        self._study, self._bound, self._trials_left, self._cores = study, bound, trials_left, cores
+        self._halving = study.halving
+        self._most_running = max(CARDS_IN_FLIGHT, cores + 1) * len(plan.recipes) * len(plan.threads)
 
     @property
-    def away(self) -> Collection[Configuration]:
-        """What was turned away and may still be begun."""
-        return self._away.keys()
+    def deferred(self) -> Collection[Configuration]:
+        """What was deferred and may still start."""
+        return self._halving.deferred.keys()
 
-    def turned_away(self) -> list[tuple[Configuration, str]]:
-        """Return what was turned away for good, with the reasons as they are now; what has none any more stays."""
-        found = [(each, self._promotion.objection(each)) for each in self._away]
-        self._away = {each: -math.inf for each, reason in found if not reason}
-        return [(each, reason) for each, reason in found if reason]
-
-    def _asked(self, flying: Collection[Configuration]) -> Configuration | None:
-        """Ask the study; what is fine-tuned leaves a core to what takes seconds, as long as there is any of it."""
-        if not self._left:
+    def next(self, running: Collection[Configuration]) -> Configuration | None:
+        """Return what to evaluate next; None if nothing may start before a running evaluation ends."""
+        if len(running) >= self._most_running:
             return None
-        asked = self._study.ask(_room(flying, self._cores - 1))
-        if asked is None and all(each.training in FINETUNED for each in flying):
-            asked = self._study.ask(_room(flying, self._cores))
-        self._left -= asked is not None
+        while (suggested := self._reconsidered(running) or self._asked(running)) is not None:
+            if not self._bound.rejection_reason(suggested):
+                return suggested
+            self._halving.defer(suggested, self._bound.largest_gain(suggested.training))
+        return None
+
+    def reject_deferred(self) -> list[tuple[Configuration, str]]:
+        """Return the deferred configurations that still cannot reach the front, each with its reason.
+
+        They are deferred no longer. The others stay, and :meth:`next` returns them first.
+        """
+        reasons = [(each, self._bound.rejection_reason(each)) for each in self._halving.deferred]
+        self._halving.deferred = {each: -math.inf for each, reason in reasons if not reason}
+        return [(each, reason) for each, reason in reasons if reason]
+
+    def _asked(self, running: Collection[Configuration]) -> Configuration | None:
+        """Ask the study. Fine-tuning leaves one core free, as long as configurations that take seconds are left."""
+        if not self._trials_left:
+            return None
+        asked = self._study.ask(_capacity(running, self._cores - 1))
+        if asked is None and all(each.training in FINETUNED for each in running):
+            asked = self._study.ask(_capacity(running, self._cores))
+        self._trials_left -= asked is not None
         return asked
 
-    def _back(self, flying: Collection[Configuration]) -> Configuration | None:
-        """Return what was turned away and has new hope: its training gained more elsewhere than was thought then."""
-        gains = {training: self._promotion.largest_gain(training) for training in {c.training for c in self._away}}
-        room = _room(flying, self._cores)
-        hopeful = (each for each, gain in self._away.items() if gains[each.training] > gain and room(step_of(each)))
-        back = next(hopeful, None)
-        if back is not None:
-            del self._away[back]
-        return back
+    def _reconsidered(self, running: Collection[Configuration]) -> Configuration | None:
+        """Return a deferred configuration whose training now gains more than expected when it was deferred."""
+        deferred = self._halving.deferred
+        gains = {training: self._bound.largest_gain(training) for training in {each.training for each in deferred}}
+        has_capacity = _capacity(running, self._cores)
+        for configuration, expected_gain in deferred.items():
+            if gains[configuration.training] > expected_gain and has_capacity(CardTraining.of(configuration)):
+                del deferred[configuration]
+                return configuration
+        return None
 
 
-def _room(flying: Collection[Configuration], tunings: int) -> Room:
-    """Return which steps have room: of fine-tunings so many at a time, so that what they gained elsewhere is known."""
-    tuned = {step_of(each) for each in flying if each.training in FINETUNED}
+def _capacity(running: Collection[Configuration], most_finetuned: int) -> HasCapacity:
+    """Return the capacity for new configurations if so many cards are fine-tuned at a time.
 
-    def room(step: Step) -> bool:
-        return step[1] not in FINETUNED or step in tuned or len(tuned) < tunings
+    The limit is there to learn what fine-tuning gains on one card before it starts on the next.
+    """
+    finetuned = {CardTraining.of(each) for each in running if each.training in FINETUNED}
 
-    return room
+    def has_capacity(unit: CardTraining) -> bool:
+        return unit.training not in FINETUNED or unit in finetuned or len(finetuned) < most_finetuned
+
+    return has_capacity

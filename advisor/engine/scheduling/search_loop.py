@@ -14,7 +14,7 @@ from advisor.engine.pipeline.timing import SURVEY
 from advisor.engine.progress import Progress
 from advisor.engine.question import Request
 from advisor.engine.scheduling.finalists import finalists, judge
-from advisor.engine.scheduling.promotion import Promotion
+from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.scheduler import CARDS_IN_FLIGHT, Scheduler
 from advisor.engine.scheduling.stopping import COMPLETE, Stop, Worth, max_trials_reached, time_limit_reached
 from advisor.engine.scheduling.study import Study
@@ -40,22 +40,22 @@ class SearchLoop:
     ) -> None:
         self._cores = cores
         self._request, self._run, self._progress, self._started = request, run, progress, started
-        self._promotion = Promotion(request.limits)
+        self._bound = FrontBound(request.limits)
         self.stopping = asyncio.Event()
 
     async def evaluate_all(self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int) -> Stop:
         """Keep some cards' configurations in flight until the study, a limit or the user's patience ends; say why."""
         left = max(0, self._request.max_trials - done) if self._request.max_trials else plan.size
         worth = Worth(study, self._request.least_gain(plan.size))
-        turns = Scheduler(study, self._promotion, plan, left, self._cores)
+        turns = Scheduler(study, self._bound, plan, left, self._cores)
         flying: dict[asyncio.Task[Evaluation], Configuration] = {}
         stopped = asyncio.ensure_future(self.stopping.wait())
-        self._promotion.add(self._run.evaluations())
+        self._bound.add(self._run.evaluations())
         while True:
             while not worth.ended and (asked := turns.next(flying.values())) is not None:
                 flying[asyncio.ensure_future(evaluator.evaluate(asked))] = asked
-            self._progress.turned_away(turns.away)
-            if not flying and (worth.ended or not turns.away):
+            self._progress.turned_away(turns.deferred)
+            if not flying and (worth.ended or not turns.deferred):
                 break
             if not flying:
                 self._turn_away(turns, study, evaluator)
@@ -137,13 +137,13 @@ class SearchLoop:
 
     def _turn_away(self, turns: Scheduler, study: Study, evaluator: MultiDeviceEvaluator) -> None:
         """Keep what was not worth beginning, with the reasons."""
-        for configuration, reason in turns.turned_away():
+        for configuration, reason in turns.reject_deferred():
             self._record(evaluator.not_worth(configuration, reason), study, evaluator)
 
     def _record(self, evaluation: Evaluation, study: Study, evaluator: MultiDeviceEvaluator) -> None:
         self._run.append(evaluation)
         study.tell(evaluator.told(evaluation))
-        self._promotion.add([evaluation])
+        self._bound.add([evaluation])
         self._progress.evaluated(evaluation)
 
     def _time_left(self) -> float | None:

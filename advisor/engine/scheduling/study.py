@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation
 from advisor.engine.scheduling.cost_estimates import Facts
-from advisor.engine.scheduling.halving import Room, SuccessiveHalving, anywhere, step_of
+from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving, unlimited
 from advisor.engine.scheduling.samplers import ADVISOR, make_sampler
 from advisor.engine.scheduling.trial_record import (
     METRICS,
@@ -66,15 +66,15 @@ class Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._plan, self._budget, self._facts = plan, budget, Facts(plan)
         finished = {evaluation.configuration: evaluation for evaluation in done}
-        self._rungs = SuccessiveHalving(plan, finished)
+        self.halving = SuccessiveHalving(plan.configurations(), finished)
         self._aside = list[Configuration]()
         self._changed: dict[str, None] = {}
         self._told = 0
         for evaluation in finished.values():
             self._note(evaluation)
         candidates = self._facts.corrected(plan.candidates())
-        steps = ((each.params["card"], each.params["training"]) for each in candidates)
-        self._places = np.array([self._rungs.place(step) for step in steps])
+        units = (CardTraining(each.params["card"], each.params["training"]) for each in candidates)
+        self._positions = np.array([self.halving.position(unit) for unit in units])
         self._sampler = make_sampler(sampler, candidates, seed)
         self._keeps_turns = sampler == ADVISOR
         self._changed.clear()
@@ -90,31 +90,27 @@ class Study:
     @property
     def unevaluated(self) -> int:
         """How many configurations have no result yet."""
-        return len(self._rungs.unasked) + len(self._trials)
+        return len(self.halving.not_started) + len(self._trials)
 
-    def ask(self, room: Room = anywhere) -> Configuration | None:
+    def ask(self, has_capacity: HasCapacity = unlimited) -> Configuration | None:
         """Return the next configuration to evaluate, None when nothing may be begun now.
 
         Args:
-            room: says of which steps (card and training) more may be begun; of the others nothing is returned.
+            has_capacity: says of which card and training more may start; nothing else is returned.
         """
         for configuration in self._aside:
-            if self._may(configuration, room):
+            if self._is_runnable(configuration, has_capacity):
                 self._aside.remove(configuration)
                 return configuration
         repeats = 0
-        while self._rungs.left(room):
-            self._prepare(room)
-            self._wish(room, helped=repeats == PATIENCE)
-            asked = self._taken(self._study.ask(distributions(self._plan)), room)
+        while self.halving.runnable(has_capacity):
+            self._prepare(has_capacity)
+            self._wish(has_capacity, helped=repeats == PATIENCE)
+            asked = self._taken(self._study.ask(distributions(self._plan)), has_capacity)
             if asked is not None:
                 return asked
             repeats += 1
         return None
-
-    def pass_over(self, configuration: Configuration) -> None:
-        """Let what builds on a configuration begin without its result, which is told later."""
-        self._rungs.settled(configuration)
 
     def tell(self, evaluation: Evaluation) -> None:
         """Report what came of a configuration that was asked for."""
@@ -126,7 +122,7 @@ class Study:
             trial.set_constraint(limit, excess)
         self._study.tell(trial, found, state=None if found else state(evaluation))
         self._note(evaluation)
-        self._rungs.settled(evaluation.configuration)
+        self.halving.mark_done(evaluation.configuration)
 
     def expected_gain(self, seconds: float) -> float:
         """Return what ``seconds`` more are expected to add to the front's hypervolume, as a share of it.
@@ -140,11 +136,11 @@ class Study:
         self._teach()
         return self._sampler.expected_gain(self._study, seconds)
 
-    def _may(self, configuration: Configuration, room: Room) -> bool:
-        step = step_of(configuration)
-        return self._rungs.may(step) and room(step)
+    def _is_runnable(self, configuration: Configuration, has_capacity: HasCapacity) -> bool:
+        unit = CardTraining.of(configuration)
+        return self.halving.is_runnable(unit) and has_capacity(unit)
 
-    def _taken(self, trial: optuna.Trial, room: Room) -> Configuration | None:
+    def _taken(self, trial: optuna.Trial, has_capacity: HasCapacity) -> Configuration | None:
         """Return the trial's configuration where it is to be evaluated.
 
         Before its turn comes what somebody enqueued, which is put aside, and what a sampler suggests that knows no
@@ -153,31 +149,33 @@ class Study:
         from optuna.trial import TrialState
 
         configuration = self._configuration(trial.params)
-        if configuration not in self._rungs.unasked or not (self._keeps_turns or self._may(configuration, room)):
+        if configuration not in self.halving.not_started or not (
+            self._keeps_turns or self._is_runnable(configuration, has_capacity)
+        ):
             self._study.tell(trial, state=TrialState.PRUNED)
             return None
-        self._rungs.asked(configuration)
+        self.halving.mark_started(configuration)
         self._trials[configuration] = trial
-        if self._may(configuration, room):
+        if self._is_runnable(configuration, has_capacity):
             return configuration
         self._aside.append(configuration)
         return None
 
-    def _wish(self, room: Room, helped: bool) -> None:
+    def _wish(self, has_capacity: HasCapacity, helped: bool) -> None:
         """Put what was chosen earlier before what the sampler will suggest, or anything to help a sampler along."""
-        self._wished = [each for each in self._wished if each in self._rungs.unasked]
-        source = self._rungs.unasked if helped else self._wished
-        wish = next((each for each in source if self._may(each, room)), None)
+        self._wished = [each for each in self._wished if each in self.halving.not_started]
+        source = self.halving.not_started if helped else self._wished
+        wish = next((each for each in source if self._is_runnable(each, has_capacity)), None)
         if wish is not None:
             self._study.enqueue_trial(parameters(wish))
             self._wished = [each for each in self._wished if each != wish]
 
-    def _prepare(self, room: Room) -> None:
+    def _prepare(self, has_capacity: HasCapacity) -> None:
         """Tell the sampler what may be begun, and what was measured meanwhile."""
         from advisor.engine.scheduling.sampler import AdvisorSampler
 
         if isinstance(self._sampler, AdvisorSampler):
-            self._sampler.hold(self._rungs.held(room, self._places))
+            self._sampler.hold(self.halving.blocked(self._positions, has_capacity))
             self._teach()
 
     def _take_up(self, finished: Mapping[Configuration, Evaluation]) -> list[Configuration]:
@@ -203,7 +201,7 @@ class Study:
             if evaluation.configuration not in ended:
                 self._add(evaluation)
         taken |= ended
-        return [each for each in self._rungs.unasked if each in taken and each not in waiting]
+        return [each for each in self.halving.not_started if each in taken and each not in waiting]
 
     def _add(self, evaluation: Evaluation) -> None:
         from optuna.trial import create_trial

@@ -1,4 +1,4 @@
-"""Who climbs to fine-tuning."""
+"""Which cards are promoted to fine-tuning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.pareto import front
 from advisor.core.quantity import Quantity
-from advisor.engine.scheduling.promotion import STAGE, Promotion
+from advisor.engine.scheduling.promotion import STAGE, FrontBound
 from tests.builders import evaluation
 
 NO_LIMIT = Budget()
@@ -21,8 +21,8 @@ def tuned(configuration: Configuration, training: str = "finetune_top") -> Confi
     return replace(configuration, training=training)
 
 
-def promotion(*evaluations: Evaluation, budget: Budget = NO_LIMIT) -> Promotion:
-    made = Promotion(budget)
+def bound(*evaluations: Evaluation, budget: Budget = NO_LIMIT) -> FrontBound:
+    made = FrontBound(budget)
     made.add(evaluations)
     return made
 
@@ -39,17 +39,17 @@ heads = st.lists(
 
 
 @given(heads)
-def test_what_is_on_the_front_climbs(found: list[Evaluation]) -> None:
-    made = promotion(*found)
+def test_what_is_on_the_front_is_promoted(found: list[Evaluation]) -> None:
+    made = bound(*found)
     for one in front(found):
-        assert made.objection(tuned(one.configuration)) == ""
+        assert made.rejection_reason(tuned(one.configuration)) == ""
 
 
 @given(heads)
-def test_who_stays_would_be_beaten_in_everything_even_with_the_largest_gain(found: list[Evaluation]) -> None:
-    made = promotion(*found)
+def test_a_rejected_card_would_be_dominated_even_with_the_largest_gain(found: list[Evaluation]) -> None:
+    made = bound(*found)
     for one in found:
-        if made.objection(tuned(one.configuration)):
+        if made.rejection_reason(tuned(one.configuration)):
             reached = min(100.0, _value(one.accuracy) + 2.0 + made.largest_gain("finetune_top"))
             assert any(
                 _value(rival.accuracy) >= reached
@@ -65,9 +65,9 @@ def _value(quantity: Quantity | None) -> float:
     return quantity.value
 
 
-def test_a_card_far_behind_stays_with_the_rivals_name() -> None:
+def test_a_card_far_behind_is_rejected_with_the_name_of_what_dominates_it() -> None:
     strong, weak = evaluation("strong", accuracy=92, latency=5, size=1e6), evaluation("weak", accuracy=70, latency=9)
-    reason = promotion(strong, weak).objection(tuned(weak.configuration))
+    reason = bound(strong, weak).rejection_reason(tuned(weak.configuration))
     assert "strong head float32" in reason
     assert "79.0 %" in reason  # 70 + 3 of its interval + 6 of the prior
 
@@ -75,40 +75,40 @@ def test_a_card_far_behind_stays_with_the_rivals_name() -> None:
 def test_gains_of_this_run_decide_for_the_cards_that_follow() -> None:
     strong = evaluation("strong", accuracy=92, latency=5, size=1e6)
     weak = evaluation("weak", accuracy=85, half_width=2, latency=9)
-    assert promotion(strong, weak).objection(tuned(weak.configuration)) == ""
+    assert bound(strong, weak).rejection_reason(tuned(weak.configuration)) == ""
     others = [evaluation(f"other{place}", accuracy=80, latency=50, size=9e6) for place in range(6)]
     results = [replace(e, configuration=tuned(e.configuration)) for e in others]
-    nothing = promotion(strong, weak, *others, *results)
-    assert nothing.largest_gain("finetune_top") < promotion().largest_gain("finetune_top")
-    assert nothing.objection(tuned(weak.configuration)) != ""
+    nothing = bound(strong, weak, *others, *results)
+    assert nothing.largest_gain("finetune_top") < bound().largest_gain("finetune_top")
+    assert nothing.rejection_reason(tuned(weak.configuration)) != ""
 
 
-def test_large_gains_raise_what_is_thought_possible() -> None:
+def test_large_gains_raise_the_bound() -> None:
     before = evaluation("card", accuracy=70)
     after = evaluation("card", accuracy=82)
-    made = promotion(before, replace(after, configuration=tuned(after.configuration)))
-    assert made.largest_gain("finetune_top") > promotion().largest_gain("finetune_top")
+    made = bound(before, replace(after, configuration=tuned(after.configuration)))
+    assert made.largest_gain("finetune_top") > bound().largest_gain("finetune_top")
 
 
-def test_what_is_too_slow_stays_as_training_changes_no_latency() -> None:
+def test_a_slow_card_is_rejected_because_training_changes_no_latency() -> None:
     slow = evaluation("slow", latency=80)
-    reason = promotion(slow, budget=Budget(latency_ms=50)).objection(tuned(slow.configuration))
+    reason = bound(slow, budget=Budget(latency_ms=50)).rejection_reason(tuned(slow.configuration))
     assert "latency" in reason
 
 
-def test_a_least_accuracy_that_tuning_may_reach_is_no_objection() -> None:
+def test_a_least_accuracy_that_fine_tuning_may_reach_rejects_nothing() -> None:
     close = evaluation("close", accuracy=80)
-    assert promotion(close, budget=Budget(min_accuracy=85)).objection(tuned(close.configuration)) == ""
-    assert promotion(close, budget=Budget(min_accuracy=95)).objection(tuned(close.configuration)) != ""
+    assert bound(close, budget=Budget(min_accuracy=85)).rejection_reason(tuned(close.configuration)) == ""
+    assert bound(close, budget=Budget(min_accuracy=95)).rejection_reason(tuned(close.configuration)) != ""
 
 
-def test_where_the_head_failed_so_is_said() -> None:
+def test_a_failed_head_is_the_reason() -> None:
     failed = Evaluation(evaluation().configuration, Status.FAILED, reason="crashed")
-    assert promotion(failed).objection(tuned(failed.configuration)) == "head was failed: crashed"
+    assert bound(failed).rejection_reason(tuned(failed.configuration)) == "head was failed: crashed"
 
 
 def test_without_a_head_there_is_nothing_to_build_on() -> None:
-    assert promotion().objection(tuned(evaluation().configuration)) != ""
+    assert bound().rejection_reason(tuned(evaluation().configuration)) != ""
 
 
 def test_all_layers_build_on_the_top_or_on_the_head_where_the_top_was_left_out() -> None:
@@ -117,31 +117,31 @@ def test_all_layers_build_on_the_top_or_on_the_head_where_the_top_was_left_out()
     skipped = Evaluation(tuned(head.configuration), Status.SKIPPED, reason="no", stage=STAGE)
     strong = evaluation("strong", accuracy=96, latency=5, size=1e6)
     everything = tuned(head.configuration, "finetune_all")
-    assert promotion(head, top, strong).objection(everything) == ""
-    assert promotion(head, skipped, strong).objection(everything) != ""
+    assert bound(head, top, strong).rejection_reason(everything) == ""
+    assert bound(head, skipped, strong).rejection_reason(everything) != ""
 
 
-def test_a_first_look_far_behind_keeps_a_card_from_all_images_in_every_form() -> None:
+def test_a_first_look_far_behind_rejects_the_head_in_every_form() -> None:
     def first(card: str, **figures: float) -> Evaluation:
         made = evaluation(card, **figures)  # type: ignore[arg-type]
         return replace(made, configuration=tuned(made.configuration, "head_subset"))
 
     strong, weak = first("strong", accuracy=92, latency=1, size=1e5), first("weak", accuracy=60, latency=9, size=4e6)
     close = first("close", accuracy=88, latency=9, size=4e6)
-    made = promotion(strong, weak, close)
+    made = bound(strong, weak, close)
     for compression in ("float32", "int8"):
         asked = replace(weak.configuration, training="head", compression=compression)
-        assert "strong head_subset" in made.objection(asked)
-        assert made.objection(replace(asked, card="close")) == ""
+        assert "strong head_subset" in made.rejection_reason(asked)
+        assert made.rejection_reason(replace(asked, card="close")) == ""
 
 
 def test_a_first_look_that_is_slow_in_float_may_be_fast_enough_in_another_form() -> None:
     slow = evaluation("slow", latency=80)
     looked = replace(slow, configuration=tuned(slow.configuration, "head_subset"))
-    made = promotion(looked, budget=Budget(latency_ms=50))
-    assert made.objection(replace(slow.configuration, compression="int8")) == ""
-    assert made.objection(slow.configuration) != ""
+    made = bound(looked, budget=Budget(latency_ms=50))
+    assert made.rejection_reason(replace(slow.configuration, compression="int8")) == ""
+    assert made.rejection_reason(slow.configuration) != ""
 
 
-def test_without_a_first_look_a_head_is_never_kept_back() -> None:
-    assert promotion().objection(evaluation().configuration) == ""
+def test_without_a_first_look_a_head_is_never_rejected() -> None:
+    assert bound().rejection_reason(evaluation().configuration) == ""

@@ -1,4 +1,4 @@
-"""What is begun when: room for fine-tuning, and who is turned away."""
+"""What starts when: capacity for fine-tuning, and what is deferred."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from optuna.storages import InMemoryStorage
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation
-from advisor.engine.scheduling.halving import step_of
-from advisor.engine.scheduling.promotion import Promotion
+from advisor.engine.scheduling.halving import CardTraining
+from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.samplers import RANDOM
 from advisor.engine.scheduling.scheduler import CARDS_IN_FLIGHT, Scheduler
 from advisor.engine.scheduling.study import Study
@@ -28,121 +28,121 @@ LAST = PLAN.configuration(SLOW, "int8", 1, "head")
 
 
 def alike(card: str) -> tuple[float, float]:
-    """Return the accuracy and latency of cards that are all on the front."""
+    """Return accuracy and latency that put every card on the front."""
     return 80.0 + CARDS.index(card), 10.0 + CARDS.index(card)
 
 
 class Search:
-    """A scheduler over a study that is told what the test makes up."""
+    """A scheduler over a study that gets made-up results."""
 
-    def __init__(self, cores: int = 2, left: int = 100, sampler: str = "advisor", plan: Plan = PLAN) -> None:
-        self.promotion = Promotion(Budget())
-        self.study = Study(InMemoryStorage(), "turns", plan, Budget(), sampler, seed=0, done=())
-        self.turns = Scheduler(self.study, self.promotion, plan, left, cores)
-        self.flying: list[Configuration] = []
-        self.begun: list[Configuration] = []
+    def __init__(self, cores: int = 2, trials_left: int = 100, sampler: str = "advisor", plan: Plan = PLAN) -> None:
+        self.bound = FrontBound(Budget())
+        self.study = Study(InMemoryStorage(), "scheduling", plan, Budget(), sampler, seed=0, done=())
+        self.scheduler = Scheduler(self.study, self.bound, plan, trials_left, cores)
+        self.running: list[Configuration] = []
+        self.started: list[Configuration] = []
 
-    def begin(self) -> None:
-        """Begin all that has room."""
-        while (asked := self.turns.next(self.flying)) is not None:
-            self.flying.append(asked)
-            self.begun.append(asked)
+    def start(self) -> None:
+        """Start everything that may start."""
+        while (asked := self.scheduler.next(self.running)) is not None:
+            self.running.append(asked)
+            self.started.append(asked)
 
     def end(self, configuration: Configuration, accuracy: float = 80.0, latency: float = 10.0) -> None:
         """Tell a made-up result."""
-        self.flying.remove(configuration)
+        self.running.remove(configuration)
         made = evaluation(configuration.card, accuracy=accuracy, half_width=1, latency=latency, size=1e6 * latency)
         self._tell(replace(made, configuration=configuration))
 
     def end_heads(self, figures: Callable[[str], tuple[float, float]], kept: Configuration | None = None) -> None:
-        """Begin all heads and tell accuracy and latency by card, but for the one that is kept in flight."""
-        self.begin()
-        while heads := [each for each in self.flying if each.training == "head" and each != kept]:
+        """Start all heads and tell accuracy and latency by card, but for the one that is kept running."""
+        self.start()
+        while heads := [each for each in self.running if each.training == "head" and each != kept]:
             self.end(heads[0], *figures(heads[0].card))
-            self.begin()
+            self.start()
 
     def _tell(self, made: Evaluation) -> None:
         self.study.tell(made)
-        self.promotion.add([made])
+        self.bound.add([made])
 
 
 def test_a_card_is_tuned_while_others_are_at_their_heads() -> None:
     search = Search()
     search.end_heads(alike, kept=LAST)
-    assert LAST in search.flying
-    assert _tuned(search.flying)
+    assert LAST in search.running
+    assert _tuned(search.running)
 
 
-def test_fine_tuning_leaves_a_core_to_what_takes_seconds_and_takes_all_when_there_is_none() -> None:
+def test_fine_tuning_leaves_a_core_to_heads_and_takes_all_when_no_head_is_left() -> None:
     search = Search(cores=2)
     search.end_heads(alike, kept=LAST)
-    assert len(_tuned(search.flying)) == 1
+    assert len(_tuned(search.running)) == 1
     search.end(LAST)
-    search.begin()
-    assert len(_tuned(search.flying)) == 2
+    search.start()
+    assert len(_tuned(search.running)) == 2
 
 
 def test_one_core_tunes_only_when_nothing_else_is_left() -> None:
     search = Search(cores=1)
     search.end_heads(alike, kept=LAST)
-    assert not _tuned(search.flying)
+    assert not _tuned(search.running)
     search.end(LAST)
-    search.begin()
-    assert len(_tuned(search.flying)) == 1
+    search.start()
+    assert len(_tuned(search.running)) == 1
 
 
-def test_no_more_is_handed_out_than_the_cores_can_use() -> None:
+def test_no_more_run_than_the_cores_can_use() -> None:
     search = Search(plan=replace(PLAN, threads=(1, 2)))
-    search.begin()
-    assert len(search.flying) == CARDS_IN_FLIGHT * len(PLAN.recipes) * 2
+    search.start()
+    assert len(search.running) == CARDS_IN_FLIGHT * len(PLAN.recipes) * 2
 
 
-def test_no_more_is_begun_than_may_be() -> None:
-    search = Search(left=3)
-    search.begin()
-    assert len(search.begun) == 3
+def test_no_more_start_than_trials_are_left() -> None:
+    search = Search(trials_left=3)
+    search.start()
+    assert len(search.started) == 3
 
 
-def test_who_cannot_reach_the_front_is_turned_away_with_the_reason() -> None:
+def test_a_card_that_cannot_reach_the_front_is_rejected_with_the_reason() -> None:
     search = Search()
     search.end_heads(lambda card: (95.0, 5.0) if card == BEST else (60.0, 20.0))
-    while search.flying:
-        search.end(search.flying[0], 96.0, 5.0)
-        search.begin()
-    away = search.turns.turned_away()
-    assert {each.card for each, _ in away} == set(CARDS) - {BEST}
-    assert all(BEST in reason for _, reason in away)
-    assert not search.turns.away
+    while search.running:
+        search.end(search.running[0], 96.0, 5.0)
+        search.start()
+    rejected = search.scheduler.reject_deferred()
+    assert {each.card for each, _ in rejected} == set(CARDS) - {BEST}
+    assert all(BEST in reason for _, reason in rejected)
+    assert not search.scheduler.deferred
 
 
-def test_who_was_turned_away_comes_back_when_its_training_gains_more_than_was_thought() -> None:
+def test_a_deferred_card_starts_when_its_training_gains_more_than_expected_on_another() -> None:
     plan = replace(PLAN, cards=tuple(card for card in PLAN.cards if card.name in (BEST, SLOW)))
     search = Search(plan=plan)
     search.end_heads(lambda card: (90.0, 5.0) if card == BEST else (82.0, 20.0))
-    while search.flying:
-        search.end(search.flying[0], 90.5, 5.0)
-        search.begin()
-    assert len(search.turns.away) == len(plan.recipes)
+    while search.running:
+        search.end(search.running[0], 90.5, 5.0)
+        search.start()
+    assert len(search.scheduler.deferred) == len(plan.recipes)
     head = evaluation("another", accuracy=60)
     tuned = replace(head.configuration, training="finetune_top")
-    search.promotion.add([head, replace(evaluation("another", accuracy=85), configuration=tuned)])
-    search.begin()
-    assert {step_of(each) for each in search.flying} == {(SLOW, "finetune_top")}
-    assert not search.turns.away
+    search.bound.add([head, replace(evaluation("another", accuracy=85), configuration=tuned)])
+    search.start()
+    assert {CardTraining.of(each) for each in search.running} == {(SLOW, "finetune_top")}
+    assert not search.scheduler.deferred
 
 
 @pytest.mark.parametrize("sampler", ["advisor", RANDOM])
-def test_every_configuration_is_begun_once_where_nobody_is_turned_away(sampler: str) -> None:
+def test_every_configuration_starts_once_or_is_rejected(sampler: str) -> None:
     search = Search(sampler=sampler)
-    search.begin()
-    while search.flying:
-        place = len(search.begun)
-        search.end(search.flying[0], accuracy=80 + place / 100, latency=10 - place / 100)
-        search.begin()
-    assert len(search.begun) == len(set(search.begun))
-    away = {each for each, _ in search.turns.turned_away()}
-    assert set(search.begun) | away == set(PLAN.configurations())
+    search.start()
+    while search.running:
+        place = len(search.started)
+        search.end(search.running[0], accuracy=80 + place / 100, latency=10 - place / 100)
+        search.start()
+    assert len(search.started) == len(set(search.started))
+    rejected = {each for each, _ in search.scheduler.reject_deferred()}
+    assert set(search.started) | rejected == set(PLAN.configurations())
 
 
-def _tuned(flying: list[Configuration]) -> set[str]:
-    return {each.card for each in flying if each.training == "finetune_top"}
+def _tuned(running: list[Configuration]) -> set[str]:
+    return {each.card for each in running if each.training == "finetune_top"}
