@@ -13,8 +13,8 @@ from advisor.store import RunFolder
 if TYPE_CHECKING:
     from advisor.engine.history.compare import Comparison
     from advisor.engine.history.reevaluation.session import Reevaluation
-    from advisor.export.bundle import Bundle
-    from advisor.report.view import RunView
+    from advisor.exporting.bundle import Bundle
+    from advisor.reporting.view import RunView
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Report:
         return self.view.decision
 
     def _repr_html_(self) -> str:
-        from advisor.report.notebook import summary_html
+        from advisor.reporting.notebook import summary_html
 
         return summary_html(self.view)
 
@@ -62,9 +62,9 @@ def report(
         UsageError: no run folder, one that is damaged, a limit or preference that is not valid, or files in the way.
     """
     from advisor.engine.history.loaded_run import read_run
-    from advisor.report.files import write_all
-    from advisor.report.load import view_of
-    from advisor.report.output_dir import checked_place
+    from advisor.reporting.files import write_all
+    from advisor.reporting.load import view_of
+    from advisor.reporting.output_dir import checked_place
 
     changes = {name: value for name, value in {"prefer": prefer, **limits}.items() if value is not None}
     place = checked_place(Path(to), force) if to is not None else None
@@ -100,9 +100,9 @@ def export(
         force: replace a bundle that is there.
 
     Raises:
-        UsageError: as :func:`advisor.export.bundle.export` says; nothing is written then.
+        UsageError: as :func:`advisor.exporting.bundle.export` says; nothing is written then.
     """
-    from advisor.export.bundle import export as written
+    from advisor.exporting.bundle import export as written
 
     return written(run, to, None if pick is None else str(pick), targets, key_file, force)
 
@@ -157,8 +157,8 @@ def reevaluate(
     from advisor.engine.history.reevaluation.reevaluate import Devices
     from advisor.engine.history.reevaluation.reevaluate import reevaluate as answer
     from advisor.engine.history.reevaluation.reevaluate import reevaluate_all as answer_all
-    from advisor.report.files import write_all
-    from advisor.report.load import load_view
+    from advisor.reporting.files import write_all
+    from advisor.reporting.load import load_view
 
     devices, say = Devices.chosen(list(device), [Path(folder) for folder in profiles]), tell or (lambda _text: None)
     if run is not None:

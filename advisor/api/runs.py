@@ -13,7 +13,7 @@ from advisor.store import RunFolder
 
 if TYPE_CHECKING:
     from advisor.engine.space.forecast import PlanView
-    from advisor.report.view import RunView
+    from advisor.reporting.view import RunView
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Run:
     @cached_property
     def view(self) -> RunView:
         """Everything that a report shows."""
-        from advisor.report.load import load_view
+        from advisor.reporting.load import load_view
 
         return load_view(RunFolder.open(self.path))
 
@@ -58,7 +58,7 @@ class Run:
         return self.path / "report.html"
 
     def _repr_html_(self) -> str:
-        from advisor.report.notebook import summary_html
+        from advisor.reporting.notebook import summary_html
 
         return summary_html(self.view)
 
@@ -96,7 +96,7 @@ def search(
     from advisor.engine.progress import Progress
     from advisor.engine.question import resolve, resolve_resumed
     from advisor.engine.run import run_search
-    from advisor.report.files import write_all
+    from advisor.reporting.files import write_all
 
     named = options.pop("request", None)
     file = Path(named) if named else None

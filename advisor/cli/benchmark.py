@@ -169,11 +169,11 @@ def _show(found: Benchmark | DeviceBenchmark, as_json: bool, mllog: bool) -> Non
     elif mllog and isinstance(found, Benchmark):
         typer.echo(found.to_log())
     elif isinstance(found, Benchmark):
-        from advisor.report.profile.benchmark_table import print_benchmark
+        from advisor.reporting.profile.benchmark_table import print_benchmark
 
         print_benchmark(found)
     else:
-        from advisor.report.profile.device_table import print_device_benchmark
+        from advisor.reporting.profile.device_table import print_device_benchmark
 
         print_device_benchmark(found)
     if found.failed:

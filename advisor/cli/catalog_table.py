@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from advisor.core.units import show_bytes
-from advisor.report.console import WIDE, Column, default_console, table, write
-from advisor.report.text import plain, plural
+from advisor.reporting.console import WIDE, Column, default_console, table, write
+from advisor.reporting.text import plain, plural
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card, MemberFile, Published, WeightSource

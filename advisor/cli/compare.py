@@ -29,7 +29,7 @@ def compare(
     Example: advisor compare runs/20260131-120000-photos runs/latest --format markdown
     """
     from advisor import api
-    from advisor.report.changes import render
+    from advisor.reporting.changes import render
 
     check_format(form)
     for run in (before, after):
@@ -47,7 +47,7 @@ def check_format(form: str) -> None:
         UsageError: an unknown name.
     """
     from advisor.core.errors import UsageError, nearest
-    from advisor.report.changes import FORMATS
+    from advisor.reporting.changes import FORMATS
 
     if form not in FORMATS:
         raise UsageError(f"--format: unknown '{form}'{nearest(form, FORMATS)}", f"one of: {', '.join(FORMATS)}")

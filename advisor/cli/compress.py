@@ -101,10 +101,10 @@ def compress(
 
 def _show(found: Compression, as_json: bool) -> None:
     if as_json:
-        from advisor.report.escape import finite
+        from advisor.reporting.escape import finite
 
         print_json(finite(found.to_json()))
         return
-    from advisor.report.compress_table import print_compression
+    from advisor.reporting.compress_table import print_compression
 
     print_compression(found)

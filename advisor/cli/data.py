@@ -73,14 +73,14 @@ def check(
     if as_json:
         print_json(checked.to_json())
         return
-    from advisor.report.contact_sheet.table import print_checked
+    from advisor.reporting.contact_sheet.table import print_checked
 
     print_checked(checked, sheet, target, kept)
 
 
 def _written(checked: Checked, path: Path) -> Path:
     from advisor.core.errors import UsageError
-    from advisor.report.contact_sheet.page import render
+    from advisor.reporting.contact_sheet.page import render
 
     try:
         path.write_text(render(checked), encoding="utf-8")

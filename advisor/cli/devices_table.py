@@ -10,8 +10,8 @@ import typer
 from advisor.core.units import show_bytes, show_ms
 from advisor.devices import listing
 from advisor.measurement.accelerators.accelerators import serving
-from advisor.report.console import Column, default_console, table, write
-from advisor.report.text import plain, plural
+from advisor.reporting.console import Column, default_console, table, write
+from advisor.reporting.text import plain, plural
 
 if TYPE_CHECKING:
     from advisor.devices.calibrating import Calibrated

@@ -64,7 +64,7 @@ def export(
 def _show(run: str) -> None:
     from advisor.core.escape import plain
     from advisor.engine.history.loaded_run import read_run
-    from advisor.export.choice import choices, listed
+    from advisor.exporting.choice import choices, listed
 
     for line in listed(choices(read_run(run).decision)):
         typer.echo(plain(line))

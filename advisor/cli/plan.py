@@ -33,6 +33,6 @@ def plan(
     if as_json:
         print_json(view.to_json())
         return
-    from advisor.report.plan_table import print_plan
+    from advisor.reporting.plan_table import print_plan
 
     print_plan(view)

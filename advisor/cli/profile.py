@@ -79,7 +79,7 @@ def profile(
     Example: advisor profile model.tflite --html profile.html
     """
     from advisor import api
-    from advisor.report.profile.files import Wanted, write_files
+    from advisor.reporting.profile.files import Wanted, write_files
 
     single = Wanted(html=_path(html), tsv=_path(tsv), trace=_path(trace), graph=_path(graph))
     wanted = Wanted.into(_path(out), single)
@@ -99,7 +99,7 @@ def profile(
         more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
         print_json({**found.to_json(), **more})
         return
-    from advisor.report.profile.profile_table import print_profile
+    from advisor.reporting.profile.profile_table import print_profile
 
     print_profile(found, everything=everything, written=written, diagnosis=diagnosis)
 

@@ -48,7 +48,7 @@ def reevaluate(
     from advisor.cli.limits import warn_of_flaws
     from advisor.cli.progress import progress
     from advisor.core.errors import UsageError
-    from advisor.report.reevaluated import render
+    from advisor.reporting.reevaluated import render
 
     check_format(form)
     if every == (run is not None):

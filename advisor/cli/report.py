@@ -57,7 +57,7 @@ def report(
     Example: advisor report runs/latest --prefer size --budget 30ms --to report-30ms
     """
     from advisor import api
-    from advisor.report.table import print_answer
+    from advisor.reporting.table import print_answer
 
     warn_of_flaws(run, artefacts=True)
     found = api.report(

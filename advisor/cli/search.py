@@ -34,7 +34,7 @@ def search(
     Example: advisor search --budget 50ms --data photos/
     """
     from advisor import api
-    from advisor.report.table import print_answer
+    from advisor.reporting.table import print_answer
 
     run = api.search(resume=resume, extend=extend, verbose=verbose, **question)
     print_answer(run.view)

@@ -1,4 +1,4 @@
-"""``advisor export`` as a user types it; what a bundle holds is tested under tests/export."""
+"""``advisor export`` as a user types it; what a bundle holds is tested under tests/exporting."""
 
 from __future__ import annotations
 

@@ -1,0 +1,243 @@
+"""The bundle: everything made in memory first, the same for the same run, then written at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from advisor.core.errors import UsageError
+from advisor.core.evaluation import Evaluation
+from advisor.engine.history.loaded_run import LoadedRun, read_run
+from advisor.exporting.card import model_card
+from advisor.exporting.choice import choose
+from advisor.exporting.model import ShippedModel, prepare
+from advisor.exporting.operators import build_file, operators_json, registration, used_operators
+from advisor.exporting.readme import benchmark_lines, readme
+from advisor.exporting.sealing import key_id, read_key, seal
+from advisor.exporting.settings import settings
+from advisor.exporting.snippets import PLATFORMS, edgetpu, render
+from advisor.exporting.vectors import make_vectors, vectors_json
+from advisor.store.integrity import artefact_flaw
+from advisor.tflite.metadata import one_line, read_metadata
+from advisor.tflite.model import read
+
+SCHEMA_VERSION = 1
+MODEL, MEASURED, SEALED = "model.tflite", "model_measured.tflite", ".sealed"
+EDGETPU = "edgetpu"
+TARGETS = (*PLATFORMS, EDGETPU)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What was exported.
+
+    Attributes:
+        path: the folder.
+        evaluation: what was measured.
+        model: what is shipped.
+        files: paths within the folder.
+    """
+
+    path: Path
+    evaluation: Evaluation
+    model: ShippedModel
+    files: tuple[str, ...]
+
+
+def export(
+    run: Path | str,
+    to: Path | str,
+    pick: str | None = None,
+    targets: Sequence[str] = (),
+    key_file: Path | str | None = None,
+    force: bool = False,
+) -> Bundle:
+    """Write the bundle of a run's pick, or of another of its candidates.
+
+    Args:
+        run: the run folder.
+        to: folder to make.
+        pick: a number of :func:`advisor.exporting.choice.choices` from 1, or a key; None for the pick.
+        targets: of :data:`TARGETS`; empty for android, ios and python.
+        key_file: encrypt the model with this key.
+        force: replace a bundle that is there.
+
+    Raises:
+        UsageError: no such candidate, its artefact is missing or was changed, a target that it cannot serve, a key
+            that is none, or a folder in the way. Nothing is written then.
+    """
+    place = _checked(Path(to), force)
+    stored = read_run(run)
+    evaluation = choose(stored, pick)
+    key = read_key(Path(key_file)) if key_file is not None else None
+    artefact = _artefact(stored, evaluation)
+    wanted = tuple(targets) or tuple(PLATFORMS)
+    _check_targets(wanted, evaluation, artefact, key)
+    model = prepare(artefact, evaluation.artefact)
+    contents = _contents(stored, evaluation, model, artefact, wanted, key)
+    _write(place, contents)
+    return Bundle(place, evaluation, model, tuple(sorted(contents)))
+
+
+def _artefact(run: LoadedRun, evaluation: Evaluation) -> bytes:
+    flaw = artefact_flaw(run.folder, evaluation)
+    if flaw is not None:
+        raise UsageError(
+            f"'{run.folder.path}': {flaw}",
+            "advisor export RUN --list shows the others; or search again, which takes what it can from the cache",
+        )
+    if evaluation.details.get("weights") == "":
+        card = evaluation.configuration.card
+        raise UsageError(
+            f"{card} was measured without its weights: there is nothing to ship yet",
+            f"get them first (advisor catalog show {card} names where they are), then search again",
+        )
+    return (run.folder.path / evaluation.artefact).read_bytes()
+
+
+def _check_targets(wanted: Sequence[str], evaluation: Evaluation, artefact: bytes, key: bytes | None) -> None:
+    if EDGETPU not in wanted:
+        return
+    if key is not None:
+        raise UsageError("--edgetpu: its compiler cannot read an encrypted model", "leave --encrypt-key-file out")
+    model = read(artefact, evaluation.artefact)
+    kinds = {tensor.dtype for tensor in (*model.inputs, *model.outputs)}
+    if not kinds <= {"int8", "uint8"}:
+        raise UsageError(
+            f"--edgetpu: it runs fully quantized models only, and {evaluation.configuration.key} takes "
+            f"{'/'.join(sorted(kinds))}",
+            "choose an int8 candidate with --pick; advisor export RUN --list shows them",
+        )
+
+
+def _contents(
+    run: LoadedRun,
+    evaluation: Evaluation,
+    model: ShippedModel,
+    artefact: bytes,
+    targets: Sequence[str],
+    key: bytes | None,
+) -> dict[str, bytes]:
+    """Return every file of the bundle by its path."""
+    suffix = "" if key is None else SEALED
+    contents = {MODEL + suffix: model.content if key is None else seal(model.content, key)}
+    if model.edits:
+        contents[MEASURED + suffix] = artefact if key is None else seal(artefact, key)
+    operators = used_operators(model.content)
+    texts = {
+        "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
+        "model_card.md": model_card(run, evaluation, model),
+        "check.py": _shipped("check.py"),
+        "BUILD.bazel": build_file(operators, MODEL),
+        "selective_build/registered_ops.cc": registration(operators),
+        "selective_build/operators.json": operators_json(operators),
+        **({} if key is None else {"sealed_model.py": _shipped("sealed_model.py")}),
+        **_snippets(evaluation, model, artefact, targets, MODEL + suffix),
+    }
+    vectors = make_vectors(model)
+    texts["test_vectors/vectors.json"] = vectors_json(vectors, model)
+    contents |= {f"test_vectors/{vector.name}": vector.pixels for vector in vectors}
+    names = [*contents, *texts, "bundle.json"]
+    texts["README.md"] = readme(evaluation, operators, names, key is not None)
+    texts["bundle.json"] = _summary(run, evaluation, model, key)
+    contents |= {name: text.encode() for name, text in texts.items()}
+    contents["SHA256SUMS"] = _sums(contents)
+    return contents
+
+
+def _snippets(
+    evaluation: Evaluation, model: ShippedModel, artefact: bytes, targets: Sequence[str], file: str
+) -> dict[str, str]:
+    sealed = file.endswith(SEALED)
+    found = dict(render(target, model, evaluation, file, sealed) for target in targets if target in PLATFORMS)
+    if EDGETPU in targets:
+        metadata = read_metadata(artefact)
+        assert metadata is not None, "prepare() refused a model that does not describe itself"
+        measured = MEASURED if model.edits else MODEL
+        found["edgetpu/classify_edgetpu.py"] = edgetpu(measured, metadata.mean, metadata.std)
+    return found
+
+
+def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, key: bytes | None) -> str:
+    target = evaluation.configuration.target
+    pick = run.decision.pick
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "run": run.name,
+        "configuration": evaluation.configuration.key,
+        "is_the_pick": pick is not None and pick.configuration == evaluation.configuration,
+        "meets_the_budget": run.request.limits.met_by(evaluation),
+        "model": MODEL + (SEALED if key else ""),
+        "sealed": key is not None,
+        "key_id": key_id(key).hex() if key else None,
+        "model_sha256": hashlib.sha256(model.content).hexdigest(),
+        "measured_sha256": evaluation.artefact_sha256,
+        "edits": model.edits,
+        "input": {"size": model.size, "mean": model.mean, "std": model.std, "channels": "RGB", "type": "float32"},
+        "labels": model.labels,
+        "run_with": {
+            "threads": target.threads,
+            "accelerator": target.accelerator,
+            "runtime": target.runtime,
+            "memory_mapped": key is None,
+            "measured_on": target.device,
+        },
+        "benchmark_model": benchmark_lines(settings(evaluation)[0]),
+        "devices": {setting.device: asdict(setting) for setting in settings(evaluation)},
+        "figures": {
+            name: quantity
+            for name, quantity in evaluation.to_json().items()
+            if name in ("accuracy", "latency", "latency_p90", "size", "memory", "drop")
+        },
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _sums(contents: Mapping[str, bytes]) -> bytes:
+    return "".join(f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)).encode()
+
+
+def _shipped(name: str) -> str:
+    return (files("advisor.exporting") / "shipped" / name).read_text(encoding="utf-8")
+
+
+def _checked(place: Path, force: bool) -> Path:
+    """Refuse a place that holds anything but, with ``force``, a bundle."""
+    if not place.exists() and not place.is_symlink():
+        return place
+    if place.is_dir() and not any(place.iterdir()):
+        return place
+    if not (place / "SHA256SUMS").is_file() or not (place / "bundle.json").is_file():
+        raise UsageError(f"--to: '{place}' exists and is no bundle of advisor's", "choose another folder")
+    if not force:
+        raise UsageError(f"--to: '{place}' already holds a bundle", "choose another folder, or add --force to replace")
+    return place
+
+
+def _write(place: Path, contents: Mapping[str, bytes]) -> None:
+    """Write beside the place, then move there: a reader sees the old bundle or the new one, never a part."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
+    except OSError as error:
+        raise UsageError(
+            f"--to: '{place}' cannot be written ({error.strerror or error})", "choose another folder"
+        ) from None
+    try:
+        for name, content in contents.items():
+            file = unfinished / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        unfinished.chmod(0o755)
+        if place.is_dir():
+            shutil.rmtree(place)
+        unfinished.replace(place)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise

@@ -1,0 +1,92 @@
+"""Code for the app, with threads, delegate and loading set as they were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from advisor.core.escape import plain
+from advisor.core.evaluation import Evaluation
+from advisor.core.units import show_ms
+from advisor.exporting.model import ShippedModel
+from advisor.exporting.settings import settings
+
+PLATFORMS: Mapping[str, tuple[str, str]] = {
+    "android": ("Classifier.kt.j2", "android/Classifier.kt"),
+    "ios": ("Classifier.swift.j2", "ios/Classifier.swift"),
+    "python": ("classify.py.j2", "python/classify.py"),
+}
+
+DELEGATES: Mapping[str, tuple[str, ...]] = {"android": ("cpu", "gpu"), "ios": ("cpu", "gpu"), "python": ("cpu",)}
+"""Accelerators that the code of each platform uses."""
+
+
+def render(platform: str, model: ShippedModel, evaluation: Evaluation, file: str, sealed: bool) -> tuple[str, str]:
+    """Return path within the bundle and content of the snippet for ``android``, ``ios`` or ``python``.
+
+    Args:
+        platform: one of :data:`PLATFORMS`.
+        model: what is shipped.
+        evaluation: what was measured.
+        file: the model's name in the bundle.
+        sealed: it is encrypted.
+    """
+    template, path = PLATFORMS[platform]
+    stem, _, suffix = file.rpartition(".")
+    return path, _render(
+        template,
+        model=file,
+        stem=stem,
+        suffix=suffix,
+        folder=path.rpartition("/")[0],
+        sealed=sealed,
+        gpu=evaluation.configuration.target.accelerator == "gpu",
+        size=model.size,
+        mean=repr(model.mean),
+        std=repr(model.std),
+        threads=evaluation.configuration.target.threads,
+        remark=_remark(evaluation, platform),
+    )
+
+
+def edgetpu(measured: str, mean: tuple[float, ...], std: tuple[float, ...]) -> str:
+    """Return the snippet for a Coral Edge TPU.
+
+    Args:
+        measured: name of the file with int8 input and output.
+        mean: normalization of RGB values 0..255.
+        std: as ``mean``.
+    """
+    return _render(
+        "classify_edgetpu.py.j2",
+        integer_model=measured,
+        compiled=measured.replace(".tflite", "_edgetpu.tflite"),
+        means=repr(list(mean)),
+        stds=repr(list(std)),
+    )
+
+
+def _remark(evaluation: Evaluation, platform: str) -> str:
+    """Say on one line what the settings rest on, and where the code cannot follow it."""
+    target = evaluation.configuration.target
+    threads = f"{target.threads} thread{'s'[: target.threads > 1]}"
+    figure = f", {show_ms(evaluation.latency.value)} {evaluation.latency.provenance}" if evaluation.latency else ""
+    best = f"Best on {target.device} with {threads}, {target.accelerator}, {target.runtime}{figure}."
+    others = [f"{s.device}: {s.accelerator}, threads {s.threads}" for s in settings(evaluation)[1:]]
+    best += f" Elsewhere: {'; '.join(others)}." if others else ""
+    if target.accelerator in DELEGATES[platform]:
+        return plain(best)
+    return plain(f"{best} This code runs on the CPU: take the time there.")
+
+
+def _render(template: str, **values: Any) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(  # noqa: S701 (source code, not HTML: every value is a number or our own)
+        loader=PackageLoader("advisor.exporting"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(template).render(**values)

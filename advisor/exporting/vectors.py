@@ -1,0 +1,91 @@
+"""Test vectors: pictures as raw bytes with the probabilities that the shipped model gives to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from advisor.datasets.images import InputSpec
+from advisor.exporting.model import ShippedModel
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+COUNT = 6
+SEED = 20
+TOLERANCE = 0.02
+"""Largest difference of a probability that the checker lets pass: other processors add up in another order, and the
+kernels of a quantized model round on other sides (0.010 was seen between two runtimes of an int8 MobileNetV2)."""
+
+DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One input with what the model answers.
+
+    Attributes:
+        name: file name of the input.
+        pixels: uint8 RGB, row by row: size x size x 3 bytes.
+        probabilities: one a label.
+    """
+
+    name: str
+    pixels: bytes
+    probabilities: tuple[float, ...]
+
+
+def make_vectors(model: ShippedModel) -> tuple[Vector, ...]:
+    """Run the model over crops of the photographs that ship with scikit-image and scikit-learn.
+
+    No picture of the user's leaves the run: a bundle goes to people who may not see them.
+    """
+    import numpy as np
+
+    from advisor.compression.calibration import from_photographs
+
+    crops = from_photographs(InputSpec(model.size, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)), SEED)
+    chosen = crops[:: max(1, len(crops) // COUNT)][:COUNT].reshape(-1, model.size, model.size, 3).astype(np.uint8)
+    rows = answers(model.content, chosen, model)
+    return tuple(
+        Vector(f"{place:02}.rgb", image.tobytes(), tuple(round(value, DIGITS) for value in row))
+        for place, (image, row) in enumerate(zip(chosen, rows, strict=True))
+    )
+
+
+def answers(content: bytes, pixels: NDArray[np.uint8], model: ShippedModel) -> list[list[float]]:
+    """Return the probabilities of uint8 pictures (N, size, size, 3), one thread."""
+    from advisor.measurement.accuracy.accuracy import predict_pixels
+
+    view = InputSpec(model.size, (model.mean,) * 3, (model.std,) * 3)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.tflite"
+        path.write_bytes(content)
+        rows: list[list[float]] = predict_pixels(path, pixels, view).tolist()
+    return rows
+
+
+def vectors_json(vectors: Sequence[Vector], model: ShippedModel) -> str:
+    """Return the file that names the vectors and what is expected of them."""
+    document = {
+        "schema_version": 1,
+        "size": model.size,
+        "layout": "uint8 RGB, row by row",
+        "mean": model.mean,
+        "std": model.std,
+        "tolerance": TOLERANCE,
+        "vectors": [
+            {
+                "input": vector.name,
+                "label": vector.probabilities.index(max(vector.probabilities)),
+                "probabilities": vector.probabilities,
+            }
+            for vector in vectors
+        ],
+    }
+    return json.dumps(document, indent=1) + "\n"

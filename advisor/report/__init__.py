@@ -1,5 +1,0 @@
-"""How a run is shown: terminal table, HTML page, Markdown, CSV and JSON. Only the values are imported here."""
-
-from advisor.report.view import DatasetSummary, RejectedImage, RunView
-
-__all__ = ["DatasetSummary", "RejectedImage", "RunView"]

@@ -1,0 +1,127 @@
+"""The answer of ``advisor compress`` on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from advisor.compression.own.told import told
+from advisor.compression.own.values import Compression, Form, Taken
+from advisor.core.statistics import Interval
+from advisor.reporting import text
+from advisor.reporting.console import WIDE, Column, default_console, figure, line, span, table, write
+
+ALL = 0.999
+"""Part of the arithmetic from which on what is left is not worth a line."""
+
+_SIZES = (Column("MB"), Column("deflated"), Column("zstd", width=96))
+_SPEED = (
+    Column("ms"),
+    Column("95 %", width=WIDE),
+    Column("memory MB", width=WIDE, short="memory"),
+)
+_LABELLED = (Column("top-1 %"), Column("95 %", width=WIDE), Column("drop"), Column("95 %", width=76))
+_UNLABELLED = (Column("as float %"), Column("95 %", width=WIDE), Column("SNR dB"))
+
+
+def print_compression(found: Compression, console: Console | None = None) -> None:
+    """Write the table and the sentences to ``console``, or to standard output."""
+    console = console or default_console()
+    write(parts(found, console), console)
+
+
+def parts(found: Compression, console: Console) -> list[RenderableType]:
+    """Return everything that is shown, made for the console's width."""
+    labelled = any(form.likeness and form.likeness.top1 for form in found.forms)
+    answers = _LABELLED if labelled else _UNLABELLED
+    columns = (Column("form", left=True), *_SIZES, *answers, *_SPEED, Column(f"{found.accelerator} takes", width=WIDE))
+    good = [form for form in found.forms if form.status == "ok"]
+    return [
+        Text.assemble((text.plain(found.model), "bold")),
+        Text(text.plain(f"calibrated on {found.calibration}"), style="dim"),
+        Text(text.plain(f"scored on {found.scored}"), style="dim"),
+        Text(),
+        table(columns, (_row(form, labelled) for form in good), console),
+        Text(),
+        *_sentences(found),
+    ]
+
+
+def _row(form: Form, labelled: bool) -> list[str | Text]:
+    sizes = form.sizes
+    assert sizes is not None, "a form that was made has a size"
+    bytes_ = (sizes.size_bytes, sizes.download_bytes, sizes.download_zstd_bytes)
+    return [form.recipe, *(f"{size / 1e6:.2f}" for size in bytes_), *_answers(form, labelled), *_speed(form)]
+
+
+def _answers(form: Form, labelled: bool) -> list[str]:
+    likeness = form.likeness
+    if likeness is None:
+        return [text.MISSING] * len(_LABELLED if labelled else _UNLABELLED)
+    if labelled and likeness.top1 and likeness.drop:
+        reference = form.recipe == "float32"
+        drop = [text.MISSING] * 2 if reference else [f"{100 * likeness.drop.value:+.1f}", _percents(likeness.drop)]
+        return [f"{100 * likeness.top1.value:.1f}", _percents(likeness.top1), *drop]
+    noise = text.MISSING if likeness.snr_db is None else f"{likeness.snr_db:.0f}"
+    return [f"{100 * likeness.agreement.value:.1f}", _percents(likeness.agreement), noise]
+
+
+def _speed(form: Form) -> list[str]:
+    taken = f"{form.taken.taken} of {form.taken.operators}" if form.taken else text.MISSING
+    speed = form.speed
+    if speed is None:
+        return [text.MISSING] * 3 + [taken]
+    memory = text.MISSING if speed.memory_bytes is None else f"{speed.memory_bytes / 1e6:.1f}"
+    return [figure(speed.latency_ms), span(speed.low, speed.high), memory, taken]
+
+
+def _percents(interval: Interval) -> str:
+    return f"{100 * interval.low:.1f}\u2013{100 * interval.high:.1f}"
+
+
+def _sentences(found: Compression) -> Iterator[Text]:
+    for form in found.forms:
+        if form.status != "ok":
+            yield line(f"{form.recipe} {form.status}", form.reason, "red" if form.status == "failed" else "yellow")
+        elif form.reason:
+            yield line(form.recipe, f"not timed: {form.reason}", "yellow")
+        if form.taken and form.taken.left and (form.taken.share < ALL or form.taken.pieces > 1):
+            yield line(form.recipe, _left(form.taken, found.accelerator))
+        if said := told(form.notes):
+            yield line(form.recipe, said)
+    yield from _limit(found)
+    for note in found.notes:
+        yield line("Note", note, "yellow")
+    if any(form.status == "ok" for form in found.forms[1:]):
+        yield line("Written", found.folder)
+        yield _next(found)
+
+
+def _left(taken: Taken, accelerator: str) -> str:
+    reasons = "; ".join(f"{reason} ({count}x)" for reason, count in taken.left.items())
+    pieces = f", in {text.plural(taken.pieces, 'piece')}" if taken.taken else ""
+    return f"{accelerator} takes {taken.share:.0%} of the arithmetic{pieces}; the rest falls back: {reasons}"
+
+
+def _limit(found: Compression) -> Iterator[Text]:
+    if found.max_drop_points is None:
+        return
+    limit = f"{found.max_drop_points:g} points"
+    if found.good:
+        names = ", ".join(form.recipe for form in found.good)
+        yield line("Within --max-drop", f"{names} ({limit})", "green")
+    else:
+        yield line("Within --max-drop", f"none ({limit})", "bold yellow")
+
+
+def _next(found: Compression) -> Text:
+    """Return what to type next: look into the form that answers least like float."""
+    scored = [form for form in found.forms[1:] if form.likeness]
+    worst = min(scored, key=lambda form: form.likeness.agreement.value if form.likeness else 1.0, default=None)
+    if worst is None:
+        return Text()
+    return Text.assemble(
+        ("Next: ", "bold"), (text.plain(f"advisor profile {worst.path} --against {found.model}"), "cyan")
+    )

@@ -1,0 +1,101 @@
+"""Tables and lines on the terminal, for any width and encoding."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from advisor.reporting import text
+
+WIDE = 118
+"""Columns from which on the tables show every figure."""
+
+PIPE_WIDTH = 160
+"""Columns assumed where the output is no terminal: nothing is cut off in a log file."""
+
+NARROW = 72
+"""Columns below which names are folded, so that there is room for a figure beside them."""
+
+_ASCII = str.maketrans(
+    {"\u2013": "-", "\u2212": "-", "\u202f": " ", "×": "x", "…": "~", "±": "+", "≈": "~", "─": "-", "▶": ">"}
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        title: with the unit.
+        left: aligned to the left: names, not figures.
+        width: columns that the terminal must have for it to be shown.
+        short: title on narrow terminals, where that is another.
+        whole: its cells stay on one line: names, which nobody can copy in pieces.
+    """
+
+    title: str
+    left: bool = False
+    width: int = 0
+    short: str = ""
+    whole: bool = False
+
+
+def default_console() -> Console:
+    """Return a console on standard output that is wide enough where nobody looks at a window."""
+    console = Console(highlight=False)
+    if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
+        return console
+    return Console(highlight=False, width=PIPE_WIDTH)
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[str | Text]], console: Console) -> Table:
+    """Return a table of those columns that the console has room for; a row has a cell for every column."""
+    roomy = console.width >= WIDE
+    kept = [index for index, column in enumerate(columns) if console.width >= column.width]
+    made = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2 if roomy else 1, 0, 0), header_style="bold", show_edge=False
+    )
+    for column in (columns[index] for index in kept):
+        title = column.title if roomy else column.short or column.title
+        whole = column.whole and console.width >= NARROW
+        made.add_column(title, justify="left" if column.left else "right", overflow="fold", no_wrap=whole)
+    for row in rows:
+        cells = [row[index] for index in kept]
+        made.add_row(*(cell if isinstance(cell, Text) else Text(text.plain(cell)) for cell in cells))
+    return made
+
+
+def line(label: str, sentence: str, style: str = "") -> Text:
+    """Return ``label: sentence`` with the label set off."""
+    return Text.assemble((f"{label}: ", f"bold {style}".strip()), text.plain(sentence))
+
+
+def write(parts: Iterable[RenderableType], console: Console) -> None:
+    """Print the parts; where the output takes no Unicode, their ASCII likeness."""
+    group = Group(*parts)
+    if console.encoding.lower().startswith("utf"):
+        console.print(group, soft_wrap=False)
+        return
+    recorder = Console(width=console.width, no_color=True, force_terminal=False, highlight=False)
+    with recorder.capture() as capture:
+        recorder.print(group)
+    console.print(Text(capture.get().rstrip("\n").translate(_ASCII).encode("ascii", "replace").decode("ascii")))
+
+
+def figure(value: float) -> str:
+    """Format with three significant digits: ``0.203``, ``1.51``, ``12.3``, ``142``."""
+    size = abs(value)
+    if size >= 99.95:
+        return text.number(value)
+    return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}" if size >= 0.9995 else f"{value:.3f}"
+
+
+def span(low: float, high: float) -> str:
+    """Format an interval."""
+    return f"{figure(low)}\u2013{figure(high)}"

@@ -1,0 +1,95 @@
+"""A checked data set on the terminal: what was found, how the set was taken, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from advisor.datasets.conditions import Condition
+from advisor.datasets.findings import Finding, Kind
+from advisor.engine.data_check import Checked
+from advisor.reporting import text
+from advisor.reporting.console import Column, default_console, line, table, write
+
+NAMED = 3
+"""Examples that the terminal names of each finding; the page shows more."""
+
+FINDINGS = (Column("found", left=True), Column("what", left=True), Column("for example", left=True, width=100))
+CONDITIONS = (
+    Column("taken how", left=True),
+    Column("5 %"),
+    Column("median"),
+    Column("95 %"),
+    Column("badly %"),
+)
+_GRAVE = frozenset(
+    {Kind.UNREADABLE, Kind.SPELLING, Kind.SAME_IMAGE_TWO_CLASSES, Kind.LEAK, Kind.SPLIT, Kind.WRONG_LABEL}
+)
+
+
+def print_checked(
+    checked: Checked, sheet: Path, manifest: Path | None = None, kept: int | None = None, console: Console | None = None
+) -> None:
+    """Write the tables to ``console``, or to standard output.
+
+    Args:
+        checked: what was found.
+        sheet: the page that was written.
+        manifest: the manifest that was written, or None.
+        kept: how many pictures it names.
+        console: where to.
+    """
+    console = console or default_console()
+    write([*parts(checked, console), *_next(checked, sheet, manifest, kept)], console)
+
+
+def parts(checked: Checked, console: Console) -> list[RenderableType]:
+    """Return the tables, made for the console's width."""
+    dataset = checked.survey.dataset
+    counts = ", ".join(f"{name} {count}" for name, count in zip(dataset.classes, dataset.counts, strict=True))
+    shown: list[RenderableType] = [
+        Text(text.plain(f"{text.plural(len(dataset.images), 'picture')} in {len(dataset.classes)} classes: {counts}")),
+        Text(),
+    ]
+    if checked.findings:
+        shown += [table(FINDINGS, (_row(checked, finding) for finding in checked.findings), console), Text()]
+    else:
+        shown += [Text("Nothing stands out.", style="bold green"), Text()]
+    return [*shown, table(CONDITIONS, map(_condition, checked.conditions), console), Text(), *_advice(checked)]
+
+
+def _row(checked: Checked, finding: Finding) -> list[str | Text]:
+    shown = checked.survey.dataset.shown
+    examples = [" = ".join(map(shown, group[:NAMED])) for group in finding.groups[:NAMED]]
+    if finding.notes:
+        examples = [f"{name}: {note}" for name, note in zip(examples, finding.notes, strict=False)]
+    style = "red" if finding.kind in _GRAVE else "yellow"
+    return [Text(finding.kind.value, style=style), finding.message, "\n".join(examples) or text.MISSING]
+
+
+def _condition(one: Condition) -> list[str | Text]:
+    return [one.name, *(f"{value:.3g}" for value in (one.low, one.median, one.high)), f"{100 * one.outside:.1f}"]
+
+
+def _advice(checked: Checked) -> Iterator[Text]:
+    for advice in dict.fromkeys(f"{finding.kind.value}: {finding.advice}" for finding in checked.findings):
+        yield line("Advice", advice, "green")
+    if checked.not_judged:
+        yield line("Note", f"wrong labels and crops were not looked for: {checked.not_judged}", "yellow")
+    elif checked.judged_by:
+        yield line("Note", f"labels and crops judged with the features of {checked.judged_by}")
+
+
+def _next(checked: Checked, sheet: Path, manifest: Path | None, kept: int | None) -> Iterator[Text]:
+    yield line("Written", f"{sheet} (the suspects' pictures)")
+    if manifest:
+        left = len(checked.survey.dataset.images) - (kept or 0)
+        yield line("Written", f"{manifest} ({text.plural(kept or 0, 'picture')}, {left} left out)")
+        yield Text.assemble(("Next: ", "bold"), (text.plain(f"advisor search --data {manifest} --budget 50ms"), "cyan"))
+    elif checked.left_out:
+        yield Text.assemble(
+            ("Next: ", "bold"), ("the same command with --fix cleaned.csv leaves the suspects out", "cyan")
+        )

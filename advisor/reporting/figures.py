@@ -1,0 +1,166 @@
+"""The key figures of the pick, each against its limit, and what the answer rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.figures import robust_of
+from advisor.core.latency_distribution import percent, sure
+from advisor.core.quantity import Provenance, Quantity
+from advisor.core.units import show_bytes, show_ms
+from advisor.reporting import text
+from advisor.reporting.view import Figure, RunView
+
+
+def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
+    """Return accuracy, latency, size, memory and drop of ``evaluation``, as far as they are known."""
+    figures = (
+        _accuracy(view, evaluation),
+        _held_out(evaluation),
+        _robust(evaluation),
+        _latency(view, evaluation),
+        _size(view, evaluation),
+        _memory(view, evaluation),
+        _drop(view, evaluation),
+    )
+    return tuple(figure for figure in figures if figure is not None)
+
+
+def _accuracy(view: RunView, evaluation: Evaluation) -> Figure | None:
+    quantity = evaluation.accuracy
+    if quantity is None:
+        return None
+    ends = text.interval(quantity)
+    sample = f" on {quantity.n} pictures" if quantity.n else ""
+    remarks = [f"95 %: {ends}" if ends else "", f"{quantity.provenance.value}{sample}"]
+    floor = view.budget.min_accuracy
+    if floor is not None:
+        remarks.append(f"at least {floor:g} % asked")
+    label = "Top-1 on validation" if evaluation.holdout_accuracy else "Top-1 accuracy"
+    return Figure(label, f"{quantity.value:.1f} %", _join(remarks))
+
+
+def _held_out(evaluation: Evaluation) -> Figure | None:
+    quantity = evaluation.holdout_accuracy
+    if quantity is None:
+        return None
+    remarks = [f"95 %: {text.interval(quantity)}", "what to expect", f"{quantity.n} pictures looked at once"]
+    return Figure("Top-1 on the hold-out", f"{quantity.value:.1f} %", _join(remarks))
+
+
+def _robust(evaluation: Evaluation) -> Figure | None:
+    quantity = robust_of(evaluation)
+    if quantity is None:
+        return None
+    remarks = [f"95 %: {text.interval(quantity)}", f"mean over capture conditions, {quantity.n} pictures"]
+    return Figure("As phones take pictures", f"{quantity.value:.1f} %", _join(remarks))
+
+
+def _latency(view: RunView, evaluation: Evaluation) -> Figure | None:
+    quantity = evaluation.latency_p90 or evaluation.latency
+    if quantity is None:
+        return None
+    target = evaluation.configuration.target
+    median = f"median {show_ms(evaluation.latency.value)}" if evaluation.latency and evaluation.latency_p90 else ""
+    limit = view.budget.latency_ms
+    certain = sure(evaluation, limit) if limit is not None else ""
+    remarks = [median, certain or _limit(limit, show_ms), text.provenance(quantity, target.device)]
+    percentile = f"not above with {percent(view.budget.confidence)}" if certain else "90th percentile"
+    label = f"Latency, {percentile}" if evaluation.latency_p90 else "Latency, median"
+    return Figure(label, show_ms(quantity.value), _join(remarks), _share(quantity, view.budget.latency_ms))
+
+
+def _size(view: RunView, evaluation: Evaluation) -> Figure | None:
+    quantity = evaluation.size
+    if quantity is None:
+        return None
+    remarks = [_limit(view.budget.size_bytes, show_bytes), _downloads(evaluation)]
+    share = _share(quantity, view.budget.size_bytes)
+    return Figure("File size", show_bytes(quantity.value), _join([*remarks, text.provenance(quantity)]), share)
+
+
+def _downloads(evaluation: Evaluation) -> str:
+    """Say what the file is to download: inside an app's package, and by Zstandard."""
+    kinds = (("in an app's package", "download_bytes"), ("by zstd", "download_zstd_bytes"))
+    sizes = [(name, evaluation.details.get(figure)) for name, figure in kinds]
+    known = [f"{show_bytes(size)} {name}" for name, size in sizes if size]
+    return f"to download {', '.join(known)}" if known else ""
+
+
+def _memory(view: RunView, evaluation: Evaluation) -> Figure | None:
+    quantity = evaluation.memory
+    if quantity is None:
+        return None
+    remarks = [_limit(view.budget.memory_bytes, show_bytes), text.provenance(quantity)]
+    share = _share(quantity, view.budget.memory_bytes)
+    return Figure("Peak memory", show_bytes(quantity.value), _join(remarks), share)
+
+
+def _drop(view: RunView, evaluation: Evaluation) -> Figure | None:
+    quantity = evaluation.drop
+    if quantity is None:
+        return None
+    ends = text.interval(quantity)
+    limit = view.budget.max_drop_points
+    asked = f"of {limit:g} allowed" if limit is not None else ""
+    remarks = [asked, f"95 %: {ends}" if ends else "", text.provenance(quantity)]
+    return Figure("Lost by compression", f"{text.points(quantity)} points", _join(remarks), _share(quantity, limit))
+
+
+def _limit(limit: float | None, show: Callable[[float], str]) -> str:
+    return f"of {show(limit)}" if limit is not None else ""
+
+
+def _share(quantity: Quantity, limit: float | None) -> float | None:
+    return max(0.0, quantity.value / limit) if limit else None
+
+
+def _join(remarks: list[str]) -> str:
+    return " · ".join(remark for remark in remarks if remark)
+
+
+def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
+    """Say in plain sentences how far the answer can be trusted."""
+    return tuple(
+        sentence for sentence in (_accuracy_basis(evaluation), _latency_basis(evaluation), _tie_basis(view)) if sentence
+    )
+
+
+def _accuracy_basis(evaluation: Evaluation) -> str:
+    quantity, judged = evaluation.accuracy, evaluation.holdout_accuracy
+    if quantity is None:
+        return "Its accuracy is not known."
+    if judged is not None:
+        return (
+            f"It was chosen by its accuracy on {quantity.n} validation pictures, fitted to the rest without them. The "
+            f"very file that ships was then run once on {judged.n} pictures of the hold-out, which nothing learnt from "
+            "or was chosen by: expect that figure."
+        )
+    if quantity.provenance is Provenance.MEASURED:
+        sample = f" on {quantity.n} pictures held out from training" if quantity.n else ""
+        return f"Accuracy was measured{sample}, on the very file that ships."
+    source = f" ({quantity.source})" if quantity.source else ""
+    return f"Accuracy is {quantity.provenance.value}{source}: it says nothing yet about your own pictures."
+
+
+def _latency_basis(evaluation: Evaluation) -> str:
+    quantity = evaluation.latency
+    target = evaluation.configuration.target
+    if quantity is None:
+        return "Its latency is not known."
+    place = f"{target.device} ({target.runtime}, {target.accelerator}, {text.threads(target.threads)})"
+    if quantity.provenance is Provenance.MEASURED:
+        busy = " The machine was busy meanwhile: measure again before relying on it." if evaluation.contended else ""
+        return f"Latency was measured on {place}.{busy}"
+    ends = text.interval(quantity)
+    margin = f", between {ends.replace(text.DASH, ' and ')} ms" if ends else ""
+    return f"Latency on {place} is {quantity.provenance.value}{margin}, not measured: try it there before you decide."
+
+
+def _tie_basis(view: RunView) -> str:
+    count = len({(e.configuration.card, e.configuration.compression) for e in view.decision.ties})
+    if not count:
+        return ""
+    others = text.plural(count, "other model file")
+    return f"The figures cannot tell the best accuracy from that of {others}; more pictures would narrow it."

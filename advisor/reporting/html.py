@@ -1,0 +1,110 @@
+"""The self-contained page: opens offline, asks nothing of any network, survives a broken section."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import logging
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+from advisor.reporting import text
+from advisor.reporting.escape import json_for_script
+from advisor.reporting.payload import payload
+from advisor.reporting.phrases import limits
+from advisor.reporting.sections import SECTIONS, Section
+from advisor.reporting.templating import asset, content_policy, page_environment, trusted
+from advisor.reporting.view import RunView
+
+_log = logging.getLogger(__name__)
+
+
+def render_html(view: RunView, sections: Sequence[Section] = SECTIONS) -> str:
+    """Return the whole page. A section that raises becomes a card that says so; the others are not touched."""
+    environment = _environment()
+    shown = [section for section in sections if _is_wanted(section, view)]
+    bodies = [(section, _section(environment, section, view)) for section in shown]
+    scripts = (asset("advisor.reporting", "unpack.js"), asset("advisor.reporting", "report.js"))
+    return environment.get_template("page.html.j2").render(
+        view=view,
+        limits=limits(view),
+        sections=bodies,
+        data=trusted(packed(_data(view))),
+        library=trusted(packed_plotly()),
+        style=trusted(asset("advisor.reporting", "report.css")),
+        scripts=[trusted(script) for script in scripts],
+        policy=content_policy((*scripts, plotly_script())),
+    )
+
+
+def _is_wanted(section: Section, view: RunView) -> bool:
+    """A section whose own question fails is wanted: its card then shows the error."""
+    try:
+        return section.wanted(view)
+    except Exception:
+        return True
+
+
+def _section(environment: Environment, section: Section, view: RunView) -> Markup:
+    try:
+        body = environment.get_template(f"{section.id}.html.j2").render(view=view, **section.context(view))
+    except Exception as error:
+        _log.exception("report: the section '%s' could not be made", section.id)
+        body = environment.get_template("error.html.j2").render(section=section, error=error, kind=type(error).__name__)
+    return trusted(body)
+
+
+def _data(view: RunView) -> str:
+    """The script's data; where it cannot be made the page still holds every table."""
+    try:
+        return json_for_script(payload(view))
+    except Exception as error:
+        _log.exception("report: the plots' data could not be made")
+        return json_for_script({"error": f"{type(error).__name__}: {error}"})
+
+
+@cache
+def _environment() -> Environment:
+    environment = page_environment("advisor.reporting")
+    environment.globals["text"] = text
+    environment.filters["cell"] = cell
+    return environment
+
+
+def cell(quantity: Any, shown: str, ends: str = "") -> Markup:
+    """Return a figure with its interval and provenance under it: a function, as the table has thousands."""
+    if quantity is None:
+        return Markup('<td class="n none">') + shown
+    title = f"{quantity.source}{f', n = {quantity.n}' if quantity.n else ''}"
+    template = Markup('<td class="n" title="{}">{}<small>{} {}</small>')
+    return template.format(title, shown, ends, quantity.provenance.value)
+
+
+@cache
+def plotly_script() -> str:
+    """plotly.js as the plotly package carries it; read as a file, for importing plotly takes longer than the page.
+
+    Raises:
+        ModuleNotFoundError: plotly is not installed.
+    """
+    spec = find_spec("plotly")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("plotly is not installed: reinstall advisor with its dependencies")
+    return (Path(spec.origin).parent / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+
+
+@cache
+def packed_plotly() -> str:
+    """plotly.js as :func:`packed` text: a third of its size."""
+    return packed(plotly_script())
+
+
+def packed(content: str) -> str:
+    """Return text compressed as base64 of gzip, the same for the same text; the page's script unpacks it."""
+    return base64.b64encode(gzip.compress(content.encode(), mtime=0)).decode()

@@ -1,0 +1,100 @@
+"""From a run folder to what the reports show; the decision is computed anew from the evaluations."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from advisor.compression.diagnosis.values import Diagnosis
+from advisor.core.decision import Decision
+from advisor.engine.history.diagnoses import FILE as DIAGNOSES
+from advisor.engine.history.loaded_run import LoadedRun, read_run
+from advisor.reporting.view import DatasetSummary, RejectedImage, RunView
+from advisor.store import RunFolder
+
+
+def load_view(run: RunFolder, changes: Mapping[str, Any] | None = None) -> RunView:
+    """Read a run folder, however far it came, and decide; see :func:`advisor.engine.history.loaded_run.read_run`.
+
+    Raises:
+        UsageError: its request is damaged, or a change is not valid.
+    """
+    return view_of(read_run(run.path, changes))
+
+
+def view_of(stored: LoadedRun) -> RunView:
+    """Return what the reports show of a run."""
+    folder = _typed(stored.folder.path)
+    request = stored.request.to_dict()
+    return RunView(
+        name=stored.name,
+        request=request,
+        manifest=stored.manifest,
+        budget=stored.request.limits,
+        evaluations=stored.evaluations,
+        decision=stored.decision,
+        by_device=stored.by_device,
+        dataset=_dataset(stored.dataset),
+        folder=folder,
+        next_command=_next(folder, stored),
+        diagnoses=_diagnoses(stored.folder),
+    )
+
+
+def _dataset(stored: Mapping[str, Any]) -> DatasetSummary | None:
+    try:
+        return DatasetSummary(
+            folder=stored["folder"],
+            images_per_class=stored["pictures_per_class"],
+            train=stored["train"],
+            holdout=stored["holdout"],
+            rejected=tuple(RejectedImage(row["path"], row["reason"]) for row in stored["rejected"]),
+            fingerprint=stored["fingerprint"],
+            validation=stored.get("validation", 0),
+            own_split=tuple(stored.get("own_split", ())),
+            leaks=len(stored.get("leaks", ())),
+        )
+    except (KeyError, TypeError):
+        return None
+
+
+def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
+    """Return what was found out about forms that lose; nothing where it is missing or of another version."""
+    try:
+        rows = folder.read_json(DIAGNOSES).get("forms") or []
+        return {str(row["key"]): Diagnosis.from_json(row["diagnosis"]) for row in rows}
+    except (KeyError, TypeError, ValueError):
+        return {}
+
+
+def _typed(path: Path) -> str:
+    """Return the path as the user would type it from here."""
+    relative = os.path.relpath(path)
+    return relative if not relative.startswith("..") else str(path)
+
+
+def _next(folder: str, stored: LoadedRun) -> str:
+    """Return what to type next: after another question than the run's own, the export of its answer."""
+    pick = stored.decision.pick
+    if stored.own_question or pick is None or not stored.decision.feasible:
+        return _next_command(folder, bool(stored.request.data), stored.decision)
+    return f"advisor export {folder} --pick {pick.configuration.key} --to bundle"
+
+
+def _next_command(folder: str, with_data: bool, decision: Decision) -> str:
+    """Return what to type next: look at the answer, or ask the question that has one."""
+    options = {"latency": "--budget", "size": "--size-budget", "drop": "--max-drop", "memory": "--memory-budget"}
+    for relaxation in decision.relaxations:
+        if relaxation.limit in options:
+            needed = relaxation.needed.replace(" points", "pt").replace(" ", "")
+            return f"advisor search --request {folder}/request.yaml {options[relaxation.limit]} {needed}"
+    pick = decision.pick
+    if pick is not None and pick.details.get("weights") == "":
+        return f"advisor catalog show {pick.configuration.card}"
+    if not with_data and decision.feasible:
+        return f"advisor search --request {folder}/request.yaml --data YOUR_PICTURES"
+    opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
+    return f"{opener} {folder}/report.html"

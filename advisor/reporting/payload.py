@@ -1,0 +1,152 @@
+"""What the page's script needs: every evaluation in figures, the limits, the filters and the scales."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.latency_distribution import chance_of
+from advisor.core.quantity import Quantity
+from advisor.reporting.ranking import ranked
+from advisor.reporting.text import threads
+from advisor.reporting.view import RunView
+
+LOG_RATIO = 8.0
+"""An axis whose largest value is this many times the smallest is drawn on a logarithmic scale."""
+
+QUANTITIES = ("accuracy", "latency", "latency_p90", "size", "memory", "drop", "holdout_accuracy")
+
+EXTRAS = ("load_ms", "first_ms", "arena_bytes", "macs", "download_bytes", "download_zstd_bytes")
+"""Entries of ``Evaluation.details`` that hover and comparison show."""
+
+
+@dataclass(frozen=True)
+class Facet:
+    """One group of filter boxes: the field that it filters and its values with what they are called."""
+
+    field: str
+    title: str
+    options: tuple[tuple[str, str], ...]
+
+
+_FACETS: tuple[tuple[str, str, Callable[[Evaluation], Any]], ...] = (
+    ("family", "Family", lambda e: e.family),
+    ("compression", "Compression", lambda e: e.configuration.compression),
+    ("training", "Training", lambda e: e.configuration.training),
+    ("threads", "Threads", lambda e: e.configuration.target.threads),
+    ("device", "Device", lambda e: e.configuration.target.device),
+    ("accelerator", "Accelerator", lambda e: e.configuration.target.accelerator),
+)
+
+UNSTATED = "not stated"
+
+
+def facets(view: RunView) -> tuple[Facet, ...]:
+    """Return the filters that have something to choose: at least two values."""
+    groups = []
+    for field, title, value in _FACETS:
+        values = _distinct([value(evaluation) for evaluation in view.evaluations])
+        if len(values) > 1:
+            options = tuple((str(v), threads(v) if field == "threads" else str(v) or "unnamed") for v in values)
+            groups.append(Facet(field, title, options))
+    licences = _distinct(list(_licences(view).values()))
+    if len(licences) > 1:
+        groups.append(Facet("licence", "Licence", tuple((each, each) for each in licences)))
+    return tuple(groups)
+
+
+def _licences(view: RunView) -> dict[str, str]:
+    """Return each card's licence, as any of its evaluations states it."""
+    found = {e.configuration.card: UNSTATED for e in view.evaluations}
+    found.update(
+        {e.configuration.card: str(e.details["licence"]) for e in view.evaluations if e.details.get("licence")}
+    )
+    return found
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    """Numbers by value, names in order of appearance."""
+    unique = list(dict.fromkeys(values))
+    return sorted(unique) if all(isinstance(value, int) for value in unique) else unique
+
+
+def payload(view: RunView) -> dict[str, Any]:
+    """Return the data of the page's script, plain JSON values."""
+    rows = ranked(view)
+    sources: dict[str, int] = {}
+    licences = _licences(view)
+    return {
+        "rows": [{**_row(view, row, sources), "licence": licences[row.configuration.card]} for row in rows],
+        "quantities": QUANTITIES,
+        "sources": list(sources),
+        "families": _distinct([row.family for row in view.evaluations]),
+        "compressions": _distinct([row.configuration.compression for row in view.evaluations]),
+        "budget": {
+            "latency": view.budget.latency_ms,
+            "size": view.budget.size_bytes,
+            "accuracy": view.budget.min_accuracy,
+        },
+        "log": {"latency": _log(view, "latency_p90", "latency"), "size": _log(view, "size")},
+        "compare": _compared(view, rows),
+    }
+
+
+def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict[str, Any]:
+    configuration = evaluation.configuration
+    target = configuration.target
+    key, chance = configuration.key, chance_of(evaluation)
+    flags = {
+        "pick": key == view.pick_key,
+        "front": key in view.front_keys,
+        "tie": key in view.tie_keys,
+        "meets": view.budget.met_by(evaluation),
+        "contended": evaluation.contended,
+    }
+    return {
+        "card": configuration.card,
+        "family": evaluation.family,
+        "training": configuration.training,
+        "compression": configuration.compression,
+        "form": configuration.form,
+        "threads": target.threads,
+        "device": target.device,
+        "accelerator": target.accelerator,
+        "status": evaluation.status.value,
+        **{name: True for name, value in flags.items() if value},
+        **({} if chance is None else {"sure": _short(chance)}),
+        "q": [_numbers(getattr(evaluation, name), sources) for name in QUANTITIES],
+        "x": [evaluation.details.get(name) for name in EXTRAS],
+    }
+
+
+def _numbers(quantity: Quantity | None, sources: dict[str, int]) -> list[Any] | None:
+    """Return [value, low, high, index of ``provenance: source``, n], rounded to what anyone reads."""
+    if quantity is None:
+        return None
+    origin = quantity.provenance.value + (f": {quantity.source}" if quantity.source else "")
+    ends = [None if end is None else _short(end) for end in (quantity.low, quantity.high)]
+    return [_short(quantity.value), *ends, sources.setdefault(origin, len(sources)), quantity.n]
+
+
+def _short(value: float) -> float:
+    """Six significant digits."""
+    return float(f"{value:.6g}")
+
+
+def _log(view: RunView, *names: str) -> bool:
+    """True where the values span so much that a linear axis would squeeze most of them together."""
+    values = []
+    for evaluation in view.ok:
+        quantity = next((getattr(evaluation, name) for name in names if getattr(evaluation, name)), None)
+        if quantity is not None:
+            values.append(quantity.value)
+    return bool(values) and min(values) > 0 and max(values) / min(values) >= LOG_RATIO
+
+
+def _compared(view: RunView, rows: Sequence[Evaluation]) -> list[int]:
+    """Return the positions of the pick and the runner-up: the first two to compare."""
+    wanted = [e.configuration.key for e in (view.decision.pick, view.decision.runner_up) if e is not None]
+    positions = {row.configuration.key: index for index, row in enumerate(rows)}
+    return [positions[key] for key in wanted if key in positions]

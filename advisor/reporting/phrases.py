@@ -1,0 +1,73 @@
+"""What every form of a report says alike: limits, what became of an evaluation, counts, what pictures were used for."""
+
+from __future__ import annotations
+
+from advisor.core.budget import ON
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.latency_distribution import CONFIDENCE, percent
+from advisor.core.relaxation import show_limit
+from advisor.reporting import text
+from advisor.reporting.view import DatasetSummary, RunView
+
+
+def limits(view: RunView) -> tuple[tuple[str, str], ...]:
+    """Return every limit set, by its name, as text."""
+    budget = view.budget
+    rows = (
+        ("latency", "p90 latency", budget.latency_ms),
+        ("size", "size", budget.size_bytes),
+        ("drop", "drop", budget.max_drop_points),
+        ("accuracy", "top-1", budget.min_accuracy),
+        ("memory", "memory", budget.memory_bytes),
+    )
+    sign = {"accuracy": "≥"}
+    numbers = [
+        (label, f"{sign.get(name, '≤')} {show_limit(name, value)}") for name, label, value in rows if value is not None
+    ]
+    words = (
+        ("confidence", "" if budget.confidence == CONFIDENCE else percent(budget.confidence)),
+        ("licence", ", ".join(budget.licence)),
+        ("must run on", ", ".join(budget.must_run_on)),
+        ("prefer", str(view.request.get("prefer") or "")),
+    )
+    return (*numbers, *((label, value) for label, value in words if value))
+
+
+def verdict(view: RunView, evaluation: Evaluation) -> str:
+    """Say in one or two words what became of an evaluation."""
+    key = evaluation.configuration.key
+    if key == view.pick_key:
+        return "pick" if view.decision.feasible else "least bad"
+    if evaluation.status is not Status.OK:
+        return evaluation.status.value
+    if key in view.device_picks:
+        return f"pick on {evaluation.configuration.target.device}"
+    if key in view.tie_keys:
+        return "tie"
+    if key in view.front_keys:
+        return "front"
+    broken = view.budget.violations(evaluation)
+    return "over " + ", ".join(_broken(name) for name in broken) if broken else "dominated"
+
+
+def _broken(limit: str) -> str:
+    return "budget " + limit if limit.startswith(ON) else limit
+
+
+def counts(view: RunView) -> str:
+    """Say how many evaluations ran, met the budget, failed and were skipped."""
+    meets = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
+    failed, skipped = len(view.with_status(Status.FAILED)), len(view.with_status(Status.SKIPPED))
+    total = text.plural(len(view.evaluations), "configuration")
+    return f"{total}: {meets} meet the budget, {len(view.ok) - meets} do not, {failed} failed, {skipped} skipped."
+
+
+def parts(dataset: DatasetSummary) -> str:
+    """Say what the pictures were used for."""
+    if not dataset.validation:
+        return f"{dataset.train} to train and calibrate on, {dataset.holdout} held out to measure accuracy"
+    own = " (your own split)" if dataset.own_split else ""
+    return (
+        f"{dataset.train} to train on, {dataset.validation} to compare candidates on (validation), {dataset.holdout} "
+        f"held out to judge the finalists{own}"
+    )

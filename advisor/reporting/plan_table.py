@@ -1,0 +1,154 @@
+"""What a search would do, on the terminal: the candidates, what is left out and why, and what it takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from advisor.core.figures import HOST
+from advisor.core.quantity import Provenance
+from advisor.core.units import show_bytes, show_ms, show_seconds
+from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
+from advisor.reporting.console import Column, default_console, table, write
+from advisor.reporting.text import plain, plural
+
+MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
+LEGEND = "latency: timed here before, ~ predicted from what was timed here, ? rough (from MACs alone)"
+LEGEND_THERE = "latency: measured or published for that device, ~ predicted, ? rough (from MACs alone)"
+NAMES_SHOWN = 8
+
+ROOMY = 100
+"""Columns from which on the table also shows what the catalogue says: accuracy, size, where weights are."""
+
+
+def print_plan(view: PlanView, console: Console | None = None) -> None:
+    """Write the plan to ``console``, or to standard output."""
+    console = console or default_console()
+    write([_table(view, console), Text(), *(Text(plain(line)) for line in sentences(view))], console)
+
+
+def sentences(view: PlanView) -> list[str]:
+    """Return what is said below the table, a sentence a line."""
+    filtered = {forecast.configuration: forecast.filtered for forecast in view.forecasts if forecast.filtered}
+    lines = [LEGEND if view.request.devices == (HOST,) else LEGEND_THERE]
+    if filtered:
+        lines.append(f"Filtered: {len(filtered)} of {len(view.forecasts)} configurations, marked x:")
+        reasons = Counter(filtered.values()).most_common(NAMES_SHOWN)
+        lines += [f"  {times} x {reason}" for reason, times in reasons]
+    lines += _left_out(view.left_out)
+    lines.append(_price(view))
+    lines.append(_weights(view))
+    lines.append("Nothing was spent. To begin: the same options with advisor search")
+    return lines
+
+
+def _table(view: PlanView, console: Console) -> Table:
+    cards = {card.card: card for card in view.cards}
+    order = {card: place for place, card in enumerate(cards)}
+    forecasts = sorted(view.forecasts, key=lambda row: order[row.configuration.card])
+    budgeted = view.request.limits.latency_ms is not None
+    rows = []
+    for name, of_card in groupby(forecasts, key=lambda row: row.configuration.card):
+        forms = groupby(of_card, key=lambda row: row.configuration.form)
+        for place, (form, each) in enumerate(forms):
+            rows.append(_cells(cards[name], form, list(each), first=place == 0, budgeted=budgeted))
+    return table(_columns(view), rows, console)
+
+
+def _columns(view: PlanView) -> tuple[Column, ...]:
+    budget = view.request.limits.latency_ms
+    chance = () if budget is None else (Column(f"meets\n{show_ms(budget)}", whole=True),)
+    return (
+        Column("candidate", left=True),
+        Column("form", left=True, whole=True),
+        Column("published\ntop-1 %", width=ROOMY, whole=True),
+        Column(f"latency ms\n{_place_of(view)}", whole=True),
+        *chance,
+        Column("size MB", width=ROOMY, whole=True),
+        Column("price", whole=True),
+        Column("weights", left=True, width=ROOMY),
+    )
+
+
+def _place_of(view: PlanView) -> str:
+    """Say where the latencies are: this machine's threads, the device, or the device where a form does worst."""
+    devices = view.request.devices
+    if devices == (HOST,):
+        return " / ".join(str(count) for count in view.request.thread_counts) + " threads"
+    return devices[0] if len(devices) == 1 else f"worst of {len(devices)} devices"
+
+
+def _cells(card: CardForecast, form: str, rows: Sequence[Forecast], *, first: bool, budgeted: bool) -> list[str]:
+    row = rows[0]
+    top1 = f"{row.accuracy.value:.1f}" if row.accuracy else "-"
+    latency = " / ".join(f"{MARKS.get(each.latency.provenance, '')}{_ms(each.latency.value)}" for each in rows)
+    chance = [_chance(rows)] if budgeted else []
+    size = f"{'' if row.size.provenance is Provenance.MEASURED else '?'}{row.size.value / 1e6:.1f}"
+    price = "x" if row.filtered else show_seconds(sum(each.price_s for each in rows))
+    return [
+        card.card if first else "",
+        form,
+        top1,
+        latency,
+        *chance,
+        size,
+        price,
+        _place(card) if first else "",
+    ]
+
+
+def _ms(value: float) -> str:
+    return show_ms(value).removesuffix(" ms")
+
+
+def _chance(rows: Sequence[Forecast]) -> str:
+    chances = [row.chance for row in rows if row.chance is not None]
+    return f"{100 * max(chances):.0f} %" if chances else "?"
+
+
+def _place(card: CardForecast) -> str:
+    if card.on_disk:
+        return "here"
+    if card.download_bytes is None:
+        return "to download"
+    return f"to download, {show_bytes(card.download_bytes)}" if card.download_bytes else "none"
+
+
+def _left_out(left_out: Mapping[str, str]) -> list[str]:
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        by_reason.setdefault(reason, []).append(name)
+    return [f"Left out: {_names(names)}: {reason}." for reason, names in by_reason.items()]
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
+
+
+def _price(view: PlanView) -> str:
+    count = sum(not forecast.filtered for forecast in view.forecasts)
+    asked = f"{plural(count, 'configuration')} of {plural(len(view.cards), 'card')}"
+    text = f"Price: about {show_seconds(view.price_s)} for {asked}"
+    if view.request.time_limit_s is not None and view.price_s > view.request.time_limit_s:
+        text += f"; with --time-limit {view.request.time_limit} about {view.reached} of them"
+    elif view.reached < count:
+        text += f"; with --max-trials {view.request.max_trials} only {view.reached} of them"
+    return f"{text}. First result after about {show_seconds(view.cheapest.first_s)} ({view.cheapest.card})."
+
+
+def _weights(view: PlanView) -> str:
+    here = sum(card.on_disk for card in view.cards)
+    missing = [card for card in view.cards if not card.on_disk and card.download_bytes != 0]
+    cards = plural(len(view.cards), "card")
+    if not missing:
+        return f"Weights: {here} of {cards} here, nothing to download."
+    unknown = sum(card.download_bytes is None for card in missing)
+    size = show_bytes(view.download_bytes) if view.download_bytes else "sizes not known"
+    more = f", and {unknown} of unknown size" if unknown and view.download_bytes else ""
+    return f"Weights: {here} of {cards} here; to download: {len(missing)} ({size}{more})."

@@ -1,0 +1,187 @@
+"""The answer of ``advisor benchmark`` on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from advisor.measurement.latency.findings import Benchmark, FileBenchmark
+from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
+from advisor.measurement.latency.summary import Verdict
+from advisor.reporting import text
+from advisor.reporting.console import WIDE, Column, default_console, figure, line, span, table, write
+
+STYLES = {Verdict.STABLE: "green", Verdict.UNSTABLE: "yellow", Verdict.CONTENDED: "bold yellow"}
+LATENCY = (
+    Column("", left=True),
+    Column("thr."),
+    Column("median ms"),
+    Column("95 % ms"),
+    Column("p90 ms"),
+    Column("p99 ms", width=WIDE),
+    Column("min ms", width=WIDE),
+    Column("max ms", width=WIDE),
+    Column("CV %", width=WIDE),
+    Column("CPU ms"),
+    Column("runs", width=WIDE),
+    Column("verdict", left=True),
+)
+LOADING = (
+    Column("", left=True),
+    Column("file MB"),
+    Column("arena MB"),
+    Column("peak MB"),
+    Column("load ms"),
+    Column("from bytes ms"),
+    Column("first run ms"),
+)
+RATIOS = (
+    Column("", left=True),
+    Column("thr."),
+    Column("times the first"),
+    Column("95 %"),
+    Column("differs", left=True),
+)
+PIPELINE = (
+    Column("", left=True),
+    Column("decode"),
+    Column("norm."),
+    Column("copy in"),
+    Column("model"),
+    Column("copy out"),
+    Column("answer"),
+    Column("pipeline ms"),
+)
+
+
+def print_benchmark(found: Benchmark, console: Console | None = None) -> None:
+    """Write the tables and sentences to ``console``, or to standard output."""
+    console = console or default_console()
+    write(parts(found, console), console)
+
+
+def parts(found: Benchmark, console: Console) -> list[RenderableType]:
+    """Return everything that is shown, made for the console's width."""
+    names = short_names(found)
+    shown: list[RenderableType] = [*_head(found, names), Text()]
+    shown += [table(LATENCY, _latencies(found, names), console), *_reasons(found, names), Text()]
+    if found.ratios:
+        shown += [table(RATIOS, (_ratio(row, names) for row in found.ratios), console), Text()]
+    shown += [table(LOADING, [_loading(file, names) for file in found.files if file.timing], console), Text()]
+    if any(file.loaded for file in found.files):
+        shown += [Text("Beside a load on the other processors", style="bold")]
+        shown += [table(LATENCY, _loaded(found, names), console), Text()]
+    if any(file.pipeline for file in found.files):
+        shown += [Text("From a picture to an answer, ms", style="bold")]
+        shown += [table(PIPELINE, _pipelines(found, names), console), Text()]
+    return [*shown, *_sentences(found, names)]
+
+
+def short_names(found: Benchmark) -> dict[str, str]:
+    """Return a letter for each of several files; one alone needs none."""
+    if len(found.files) == 1:
+        return {found.files[0].model: ""}
+    return {file.model: _letters(index) for index, file in enumerate(found.files)}
+
+
+def _letters(index: int) -> str:
+    """Return A, B, ..., Z, AA, AB, ... for 0, 1, ..."""
+    return (_letters(index // 26 - 1) if index >= 26 else "") + chr(ord("A") + index % 26)
+
+
+def _head(found: Benchmark, names: dict[str, str]) -> Iterator[Text]:
+    for file in found.files:
+        letter = names[file.model]
+        name = Path(file.model).name if len({Path(other).name for other in names}) == len(names) else file.model
+        yield Text.assemble((f"{letter}  " if letter else "", "bold"), (text.plain(name), "bold"))
+    kernels = "XNNPACK off" if found.kernels == "builtin" else "XNNPACK on"
+    yield Text(text.plain(f"{found.runtime}, {kernels}, effort {found.effort}, on {found.host}"), style="dim")
+
+
+def _latencies(found: Benchmark, names: dict[str, str]) -> Iterator[list[str | Text]]:
+    for file in found.files:
+        if file.timing is None:
+            blanks = [text.MISSING] * (len(LATENCY) - 2)
+            yield [names[file.model], *blanks, Text("failed", style="bold red")]
+            continue
+        for row in file.timing.results:
+            yield _latency(names[file.model], row)
+
+
+def _loaded(found: Benchmark, names: dict[str, str]) -> Iterator[list[str | Text]]:
+    for file in found.files:
+        for row in file.loaded:
+            yield [*_latency(names[file.model], row)[:-1], Text("as asked", style="dim")]
+
+
+def _latency(name: str, row: LatencyResult) -> list[str | Text]:
+    wall = row.wall
+    return [
+        name,
+        str(row.threads),
+        figure(wall.median),
+        span(wall.low, wall.high),
+        figure(wall.p90),
+        figure(wall.p99),
+        figure(wall.min),
+        figure(wall.max),
+        f"{wall.cv:.1%}".rstrip("%"),
+        figure(row.cpu.median) if row.cpu else text.MISSING,
+        str(wall.runs),
+        Text(row.verdict.value, style=STYLES[row.verdict]),
+    ]
+
+
+def _reasons(found: Benchmark, names: dict[str, str]) -> Iterator[Text]:
+    """Say why each verdict is as it is; on one line where all are stable."""
+    timed = [(file, row) for file in found.files if file.timing for row in file.timing.results]
+    if len(timed) > 1 and all(row.verdict is Verdict.STABLE for _, row in timed):
+        most = max(row.wall.block_cv for _, row in timed)
+        yield line("Verdict", f"all stable, block medians vary by {most:.1%} at most", "green")
+    else:
+        for file, row in timed:
+            label = f"{names[file.model]}, {text.threads(row.threads)}".removeprefix(", ")
+            ranked = f"; ranked by {row.clock.partition(',')[0]}: {figure(row.rank_ms)} ms" if row.contended else ""
+            yield line(label, f"{row.verdict.value}, {row.reason}{ranked}", STYLES[row.verdict])
+    for file in found.failed:
+        yield line("Failed", file.failure, "red")
+
+
+def _ratio(row: Ratio, names: dict[str, str]) -> list[str | Text]:
+    differs = "no, the interval holds 1" if not row.differs else "slower" if row.ratio > 1 else "faster"
+    return [names[row.model], str(row.threads), f"{row.ratio:.3f}", f"{row.low:.3f}\u2013{row.high:.3f}", differs]
+
+
+def _loading(file: FileBenchmark, names: dict[str, str]) -> list[str | Text]:
+    timing = file.timing
+    if timing is None:
+        return [names[file.model], *[text.MISSING] * (len(LOADING) - 1)]
+    first = timing.results[0]
+    content = figure(timing.load_content_ms) if timing.load_content_ms is not None else text.MISSING
+    sizes = [figure(file.size_bytes / 1e6), figure(file.arena_bytes / 1e6), _memory(timing)]
+    return [names[file.model], *sizes, figure(first.load_ms), content, figure(first.first_ms)]
+
+
+def _memory(timing: ModelTiming) -> str:
+    return text.MISSING if timing.peak_memory_bytes is None else figure(timing.peak_memory_bytes / 1e6)
+
+
+def _pipelines(found: Benchmark, names: dict[str, str]) -> Iterator[list[str | Text]]:
+    for file in found.files:
+        if (row := file.pipeline) is not None:
+            steps = (row.decode_ms, row.normalise_ms, row.copy_in_ms, row.invoke_ms, row.copy_out_ms, row.answer_ms)
+            yield [names[file.model], *map(figure, steps), figure(row.pipeline_ms)]
+
+
+def _sentences(found: Benchmark, names: dict[str, str]) -> Iterator[Text]:
+    for file in found.files:
+        for sentence in file.advice:
+            yield line(names[file.model] or "Found", sentence)
+    for note in found.notes:
+        yield line("Note", note, "yellow")
+    model = next((file.model for file in found.files if file.timing), None)
+    if model is not None:
+        yield Text.assemble(("Next: ", "bold"), (text.plain(f"advisor profile {model}"), "cyan"))

@@ -1,0 +1,103 @@
+"""The answer of ``advisor benchmark --device`` and ``--accelerator gpu`` on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from advisor.core.quantity import Provenance
+from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
+from advisor.reporting import text
+from advisor.reporting.console import Column, default_console, figure, line, span, table, write
+from advisor.reporting.profile import delegation_lines
+
+COLUMNS = (
+    Column("file", left=True),
+    Column("thr."),
+    Column("ms"),
+    Column("interval ms"),
+    Column("first ms"),
+    Column("load ms"),
+    Column("memory MB"),
+    Column("arena MB"),
+    Column("", left=True),
+)
+STYLES = {"failed": "bold red", "throttled": "bold yellow", "contended": "yellow", "unstable": "yellow"}
+
+
+def print_device_benchmark(found: DeviceBenchmark, console: Console | None = None) -> None:
+    """Write the table and sentences to ``console``, or to standard output."""
+    console = console or default_console()
+    write(parts(found, console), console)
+
+
+def parts(found: DeviceBenchmark, console: Console) -> list[RenderableType]:
+    """Return everything that is shown, made for the console's width."""
+    return [
+        Text.assemble((text.plain(f"{found.device}:{found.target}"), "bold"), f"  {_how(found)}"),
+        Text(),
+        table(COLUMNS, map(_row, found.rows), console),
+        Text(),
+        *_remarks(found),
+        *delegation_lines.lines([(Path(model).name, told) for model, told in found.delegations]),
+    ]
+
+
+def _how(found: DeviceBenchmark) -> str:
+    """Say where the figures come from."""
+    if not found.connection:
+        return "predicted, not measured: 80 % intervals, from what is known of other models on it and of this kind"
+    return text.plain(f"measured over {found.connection}, effort {found.effort}")
+
+
+def _row(row: DeviceRow) -> list[str | Text]:
+    latency, status = row.latency, row.status
+    interval = text.MISSING
+    if latency and latency.low is not None and latency.high is not None:
+        interval = span(latency.low, latency.high)
+    return [
+        Path(row.model).name,
+        str(row.threads) if row.threads else text.MISSING,
+        figure(latency.value) if latency else text.MISSING,
+        interval,
+        _known(row.first_ms),
+        _known(row.load_ms),
+        _known(None if row.memory_bytes is None else row.memory_bytes / 1e6),
+        figure(row.arena_bytes / 1e6),
+        Text(status, style=STYLES.get(status, "cyan" if status == Provenance.PREDICTED else "")),
+    ]
+
+
+def _known(value: float | None) -> str:
+    return text.MISSING if value is None else figure(value)
+
+
+def _remarks(found: DeviceBenchmark) -> Iterator[Text]:
+    for row in found.rows:
+        name = Path(row.model).name
+        if row.failure:
+            yield line("Failed", row.failure, "red")
+        elif row.agreement:
+            yield line("Outputs", f"{name}: {_agreement(row)}", "green" if row.agreement.alike else "red")
+        elif row.reason:
+            yield line("Note", f"{name}, {text.threads(row.threads)}: {row.reason}", "yellow" if row.throttled else "")
+    for ratio in found.ratios:
+        differs = "" if ratio.differs else ", which includes no difference"
+        first, other = Path(ratio.reference).name, Path(ratio.model).name
+        yield line("Ratio", f"{other} takes {ratio.ratio:.3f} times {first} [{span(ratio.low, ratio.high)}]{differs}")
+    yield from (line("Note", note, "yellow") for note in found.notes)
+
+
+def _agreement(row: DeviceRow) -> str:
+    """Say how far the outputs lie from the CPU's."""
+    found = row.agreement
+    if found is None:
+        return ""
+    answer = "the same answer" if found.same_answer else "ANOTHER answer"
+    whole = "taken whole" if found.whole else "not taken whole"
+    verdict = "agree with" if found.alike else "DIFFER from"
+    distance = f"largest difference {found.largest_difference:.3g} of a range of {found.output_range:.3g}"
+    return f"{verdict} the CPU's ({distance}, {answer}); {whole}"

@@ -1,0 +1,105 @@
+"""``profile.html``: the slowest operators, the roofline, every figure in tables; self-contained, as the report is."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment
+
+from advisor.compression.diagnosis.values import Diagnosis
+from advisor.core.units import show_bytes
+from advisor.measurement.operators.profile_values import OperatorTime, Profile
+from advisor.reporting import text
+from advisor.reporting.console import figure
+from advisor.reporting.escape import json_for_script
+from advisor.reporting.html import plotly_script
+from advisor.reporting.profile.delegation_lines import reasons
+from advisor.reporting.profile.diagnosis_html import diagnosis_html
+from advisor.reporting.profile.profile_table import quality
+from advisor.reporting.templating import asset, content_policy, page_environment, trusted
+
+BARS = 20
+
+
+def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
+    """Return the whole page; names out of the file are escaped wherever they stand.
+
+    Args:
+        profile: what was found.
+        diagnosis: how the file differs from its float origin, None where it was not asked for.
+    """
+    scripts = (plotly_script(), asset("advisor.reporting.profile", "profile.js"))
+    return (
+        _environment()
+        .get_template("profile.html.j2")
+        .render(
+            profile=profile,
+            name=Path(profile.model).name,
+            facts=facts(profile),
+            quality=quality(profile),
+            diagnosis=diagnosis_html(diagnosis) if diagnosis else None,
+            data=trusted(json_for_script(payload(profile))),
+            style=trusted(asset("advisor.reporting", "report.css") + asset("advisor.reporting.profile", "profile.css")),
+            scripts=[trusted(script) for script in scripts],
+            policy=content_policy(scripts),
+        )
+    )
+
+
+def payload(profile: Profile) -> dict[str, Any]:
+    """Return what the plots draw: the slowest operators, every operator under the roof, and the roof."""
+    roof = profile.roofline
+    return {
+        "bars": [_bar(row) for row in profile.top(BARS)],
+        "points": [_point(row) for row in profile.operators if row.gflops and row.gbytes],
+        "roof": {"gflops": roof.gflops, "gbytes": roof.gbytes} if roof else None,
+    }
+
+
+def facts(profile: Profile) -> tuple[tuple[str, str, str], ...]:
+    """Return label, figure and remark of what the page shows first."""
+    slowest = profile.top(1)[0]
+    return (
+        (
+            "A run",
+            f"{figure(profile.plain_us / 1e3)} ms",
+            f"median of {text.plural(profile.runs, 'run')}, {text.threads(profile.threads)}",
+        ),
+        ("Operators / whole", f"{profile.coverage:.1%}", f"good is 95 to 102 %; profiler {profile.overhead:+.1%}"),
+        (
+            "MACs",
+            f"{figure(profile.macs / 1e6)} million",
+            f"{profile.parameters / 1e6:.2f} million parameters",
+        ),
+        ("Activations", show_bytes(profile.arena_bytes), "at once, computed from their lifetimes"),
+        ("XNNPACK", _partitions(profile), f"slowest step: {slowest.type}, {slowest.share:.1%}"),
+    )
+
+
+def _partitions(profile: Profile) -> str:
+    return "off" if profile.kernels == "builtin" else text.plural(profile.partitions, "partition")
+
+
+def _bar(row: OperatorTime) -> dict[str, Any]:
+    return {"label": f"{row.position} {row.type}", "us": row.time_us, "share": row.share, **_common(row)}
+
+
+def _point(row: OperatorTime) -> dict[str, Any]:
+    operations = 2 * row.node.macs if row.node else 0
+    moved = row.node.bytes_moved if row.node else 1
+    return {"x": operations / moved, "y": row.gflops, "us": row.time_us, "share": row.share, **_common(row)}
+
+
+def _common(row: OperatorTime) -> dict[str, Any]:
+    output = row.node.outputs[0] if row.node and row.node.outputs else ""
+    return {"type": row.type, "where": row.where, "step": row.position, "kernel": row.kernel, "output": output}
+
+
+@cache
+def _environment() -> Environment:
+    environment = page_environment("advisor.reporting.profile")
+    environment.filters["figure"] = figure
+    environment.filters["reasons"] = reasons
+    return environment

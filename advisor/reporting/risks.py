@@ -1,0 +1,127 @@
+"""What can still go wrong with an answer, in words: the budget, compression, capture conditions, the licence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.latency_distribution import chance_of, percent
+from advisor.core.licences import PERMISSIVE_WORD, allows
+from advisor.core.quantity import Provenance
+from advisor.core.units import show_ms
+from advisor.reporting import text
+from advisor.reporting.view import RunView
+
+TIGHT = 0.1
+"""Share of the latency limit that is left at least where a measured latency is far from it."""
+
+SURE = 0.95
+
+
+class Level(StrEnum):
+    """How much a risk matters."""
+
+    LOW = "low"
+    SOME = "some"
+    HIGH = "high"
+
+
+@dataclass(frozen=True)
+class Risk:
+    """One thing that can go wrong.
+
+    Attributes:
+        name: what it concerns.
+        level: how much it matters.
+        text: a sentence with its figures.
+    """
+
+    name: str
+    level: Level
+    text: str
+
+
+def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
+    """Return what is known of each risk; what there is no figure of is named as not known."""
+    makers: tuple[Callable[[RunView, Evaluation], Risk | None], ...] = (_budget, _compression, _capture, _licence)
+    return tuple(risk for make in makers if (risk := make(view, evaluation)) is not None)
+
+
+def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:
+    limit, latency = view.budget.latency_ms, evaluation.latency_p90 or evaluation.latency
+    if limit is None or latency is None:
+        return None
+    device, chance = evaluation.configuration.target.device, chance_of(evaluation)
+    if chance is not None:
+        level = Level.LOW if chance >= SURE else Level.SOME if chance >= view.budget.confidence else Level.HIGH
+        said = f"{percent(chance)} sure to meet {show_ms(limit)} on {device}: predicted, not measured"
+        return Risk("Latency budget", level, f"{said}. A few measurements there would narrow it.")
+    room = 1 - latency.value / limit
+    if room < 0:
+        return Risk("Latency budget", Level.HIGH, f"{show_ms(latency.value)} on {device} is over {show_ms(limit)}.")
+    level = Level.SOME if room < TIGHT or latency.provenance is not Provenance.MEASURED else Level.LOW
+    return Risk(
+        "Latency budget", level, f"{100 * room:.0f} % of {show_ms(limit)} is left on {device} ({latency.provenance})."
+    )
+
+
+def _compression(_view: RunView, evaluation: Evaluation) -> Risk | None:
+    drop, recipe = evaluation.drop, evaluation.configuration.compression
+    if recipe == "float32":
+        return Risk("Compression", Level.LOW, "Nothing is lost: the file is not compressed.")
+    if drop is None:
+        return Risk("Compression", Level.SOME, f"What {recipe} costs in accuracy was not measured.")
+    ends = text.interval(drop)
+    worst = drop.high if drop.high is not None else drop.value
+    level = Level.LOW if drop.value <= 1.0 and worst <= 2.0 else Level.SOME
+    return Risk(
+        "Compression",
+        Level.HIGH if drop.value > 2.0 else level,
+        f"{recipe} costs {text.points(drop)} points{f' (95 %: {ends})' if ends else ''} against float32.",
+    )
+
+
+def _capture(view: RunView, evaluation: Evaluation) -> Risk | None:
+    if view.dataset is None:
+        return None
+    known = captured(evaluation.details)
+    if not known:
+        return Risk("Capture", Level.SOME, "How it does in poor light, blur and noise was not measured.")
+    worst = min(known, key=lambda row: row.accuracy)
+    usual = evaluation.holdout_accuracy or evaluation.accuracy  # the conditions were tried on the hold-out
+    lost = (usual.value if usual else worst.accuracy) - worst.accuracy
+    level = Level.LOW if lost < 5 else Level.SOME if lost < 15 else Level.HIGH
+    return Risk(
+        "Capture", level, f"Worst under {worst.name}: {worst.accuracy:.1f} %, {lost:.1f} points less than usual."
+    )
+
+
+def _licence(view: RunView, evaluation: Evaluation) -> Risk | None:
+    own = str(evaluation.details.get("licence") or "")
+    if not own:
+        return Risk("Licence", Level.HIGH, "The licence of the network is not stated: ask before you ship it.")
+    if allows((PERMISSIVE_WORD,), own):
+        return Risk("Licence", Level.LOW, f"{own}: permissive; keep its notice in the app.")
+    level = Level.SOME if view.budget.licence else Level.HIGH
+    return Risk("Licence", level, f"{own}: not permissive; have it read before you ship it.")
+
+
+@dataclass(frozen=True)
+class Captured:
+    """Top-1 in % under one capture condition."""
+
+    name: str
+    accuracy: float
+
+
+def captured(details: Mapping[str, Any]) -> tuple[Captured, ...]:
+    """Return ``details["robustness"]``: rows of condition, strength and top-1 in %; empty where there is none.
+
+    Raises:
+        ValueError, TypeError: it is something else.
+    """
+    rows = details.get("robustness") or ()
+    return tuple(Captured(f"{condition} {float(strength):g}", float(top1)) for condition, strength, top1 in rows)

@@ -1,0 +1,199 @@
+"""The answer on the terminal: one table, one sentence, the runner-up and the next command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.figures import HOST, robust_of
+from advisor.core.quantity import Quantity
+from advisor.engine.question import ROBUST
+from advisor.reporting import text
+from advisor.reporting.console import default_console, write
+from advisor.reporting.device_results import foreign_runtimes, own_answers, sentence, spots
+from advisor.reporting.phrases import counts
+from advisor.reporting.ranking import shortlist
+from advisor.reporting.view import RunView
+
+FULL_WIDTH = 122
+"""Columns from which on every row carries its own provenance; below it stands once under the table."""
+
+ROBUST_WIDTH = 150
+"""Columns from which on the accuracy under capture conditions has one of its own."""
+
+MAX_FLIPS = 3
+
+
+def print_answer(view: RunView, console: Console | None = None) -> None:
+    """Write the answer to ``console``, or to standard output (plain where NO_COLOR is set or it is no terminal)."""
+    console = console or default_console()
+    write([answer(view, console)], console)
+
+
+def answer(view: RunView, console: Console) -> RenderableType:
+    """Return everything that is said at the end of a run, made for ``console``'s width."""
+    lines: list[RenderableType] = [] if view.decision.pick is None else [_table(view, console), Text()]
+    lines.extend(_sentences(view))
+    return Group(*lines)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Which columns there are.
+
+    Attributes:
+        wide: every figure has its interval, and memory its column.
+        judged: there are two accuracies: what chose, and what to expect.
+        robust: that under capture conditions too.
+        elsewhere: several devices.
+    """
+
+    wide: bool
+    judged: bool
+    robust: bool
+    elsewhere: bool
+
+    @classmethod
+    def of(cls, rows: Sequence[Evaluation], width: int) -> _Shape:
+        return cls(
+            wide=width >= FULL_WIDTH,
+            judged=any(row.holdout_accuracy for row in rows),
+            robust=width >= ROBUST_WIDTH and any(robust_of(row) for row in rows),
+            elsewhere=any(row.configuration.target.device != HOST for row in rows),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("", "model", "compression", *(["device"] if self.elsewhere else []))
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        if not self.wide:
+            return ("thr.", *(("valid.", "hold-out %") if self.judged else ("top-1 %",)), "ms (p90)", "MB")
+        top1 = ("validation % (95 %)", "hold-out % (95 %)") if self.judged else ("top-1 % (95 %)",)
+        latency = "ms, median (p90)" if self.judged else "latency ms, median (p90)"
+        return ("threads", *top1, *(["robust %"] if self.robust else []), latency, "size MB", "memory MB")
+
+
+def _table(view: RunView, console: Console) -> Table:
+    rows = shortlist(view)
+    shape = _Shape.of(rows, console.width)
+    notes = [text.provenance_note(row) for row in rows]
+    per_row = shape.wide and len(set(notes)) > 1
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if shape.wide else 0), header_style="bold", show_edge=False
+    )
+    for header in shape.names:
+        table.add_column(header, overflow="fold")
+    for header in shape.figures:
+        table.add_column(header, justify="right")
+    if per_row:
+        table.add_column("from (top-1, latency)")
+    for row, note in zip(rows, notes, strict=True):
+        cells = [*_cells(view, row, shape), *([note] if per_row else [])]
+        table.add_row(*(Text(cell) for cell in cells), style=_style(view, row))
+    table.caption = Text("\n".join(_legend(view, rows, () if per_row else notes)), style="dim")
+    table.caption_justify = "left"
+    return table
+
+
+def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> list[str]:
+    lines = [f"from (top-1, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
+    if any(row.holdout_accuracy for row in rows):
+        chooses = "validation" if view.request.get("objective") != ROBUST else "validation under capture conditions"
+        lines.append(f"{chooses} chooses; the hold-out, looked at once for finalists, is what to expect")
+        if any(robust_of(row) for row in rows):
+            lines.append("robust: the hold-out as phones take pictures (bad light, motion, ...), at two strengths")
+    if view.by_device:
+        lines.append("each file on the device where it does worst; the others are told below")
+    lines += foreign_runtimes(view, rows)
+    if any(row.configuration.key in view.tie_keys for row in rows):
+        lines.append("≈ the figures cannot tell its accuracy from the best one's")
+    if any(row.contended for row in rows):
+        lines.append("* timed while the machine was busy with something else")
+    hidden = len(view.decision.front) - sum(row.configuration.key in view.front_keys for row in rows)
+    return [*lines, f"{hidden} more on the front: see the report"] if hidden > 0 else lines
+
+
+def _style(view: RunView, row: Evaluation) -> str:
+    key = row.configuration.key
+    if key == view.pick_key:
+        return "bold green" if view.decision.feasible else "bold yellow"
+    return "" if key in view.tie_keys or key in view.front_keys else "dim"
+
+
+def _cells(view: RunView, row: Evaluation, shape: _Shape) -> list[str]:
+    configuration, wide = row.configuration, shape.wide
+    key = configuration.key
+    mark = "▶" if key == view.pick_key else "≈" if key in view.tie_keys else ""
+    p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
+    top1 = [_share(row.accuracy, wide)]
+    if shape.judged:
+        top1 = [top1[0] if wide else text.percent(row.accuracy), _share(row.holdout_accuracy, wide)]
+    cells = [
+        mark,
+        text.plain(configuration.card),
+        text.plain(configuration.form),
+        *([text.plain(configuration.target.device)] if shape.elsewhere else []),
+        str(configuration.target.threads),
+        *top1,
+        *([text.percent(robust_of(row))] if shape.robust else []),
+        text.milliseconds(row.latency) + p90 + ("*" if row.contended else ""),
+        text.megabytes(row.size),
+    ]
+    return [*cells, text.megabytes(row.memory)] if wide else cells
+
+
+def _share(quantity: Quantity | None, wide: bool) -> str:
+    """A share with its interval, as wide as there is room."""
+    ends = text.interval(quantity)
+    if not ends:
+        return text.percent(quantity)
+    return text.percent(quantity) + (f" ({ends})" if wide else f" {text.half_width(quantity)}")
+
+
+def _sentences(view: RunView) -> list[Text]:
+    decision = view.decision
+    pick = "Pick for all devices" if view.by_device else "Pick"
+    lines = [_labelled(pick if decision.feasible else "Nothing meets the budget", decision.reason, view)]
+    if decision.pick is not None:
+        lines += [_line("  ", sentence(spot)) for spot in spots(view, decision.pick)]
+    for own in own_answers(view):
+        lines.append(_line(f"On {text.plain(own.device)}: ", "the same" if own.same else own.decision.reason))
+    if decision.runner_up is not None:
+        lines.append(_line("Runner-up: ", decision.runner_up_reason or text.name(decision.runner_up)))
+    lines += [_line("Would flip it: ", flip.text) for flip in decision.flips[:MAX_FLIPS]]
+    lines += [_line("Price: ", relaxation.text) for relaxation in decision.relaxations]
+    if not decision.feasible and not decision.relaxations and decision.pick is not None:
+        lines.append(_line("Price: ", "no single limit, loosened alone, lets anything in"))
+    lines += _remarks(view)
+    if view.next_command:
+        lines.append(Text.assemble(("Next: ", "bold"), (text.plain(view.next_command), "cyan")))
+    return lines
+
+
+def _labelled(label: str, sentence: str, view: RunView) -> Text:
+    style = "bold green" if view.decision.feasible else "bold yellow"
+    rest = text.plain(sentence)
+    rest = rest.removeprefix(f"{label}; ")
+    return Text.assemble((f"{label}: ", style), rest)
+
+
+def _line(label: str, sentence: str) -> Text:
+    return Text.assemble((label, "bold"), text.plain(sentence))
+
+
+def _remarks(view: RunView) -> list[Text]:
+    lines = [Text(counts(view), style="dim")]
+    if view.dataset and view.dataset.rejected:
+        rejected = text.plural(len(view.dataset.rejected), "picture")
+        lines.append(Text(f"{rejected} could not be used: see the report.", style="dim"))
+    if view.dataset and view.dataset.leaking:
+        lines.append(Text(view.dataset.leaking, style="yellow"))
+    return lines

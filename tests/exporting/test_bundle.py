@@ -1,0 +1,268 @@
+"""The bundle: complete, the same each time, checked by its own checker, refused where it would mislead."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from advisor.core.errors import UsageError
+from advisor.engine.history.loaded_run import read_run
+from advisor.exporting.bundle import Bundle, export
+from advisor.exporting.snippets import PLATFORMS, render
+from advisor.exporting.vectors import answers
+from advisor.store import RunFolder
+from advisor.tflite.metadata import Metadata, write_metadata
+from tests.exporting.conftest import Pixels, evaluation_of, mediapipe_answers, replace_artefact
+
+FILES = {
+    "BUILD.bazel",
+    "README.md",
+    "SHA256SUMS",
+    "android/Classifier.kt",
+    "bundle.json",
+    "check.py",
+    "ios/Classifier.swift",
+    "labels.txt",
+    "model.tflite",
+    "model_card.md",
+    "python/classify.py",
+    "selective_build/operators.json",
+    "selective_build/registered_ops.cc",
+    "test_vectors/vectors.json",
+}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def run_python(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=120, check=False
+    )
+
+
+@pytest.fixture
+def own(bundle: Bundle, tmp_path: Path) -> Path:
+    """A copy of the bundle, to be changed."""
+    return Path(shutil.copytree(bundle.path, tmp_path / "bundle"))
+
+
+def test_it_holds_what_a_team_needs(bundle: Bundle) -> None:
+    found = set(contents(bundle.path))
+    assert found >= FILES
+    assert {name for name in found - FILES if not name.startswith("test_vectors/")} == set()
+    assert set(bundle.files) == found
+
+
+def test_the_model_is_the_file_that_was_measured(bundle: Bundle) -> None:
+    assert hashlib.sha256((bundle.path / "model.tflite").read_bytes()).hexdigest() == bundle.evaluation.artefact_sha256
+
+
+def test_the_pick_is_shipped_where_nothing_else_is_said(trained: RunFolder, tmp_path: Path) -> None:
+    made = export(trained.path, tmp_path / "b")
+    assert made.evaluation == read_run(trained.path).decision.pick
+    assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["is_the_pick"] is True
+
+
+def test_the_same_run_gives_the_same_bytes(bundle: Bundle, trained: RunFolder, tmp_path: Path) -> None:
+    again = export(trained.path, tmp_path / "elsewhere" / "again", pick=bundle.evaluation.configuration.key)
+    assert contents(again.path) == contents(bundle.path)
+
+
+def test_sha256sums_is_what_sha256sum_reads(bundle: Bundle) -> None:
+    sums = dict(line.split("  ", 1)[::-1] for line in (bundle.path / "SHA256SUMS").read_text().splitlines())
+    found = contents(bundle.path)
+    del found["SHA256SUMS"]
+    assert sums == {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
+
+
+def test_the_checker_passes_the_bundle(bundle: Bundle, tmp_path: Path) -> None:
+    done = run_python(bundle.path / "check.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("ok:")
+
+
+@pytest.mark.parametrize("file", ["labels.txt", "model.tflite", "test_vectors/00.rgb"])
+def test_the_checker_names_a_changed_file(own: Path, file: str) -> None:
+    content = bytearray((own / file).read_bytes())
+    content[len(content) // 2] ^= 1
+    (own / file).write_bytes(content)
+    done = run_python("check.py", cwd=own)
+    assert done.returncode == 1
+    assert f"WRONG: {file} was changed" in done.stdout
+
+
+def test_the_checker_names_a_missing_file(own: Path) -> None:
+    (own / "labels.txt").unlink()
+    done = run_python("check.py", cwd=own)
+    assert done.returncode == 1
+    assert "WRONG: labels.txt is missing" in done.stdout
+
+
+def test_the_checker_notices_a_model_that_answers_otherwise(own: Path, trained: RunFolder) -> None:
+    """Another model of the same classes, with sums that fit it: only the answers tell."""
+    path = own / "test_vectors" / "vectors.json"
+    expected = json.loads(path.read_text())
+    row = expected["vectors"][0]
+    row["probabilities"] = row["probabilities"][::-1]
+    row["label"] = len(row["probabilities"]) - 1 - row["label"]
+    path.write_text(json.dumps(expected))
+    sums = own / "SHA256SUMS"
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    lines = [
+        line if "vectors.json" not in line else f"{digest}  test_vectors/vectors.json"
+        for line in sums.read_text().splitlines()
+    ]
+    sums.write_text("\n".join(lines) + "\n")
+    done = run_python("check.py", cwd=own)
+    assert done.returncode == 1
+    assert "WRONG: 00.rgb: label" in done.stdout
+
+
+def test_the_python_snippet_answers_as_the_model_does(
+    bundle: Bundle, many_images: list[Pixels], tmp_path: Path
+) -> None:
+    """Pictures of the model's own size need no resizing, so that the values must be the same."""
+    import numpy as np
+
+    chosen = many_images[::10]
+    for place, pixels in enumerate(chosen):
+        Image.fromarray(pixels).save(tmp_path / f"{place}.png")
+    names = [f"{place}.png" for place in range(len(chosen))]
+    done = run_python(bundle.path / "python" / "classify.py", *names, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = answers(bundle.model.content, np.stack(chosen), bundle.model)
+    for name, row, line in zip(names, rows, done.stdout.splitlines(), strict=True):
+        best = max(row)
+        assert line.startswith(f"{name}: {bundle.model.labels[row.index(best)]} {100 * best:.1f} %")
+
+
+def test_snippets_carry_what_was_measured_best(bundle: Bundle) -> None:
+    threads = bundle.evaluation.configuration.target.threads
+    assert f"setNumThreads({threads}).setUseXNNPACK(true)" in (bundle.path / "android/Classifier.kt").read_text()
+    swift = (bundle.path / "ios/Classifier.swift").read_text()
+    assert f"options.threadCount = {threads}" in swift
+    assert "isXNNPackEnabled = true" in swift
+    assert f"THREADS = {threads}" in (bundle.path / "python/classify.py").read_text()
+    assert f"--num_threads={threads}" in (bundle.path / "README.md").read_text()
+
+
+def test_only_the_platforms_asked_for_are_written(trained: RunFolder, tmp_path: Path) -> None:
+    found = export(trained.path, tmp_path / "b", targets=("ios",)).files
+    assert "ios/Classifier.swift" in found
+    assert not any(name.startswith(("android", "python", "edgetpu")) for name in found)
+
+
+def test_the_edge_tpu_gets_the_integer_file(trained: RunFolder, tmp_path: Path) -> None:
+    key = evaluation_of(trained, "int8").configuration.key
+    made = export(trained.path, tmp_path / "b", pick=key, targets=("edgetpu",))
+    measured = (made.path / "model_measured.tflite").read_bytes()
+    assert hashlib.sha256(measured).hexdigest() == made.evaluation.artefact_sha256
+    text = (made.path / "edgetpu" / "classify_edgetpu.py").read_text()
+    assert "edgetpu_compiler --show_operations model_measured.tflite" in text
+    compile(text, "classify_edgetpu.py", "exec")
+
+
+def test_the_edge_tpu_takes_no_float_model(trained: RunFolder, tmp_path: Path) -> None:
+    key = evaluation_of(trained, "float16").configuration.key
+    with pytest.raises(UsageError, match="fully quantized models only"):
+        export(trained.path, tmp_path / "b", pick=key, targets=("edgetpu",))
+    assert not (tmp_path / "b").exists()
+
+
+def test_an_artefact_that_is_gone_is_refused_and_others_can_be_shipped(copied: RunFolder, tmp_path: Path) -> None:
+    (copied.path / evaluation_of(copied, "float32").artefact).unlink()
+    with pytest.raises(UsageError, match=r"float32\.tflite is missing"):
+        export(copied.path, tmp_path / "b", pick=evaluation_of(copied, "float32").configuration.key)
+    assert export(copied.path, tmp_path / "b", pick=evaluation_of(copied, "float16").configuration.key).files
+
+
+def test_an_artefact_that_was_changed_is_refused(copied: RunFolder, tmp_path: Path) -> None:
+    path = copied.path / evaluation_of(copied, "float32").artefact
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.unlink()
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match="was changed since it was measured"):
+        export(copied.path, tmp_path / "b", pick=evaluation_of(copied, "float32").configuration.key)
+    assert not (tmp_path / "b").exists()
+
+
+def test_random_weights_are_not_shipped(copied: RunFolder, tmp_path: Path) -> None:
+    pick = evaluation_of(copied, "float32")
+    copied.append(replace(pick, details={**pick.details, "weights": ""}))
+    with pytest.raises(UsageError, match="measured without its weights"):
+        export(copied.path, tmp_path / "b", pick=pick.configuration.key)
+
+
+def test_a_run_without_candidates_has_nothing_to_ship(copied: RunFolder, tmp_path: Path) -> None:
+    copied.evaluations_file.unlink()
+    with pytest.raises(UsageError, match="no candidate to ship"):
+        export(copied.path, tmp_path / "b")
+
+
+def test_another_folder_is_never_replaced(trained: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.txt").write_text("x")
+    for force in (False, True):
+        with pytest.raises(UsageError, match="is no bundle of advisor's"):
+            export(trained.path, tmp_path / "precious", force=force)
+    assert (tmp_path / "precious" / "thesis.txt").read_text() == "x"
+
+
+def test_a_bundle_is_replaced_only_by_force(own: Path, trained: RunFolder) -> None:
+    (own / "left over.txt").write_text("x")
+    with pytest.raises(UsageError, match="already holds a bundle"):
+        export(trained.path, own)
+    export(trained.path, own, force=True)
+    assert not (own / "left over.txt").exists()
+
+
+def test_hostile_labels_reach_every_file_whole_and_harmless(
+    copied: RunFolder, many_images: list[Pixels], tmp_path: Path
+) -> None:
+    labels = ('<script>alert(1)</script>, "a", b', "two\nlines\u202e\x1b[31m", "מתכת " * 60)
+    pick = evaluation_of(copied, "float32")
+    content = write_metadata((copied.path / pick.artefact).read_bytes(), Metadata("x", labels, (127.5,), (127.5,)))
+    replace_artefact(copied, pick, content, per_class_recall=dict.fromkeys(labels, 0.5))
+    made = export(copied.path, tmp_path / "b", pick=pick.configuration.key)
+
+    lines = (made.path / "labels.txt").read_text(encoding="utf-8").split("\n")
+    assert lines == [labels[0], "two lines\u202e\x1b[31m", labels[2], ""]
+    card = (made.path / "model_card.md").read_text(encoding="utf-8")
+    assert "<script" not in card
+    assert "\u202e" not in card
+    assert "\x1b" not in card
+    assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["labels"] == list(made.model.labels)
+    assert {label for label, _ in mediapipe_answers(made.model.content, many_images[:5])} <= set(lines)
+    for snippet in ("android/Classifier.kt", "ios/Classifier.swift", "python/classify.py"):
+        assert "alert(1)" not in (made.path / snippet).read_text(encoding="utf-8")
+    done = run_python(made.path / "check.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("accelerator", ["cpu", "gpu", "npu"])
+def test_snippets_use_the_accelerator_or_say_that_they_do_not(bundle: Bundle, accelerator: str, sealed: bool) -> None:
+    configuration = bundle.evaluation.configuration
+    target = replace(configuration.target, device="phone", accelerator=accelerator)
+    evaluation = replace(bundle.evaluation, configuration=replace(configuration, target=target))
+    file = "model.tflite.sealed" if sealed else "model.tflite"
+    kotlin, swift, python = (render(name, bundle.model, evaluation, file, sealed)[1] for name in PLATFORMS)
+    assert ("addDelegate(gpu)" in kotlin) == ("MetalDelegate()" in swift) == (accelerator == "gpu")
+    assert ("This code runs on the CPU" in kotlin) == (accelerator == "npu")
+    assert ("This code runs on the CPU" in python) == (accelerator != "cpu")
+    assert ("ADVSEAL1" in kotlin) == ("ADVSEAL1" in swift) == ("sealed_model" in python) == sealed
+    compile(python, "classify.py", "exec")
+    for text in (kotlin, swift):
+        assert all(text.count(opening) == text.count(closing) for opening, closing in ("()", "{}", "[]"))
+        assert "{%" not in text

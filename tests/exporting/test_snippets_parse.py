@@ -1,0 +1,54 @@
+"""The code for apps, parsed by grammars of its languages: no syntax error in any of its variants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from advisor.exporting.model import ShippedModel
+from advisor.exporting.snippets import render
+from tests.builders import evaluation
+
+LANGUAGES = {"android": "tree_sitter_kotlin", "ios": "tree_sitter_swift"}
+
+
+MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, ())
+
+
+def faults(node: Any) -> Iterator[str]:
+    """What the grammar does not take, with its line."""
+    if node.type == "ERROR" or node.is_missing:
+        yield f"line {node.start_point[0] + 1}: {node.text.decode()[:80]!r}"
+    for child in node.children if node.has_error else ():
+        yield from faults(child)
+
+
+def parsed(platform: str, source: str) -> list[str]:
+    tree_sitter = pytest.importorskip("tree_sitter", reason="tree-sitter is not installed")
+    grammar = pytest.importorskip(LANGUAGES[platform], reason="the grammar is not installed")
+    parser = tree_sitter.Parser(tree_sitter.Language(grammar.language()))
+    return list(faults(parser.parse(source.encode()).root_node))
+
+
+def written(platform: str, accelerator: str = "cpu", sealed: bool = False) -> str:
+    row = evaluation("mobilenet_v2_1.0_224")
+    target = replace(row.configuration.target, accelerator=accelerator)
+    file = "model.tflite.sealed" if sealed else "model.tflite"
+    return render(platform, MODEL, replace(row, configuration=replace(row.configuration, target=target)), file, sealed)[
+        1
+    ]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("accelerator", ["cpu", "gpu", "npu"])
+@pytest.mark.parametrize("platform", sorted(LANGUAGES))
+def test_every_variant_is_valid_in_its_language(platform: str, accelerator: str, sealed: bool) -> None:
+    assert parsed(platform, written(platform, accelerator, sealed)) == []
+
+
+@pytest.mark.parametrize("platform", sorted(LANGUAGES))
+def test_a_fault_would_be_found(platform: str) -> None:
+    assert parsed(platform, written(platform).replace("classify(", "classify((", 1))

@@ -1,0 +1,83 @@
+"""One browser for all tests of the page."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from advisor.reporting.html import render_html
+from advisor.reporting.view import RunView
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Dialog, Page
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@dataclass
+class Opened:
+    """A page with what it complained of and what it asked for."""
+
+    page: Page
+    address: str
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def refuse(self, dialog: Dialog) -> None:
+        """Close a dialog: the page opens none of its own."""
+        self.complaints.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Headless Chromium of the system."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no 'chromium' on the PATH: install Debian's chromium package to check the page")
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
+    """Return a function that renders a run, opens it from its file and waits until the plots are drawn."""
+    contexts = []
+
+    def open_view(view: RunView, **options: Any) -> Opened:
+        path = tmp_path / "report.html"
+        path.write_text(render_html(view), encoding="utf-8")
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        opened = Opened(page, path.as_uri())
+        page.on("console", lambda message: opened.complaints.append(message.text) if _is_bad(message) else None)
+        page.on("pageerror", lambda error: opened.complaints.append(str(error)))
+        page.on("dialog", opened.refuse)
+        page.on("request", lambda request: opened.requests.append(request.url))
+        page.goto(opened.address)
+        if view.ok and options.get("java_script_enabled", True):
+            page.wait_for_selector("#plot-size .scatterlayer .trace", state="attached")
+        return opened
+
+    yield open_view
+    for context in contexts:
+        context.close()
+
+
+def _is_bad(message: Any) -> bool:
+    return message.type in ("error", "warning")

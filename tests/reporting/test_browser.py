@@ -1,0 +1,274 @@
+"""The page in a real browser: opened from a file, without any network."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from advisor.reporting.html import render_html
+from advisor.reporting.ranking import ranked
+from advisor.reporting.view import RunView
+from tests.reporting.conftest import Opened
+from tests.reporting.views import HOSTILE, empty_view, infeasible_view, run_view
+
+Open = Callable[..., Opened]
+
+
+def points_of(opened: Opened, plot: str) -> dict[int, tuple[float, float]]:
+    """Read what plotly drew: evaluation index to (x, y)."""
+    found: list[list[Any]] = opened.page.evaluate(
+        """id => document.getElementById(id).data.filter(t => t.customdata)
+               .flatMap(t => t.customdata.map((index, k) => [index, t.x[k], t.y[k]]))""",
+        plot,
+    )
+    return {index: (x, y) for index, x, y in found}
+
+
+def shown_rows(opened: Opened) -> list[int]:
+    found: list[int] = opened.page.evaluate(
+        "[...document.querySelectorAll('#all tbody tr')].filter(r => !r.hidden).map(r => Number(r.dataset.i))"
+    )
+    return found
+
+
+def until(opened: Opened, condition: str) -> None:
+    """Wait for a condition of the page, asked from outside: its policy forbids what polls from inside."""
+    deadline = time.monotonic() + 30
+    while not opened.page.evaluate(condition):
+        assert time.monotonic() < deadline, condition
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("make", [run_view, infeasible_view, empty_view, lambda: run_view(data=False)])
+def test_page_opens_without_complaint_and_asks_for_nothing_but_itself(
+    open_page: Open, make: Callable[[], RunView]
+) -> None:
+    opened = open_page(make())
+
+    assert opened.complaints == []
+    assert opened.requests == [opened.address]
+
+
+def test_plots_hold_every_evaluation_at_its_figures(open_page: Open) -> None:
+    view = run_view()
+    opened = open_page(view)
+
+    rows = {index: row for index, row in enumerate(ranked(view)) if row.latency_p90 and row.accuracy and row.size}
+    latency, size = points_of(opened, "plot-latency"), points_of(opened, "plot-size")
+    assert latency.keys() == size.keys() == rows.keys()
+    for index, row in rows.items():
+        assert row.latency_p90 is not None
+        assert row.accuracy is not None
+        assert row.size is not None
+        assert latency[index] == pytest.approx((row.latency_p90.value, row.accuracy.value), rel=1e-4)
+        assert size[index] == pytest.approx((row.size.value / 1e6, row.accuracy.value), rel=1e-4)
+
+
+def test_budget_is_drawn_where_it_is(open_page: Open) -> None:
+    opened = open_page(run_view())
+
+    shapes = opened.page.evaluate(
+        "['plot-latency', 'plot-size'].map(id => document.getElementById(id).layout.shapes"
+        ".filter(s => s.type == 'line').map(s => [s.x0, s.x1]))"
+    )
+    assert shapes == [[[50, 50]], [[8, 8]]]
+
+
+def test_median_replaces_p90_on_demand(open_page: Open) -> None:
+    view = run_view()
+    opened = open_page(view)
+
+    opened.page.locator("input[name=latency][value=latency]").check()
+
+    until(opened, "document.getElementById('plot-latency').layout.xaxis.title.text.includes('median')")
+    pick = view.decision.pick
+    assert pick is not None
+    assert pick.latency is not None
+    assert points_of(opened, "plot-latency")[0][0] == pytest.approx(pick.latency.value, rel=1e-4)
+
+
+def test_filter_leaves_only_what_was_asked_for_in_plots_and_table(open_page: Open) -> None:
+    view = run_view()
+    opened = open_page(view)
+
+    for family in ("mobilenet_v1", "efficientnet_lite", "inception_v3"):
+        opened.page.locator(f"input[name=family][value={family}]").uncheck()
+    opened.page.locator("input[name=threads][value='2']").uncheck()
+
+    wanted = [
+        index
+        for index, row in enumerate(ranked(view))
+        if row.family in ("mobilenet_v2", "squeezenet") and row.configuration.target.threads == 1
+    ]
+    assert shown_rows(opened) == wanted
+    assert set(points_of(opened, "plot-latency")) <= set(wanted)
+    assert opened.page.locator("#shown").inner_text() == f"{len(wanted)} of {len(view.evaluations)} shown"
+
+
+def test_filter_for_the_budget_and_reset(open_page: Open) -> None:
+    view = run_view()
+    opened = open_page(view)
+
+    opened.page.locator("input[name=only][value=meets]").check()
+    meets = [index for index, row in enumerate(ranked(view)) if view.budget.met_by(row)]
+    assert shown_rows(opened) == meets
+
+    opened.page.get_by_role("button", name="Reset filters").click()
+    until(opened, f"document.getElementById('shown').textContent.startsWith('{len(view.evaluations)} ')")
+    assert len(shown_rows(opened)) == len(view.evaluations)
+
+
+def test_pick_and_runner_up_are_compared_until_others_are_chosen(open_page: Open) -> None:
+    view = run_view()
+    opened = open_page(view)
+    rows = ranked(view)
+
+    def heads() -> list[str]:
+        return opened.page.locator("#compare-table thead th").all_inner_texts()
+
+    pick, runner_up = view.decision.pick, view.decision.runner_up
+    assert pick is not None
+    assert runner_up is not None
+    assert [pick.configuration.card in heads()[1], runner_up.configuration.compression in heads()[2]] == [True, True]
+
+    for index in (5, 9):
+        opened.page.locator(f"#all tr[data-i='{index}'] input").check()
+
+    first, second = rows[5], rows[9]
+    assert first.configuration.card in heads()[1]
+    assert second.configuration.card in heads()[2]
+    assert first.accuracy is not None
+    assert second.accuracy is not None
+    top1 = opened.page.locator("#compare-table tbody tr").first.locator("td").all_inner_texts()
+    assert top1[0].startswith(f"{first.accuracy.value:.1f}")
+    assert top1[1].startswith(f"{second.accuracy.value:.1f}")
+    assert opened.page.locator("#all input:checked").count() == 2
+
+
+def test_sorting_orders_the_rows_both_ways_and_says_so(open_page: Open) -> None:
+    view = run_view()
+    opened = open_page(view)
+    rows = ranked(view)
+    heading = opened.page.locator("#all th[data-sort='3']")
+
+    heading.get_by_role("button").focus()
+    opened.page.keyboard.press("Enter")
+    rising = [rows[index].size for index in shown_rows(opened)]
+    known = [size.value for size in rising if size is not None]
+    assert heading.get_attribute("aria-sort") == "ascending"
+    assert known == sorted(known)
+    assert None not in rising[: len(known)]
+
+    opened.page.keyboard.press("Enter")
+    falling = [size.value for index in shown_rows(opened) if (size := rows[index].size) is not None]
+    assert heading.get_attribute("aria-sort") == "descending"
+    assert falling == sorted(known, reverse=True)
+
+
+def test_hostile_names_run_nothing_and_are_shown_as_they_are(open_page: Open) -> None:
+    opened = open_page(run_view(classes=HOSTILE))
+
+    assert opened.complaints == []
+    assert opened.requests == [opened.address]
+    assert opened.page.locator("img").count() == 0
+    labels = opened.page.locator("#data .bars th bdi").all_text_contents()
+    assert labels == list(HOSTILE)
+
+
+def test_hostile_card_is_text_in_plot_and_hover(open_page: Open) -> None:
+    opened = open_page(run_view(card_suffix="<img src=x onerror=alert(3)>&<b>"))
+
+    hover = opened.page.evaluate("document.getElementById('plot-latency').data.find(t => t.hovertext).hovertext[0]")
+    assert "<img" not in hover
+    assert opened.page.locator("img").count() == 0
+    assert opened.page.locator("#plot-latency .annotation-text").filter(has_text="<img").count() >= 1
+    assert opened.complaints == []
+
+
+def test_page_follows_the_dark_scheme(open_page: Open) -> None:
+    def background(scheme: str) -> str:
+        opened = open_page(run_view(), color_scheme=scheme)
+        return str(opened.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    assert background("dark") != background("light")
+
+
+def test_narrow_screen_needs_no_sideways_scrolling(open_page: Open) -> None:
+    opened = open_page(run_view(), viewport={"width": 390, "height": 800})
+
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_without_scripts_every_figure_stands_in_the_tables(open_page: Open) -> None:
+    view = run_view()
+    opened = open_page(view, java_script_enabled=False)
+
+    assert opened.page.locator("#all tbody tr").count() == len(view.evaluations)
+    assert opened.page.get_by_text("Scripts are off").is_visible()
+
+
+def test_foreign_script_is_refused_by_the_page_itself(open_page: Open) -> None:
+    opened = open_page(run_view())
+
+    opened.page.evaluate(
+        "const s = document.createElement('script'); s.textContent = 'window.broken = 1'; document.body.append(s)"
+    )
+
+    assert opened.page.evaluate("window.broken === undefined")
+
+
+def test_every_control_has_a_name(open_page: Open) -> None:
+    opened = open_page(run_view())
+
+    nameless = opened.page.evaluate(
+        """[...document.querySelectorAll('button, input')].filter(e => !(e.textContent.trim() ||
+               e.getAttribute('aria-label') || (e.labels && [...e.labels].some(l => l.textContent.trim())))).length"""
+    )
+    assert nameless == 0
+
+
+def test_filters_for_licence_and_device_leave_their_rows(open_page: Open) -> None:
+    view = run_view()
+    free = view.evaluations[0].configuration.card
+    rows = [
+        replace(
+            row,
+            details={**row.details, "licence": "MIT" if row.configuration.card == free else "AGPL-3.0"},
+            configuration=replace(
+                row.configuration,
+                target=replace(row.configuration.target, device="phone" if place % 2 else "host"),
+            ),
+        )
+        for place, row in enumerate(view.evaluations)
+    ]
+    view = replace(view, evaluations=tuple(rows))
+    opened = open_page(view)
+    opened.page.get_by_label("AGPL-3.0").uncheck()
+    opened.page.get_by_label("phone", exact=True).uncheck()
+    wanted = {
+        index
+        for index, row in enumerate(ranked(view))
+        if row.configuration.card == free and row.configuration.target.device == "host"
+    }
+    assert set(shown_rows(opened)) == wanted
+    assert opened.complaints == []
+
+
+def test_five_thousand_evaluations_stay_under_six_megabytes_and_are_all_drawn(open_page: Open) -> None:
+    view = run_view()
+    ok = [row for row in view.evaluations if row.accuracy and row.latency_p90 and row.size]
+    many = [
+        replace(row, configuration=replace(row.configuration, card=f"{row.configuration.card}_{place}"))
+        for place in range(-(-5000 // len(ok)))
+        for row in ok
+    ][:5000]
+    view = replace(view, evaluations=tuple(many))
+    assert len(render_html(view).encode()) < 6_000_000
+    opened = open_page(view)
+    assert len(points_of(opened, "plot-size")) == 5000
+    assert len(shown_rows(opened)) == 1000
+    assert opened.complaints == []

@@ -1,0 +1,63 @@
+"""Recall and confusion of single classes."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.reporting.classes import HEATMAP_CLASSES, confused_pairs, heatmap, recalls
+
+LABELS = ("cat", "dog", "owl")
+DETAILS = {"confusion": [[8, 2, 0], [1, 9, 0], [5, 0, 5]]}
+
+
+def test_recall_comes_with_its_interval_and_count() -> None:
+    found = {recall.label: recall for recall in recalls(DETAILS, LABELS)}
+
+    assert found["cat"].recall == 80.0
+    assert found["cat"].n == 10
+    assert found["cat"].low == pytest.approx(49.0, abs=0.1)  # Wilson's interval of 8 in 10
+    assert found["cat"].high == pytest.approx(94.3, abs=0.1)
+
+
+def test_recall_without_counts_is_taken_from_the_shares() -> None:
+    found = recalls({"per_class_recall": {"cat": 0.25}}, LABELS)
+
+    assert [(recall.label, recall.recall, recall.low) for recall in found] == [("cat", 25.0, None)]
+
+
+def test_class_without_images_has_the_widest_interval() -> None:
+    found = recalls({"confusion": [[0, 0], [0, 3]]}, ("a", "b"))
+
+    assert (found[0].low, found[0].high, found[0].n) == (0.0, 100.0, 0)
+
+
+def test_most_frequent_mistake_is_first() -> None:
+    pairs = confused_pairs(DETAILS, LABELS)
+
+    assert [(pair.true, pair.answer, pair.count, pair.share) for pair in pairs] == [
+        ("owl", "cat", 5, 50.0),
+        ("cat", "dog", 2, 20.0),
+        ("dog", "cat", 1, 10.0),
+    ]
+
+
+def test_heat_map_holds_shares_of_the_true_class() -> None:
+    found = heatmap(DETAILS, LABELS)
+
+    assert found is not None
+    assert found.shares[2] == (50, 0, 50)
+
+
+def test_too_many_classes_have_no_heat_map_but_still_their_mistakes() -> None:
+    count = HEATMAP_CLASSES + 1
+    labels = tuple(str(index) for index in range(count))
+    table = [[int(row == column) for column in range(count)] for row in range(count)]
+    table[3][4] = 7
+
+    assert heatmap({"confusion": table}, labels) is None
+    assert [(pair.true, pair.answer) for pair in confused_pairs({"confusion": table}, labels)] == [("3", "4")]
+
+
+def test_matrix_of_another_size_is_refused() -> None:
+    with pytest.raises(ValueError, match="not 3 x 3"):
+        recalls({"confusion": [[1, 0], [0, 1]]}, LABELS)

@@ -1,0 +1,95 @@
+"""The contact sheet in a real browser: it opens offline, shows the pictures, and runs nothing out of a name."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from advisor.engine.data_check import Checked, check_data
+from advisor.reporting.contact_sheet import page as sheet
+from advisor.reporting.contact_sheet.page import render, sections
+from advisor.reporting.contact_sheet.thumbnails import SIDE, data_uri
+from tests.datasets.folders import image, make
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+EVIL = "<script>alert(1)"
+
+
+@pytest.fixture
+def checked(tmp_path: Path) -> Checked:
+    """A set with copies and an unreadable file, in a class whose name is a script."""
+    root = make(tmp_path / "data", **{EVIL: 9, "cat": 9})
+    shutil.copy(root / "cat" / "100.jpg", root / "cat" / '" onerror="alert(2).jpg')
+    (root / "cat" / "broken.jpg").touch()
+    return check_data(root, None)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_shows_the_suspects_and_asks_for_nothing(
+    browser: Browser, checked: Checked, tmp_path: Path, scheme: str
+) -> None:
+    (tmp_path / "sheet.html").write_text(render(checked), encoding="utf-8")
+    context = browser.new_context(color_scheme=scheme, offline=True)  # type: ignore[arg-type]
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+    page.goto((tmp_path / "sheet.html").as_uri())
+    copies = page.locator("section", has_text="exact duplicates")
+    images = copies.locator("img")
+    assert images.count() == 2
+    assert all(
+        images.nth(number).evaluate("async image => (await image.decode(), image.naturalWidth)") for number in (0, 1)
+    )
+    assert copies.locator(".out").count() == 1
+    assert EVIL in page.locator("header").inner_text()
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(246, 247, 249)") == (scheme == "light")
+    assert said == []
+    context.close()
+
+
+def test_only_so_many_are_shown_and_the_rest_is_counted(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheet, "MEMBERS", 1)
+    copies = next(section for section in sections(checked) if section.finding.kind == "exact duplicates")
+    assert [len(group.images) for group in copies.groups] == [1]
+    assert copies.groups[0].more == 1
+    assert "and 1 more" in render(checked)
+
+
+def test_a_thumbnail_is_small_and_carries_nothing_but_pixels(tmp_path: Path) -> None:
+    from PIL import Image
+
+    exif = Image.Exif()
+    exif[0x010E] = "a secret place"
+    image(3, (800, 400)).save(tmp_path / "a.jpg", exif=exif)
+    uri = data_uri(tmp_path / "a.jpg")
+    assert uri.startswith("data:image/jpeg;base64,")
+    import base64
+    from io import BytesIO
+
+    stored = base64.b64decode(uri.split(",", 1)[1])
+    assert b"secret" not in stored
+    with Image.open(BytesIO(stored)) as thumbnail:
+        assert thumbnail.size == (SIDE, SIDE // 2)
+
+
+@pytest.mark.parametrize("mode", ["P", "LA", "I;16", "CMYK", "1"])
+def test_every_mode_gives_a_thumbnail(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
+    plain = image(3)
+    (plain.convert("I").convert("I;16") if mode == "I;16" else plain.convert(mode)).save(path)
+    assert data_uri(path)
+
+
+def test_what_cannot_be_read_gives_none(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"\xff\xd8\xff no")
+    assert data_uri(tmp_path / "a.jpg") == data_uri(tmp_path / "gone.jpg") == ""

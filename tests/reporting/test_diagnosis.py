@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer, Outlier
+from advisor.reporting.html import render_html
+from advisor.reporting.markdown import render_markdown
+from advisor.reporting.profile.diagnosis_html import diagnosis_html
+from advisor.reporting.profile.diagnosis_plots import channel_plot, snr_plot
+from tests.reporting.views import run_view
+
+
+def layer(index: int, own: float | None, name: str = "block") -> Layer:
+    return Layer(
+        index, "CONV_2D", name, (1, 8, 8, 4), "int8", own, own, (-1.0, 1.0), (-0.5, 2.0), 0.1, 20.0,
+        Outlier(2, 41.0), Outlier(1, 3.0), True, cause="too coarse" if own is not None and own < 25 else "",
+    )  # fmt: skip
+
+
+def diagnosis(name: str = "block") -> Diagnosis:
+    layers = (layer(0, 40.0, name), layer(1, 6.0, name), layer(2, None, name))
+    channels = (Channels(1, (-0.5, 0.0, -0.1, 0.0), (0.5, 0.1, 2.0, 0.2)),)
+    return Diagnosis(
+        "a.tflite", "b.tflite", 16, "photographs", layers, 0, 12.0, 0.9, "", "", ("it differs", "why"), channels
+    )
+
+
+def test_json_and_back_is_the_same() -> None:
+    found = diagnosis()
+    assert Diagnosis.from_json(found.to_json()) == found
+
+
+def test_a_weak_layer_is_set_off_and_one_without_noise_has_no_bar() -> None:
+    drawn = snr_plot(diagnosis())
+    assert drawn.count('class="bar"') == 1
+    assert drawn.count('class="weak"') == 1
+
+
+def test_the_outlier_channel_is_set_off_over_what_can_be_held() -> None:
+    found = diagnosis()
+    drawn = channel_plot(found.layers[1], found.channels[0])
+    assert drawn.count('class="held"') == 1
+    bars = re.findall(r'class="(bar|weak)"', drawn)
+    assert bars == ["bar", "bar", "weak", "bar"]
+
+
+def test_many_channels_share_bars() -> None:
+    many = Channels(1, tuple(range(1000)), tuple(range(1, 1001)))
+    drawn = channel_plot(layer(1, 6.0), many)
+    assert len(re.findall(r'class="(?:bar|weak)"', drawn)) == 200
+
+
+def test_names_from_the_file_are_escaped() -> None:
+    page = diagnosis_html(diagnosis("<script>alert(1)</script>"))
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_a_run_shows_why_a_form_loses_on_the_page_and_in_markdown() -> None:
+    view = run_view()
+    row = next(row for row in view.ok if row.configuration.compression == "int8")
+    told = replace(view, diagnoses={row.configuration.key: diagnosis()})
+    page = render_html(told)
+    assert 'id="losses"' in page
+    assert '<svg class="drawing"' in page
+    assert "**Why " in render_markdown(told)
+    assert 'id="losses"' not in render_html(view)

@@ -1,0 +1,43 @@
+"""Untrusted text, wherever it goes."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.reporting.escape import json_for_script, spreadsheet
+from advisor.reporting.text import plain
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(values)
+def test_json_reads_back_and_holds_no_sign_of_html(value: object) -> None:
+    text = json_for_script(value)
+
+    assert json.loads(text) == value
+    assert not set(text) & set("<>&\u2028\u2029")
+
+
+@given(st.text())
+def test_plain_text_is_one_line_without_control_characters(text: str) -> None:
+    shown = plain(text)
+
+    assert not {char for char in shown if unicodedata.category(char) in ("Cc", "Cf", "Cs")} - {"\u200c", "\u200d"}
+    assert len(shown.splitlines()) <= 1
+
+
+def test_joiners_that_scripts_need_are_kept() -> None:
+    assert plain("می\u200cخواهم") == "می\u200cخواهم"
+
+
+@given(st.text())
+def test_cell_never_starts_as_a_formula(text: str) -> None:
+    assert str(spreadsheet(text))[:1] not in ("=", "+", "-", "@", "\t", "\r")

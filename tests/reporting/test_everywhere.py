@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from advisor.core.evaluation import Evaluation, Status, Target
+from advisor.reporting.device_results import own_answers, sentence, spots
+from advisor.reporting.files import front_csv, recommendation
+from advisor.reporting.html import render_html
+from advisor.reporting.load import load_view
+from advisor.reporting.markdown import render_markdown
+from advisor.reporting.table import print_answer
+from advisor.reporting.view import RunView
+from tests.builders import evaluation
+from tests.stored_runs import write_run
+
+
+def on(device: str, card: str, accuracy: float, latency: float) -> Evaluation:
+    row = evaluation(card, "int8", accuracy=accuracy, half_width=1, latency=latency)
+    return replace(row, configuration=replace(row.configuration, target=Target(device, "tflite", "cpu", 4)))
+
+
+ROWS = [
+    on("board", "large", 92, 400),
+    on("phone", "large", 92, 9),
+    on("board", "small", 80, 30),
+    on("phone", "small", 80, 2),
+]
+
+
+@pytest.fixture
+def view(tmp_path: Path) -> RunView:
+    return load_view(write_run(tmp_path, ROWS, request={"device": "board,phone"}))
+
+
+def test_the_model_for_all_and_each_device_s_own_are_decided(view: RunView) -> None:
+    assert view.decision.pick is not None
+    assert view.decision.pick.configuration.card == "small"
+    picks = {own.device: own.decision.pick.configuration.card for own in own_answers(view) if own.decision.pick}
+    assert picks == {"board": "small", "phone": "large"}
+    assert [own.same for own in own_answers(view)] == [True, False]
+
+
+def test_the_pick_s_figures_are_given_for_each_device(view: RunView) -> None:
+    assert view.decision.pick is not None
+    assert [sentence(spot) for spot in spots(view, view.decision.pick)] == [
+        "board: measured 30.0 ms, p90 33.0 ms",
+        "phone: measured 2.00 ms, p90 2.20 ms",
+    ]
+
+
+def test_every_form_of_the_report_says_so(view: RunView) -> None:
+    console = Console(width=160, record=True, file=StringIO())
+    print_answer(view, console)
+    for text in (console.export_text(), render_markdown(view), render_html(view)):
+        assert "phone" in text
+        assert "large" in text
+    document = recommendation(view)
+    assert document["devices"]["phone"]["pick"]["configuration"]["card"] == "large"
+    assert document["pick"]["configuration"]["card"] == "small"
+    roles = [line.split(",")[1] for line in front_csv(view).splitlines()[1:]]
+    assert "device_pick" in roles
+    json.dumps(document)
+
+
+def test_where_no_file_runs_everywhere_the_device_to_leave_out_is_named(tmp_path: Path) -> None:
+    refused = replace(on("board", "large", 92, 9), status=Status.SKIPPED, reason="board takes int8 alone", latency=None)
+    view = load_view(write_run(tmp_path, [refused, ROWS[1]], request={"device": "board,phone"}))
+    assert view.decision.pick is None
+    assert view.decision.reason == "No file runs on all of board, phone."
+    (way,) = view.decision.relaxations
+    assert (way.limit, way.needed) == ("devices", "phone")
+
+
+def test_the_device_that_a_pick_must_run_on_is_shown_with_its_figures(tmp_path: Path) -> None:
+    run = write_run(tmp_path, ROWS, request={"device": "phone", "must_run_on": ["board"]})
+    view = load_view(run)
+    assert view.decision.pick is not None
+    assert view.decision.pick.configuration.card == "small"
+    assert [(spot.device, spot.required) for spot in spots(view, view.decision.pick)] == [("board", True)]
+    assert "Where it must run too" in render_html(view)
+
+
+def test_another_runtime_s_latencies_are_marked_as_a_guide(tmp_path: Path) -> None:
+    foreign = [
+        replace(row, configuration=replace(row.configuration, target=Target("board", "ncnn==1.0", "cpu", 4)))
+        for row in ROWS[::2]
+    ]
+    view = load_view(write_run(tmp_path, [*foreign, *ROWS[1::2]], request={"device": "board,phone"}))
+    console = Console(width=160, record=True, file=StringIO())
+    print_answer(view, console)
+    said = " ".join(console.export_text().split())
+    assert "board: the latencies are those of ncnn, which does not run .tflite files: take them as a guide" in said
+    assert "phone: the latencies" not in said
+    assert "each file on the device where it does worst" in said

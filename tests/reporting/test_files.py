@@ -1,0 +1,99 @@
+"""The files of a run: what programs read, and how they come to the disk."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.core.evaluation import Evaluation
+from advisor.reporting.files import FRONT_COLUMNS, front_csv, recommendation_json, write_all
+from advisor.reporting.view import RunView
+from tests.reporting.views import HOSTILE, infeasible_view, judged_view, run_view
+
+
+def recommendation(view: RunView) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(recommendation_json(view))
+    return data
+
+
+def test_all_four_files_are_written_and_nothing_else(tmp_path: Path) -> None:
+    written = write_all(run_view(), tmp_path)
+
+    names = {"front.csv", "recommendation.json", "report.html", "report.md"}
+    assert {path.name for path in written} == names
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
+def test_written_again_they_are_the_same_bytes(tmp_path: Path) -> None:
+    first = {path.name: path.read_bytes() for path in write_all(run_view(), tmp_path)}
+    second = {path.name: path.read_bytes() for path in write_all(run_view(), tmp_path)}
+
+    assert first == second
+
+
+def test_names_that_are_no_text_are_written_all_the_same(tmp_path: Path) -> None:
+    write_all(run_view(classes=(*HOSTILE, "bad\udcff")), tmp_path)
+
+    assert "bad" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_recommendation_reads_back_as_the_pick() -> None:
+    view = run_view()
+    data = recommendation(view)
+
+    assert data["schema_version"] == 1
+    assert data["feasible"] is True
+    assert Evaluation.from_json(data["pick"]) == view.decision.pick
+    assert [row["key"] for row in data["front"]] == [row.configuration.key for row in view.decision.front]
+    assert data["flips"][0]["key"] == view.decision.flips[0].key
+    assert data["budget"]["latency_ms"] == 50.0
+
+
+def test_infeasible_recommendation_holds_the_relaxations() -> None:
+    data = recommendation(infeasible_view())
+
+    assert data["feasible"] is False
+    assert data["relaxations"][0]["limit"] == "latency"
+
+
+def test_front_has_a_row_for_each_member_with_stable_columns() -> None:
+    view = run_view()
+    rows = list(csv.DictReader(front_csv(view).splitlines()))
+
+    assert tuple(rows[0]) == FRONT_COLUMNS
+    assert [row["key"] for row in rows] == [row.configuration.key for row in view.decision.front]
+    assert [row["role"] for row in rows].count("pick") == 1
+    for row, evaluation in zip(rows, view.decision.front, strict=True):
+        assert evaluation.accuracy is not None
+        assert evaluation.size is not None
+        assert float(row["top1_percent"]) == evaluation.accuracy.value
+        assert int(row["size_bytes"]) == round(evaluation.size.value)
+
+
+def test_front_has_both_accuracies_of_finalists() -> None:
+    view = judged_view()
+    rows = list(csv.DictReader(front_csv(view).splitlines()))
+    for row, evaluation in zip(rows, view.decision.front, strict=True):
+        assert evaluation.accuracy is not None
+        assert evaluation.holdout_accuracy is not None
+        assert float(row["top1_percent"]) == evaluation.accuracy.value
+        assert float(row["holdout_top1_percent"]) == evaluation.holdout_accuracy.value
+        assert float(row["robust_top1_percent"]) == pytest.approx(evaluation.holdout_accuracy.value - 9)
+
+
+@pytest.mark.parametrize("suffix", HOSTILE)
+def test_front_survives_names_with_commas_quotes_and_newlines(suffix: str) -> None:
+    view = run_view(card_suffix=suffix)
+    rows = list(csv.DictReader(front_csv(view).splitlines(keepends=True)))
+
+    assert rows[0]["card"] == view.decision.front[0].configuration.card
+
+
+def test_no_cell_is_a_formula() -> None:
+    view = run_view(card_prefix="=HYPERLINK(1)")
+
+    assert all(row["card"].startswith("'=") for row in csv.DictReader(front_csv(view).splitlines()))

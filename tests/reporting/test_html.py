@@ -1,0 +1,167 @@
+"""The page as text: content, escaping, and a broken section."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from html import unescape
+from typing import Any
+
+import pytest
+
+from advisor.reporting.html import render_html
+from advisor.reporting.sections import SECTIONS, Section
+from advisor.reporting.view import RunView
+from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
+
+
+def without_scripts(page: str) -> str:
+    return re.sub(r"<script.*?</script>|<style>.*?</style>", "", page, flags=re.DOTALL)
+
+
+def embedded(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/gzip" id="run-data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found.group(1))))
+    return data
+
+
+def test_pick_reason_and_figures_lead_the_page() -> None:
+    view = run_view()
+    answer = unescape(without_scripts(render_html(view))).split('id="explore"')[0]
+    pick = view.decision.pick
+
+    assert pick is not None
+    assert pick.accuracy is not None
+    assert pick.configuration.card in answer
+    assert view.decision.reason in answer
+    assert f"{pick.accuracy.value:.1f} %" in answer
+    assert "measured on 451 pictures" in answer
+    assert all(flip.condition in answer for flip in view.decision.flips)
+
+
+def test_every_evaluation_and_every_failure_is_listed() -> None:
+    view = run_view()
+    page = without_scripts(render_html(view))
+
+    assert page.count("<tr data-i=") == len(view.evaluations)
+    assert page.count("killed after 120 s") == 2 + 1  # each row, and the funnel's summary
+
+
+def test_both_accuracies_are_named_and_classes_are_those_of_the_hold_out() -> None:
+    view = judged_view()
+    page = render_html(view)
+    assert ">Validation %</th>" in page
+    assert ">Hold-out %</th>" in page
+    assert "Top-1 on the hold-out" in page
+    assert "class of the pictures held out from training" in page
+    assert "(validation)" in page
+
+
+def test_infeasible_run_shows_the_least_bad_and_the_price() -> None:
+    view = infeasible_view()
+    page = unescape(without_scripts(render_html(view)))
+
+    assert "Nothing meets the budget" in page
+    assert view.decision.relaxations
+    assert all(relaxation.text in page for relaxation in view.decision.relaxations)
+
+
+def test_run_without_images_has_no_data_section_and_says_that_accuracy_is_published() -> None:
+    page = without_scripts(render_html(run_view(data=False)))
+
+    assert 'id="data"' not in page
+    assert "it says nothing yet about your own pictures" in page
+
+
+def test_run_in_which_all_failed_still_has_its_reasons() -> None:
+    page = without_scripts(render_html(empty_view()))
+
+    assert "No candidate could be evaluated" in page
+    assert "weights could not be had" in page
+
+
+@pytest.mark.parametrize("name", HOSTILE[:2])
+def test_class_names_are_escaped_in_the_text(name: str) -> None:
+    page = without_scripts(render_html(run_view(classes=HOSTILE)))
+
+    assert name not in page
+    assert name in unescape(page)
+
+
+def test_names_cannot_end_the_script_that_holds_the_data() -> None:
+    view = run_view(card_suffix="</script><script>alert(1)</script>")
+    page = render_html(view)
+
+    assert "</script><script>alert" not in page
+    assert any("</script><script>alert(1)" in row["card"] for row in embedded(page)["rows"])
+
+
+def test_template_signs_in_a_name_are_not_evaluated() -> None:
+    page = without_scripts(render_html(run_view(classes=HOSTILE)))
+
+    assert "{{ 7*7 }}" in unescape(page)
+
+
+def test_not_a_number_does_not_break_the_data() -> None:
+    view = run_view()
+    broken = replace(view.evaluations[0], details={"load_ms": float("nan"), "first_ms": float("inf")})
+    page = render_html(replace(view, evaluations=(broken, *view.evaluations[1:])))
+
+    key = broken.configuration
+    row = next(
+        row
+        for row in embedded(page)["rows"]
+        if (row["card"], row["compression"], row["threads"]) == (key.card, key.compression, key.target.threads)
+    )
+    assert row["x"][:2] == [None, None]
+
+
+def test_section_that_raises_becomes_a_card_and_the_report_survives() -> None:
+    def broken(view: RunView) -> Mapping[str, Any]:
+        raise ValueError("<no> such figure")
+
+    sections = [replace(section, context=broken) if section.id == "funnel" else section for section in SECTIONS]
+    page = without_scripts(render_html(run_view(), sections))
+
+    assert "This section could not be made" in page
+    assert "ValueError: &lt;no&gt; such figure" in page
+    assert 'id="method"' in page
+
+
+def test_section_without_its_template_becomes_a_card() -> None:
+    section = Section("no_such_template", "Missing", lambda view: {"view": view})
+
+    assert "This section could not be made" in render_html(run_view(), [section])
+
+
+def test_damaged_confusion_matrix_costs_only_its_section() -> None:
+    view = run_view()
+    pick = view.decision.pick
+    assert pick is not None
+    damaged = replace(pick, details={**pick.details, "confusion": [[1, 2], [3]]})
+    page = without_scripts(render_html(replace(view, decision=replace(view.decision, pick=damaged))))
+
+    assert "the confusion matrix is not 6 x 6" in page
+    assert page.count("This section could not be made") == 1
+
+
+def test_page_stays_below_six_megabytes_with_five_hundred_evaluations() -> None:
+    view = run_view(repeats=6)
+
+    assert len(view.evaluations) >= 500
+    assert len(render_html(view).encode()) < 6_000_000
+
+
+def test_same_run_gives_the_same_page() -> None:
+    assert render_html(run_view()) == render_html(run_view())
+
+
+def test_page_names_no_other_address_to_load_from() -> None:
+    page = without_scripts(render_html(run_view()))
+
+    assert {address[0] for address in re.findall(r"(?:src|href)=[\"']?([^\"'>\s]+)", page)} == {"#"}

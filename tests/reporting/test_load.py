@@ -1,0 +1,26 @@
+"""From a run folder on disk to its reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from advisor.engine.question import resolve
+from advisor.reporting.files import write_all
+from advisor.reporting.load import load_view
+from advisor.store import RunFolder
+from tests.reporting.views import run_view
+
+
+def test_stored_run_is_decided_and_reported_as_it_was(tmp_path: Path) -> None:
+    made = run_view(data=False)
+    folder = RunFolder.create(tmp_path, "test")
+    folder.write_request(resolve({"budget": "50ms", "size_budget": "8MB"}).to_dict())
+    for evaluation in made.evaluations:
+        folder.append(evaluation)
+
+    view = load_view(RunFolder.open(folder.path))
+
+    assert view.pick_key == made.pick_key
+    assert view.front_keys == made.front_keys
+    assert view.dataset is None
+    assert {path.name for path in write_all(view, folder.path)} <= {path.name for path in folder.path.iterdir()}

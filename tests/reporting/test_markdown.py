@@ -1,0 +1,91 @@
+"""The answer as Markdown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.reporting.escape import markdown
+from advisor.reporting.markdown import render_markdown
+from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
+
+
+def test_answer_runner_up_and_table_are_there() -> None:
+    view = run_view()
+    text = render_markdown(view)
+
+    assert view.decision.pick is not None
+    assert text.startswith(f"## advisor: {markdown(view.decision.pick.configuration.card)}")
+    assert markdown(view.decision.reason) in text
+    assert "**Runner-up**" in text
+    assert "| pick |" in text
+
+
+def test_both_accuracies_are_named_and_told_apart() -> None:
+    view = judged_view()
+    said = render_markdown(view)
+    pick = view.decision.pick
+    assert pick is not None
+    assert pick.holdout_accuracy is not None
+    assert "| validation % (95 %) | hold-out % (95 %) | robust % |" in said
+    assert f"| Top-1 on the hold-out | {pick.holdout_accuracy.value:.1f} % |" in said
+    assert "is what to expect" in said
+    assert "300 to train on, 100 to compare candidates on (validation)" in said
+
+
+def test_a_split_that_leaks_is_told_of() -> None:
+    view = run_view()
+    assert view.dataset is not None
+    leaking = replace(view, dataset=replace(view.dataset, leaks=3))
+    assert "3 pictures or groups lie on several sides of your own split" in render_markdown(leaking)
+    assert "on several sides" not in render_markdown(view)
+
+
+def test_infeasible_run_names_the_price() -> None:
+    view = infeasible_view()
+    text = render_markdown(view)
+
+    assert text.startswith("## advisor: nothing meets the budget")
+    assert f"- **Price**: {markdown(view.decision.relaxations[0].text)}" in text
+
+
+def test_run_in_which_all_failed_lists_the_reasons() -> None:
+    assert "weights could not be had" in render_markdown(empty_view())
+
+
+def test_table_keeps_its_columns_whatever_the_names_hold() -> None:
+    rows = [line for line in render_markdown(run_view(card_suffix="a|b\nc")).splitlines() if line.startswith("| tie")]
+
+    assert rows
+    assert {row.replace("\\|", "").count("|") for row in rows} == {14}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_class_names_carry_no_markup(name: str) -> None:
+    text = render_markdown(run_view(classes=HOSTILE))
+
+    assert "<script>" not in text
+    assert "<img" not in text
+    assert markdown(name) in text
+
+
+@given(st.text())
+def test_escaped_text_stays_on_one_line_and_opens_no_tag(text: str) -> None:
+    escaped = markdown(text)
+
+    assert len(escaped.splitlines()) <= 1
+    assert all(escaped[place - 1] == "\\" for place, char in enumerate(escaped) if char in "|`[")
+    assert not set(escaped) & set("<>")
+
+
+def test_part_that_raises_costs_only_itself() -> None:
+    view = run_view()
+    text = render_markdown(replace(view, manifest={"command_line": ["advisor"], "versions": 7, "weights": 3}))
+    broken = render_markdown(replace(view, dataset=7))  # type: ignore[arg-type]
+
+    assert "| pick |" in text
+    assert "This part could not be made: AttributeError" in broken
+    assert "| pick |" in broken

@@ -1,0 +1,25 @@
+"""What a notebook shows."""
+
+from __future__ import annotations
+
+from html import unescape
+
+from advisor.reporting.notebook import summary_html
+from tests.reporting.views import empty_view, run_view
+
+
+def test_summary_holds_reason_table_and_a_point_for_each_evaluation() -> None:
+    view = run_view()
+    summary = summary_html(view)
+
+    assert view.decision.reason in unescape(summary)
+    assert summary.count("<circle") == len(view.ok)
+    assert "<script" not in summary
+
+
+def test_names_are_escaped() -> None:
+    assert "<img" not in summary_html(run_view(card_suffix="<img src=x>"))
+
+
+def test_run_in_which_all_failed_says_so() -> None:
+    assert "No candidate could be evaluated" in summary_html(empty_view())

@@ -1,0 +1,59 @@
+"""``docs/schemas/recommendation.schema.json`` describes what is written."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.reporting.files import SCHEMA_VERSION, recommendation_json
+from advisor.reporting.view import RunView
+from tests.conftest import PROJECT
+from tests.reporting.views import empty_view, infeasible_view, judged_view, run_view
+
+jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+
+PAGE = PROJECT / "docs" / "schemas" / "recommendation.schema.json"
+
+
+@pytest.fixture(scope="module")
+def validator() -> Any:
+    schema = json.loads(Path(PAGE).read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+@pytest.mark.parametrize("view", [run_view(), judged_view(), run_view(data=False), infeasible_view(), empty_view()])
+def test_every_kind_of_answer_is_valid(validator: Any, view: RunView) -> None:
+    document = json.loads(recommendation_json(view))
+    assert [error.message for error in validator.iter_errors(document)] == []
+    assert document["schema_version"] == SCHEMA_VERSION
+
+
+def test_every_key_that_is_written_is_described(validator: Any) -> None:
+    document = json.loads(recommendation_json(run_view()))
+    described = validator.schema["$defs"]["evaluation"]["properties"]
+    assert set(document) == set(validator.schema["properties"])
+    assert set(document["pick"]) == set(described)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("schema_version",), 2),
+        (("pick", "latency", "provenance"), "guessed"),
+        (("pick", "status"), "fine"),
+        (("pick", "configuration", "target", "threads"), 0),
+        (("front",), "none"),
+    ],
+)
+def test_what_means_something_else_is_not_valid(validator: Any, path: tuple[str, ...], value: Any) -> None:
+    document = deepcopy(json.loads(recommendation_json(run_view())))
+    place = document
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    assert not validator.is_valid(document)

@@ -1,0 +1,139 @@
+"""The answer on the terminal."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from advisor.core.quantity import Provenance, Quantity
+from advisor.reporting.table import print_answer
+from advisor.reporting.view import RunView
+from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
+
+
+def said(view: RunView, width: int = 140, encoding: str = "utf-8") -> str:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    print_answer(view, Console(file=stream, width=width, highlight=False))
+    stream.flush()
+    assert isinstance(stream.buffer, io.BytesIO)
+    return stream.buffer.getvalue().decode(encoding)
+
+
+def table_of(output: str) -> list[str]:
+    lines = output.splitlines()
+    start = next(index for index, line in enumerate(lines) if "──" in line)
+    end = next(index for index, line in enumerate(lines) if line.startswith("from (top-1"))
+    return lines[start + 1 : end]
+
+
+def test_table_has_ten_rows_at_most_and_marks_the_pick_first() -> None:
+    view = run_view()
+    rows = table_of(said(view))
+
+    assert view.decision.pick is not None
+    assert 2 <= len(rows) <= 10
+    assert rows[0].startswith("▶")
+    assert view.decision.pick.configuration.card in rows[0]
+    assert sum("▶" in row for row in rows) == 1
+
+
+def test_headers_carry_units() -> None:
+    header = said(run_view()).splitlines()[0]
+
+    assert all(part in header for part in ("top-1 %", "latency ms, median (p90)", "size MB", "memory MB"))
+
+
+@pytest.mark.parametrize(
+    ("width", "names"),
+    [(140, ("validation %", "hold-out %")), (160, ("hold-out %", "robust %")), (80, ("valid.", "hold-out %"))],
+)
+def test_both_accuracies_stand_side_by_side_by_name(width: int, names: tuple[str, str]) -> None:
+    view = judged_view()
+    output = said(view, width)
+    pick = view.decision.pick
+    assert pick is not None
+    assert pick.accuracy is not None
+    assert pick.holdout_accuracy is not None
+    assert all(name in output.splitlines()[0] for name in names)
+    row = table_of(output.replace("validation chooses", "from (top-1"))[0]
+    assert row.index(f"{pick.accuracy.value:.1f}") < row.index(f"{pick.holdout_accuracy.value:.1f}")
+    assert all(len(line) <= width for line in output.splitlines())
+    assert "is what to expect" in " ".join(output.split())
+    assert ("robust %" in output) == (width >= 150)
+
+
+def test_reason_runner_up_counts_and_next_command_follow() -> None:
+    view = run_view()
+    output = " ".join(said(view).split())
+
+    assert f"Pick: {view.decision.reason}" in output
+    assert f"Runner-up: {view.decision.runner_up_reason}" in output
+    assert "2 failed, 2 skipped" in output
+    assert f"Next: {view.next_command}" in output
+
+
+def test_infeasible_run_says_so_with_the_price_of_each_relaxation() -> None:
+    view = infeasible_view()
+    output = " ".join(said(view).split())
+
+    assert "Nothing meets the budget: the least bad is" in output
+    assert view.decision.relaxations
+    assert all(f"Price: {relaxation.text}" in output for relaxation in view.decision.relaxations)
+    assert "Pick:" not in output
+
+
+def test_run_in_which_all_failed_has_no_table() -> None:
+    output = said(empty_view())
+
+    assert "No candidate could be evaluated" in output
+    assert "▶" not in output
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert all(len(line.rstrip()) <= width for line in said(run_view(), width).splitlines())
+
+
+def test_eighty_columns_hold_each_row_on_one_line() -> None:
+    rows = table_of(said(run_view(), 80))
+
+    assert all(any(char.isdigit() for char in row[30:]) for row in rows)
+
+
+def test_provenance_stands_on_each_row_where_rows_differ() -> None:
+    view = run_view()
+    pick = view.decision.pick
+    assert pick is not None
+    predicted = Quantity(9.0, "ms", Provenance.PREDICTED, 7.0, 12.0, source="pixel 4 profile")
+    mixed = replace(pick, latency=predicted)
+    output = said(replace(view, decision=replace(view.decision, pick=mixed)), width=160)
+
+    assert "measured, predicted (host)" in output
+    assert "measured, measured (host)" in output
+
+
+def test_plain_output_has_no_colour_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = io.StringIO()
+
+    print_answer(run_view(), Console(file=stream, force_terminal=True, width=140))
+
+    assert "\x1b[3" not in stream.getvalue()
+
+
+def test_escape_sequences_in_names_do_not_reach_the_terminal() -> None:
+    output = said(run_view(card_suffix="\x1b]0;owned\x07[red]"))
+
+    assert "\x1b" not in output
+    assert "\x07" not in output
+    assert "[red]" in output
+
+
+def test_ascii_output_says_the_same() -> None:
+    output = said(run_view(classes=HOSTILE), encoding="ascii")
+
+    assert "> " in output
+    assert "Pick:" in output

@@ -1,0 +1,263 @@
+"""Runs to render: test data, computed here from simple formulas; no figure is a measurement of a real model."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from advisor.core.budget import Budget
+from advisor.core.decision import decide
+from advisor.core.evaluation import Configuration, Evaluation, Status, Target
+from advisor.core.quantity import Provenance, Quantity
+from advisor.core.statistics import wilson
+from advisor.reporting.view import DatasetSummary, RejectedImage, RunView
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(2)>",
+    "\"quoted\" & 'single'",
+    "מתכת | زجاج",
+    "a\nnew line, {{ 7*7 }}",
+    "\u202eright to left override",
+)
+
+CLASSES = ("cardboard", "glass", "metal", "paper", "plastic", "trash")
+
+# card, family, millions of MACs, millions of parameters, share of the hold-out that its head gets right
+CARDS = (
+    ("mobilenet_v1_0.25_128", "mobilenet_v1", 14, 0.5, 0.735),
+    ("mobilenet_v1_0.5_160", "mobilenet_v1", 77, 1.3, 0.800),
+    ("mobilenet_v1_1.0_224", "mobilenet_v1", 569, 4.2, 0.842),
+    ("mobilenet_v2_0.35_224", "mobilenet_v2", 59, 1.7, 0.812),
+    ("mobilenet_v2_1.0_224", "mobilenet_v2", 301, 3.5, 0.857),
+    ("squeezenet_1.1_227", "squeezenet", 349, 1.2, 0.776),
+    ("efficientnet_lite0_224", "efficientnet_lite", 385, 4.7, 0.879),
+    ("efficientnet_lite2_260", "efficientnet_lite", 817, 6.1, 0.888),
+    ("inception_v3_299", "inception_v3", 5713, 23.8, 0.901),
+)
+
+# compression, bytes a weight, MACs a millisecond on one thread (millions), share of the hold-out lost
+RECIPES = (
+    ("float32", 4.0, 9.0, 0.0),
+    ("float16", 2.0, 9.0, 0.0),
+    ("dynamic_int8", 1.0, 16.0, 0.004),
+    ("weight_int8", 1.0, 7.0, 0.002),
+    ("int8", 1.0, 24.0, 0.008),
+)
+
+
+def run_view(
+    classes: Sequence[str] = CLASSES,
+    budget: Budget | None = None,
+    data: bool = True,
+    threads: Iterable[int] = (1, 2),
+    repeats: int = 1,
+    seed: int = 0,
+    card_prefix: str = "",
+    card_suffix: str = "",
+) -> RunView:
+    """Return a finished run over all cards, recipes and thread counts, decided by the real decision."""
+    budget = budget or Budget(latency_ms=50.0, size_bytes=8_000_000, max_drop_points=2.0)
+    made = _evaluations(classes, data, tuple(threads), repeats, random.Random(seed))
+    evaluations = tuple(_renamed(evaluation, card_prefix, card_suffix) for evaluation in made)
+    return RunView(
+        name="20260131-1200-image-classification",
+        folder="runs/20260131-1200-image-classification",
+        request=_request(budget, data),
+        manifest=_manifest(data),
+        budget=budget,
+        dataset=_dataset(classes) if data else None,
+        evaluations=evaluations,
+        decision=decide(evaluations, budget),
+        next_command="advisor export runs/latest --to bundle",
+    )
+
+
+def judged_view() -> RunView:
+    """Return a run of which the finalists were judged on the hold-out, a little below validation."""
+    view = run_view()
+    decision = view.decision
+    files = {e.artefact for e in (decision.pick, decision.runner_up, *decision.ties, *decision.front) if e}
+    judged = tuple(_judged(e) if e.artefact in files else e for e in view.evaluations)
+    assert view.dataset is not None
+    dataset = replace(view.dataset, train=300, validation=100)
+    return replace(view, evaluations=judged, dataset=dataset, decision=decide(judged, view.budget))
+
+
+def _judged(evaluation: Evaluation) -> Evaluation:
+    assert evaluation.accuracy is not None
+    confusion = [
+        [sum(row) if column == label else 0 for column in range(len(row))]
+        for label, row in enumerate(evaluation.details["confusion"])
+    ]
+    value = evaluation.accuracy.value - 1.5
+    robust = Quantity(value - 9, "%", Provenance.MEASURED, value - 12, value - 6, 0.95, 250, "capture conditions")
+    details = {
+        **evaluation.details,
+        "holdout": {"answers": "answers/holdout-x.npy", "confusion": confusion},
+        "robust_accuracy": robust.to_json(),
+        "robustness": [["low light", 1.0, value - 4], ["low light", 2.0, value - 14]],
+    }
+    quantity = Quantity(value, "%", Provenance.MEASURED, value - 3, value + 3, 0.95, 505, "hold-out")
+    return replace(evaluation, holdout_accuracy=quantity, details=details)
+
+
+def infeasible_view() -> RunView:
+    """Return a run that nothing in it meets: the fastest candidate takes longer than the limit."""
+    return run_view(budget=Budget(latency_ms=0.2, size_bytes=8_000_000))
+
+
+def empty_view() -> RunView:
+    """Return a run in which every candidate failed."""
+    view = run_view()
+    failed = tuple(
+        Evaluation(row.configuration, Status.FAILED, row.family, "weights could not be had", "weights")
+        for row in view.evaluations
+    )
+    return replace(view, evaluations=failed, decision=decide(failed, view.budget))
+
+
+def _renamed(evaluation: Evaluation, prefix: str, suffix: str) -> Evaluation:
+    configuration = evaluation.configuration
+    return replace(evaluation, configuration=replace(configuration, card=f"{prefix}{configuration.card}{suffix}"))
+
+
+def _evaluations(
+    classes: Sequence[str], data: bool, threads: tuple[int, ...], repeats: int, rng: random.Random
+) -> Iterable[Evaluation]:
+    for repeat in range(repeats):
+        for card, family, macs, params, share in CARDS:
+            for recipe, width, speed, lost in RECIPES:
+                suffix = f"_v{repeat}" if repeat else ""
+                confusion = _confusion(classes, share - lost + rng.uniform(-0.003, 0.003), rng)
+                for count in threads:
+                    target = Target("host", "ai-edge-litert==2.3.0", "cpu", count)
+                    configuration = Configuration(card + suffix, "head" if data else "none", recipe, target)
+                    yield _evaluation(configuration, family, macs, params, width, speed, lost, confusion, data, rng)
+
+
+def _evaluation(
+    configuration: Configuration,
+    family: str,
+    macs: float,
+    params: float,
+    width: float,
+    speed: float,
+    lost: float,
+    confusion: list[list[int]],
+    data: bool,
+    rng: random.Random,
+) -> Evaluation:
+    compression = configuration.compression
+    if family == "squeezenet" and compression == "weight_int8":
+        reason = 'weight_int8 needs a weight of at least 1024 values; <conv10> has "512"'
+        return Evaluation(configuration, Status.SKIPPED, family, reason, "compress")
+    if family == "inception_v3" and compression == "int8":
+        reason = "the child process was killed after 120 s"
+        return Evaluation(configuration, Status.FAILED, family, reason, "latency")
+    count = configuration.target.threads
+    median = macs / speed / count**0.85 * rng.uniform(0.95, 1.05)
+    size = params * width * 1e6 + 40_000
+    latency = Quantity(median, "ms", Provenance.MEASURED, median * 0.97, median * 1.04, 0.95, 150, "this machine")
+    accuracy = _accuracy(confusion) if data else Quantity(_share(confusion), "%", Provenance.PUBLISHED, source="paper")
+    return Evaluation(
+        configuration,
+        Status.OK,
+        family,
+        accuracy=accuracy,
+        latency=latency,
+        latency_p90=Quantity(median * 1.09, "ms", Provenance.MEASURED, n=150, source="this machine"),
+        size=Quantity(size, "bytes", Provenance.MEASURED, source="file"),
+        memory=Quantity(size * 1.1 + macs * 9e3 + 6e6, "bytes", Provenance.MEASURED, source="peak private memory"),
+        drop=Quantity(lost * 100, "points", Provenance.MEASURED, lost * 100 - 0.6, lost * 100 + 0.6, 0.95),
+        contended=family == "mobilenet_v1" and count == 2 and compression == "float32",
+        artefact=f"artifacts/{configuration.card}-{compression}.tflite",
+        artefact_sha256=f"{rng.getrandbits(256):064x}",
+        details=_details(size, macs, confusion if data else None, rng),
+    )
+
+
+def _details(size: float, macs: float, confusion: list[list[int]] | None, rng: random.Random) -> dict[str, object]:
+    details: dict[str, object] = {
+        "load_ms": round(size / 4e6 + rng.uniform(0.5, 2), 2),
+        "first_ms": round(macs / 5, 2),
+        "arena_bytes": int(macs * 7e3),
+        "macs": int(macs * 1e6),
+        "download_bytes": int(size * 0.92),
+        "download_zstd_bytes": int(size * 0.9),
+    }
+    return {**details, "confusion": confusion} if confusion is not None else details
+
+
+def _confusion(classes: Sequence[str], share: float, rng: random.Random) -> list[list[int]]:
+    """Rows are the true class, columns the answer; errors lean towards the next class."""
+    table = []
+    for index, total in enumerate(_holdout(classes)):
+        right = min(total, max(0, round(total * (share + (0.06 if index % 2 else -0.06)))))
+        row = [0] * len(classes)
+        row[index] = right
+        for _ in range(total - right):
+            wrong = (index + (1 if rng.random() < 0.6 else rng.randrange(1, len(classes)))) % len(classes)
+            row[wrong] += 1
+        table.append(row)
+    return table
+
+
+def _share(confusion: list[list[int]]) -> float:
+    return 100 * sum(row[index] for index, row in enumerate(confusion)) / sum(map(sum, confusion))
+
+
+def _accuracy(confusion: list[list[int]]) -> Quantity:
+    total = sum(map(sum, confusion))
+    right = sum(row[index] for index, row in enumerate(confusion))
+    ends = wilson(right, total)
+    low, high = 100 * ends.low, 100 * ends.high
+    return Quantity(100 * ends.value, "%", Provenance.MEASURED, low, high, 0.95, total, "hold-out pictures")
+
+
+def _holdout(classes: Sequence[str]) -> list[int]:
+    return [60 + 13 * (index % 4) for index in range(len(classes))]
+
+
+def _dataset(classes: Sequence[str]) -> DatasetSummary:
+    holdout = _holdout(classes)
+    return DatasetSummary(
+        folder="pictures",
+        images_per_class={label: 5 * count for label, count in zip(classes, holdout, strict=True)},
+        train=4 * sum(holdout),
+        holdout=sum(holdout),
+        rejected=(
+            RejectedImage(f"{classes[0]}/IMG_0031.jpg", "truncated: 2,048 of 48,113 bytes"),
+            RejectedImage(f"{classes[-1]}/notes.txt", "not a picture"),
+        ),
+        fingerprint="3f1c" * 16,
+    )
+
+
+def _request(budget: Budget, data: bool) -> dict[str, object]:
+    return {
+        "task": "image-classification",
+        "budget": f"{budget.latency_ms:g}ms" if budget.latency_ms else None,
+        "size_budget": f"{budget.size_bytes / 1e6:g}MB" if budget.size_bytes else None,
+        "max_drop": f"{budget.max_drop_points:g}pt" if budget.max_drop_points else None,
+        "data": "pictures" if data else None,
+        "device": "host",
+        "time_limit": "10min",
+        "seed": 0,
+    }
+
+
+def _manifest(data: bool) -> dict[str, object]:
+    command = "advisor search --task image-classification --budget 50ms"
+    return {
+        "command_line": command.split() + (["--data", "pictures"] if data else []),
+        "started": "2026-01-31T12:00:00+00:00",
+        "durations": {"convert": 48.2, "features": 61.7, "head": 4.1, "compress": 25.3, "latency": 71.0, "score": 40.5},
+        "host": {"cpu": "test data, 2 cores", "memory_bytes": 8_000_000_000, "system": "Linux"},
+        "versions": {"advisor": "0.1.0", "tensorflow": "2.21.0", "ai-edge-litert": "2.3.0", "optuna": "5.0.0"},
+        "seeds": {"split": 0, "head": 0, "sampler": 0},
+        "weights": {card: {"sha256": f"{index:064x}", "source": "test data"} for index, (card, *_) in enumerate(CARDS)},
+        "without_weights": {"mnasnet_1.0_224": "no source answered"},
+        "data_fingerprint": "3f1c" * 16 if data else None,
+    }
