@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from advisor.devices.fitting import fit_predictor
 from advisor.devices.latency.features import ModelFeatures, Traits, load_features
 from advisor.devices.latency.table import Column, LatencyTable, build_table
-from advisor.devices.paths import shipped_profiles
+from advisor.devices.prediction.fitting import fit_predictor
 from advisor.devices.profiles import load_profiles
+from advisor.devices.profiles.paths import shipped_profiles
 from benchmarks.latency_protocols import protocols
 from benchmarks.latency_protocols.page import markdown
 from benchmarks.latency_protocols.protocols import OURS, Score, Scores, Selector

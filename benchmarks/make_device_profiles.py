@@ -11,10 +11,10 @@ from pathlib import Path
 
 from device_sources.assemble import write_profiles
 
-from advisor.devices.fitting import CALIBRATION_FILE
 from advisor.devices.latency.features import load_features
 from advisor.devices.latency.table import build_table
 from advisor.devices.latency.validation import calibrate
+from advisor.devices.prediction.fitting import CALIBRATION_FILE
 from advisor.devices.profiles import read_profile
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -24,9 +24,9 @@ from pathlib import Path
 from advisor.datasets.images import InputSpec
 from advisor.measurement.latency.background import busy_processes
 from advisor.measurement.latency.conditions import observe
-from advisor.measurement.latency.latency import interleave, measure
 from advisor.measurement.latency.results import LatencyResult
-from advisor.measurement.operators.operators import profile
+from advisor.measurement.latency.timing import interleave, measure
+from advisor.measurement.operators.profile import profile
 from advisor.store import ArtifactCache
 from benchmarks.tables import Row, keep
 

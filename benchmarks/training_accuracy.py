@@ -107,7 +107,7 @@ class Steps:
 
     def case(self, training: str) -> Case:
         """Return how a training does, made where it is not there."""
-        from advisor.measurement.accuracy.accuracy import predict
+        from advisor.measurement.accuracy.inference import predict
         from advisor.measurement.accuracy.robustness import captured_answers
 
         def score(path: Path) -> None:

@@ -10,14 +10,14 @@ import yaml
 from filelock import FileLock
 
 from advisor.core.evaluation import Evaluation
-from advisor.devices.paths import shipped_profiles
+from advisor.devices.profiles.paths import shipped_profiles
 from tests.builders import evaluation
 
 
 @pytest.fixture(scope="session")
 def predictor_cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """A cache folder that holds the fitted predictor."""
-    from advisor.devices.cached_predictor import device_predictor
+    from advisor.devices.prediction.cached import device_predictor
 
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "predictor-cache"

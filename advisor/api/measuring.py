@@ -72,7 +72,7 @@ def profile(model: str | Path, **options: Any) -> Profile:
         UsageError: the file is missing or damaged, or the runtime cannot run or profile it.
     """
     from advisor.core.errors import StageError, UsageError
-    from advisor.measurement.operators.operators import profile as profiled
+    from advisor.measurement.operators.profile import profile as profiled
 
     try:
         return profiled(model, **options)

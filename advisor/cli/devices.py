@@ -52,7 +52,7 @@ def list_(
 
     Example: advisor devices list --kind board --soc cortex-a76
     """
-    from advisor.devices import listing
+    from advisor.devices.profiles import listing
 
     found = listing.filtered(_known(profiles).values(), kind, soc)
     if as_json:
@@ -69,7 +69,7 @@ def show(name: Name, profiles: Folders = None, as_json: AsJson = False) -> None:
 
     Example: advisor devices show raspberry-pi-4
     """
-    from advisor.devices import listing
+    from advisor.devices.profiles import listing
 
     profile = _known(profiles).profile(name)
     if as_json:
@@ -91,7 +91,7 @@ def add(
     Example: advisor devices add our-board.yaml
     """
     from advisor.cli.devices_table import print_added
-    from advisor.devices.own import add_profile
+    from advisor.devices.profiles.team import add_profile
 
     print_added(add_profile(Path(file), Path(into) if into else None, replace=force))
 
@@ -107,7 +107,7 @@ def remove(
 
     Example: advisor devices remove our-board
     """
-    from advisor.devices.own import remove_profile
+    from advisor.devices.profiles.team import remove_profile
 
     for path in remove_profile(name, Path(from_) if from_ else None):
         typer.echo(f"removed {path}")
@@ -134,15 +134,15 @@ def calibrate(
     from advisor.cli.devices_table import print_calibrated
     from advisor.cli.progress import progress
     from advisor.core.errors import StageError
-    from advisor.devices import calibrating
-    from advisor.devices.cached_predictor import device_predictor
+    from advisor.devices.calibration import calibrate as calibrating
     from advisor.devices.connections import agent
-    from advisor.devices.connections.reach import Reach
-    from advisor.devices.own import folder_of
+    from advisor.devices.connections.settings import ConnectionSettings
+    from advisor.devices.prediction.cached import device_predictor
+    from advisor.devices.profiles.team import folder_of
 
     profile, target = _known(profiles).select(name)
     calibrating.check_target(profile, target)
-    asked = reaching.reach(ssh, adb, here, python, benchmark_model, cores) or profile.connection or Reach()
+    asked = reaching.reach(ssh, adb, here, python, benchmark_model, cores) or profile.connection or ConnectionSettings()
     connection = asked.connect(Path(agent.__file__))
     try:
         with progress() as tell:
@@ -155,6 +155,6 @@ def calibrate(
 
 
 def _known(folders: list[str] | None) -> Profiles:
-    from advisor.devices.own import known_devices
+    from advisor.devices.profiles.team import known_devices
 
     return known_devices([Path(folder) for folder in folders or ()])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from advisor.devices.connections.reach import Reach
+    from advisor.devices.connections.settings import ConnectionSettings
 
 Ssh = Annotated[
     str, typer.Option(metavar="HOST", help="Reach it over ssh: host, user@host or a name of your ssh config.")
@@ -22,7 +22,7 @@ Cores = Annotated[
 ]
 
 
-def reach(ssh: str, adb: str, here: bool, python: str, benchmark_model: str, cores: str) -> Reach | None:
+def reach(ssh: str, adb: str, here: bool, python: str, benchmark_model: str, cores: str) -> ConnectionSettings | None:
     """Return the way that the options describe, None where they name none.
 
     Raises:
@@ -31,10 +31,10 @@ def reach(ssh: str, adb: str, here: bool, python: str, benchmark_model: str, cor
     from pathlib import Path
 
     from advisor.core.errors import UsageError
-    from advisor.devices.connections.reach import Reach
+    from advisor.devices.connections.settings import ConnectionSettings
 
     if not (ssh or adb or here):
         if benchmark_model or cores:
             raise UsageError("--benchmark-model and --cores need --adb", "say which phone, by its serial")
         return None
-    return Reach(ssh, adb, here, None, python, Path(benchmark_model) if benchmark_model else None, cores)
+    return ConnectionSettings(ssh, adb, here, None, python, Path(benchmark_model) if benchmark_model else None, cores)

@@ -70,7 +70,7 @@ class Judge:
 
 def answers(model: bytes, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the probabilities (n, C) that a file's bytes give."""
-    from advisor.measurement.accuracy.accuracy import predict_arrays
+    from advisor.measurement.accuracy.inference import predict_arrays
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"

@@ -69,7 +69,7 @@ def own_answers(view: RunView) -> tuple[Own, ...]:
 
 def foreign_runtimes(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
     """Say of which devices the latencies are another runtime's than that of ``.tflite`` files."""
-    from advisor.devices.compatibility import TFLITE_RUNTIMES
+    from advisor.devices.profiles.compatibility import TFLITE_RUNTIMES
 
     others = [each for decision in view.by_device.values() for each in decision.front]
     targets = dict.fromkeys(each.configuration.target for each in (*rows, *others))

@@ -14,7 +14,7 @@ from device_sources.clean import fastest_of_repeats, flag_slow_states, once_a_jo
 from device_sources.readers import READERS
 from device_sources.rows import Sourced
 
-from advisor.devices.measurements import PRECISIONS, Measurement, write_measurements
+from advisor.devices.profiles.measurements import PRECISIONS, Measurement, write_measurements
 
 _CORES = re.compile(r"(\d+) x (.+) @ (\d+)")
 _PREFERRED = ("tflite", "qnn", "stedgeai", "stm32cube.ai", "tinyengine", "tflite-micro", "paddle-lite", "mnn", "ncnn")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from advisor.devices.measurements import Measurement
+from advisor.devices.profiles.measurements import Measurement
 
 Row = dict[str, str]
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from advisor.cli.devices_table import print_device
-from advisor.devices.cached_predictor import device_predictor
 from advisor.devices.latency.features import load_features
 from advisor.devices.latency.table import build_table
-from advisor.devices.listing import filtered
-from advisor.devices.own import add_profile, known_devices
-from advisor.devices.paths import shipped_profiles
-from advisor.devices.prediction import CALIBRATED
+from advisor.devices.prediction.cached import device_predictor
+from advisor.devices.prediction.predictor import CALIBRATED
 from advisor.devices.profiles import load_profiles, read_profile
+from advisor.devices.profiles.listing import filtered
+from advisor.devices.profiles.paths import shipped_profiles
+from advisor.devices.profiles.team import add_profile, known_devices
 from advisor.engine.history.reevaluation.reevaluate import Devices
 from tests.cli.conftest import Advisor, Said
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from advisor.devices.connections import agent
-from advisor.devices.fitting import fit_predictor
 from advisor.devices.latency.features import FeatureTable, load_features
 from advisor.devices.latency.table import LatencyTable, build_table
-from advisor.devices.paths import shipped_profiles
-from advisor.devices.prediction import Predictor
+from advisor.devices.prediction.fitting import fit_predictor
+from advisor.devices.prediction.predictor import Predictor
 from advisor.devices.profiles import Profiles, load_profiles
+from advisor.devices.profiles.paths import shipped_profiles
 from tests.devices.debug_daemon import DebugDaemon
 from tests.measurement import small_models
 

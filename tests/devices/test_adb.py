@@ -12,10 +12,10 @@ from advisor.core.quantity import Provenance
 from advisor.devices.connections.adb import AdbConnection, attached_devices
 from advisor.devices.connections.benchmark_model import parse_output
 from advisor.devices.connections.protocol import Job
-from advisor.devices.connections.reach import Reach
-from advisor.devices.prediction import Predictor
+from advisor.devices.connections.settings import ConnectionSettings
+from advisor.devices.prediction.predictor import Predictor
 from advisor.devices.profiles import DeviceTarget, Profiles
-from advisor.measurement.on_device.on_device import benchmark_on_device
+from advisor.measurement.on_device.benchmark import benchmark_on_device
 from tests.devices.conftest import Phone
 
 PRINTED = """\
@@ -209,7 +209,7 @@ def test_benchmark_reads_a_phones_figures_as_measured(
 
 
 def test_a_phones_accelerator_is_asked_of_the_tool_by_its_option(connection: AdbConnection, model: Path) -> None:
-    reach = Reach(adb=connection.serial, benchmark_model=connection.binary)
+    reach = ConnectionSettings(adb=connection.serial, benchmark_model=connection.binary)
     for kind, option in (("gpu", "--use_gpu=true"), ("npu", "--use_nnapi=true")):
         made = reach.connect(Path("agent.py"), kind)
         assert isinstance(made, AdbConnection)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.devices.calibrating import calibrate, check_target, keep
+from advisor.devices.calibration.calibrate import calibrate, check_target, keep
 from advisor.devices.connections.ssh import SshConnection
-from advisor.devices.host import host_profile
 from advisor.devices.latency.features import FeatureTable
-from advisor.devices.own import folder_of, own_folder
-from advisor.devices.prediction import CALIBRATED, Predictor
+from advisor.devices.prediction.predictor import CALIBRATED, Predictor
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles, read_profile
+from advisor.devices.profiles.host import host_profile
+from advisor.devices.profiles.team import folder_of, own_folder
 from tests.devices.conftest import SshServer
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.devices.calibration import calibration_report, models_to_measure, with_measurements
+from advisor.devices.calibration.report import calibration_report, models_to_measure, with_measurements
 from advisor.devices.latency.features import FeatureTable
-from advisor.devices.measurements import Measurement
-from advisor.devices.prediction import CALIBRATED, Predictor
+from advisor.devices.prediction.predictor import CALIBRATED, Predictor
 from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Limits, Profiles, load_profiles, read_profile
-from advisor.devices.writing import write_profile
+from advisor.devices.profiles.measurements import Measurement
+from advisor.devices.profiles.writing import write_profile
 
 TARGET = DeviceTarget("cpu-x4", "ai-edge-litert", "cpu", 4, "2.3.0", ("float32",))
 BOARD = DeviceProfile(

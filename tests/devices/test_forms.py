@@ -4,7 +4,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.core.forms import FORMS, form_of
-from advisor.devices.forms import stand_in
+from advisor.devices.prediction.forms import stand_in
 
 
 @pytest.mark.parametrize("recipe", FORMS)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.devices import host
 from advisor.devices.latency.silicon import target_vector
+from advisor.devices.profiles import host
 from advisor.isolation.cores import usable_cores
 
 X86 = """\

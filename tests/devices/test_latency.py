@@ -21,8 +21,8 @@ from advisor.devices.latency.model import estimate, place, place_known, posterio
 from advisor.devices.latency.silicon import silicon, target_vector
 from advisor.devices.latency.table import Column, LatencyTable
 from advisor.devices.latency.validation import calibrate, cross_validate, fold_of, hide
-from advisor.devices.paths import shipped_profiles
 from advisor.devices.profiles import Profiles
+from advisor.devices.profiles.paths import shipped_profiles
 
 
 def made_table(targets: int = 12, models: int = 24, seed: int = 0, *, noise: float = 0.01) -> LatencyTable:

@@ -43,7 +43,7 @@ def test_a_slow_run_is_seen_beside_the_vendors_other_runtime(scripts: None) -> N
     from device_sources.clean import flag_slow_states
     from device_sources.rows import Sourced
 
-    from advisor.devices.measurements import Measurement
+    from advisor.devices.profiles.measurements import Measurement
 
     def row(device: str, runtime: str, milliseconds: float) -> Sourced:
         figure = Measurement("", "net", "float32", milliseconds)

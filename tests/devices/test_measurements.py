@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.errors import UsageError
-from advisor.devices.measurements import PRECISIONS, Measurement, read_measurements, write_measurements
+from advisor.devices.profiles.measurements import PRECISIONS, Measurement, read_measurements, write_measurements
 
 HEADER = "target,model,precision,latency_ms,statistic,flag\n"
 GOOD = "cpu,net,int8,12.5,median,\n"

@@ -16,10 +16,10 @@ from advisor.core.quantity import Provenance
 from advisor.devices.connections.host import HostConnection
 from advisor.devices.connections.protocol import Connection, Job, Timing
 from advisor.devices.connections.ssh import SshConnection
-from advisor.devices.prediction import Predictor
+from advisor.devices.prediction.predictor import Predictor
 from advisor.devices.profiles import DeviceTarget, Profiles
 from advisor.engine.targets.compatibility import TargetDevice, unfit
-from advisor.measurement.on_device.on_device import benchmark_on_device
+from advisor.measurement.on_device.benchmark import benchmark_on_device
 from tests.devices.conftest import SshServer
 from tests.measurement import small_models
 

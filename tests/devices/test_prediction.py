@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from advisor.core.errors import UsageError
 from advisor.core.quantity import Provenance
-from advisor.devices.fitting import fit_predictor
 from advisor.devices.latency.features import FeatureTable, ModelFeatures
-from advisor.devices.measurements import Measurement
-from advisor.devices.prediction import CALIBRATED, Prediction, Predictor
+from advisor.devices.prediction.fitting import fit_predictor
+from advisor.devices.prediction.predictor import CALIBRATED, Prediction, Predictor
 from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Profiles
+from advisor.devices.profiles.measurements import Measurement
 
 STRANGER = ModelFeatures("stranger", "stranger", 4e8, 4e6, 224, 90)
 

@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from advisor.core.errors import UsageError
-from advisor.measurement.accelerators.accelerators import accelerators
 from advisor.measurement.accelerators.delegation import delegate
+from advisor.measurement.accelerators.execution_order import execution_order
+from advisor.measurement.accelerators.loading import accelerators
 from advisor.measurement.latency.session import benchmark
-from advisor.measurement.operators.attribution import execution_order, match, nodes
+from advisor.measurement.operators.attribution import match, nodes
 from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.model import read
 from tests.measurement import small_models

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.measurement.latency.latency import measure
+from advisor.measurement.latency.timing import measure
 from benchmarks import measurement, tables
 from benchmarks.measurement import QUICK, _judged, rankings, spread, tool_median_ms
 

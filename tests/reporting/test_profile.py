@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from advisor.measurement.accelerators.accelerators import accelerator
 from advisor.measurement.accelerators.delegation import delegate
-from advisor.measurement.operators.operators import profile as measured
+from advisor.measurement.accelerators.loading import accelerator
+from advisor.measurement.operators.profile import profile as measured
 from advisor.measurement.operators.profile_graph import to_graph
 from advisor.measurement.operators.profile_values import Profile
 from advisor.reporting.profile.page import BARS, render

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from advisor.core.errors import StageError
-from advisor.measurement.accuracy.accuracy import predict
+from advisor.measurement.accuracy.inference import predict
 from advisor.training.augment import Augmentation
 from advisor.training.finetune import WEIGHTS, Finetuned, Finetuning, finetune
 from advisor.training.finetune_data import FinetuneData

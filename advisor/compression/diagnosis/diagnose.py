@@ -16,8 +16,8 @@ from advisor.compression.diagnosis.signals import Sums, decibel
 from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer
 from advisor.compression.diagnosis.words import cause, verdict
 from advisor.core.errors import UsageError
-from advisor.measurement.accelerators.accelerators import accelerator
 from advisor.measurement.accelerators.delegation import Delegation, delegate
+from advisor.measurement.accelerators.loading import accelerator
 from advisor.tflite.model import Model, Tensor, read
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from advisor.compression.diagnosis.pairs import CONVERTING, Pair
 from advisor.core.errors import StageError
-from advisor.measurement.accuracy.accuracy import dequantise, quantise
+from advisor.measurement.accuracy.inference import dequantise, quantise
 from advisor.tflite.model import Model
 
 if TYPE_CHECKING:

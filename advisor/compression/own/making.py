@@ -60,8 +60,8 @@ def describe(path: Path) -> MadeFile:
 
 def taken_of(path: Path, target: str) -> Taken:
     """Return what an accelerator takes of a file."""
-    from advisor.measurement.accelerators.accelerators import accelerator
     from advisor.measurement.accelerators.delegation import delegate
+    from advisor.measurement.accelerators.loading import accelerator
     from advisor.tflite.model import read
 
     found = delegate(read(path.read_bytes(), path.name), accelerator(target).rules)
@@ -77,7 +77,7 @@ def answer(path: Path, images: Sequence[Path], view: InputSpec, seed: int) -> ND
     import numpy as np
 
     from advisor.compression.calibration import from_photographs
-    from advisor.measurement.accuracy.accuracy import predict, predict_arrays
+    from advisor.measurement.accuracy.inference import predict, predict_arrays
 
     rows = predict(path, images, view) if images else predict_arrays(path, from_photographs(view, seed + JUDGING_SEED))
     if not np.isfinite(rows).all():

@@ -12,7 +12,7 @@ from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.suitable import require_plain_float
 from advisor.core.errors import UnsupportedRecipe, UsageError
 from advisor.datasets.images import InputSpec
-from advisor.measurement.accelerators.accelerators import accelerator
+from advisor.measurement.accelerators.loading import accelerator
 from advisor.store.output_dir import ensure_output_dir
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.model import Model, read

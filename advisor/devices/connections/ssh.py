@@ -16,13 +16,19 @@ from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import agent_arguments, read_document
 from advisor.devices.connections.program import Finished, run_program
 from advisor.devices.connections.protocol import Job, Timing, timings_of_agent
-from advisor.devices.connections.reach import KEYS_ONLY, has_password
 
 _DESTINATION = re.compile(r"[A-Za-z0-9_.@%:\[\]+~-]{1,255}")
 _LOST = 255
 _QUICK_S = 60.0
 _FOLDER = ".cache/advisor-agent"
 _INSTALL = "install the OpenSSH client"
+
+KEYS_ONLY = "write user@host and set up a key: advisor neither asks for passwords nor stores them"
+
+
+def has_password(destination: str) -> bool:
+    """Return True if an ssh destination contains a password, as in ``user:password@host``."""
+    return ":" in destination.rpartition("@")[0]
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,7 @@ def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> N
     """Run an artefact over pictures in plain LiteRT and write the probabilities, float32 (N, C), as ``.npy``."""
     import numpy as np
 
-    from advisor.measurement.accuracy.accuracy import predict
+    from advisor.measurement.accuracy.inference import predict
 
     np.save(path, predict(model, images, view))
 
@@ -223,7 +223,7 @@ def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -
 def answers(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
     """Return the artefact's top-1 label and its probability on crops of photographs that int8 was not calibrated on."""
     from advisor.compression.calibration import from_photographs
-    from advisor.measurement.accuracy.accuracy import predict_arrays
+    from advisor.measurement.accuracy.inference import predict_arrays
 
     rows = predict_arrays(model, from_photographs(view, seed))
     return [(int(row.argmax()), float(row.max())) for row in rows]

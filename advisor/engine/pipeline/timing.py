@@ -15,7 +15,7 @@ from advisor.core.figures import HOST
 from advisor.core.quantity import Quantity
 from advisor.engine.pipeline.context import Context, versions
 from advisor.engine.pipeline.stages import Artefact
-from advisor.measurement.latency import latency
+from advisor.measurement.latency import timing as latency
 
 THOROUGH, SURVEY = "search", "survey"
 """How long an artefact is timed: as long as the answer needs, or briefly where there are hundreds of them."""

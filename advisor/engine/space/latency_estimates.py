@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from advisor.catalog.cards import Card
 from advisor.core.forms import FORMS, form_of
 from advisor.core.quantity import Provenance, Quantity
-from advisor.devices.cached_predictor import device_predictor
+from advisor.devices.prediction.cached import device_predictor
 from advisor.engine.pipeline.cached import Known
 from advisor.engine.pipeline.cost import rough_ms
 from advisor.engine.space.plan import Plan
 
 if TYPE_CHECKING:
-    from advisor.devices.prediction import Prediction
+    from advisor.devices.prediction.predictor import Prediction
     from advisor.devices.profiles import DeviceProfile
 
 THIS_MACHINE = "this-machine"
@@ -113,7 +113,7 @@ def _predictions(plan: Plan, known: Mapping[str, Known]) -> dict[Key, Prediction
     if not machine.measurements:
         return {}
     from advisor.devices.latency.features import load_features
-    from advisor.devices.paths import shipped_profiles
+    from advisor.devices.profiles.paths import shipped_profiles
 
     table = load_features(shipped_profiles())
     cards = [card for card in plan.cards if not card.own_file and card.macs and card.params]
@@ -130,8 +130,8 @@ def _predictions(plan: Plan, known: Mapping[str, Known]) -> dict[Key, Prediction
 
 def _machine(plan: Plan, known: Mapping[str, Known]) -> DeviceProfile:
     """Return this machine with what it has timed of the plan's cards."""
-    from advisor.devices.host import host_profile
-    from advisor.devices.measurements import Measurement
+    from advisor.devices.profiles.host import host_profile
+    from advisor.devices.profiles.measurements import Measurement
 
     host = host_profile()
     targets = tuple(replace(host.targets[0], name=f"cpu-x{count}", threads=count) for count in plan.threads)

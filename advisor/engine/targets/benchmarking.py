@@ -10,13 +10,13 @@ from advisor.core.errors import UsageError, nearest
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
 
 if TYPE_CHECKING:
-    from advisor.devices.connections.reach import Reach
+    from advisor.devices.connections.settings import ConnectionSettings
     from advisor.measurement.on_device.findings import DeviceBenchmark
 
 KINDS = ("cpu", "gpu", "npu", "tpu")
 
 
-def is_elsewhere(device: str = "", accelerator: str = "", reach: Reach | None = None) -> bool:
+def is_elsewhere(device: str = "", accelerator: str = "", reach: ConnectionSettings | None = None) -> bool:
     """Tell whether something else than this machine's CPU is meant.
 
     Raises:
@@ -43,7 +43,7 @@ def elsewhere(
     models: Sequence[str | Path],
     device: str = "",
     accelerator: str = "",
-    reach: Reach | None = None,
+    reach: ConnectionSettings | None = None,
     profiles: Sequence[str | Path] = (),
     threads: Sequence[int] = (),
     effort: str = "quick",
@@ -64,17 +64,17 @@ def elsewhere(
     Raises:
         UsageError: an option is not valid, or not one file can be measured.
     """
-    from advisor.measurement.latency.latency import effort_named
+    from advisor.measurement.latency.timing import effort_named
 
     effort_named(effort)
     if device in ("", HOST):
-        from advisor.measurement.on_device.on_gpu import benchmark_on_gpu
+        from advisor.measurement.on_device.gpu import benchmark_on_gpu
 
         return benchmark_on_gpu(models, effort, tell)
-    from advisor.devices.cached_predictor import device_predictor
     from advisor.devices.connections import agent
-    from advisor.devices.own import known_devices
-    from advisor.measurement.on_device.on_device import benchmark_on_device
+    from advisor.devices.prediction.cached import device_predictor
+    from advisor.devices.profiles.team import known_devices
+    from advisor.measurement.on_device.benchmark import benchmark_on_device
 
     profile, target = known_devices([Path(folder) for folder in profiles]).select(device)
     target = _of_kind(profile, target, accelerator, ":" in device)

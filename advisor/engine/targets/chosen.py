@@ -8,8 +8,8 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.core.figures import HOST
-from advisor.devices.compatibility import TFLITE_RUNTIMES
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles
+from advisor.devices.profiles.compatibility import TFLITE_RUNTIMES
 from advisor.engine.question import Request
 from advisor.engine.targets.compatibility import TargetDevice
 
@@ -52,7 +52,7 @@ def places_of(selectors: Sequence[str], folders: Iterable[str], option: str) -> 
     """
     if not selectors:
         return ()
-    from advisor.devices.own import known_devices
+    from advisor.devices.profiles.team import known_devices
 
     profiles = known_devices([Path(folder) for folder in folders])
     return tuple(_place(selector, profiles, option) for selector in selectors)

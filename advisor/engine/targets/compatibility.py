@@ -9,8 +9,8 @@ from advisor.core.evaluation import Evaluation, Target
 from advisor.core.forms import form_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes
-from advisor.devices.compatibility import form_incompatibility
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
+from advisor.devices.profiles.compatibility import form_incompatibility
 
 if TYPE_CHECKING:
     from advisor.devices.latency.from_file import FileFeatures
@@ -73,7 +73,7 @@ def _too_hungry(graph: FileFeatures, place: TargetDevice) -> str:
 def memory_of(evaluation: Evaluation, place: TargetDevice) -> Quantity | None:
     """Return the memory that an artefact is predicted to take there; None where its file was not read."""
     from advisor.devices.latency.table import column_of
-    from advisor.devices.memory import predicted_memory
+    from advisor.devices.prediction.memory import predicted_memory
 
     graph = graph_of(evaluation)
     if graph is None:

@@ -10,7 +10,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import artefact_of
 from advisor.core.forms import form_of
 from advisor.core.latency_distribution import CONFIDENCE, KEY, asked, sampled
-from advisor.devices.cached_predictor import device_predictor
+from advisor.devices.prediction.cached import device_predictor
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.engine.targets.compatibility import GRAPH, TargetDevice, graph_of, memory_of, misfit, unfit
 from advisor.store.hashing import sha256_json
@@ -18,7 +18,7 @@ from advisor.store.hashing import sha256_json
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.devices.latency.features import FeatureTable, ModelFeatures
-    from advisor.devices.prediction import Prediction, Predictor
+    from advisor.devices.prediction.predictor import Prediction, Predictor
 
 LEVEL = 0.8
 """Confidence of the interval that is shown."""
@@ -66,7 +66,7 @@ class DevicePredictor:
     def load(cls) -> DevicePredictor:
         """Take the stored predictor, or fit it (seconds)."""
         from advisor.devices.latency.features import load_features
-        from advisor.devices.paths import shipped_profiles
+        from advisor.devices.profiles.paths import shipped_profiles
 
         return cls(device_predictor(), load_features(shipped_profiles()))
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from advisor.measurement.accelerators.execution_order import execution_order
 from advisor.measurement.accelerators.operator_facts import expands_constants
 from advisor.measurement.accelerators.rules import Rules
-from advisor.measurement.operators.attribution import execution_order
 from advisor.tflite.macs import count
 from advisor.tflite.model import Model
 

@@ -138,6 +138,21 @@ class Rules:
         return f"{operator.name} with {wrong[0]}" if all(wrong) else ""
 
 
+@dataclass(frozen=True)
+class Accelerator:
+    """One accelerator.
+
+    Attributes:
+        rules: what it takes.
+        serves: the (runtime, kind of accelerator) of the device targets that mean it.
+        notes: what the rules do not check, by operator.
+    """
+
+    rules: Rules
+    serves: tuple[tuple[str, str], ...]
+    notes: Mapping[str, str]
+
+
 def _said(value: Fact) -> str:
     """Return a fact for people; an empty list of axes is none."""
     return str(value) or "none"

@@ -9,12 +9,19 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from advisor.core.errors import UsageError, nearest
-from advisor.devices.located_yaml import read_yaml
 from advisor.devices.profiles import NAME_PATTERN
-from advisor.devices.validating import FileKind
-from advisor.measurement.accelerators.accelerators import Accelerator
+from advisor.devices.profiles.located_yaml import read_yaml
+from advisor.devices.profiles.validation import FileKind
 from advisor.measurement.accelerators.operator_facts import SHAPE_FACTS
-from advisor.measurement.accelerators.rules import LEAST_MACS, MOST_PARTITIONS, Accepted, Constraint, Form, Rules
+from advisor.measurement.accelerators.rules import (
+    LEAST_MACS,
+    MOST_PARTITIONS,
+    Accelerator,
+    Accepted,
+    Constraint,
+    Form,
+    Rules,
+)
 
 Text = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]

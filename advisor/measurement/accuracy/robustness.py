@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from advisor.core.statistics import Interval
 from advisor.datasets.capture import TESTS, captures
 from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy.accuracy import Classifier
+from advisor.measurement.accuracy.inference import Classifier
 
 if TYPE_CHECKING:
     import numpy as np

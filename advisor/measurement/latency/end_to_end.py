@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import UsageError
-from advisor.measurement.agents.child import existing_model, run_json
 from advisor.measurement.latency.summary import percentile
+from advisor.measurement.processes.child import existing_model, run_json
 from advisor.tflite.metadata import read_metadata
 
-AGENT = "advisor.measurement.agents.pipeline_agent"
+AGENT = "advisor.measurement.latency.end_to_end_process"
 ASSUMED = (127.5, 127.5, 127.5)  # [-1, 1), what most converted classifiers take
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from advisor.measurement import host
+from advisor.measurement.latency.advice import advise_threads
 from advisor.measurement.latency.conditions import Conditions
 from advisor.measurement.latency.end_to_end import Pipeline
 from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
@@ -41,8 +42,6 @@ class FileBenchmark:
     @property
     def advice(self) -> tuple[str, ...]:
         """What the figures say to do, each sentence with its evidence."""
-        from advisor.measurement.operators.advice import advise_threads
-
         sentences = advise_threads(self.timing, self.loaded) if self.timing else ()
         more = [part.sentence for part in (self.sustained, self.pipeline) if part]
         return (*sentences, *more)

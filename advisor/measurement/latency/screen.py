@@ -8,7 +8,7 @@ from pathlib import Path
 
 from advisor.core.errors import RuntimeRefusal
 from advisor.devices.connections.agent import AgentError, new_interpreter, set_inputs
-from advisor.measurement.agents.child import existing_model
+from advisor.measurement.processes.child import existing_model
 
 RUNS = 5
 

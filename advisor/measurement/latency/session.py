@@ -9,15 +9,14 @@ from pathlib import Path
 
 from advisor.core.errors import StageError, UsageError
 from advisor.measurement import host
-from advisor.measurement.latency import latency
 from advisor.measurement.latency.background import busy_processes
+from advisor.measurement.latency.checks import Plan, Tell, described, distinct, known_effort, python_of, usable
 from advisor.measurement.latency.conditions import Conditions, require_quiet
 from advisor.measurement.latency.end_to_end import time_pipeline
 from advisor.measurement.latency.findings import Benchmark, FileBenchmark
-from advisor.measurement.latency.latency import Setup
-from advisor.measurement.latency.question import Plan, Tell, described, distinct, known_effort, python_of, usable
 from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
 from advisor.measurement.latency.sustained import sustain
+from advisor.measurement.latency.timing import Setup, interleave, measure, ratio, thread_counts
 
 
 def benchmark(
@@ -58,7 +57,7 @@ def benchmark(
     """
     say = tell or _say_nothing
     effort = known_effort(effort)
-    counts = tuple(latency.thread_counts(threads))
+    counts = tuple(thread_counts(threads))
     files = [described(model) for model in distinct(models)]
     python = python_of(runtime, say)
     setup = Setup(kernels, tuple(shape) if shape else None, python, usable(cpus))
@@ -89,7 +88,7 @@ def _as_usage_error() -> Iterator[None]:
 def _alone(file: FileBenchmark, plan: Plan, say: Tell, retries: int) -> FileBenchmark:
     """Measure one file in a fresh process."""
     say(f"measuring {Path(file.model).name}")
-    timing = latency.measure(file.model, plan.threads, plan.effort, retries=retries, setup=plan.setup)
+    timing = measure(file.model, plan.threads, plan.effort, retries=retries, setup=plan.setup)
     return replace(file, timing=timing)
 
 
@@ -104,7 +103,7 @@ def _together(files: Sequence[FileBenchmark], plan: Plan, say: Tell) -> list[Fil
     if not good:
         raise StageError(*_all_failures(loaded))
     say(f"measuring {len(good)} files in turn")
-    rows = latency.interleave([file.model for file in good], plan.threads, plan.effort, setup=plan.setup)
+    rows = interleave([file.model for file in good], plan.threads, plan.effort, setup=plan.setup)
     timed = {file.model: _with_results(file, row, plan.effort) for file, row in zip(good, rows, strict=True)}
     return [timed.get(file.model, file) for file in loaded]
 
@@ -113,7 +112,7 @@ def _loaded(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
     """Return the file with memory and loading, or with the reason for which it does not run."""
     say(f"loading {Path(file.model).name}")
     try:
-        timing = latency.measure(file.model, plan.threads[:1], "load", retries=0, setup=plan.setup)
+        timing = measure(file.model, plan.threads[:1], "load", retries=0, setup=plan.setup)
     except StageError as error:
         return replace(file, failure=error.message)
     return replace(file, timing=timing)
@@ -164,16 +163,14 @@ def _with_pipeline(file: FileBenchmark, plan: Plan) -> FileBenchmark:
 def _beside_load(model: str, plan: Plan) -> tuple[LatencyResult, ...]:
     """Measure each thread count while every other processor is busy (one is where there is only one)."""
     with busy_processes(max(1, host.describe().cores - 1)):
-        return latency.measure(model, plan.threads, plan.effort, retries=0, setup=plan.setup).results
+        return measure(model, plan.threads, plan.effort, retries=0, setup=plan.setup).results
 
 
 def _ratios(files: Sequence[FileBenchmark]) -> tuple[Ratio, ...]:
     """Hold each further file against the first that ran, at every thread count."""
     good = [(file.model, file.timing) for file in files if file.timing]
     name, first = good[0]
-    return tuple(
-        latency.ratio(name, row, model, timing.at(row.threads)) for model, timing in good[1:] for row in first.results
-    )
+    return tuple(ratio(name, row, model, timing.at(row.threads)) for model, timing in good[1:] for row in first.results)
 
 
 def _notes(conditions: Conditions, plan: Plan, files: Sequence[FileBenchmark]) -> tuple[str, ...]:

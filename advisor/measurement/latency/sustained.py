@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from advisor.devices.connections import agent
-from advisor.measurement.agents.child import existing_model, run_json
-from advisor.measurement.latency.latency import DEFAULT, Setup
+from advisor.measurement.latency.timing import DEFAULT, Setup
+from advisor.measurement.processes.child import existing_model, run_json
 
 WINDOWS = 30
 SPAN_S = 60.0  # first and last minute are compared; a fifth of the time where it is shorter than five minutes

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.measurement.agents.child import Reported, run_json
 from advisor.measurement.operators.runs import REJECT_BELOW, adds_up, coverage, undisturbed
+from advisor.measurement.processes.child import Reported, run_json
 
 TESTED_RUNTIME = "ai-edge-litert==2.3."
-AGENT = "advisor.measurement.agents.operator_agent"
-CUT_AGENT = "advisor.measurement.agents.cut_agent"
+AGENT = "advisor.measurement.operators.profiler_process"
+CUT_AGENT = "advisor.measurement.operators.cut_process"
 BY_CUTS = (
     "timed by cutting the file after each operator, as the installed library has no profiler that is understood: "
     "differences of times, rough; where an operator ran is computed, not seen"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from advisor.measurement.agents.child import run_json
+from advisor.measurement.processes.child import run_json
 
-AGENT = "advisor.measurement.agents.roofline_agent"
+AGENT = "advisor.measurement.operators.roofline_process"
 
 
 @dataclass(frozen=True)

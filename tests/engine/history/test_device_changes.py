@@ -8,7 +8,7 @@ import pytest
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.worst_case import on_device
-from advisor.devices.own import add_profile
+from advisor.devices.profiles.team import add_profile
 from advisor.engine.history.loaded_run import read_run
 from advisor.engine.history.reevaluation.device_changes import ENVIRONMENTS, environments
 from advisor.engine.history.reevaluation.host import manifest_changes

@@ -8,8 +8,8 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.devices.profiles import load_profiles
-from advisor.measurement.accelerators.accelerators import accelerator, accelerators, read_folder, serving
 from advisor.measurement.accelerators.delegation import delegate
+from advisor.measurement.accelerators.loading import accelerator, accelerators, read_folder, serving
 from advisor.measurement.accelerators.rules import Accepted, Constraint, Form, Rules
 from advisor.tflite.model import read
 from tests.measurement import small_models

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.errors import UsageError
-from advisor.measurement.accelerators.accelerators import accelerator
 from advisor.measurement.accelerators.delegation import delegate, pieces
+from advisor.measurement.accelerators.loading import accelerator
 from advisor.measurement.accelerators.rules import Accepted, Constraint, Form, Rules
-from advisor.measurement.operators.operators import profile
+from advisor.measurement.operators.profile import profile
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read
 from tests.measurement import small_models

@@ -14,8 +14,8 @@ import pytest
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
-from advisor.measurement.latency.latency import LatencyResult, ModelTiming, compare_interleaved, measure
 from advisor.measurement.latency.summary import Verdict
+from advisor.measurement.latency.timing import LatencyResult, ModelTiming, compare_interleaved, measure
 from advisor.measurement.latency.trust import judge
 
 QUIET = {"others_cores": 0.0, "pressure": 0.0, "cores": 4}

@@ -15,9 +15,9 @@ from filelock import FileLock
 from platformdirs import user_cache_path
 
 from advisor.core.errors import UsageError
-from advisor.measurement.accelerators.accelerators import accelerator
 from advisor.measurement.accelerators.delegation import delegate
-from advisor.measurement.on_device.on_gpu import benchmark_on_gpu
+from advisor.measurement.accelerators.loading import accelerator
+from advisor.measurement.on_device.gpu import benchmark_on_gpu
 from advisor.tflite.model import read
 from tests.measurement import small_models
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from advisor.measurement.operators.attribution import Seen, execution_order, kind_of, match, nodes
+from advisor.measurement.accelerators.execution_order import execution_order
+from advisor.measurement.operators.attribution import Seen, kind_of, match, nodes
 from advisor.tflite.model import read
 from tests.measurement import small_models
 

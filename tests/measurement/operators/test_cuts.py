@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.errors import StageError
-from advisor.measurement.agents.child import Reported
-from advisor.measurement.agents.cut_agent import prefix, rising
 from advisor.measurement.operators import collect as operator_collect
 from advisor.measurement.operators.collect import BY_CUTS
-from advisor.measurement.operators.operators import profile
+from advisor.measurement.operators.cut_process import prefix, rising
+from advisor.measurement.operators.profile import profile
+from advisor.measurement.processes.child import Reported
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read
 from tests.measurement import small_models

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.errors import StageError, UsageError
-from advisor.measurement.latency.latency import measure
-from advisor.measurement.operators.advice import advise_threads
+from advisor.measurement.latency.advice import advise_threads
+from advisor.measurement.latency.timing import measure
 from advisor.measurement.operators.attribution import Seen
-from advisor.measurement.operators.operators import Profile, profile
+from advisor.measurement.operators.profile import Profile, profile
 from advisor.measurement.operators.runs import adds_up, coverage, interquartile_mean, partitions, undisturbed
 from tests.measurement import small_models
 

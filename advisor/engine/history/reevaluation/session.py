@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 
 from advisor.core.errors import UsageError
-from advisor.devices.own import distinct, known_devices, own_folder
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget, load_profiles
+from advisor.devices.profiles.team import distinct, known_devices, own_folder
 from advisor.engine.history.compare import Comparison, compare
 from advisor.engine.history.loaded_run import LoadedRun, read_run
 from advisor.engine.history.reevaluation.lineage import Child, Relation, made_already, newest, relation_of, write_child

@@ -1,0 +1,1 @@
+"""Calibrate predictions for a device with a few measurements on it."""

@@ -1,0 +1,171 @@
+"""Calibrating a device at hand: choose a few models, measure them over a connection, keep and judge the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from advisor.core.errors import StageError, UsageError
+from advisor.devices.connections.protocol import Connection, Job
+from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.compatibility import MEASURABLE_RUNTIMES
+
+if TYPE_CHECKING:
+    from advisor.catalog.cards import Card
+    from advisor.devices.calibration.report import CalibrationReport
+    from advisor.devices.latency.features import ModelFeatures
+    from advisor.devices.prediction.predictor import Predictor
+
+FORM = "float32"
+"""Form of the models that are measured: the files as converted."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A device that was measured.
+
+    Attributes:
+        profile: the profile with the new measurements.
+        target: what was measured.
+        latency_ms: median of each model, ms.
+        runtime: runtime and version as the device states them.
+        report: error of the predictions before and after.
+        path: the file that holds the profile.
+    """
+
+    profile: DeviceProfile
+    target: DeviceTarget
+    latency_ms: Mapping[str, float]
+    runtime: str
+    report: CalibrationReport
+    path: Path
+
+
+def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
+    """Refuse what cannot be calibrated.
+
+    Raises:
+        UsageError: the host's own profile, another runtime than TensorFlow Lite's, another unit than the CPU, or one
+            that takes no float32 files.
+    """
+    if profile.name == HOST:
+        raise UsageError("'host' is measured by every search: it is not calibrated", "add a profile of its own for it")
+    place = f"{profile.name}:{target.name}"
+    fitting = [
+        t.name
+        for t in profile.targets
+        if t.runtime in MEASURABLE_RUNTIMES and t.accelerator == "cpu" and FORM in t.precisions
+    ]
+    hint = (
+        f"targets that can be: {', '.join(fitting)}"
+        if fitting
+        else ("add a profile of your own with a CPU target of the runtime tflite or ai-edge-litert")
+    )
+    if target.name not in fitting:
+        raise UsageError(f"{place} cannot be calibrated: it is no CPU target that runs float32 .tflite files", hint)
+
+
+def calibrate(
+    profile: DeviceProfile,
+    target: DeviceTarget,
+    connection: Connection,
+    predictor: Predictor,
+    folder: Path,
+    wanted: int = 5,
+    tell: Tell = lambda _text: None,
+) -> Calibrated:
+    """Measure the most telling models of the catalogue on the device and keep the result in ``folder``.
+
+    Latency does not depend on the weights: the models are made here with random ones, nothing is
+    downloaded; small files are preferred, as they are sent to the device.
+
+    Args:
+        profile: the device.
+        target: its target (:func:`check_target`).
+        connection: how it is reached.
+        predictor: what is known so far.
+        folder: takes the profile with the new measurements.
+        wanted: how many models.
+        tell: told what is being done.
+
+    Raises:
+        UsageError: not a target to calibrate, or the connection cannot be made as described.
+        StageError: a model could not be made, or the device failed.
+    """
+    from advisor.devices.calibration.report import models_to_measure
+
+    check_target(profile, target)
+    available = _available()
+    sent_mb = {model.name: 4 * model.params / 1e6 for _, model in available}
+    models = [model for _, model in available]
+    names = models_to_measure(predictor, profile, target, FORM, models, wanted, sent_mb)
+    with TemporaryDirectory(prefix="advisor-calibrate-") as work:
+        files = _made([card for card, _ in available if card.name in names], Path(work), tell)
+        tell(f"measuring {len(files)} models on {connection.label}")
+        latency_ms, runtime = measured(connection, files, target.threads)
+    return keep(profile, target, latency_ms, runtime, predictor, models, folder)
+
+
+def measured(connection: Connection, files: Mapping[str, Path], threads: int) -> tuple[dict[str, float], str]:
+    """Return the median latency (ms) of each model by name, and the runtime that ran them.
+
+    Raises:
+        UsageError, StageError: see :class:`advisor.devices.connections.protocol.Connection`; also a device that
+            slowed down while it was measured.
+    """
+    names = {path: name for name, path in files.items()}
+    timings = connection.measure(Job(tuple(names), (threads,), timeout_s=120.0 * len(files) + 120))
+    hot = next((timing for timing in timings if timing.throttled), None)
+    if hot is not None:
+        raise StageError(f"{connection.label}: {hot.throttled} ({names[hot.model]}): let it cool down, then again")
+    return {names[timing.model]: timing.median_ms for timing in timings}, timings[0].runtime
+
+
+def keep(
+    profile: DeviceProfile,
+    target: DeviceTarget,
+    latency_ms: Mapping[str, float],
+    runtime: str,
+    predictor: Predictor,
+    models: Sequence[ModelFeatures],
+    folder: Path,
+) -> Calibrated:
+    """Write the profile with the new measurements into ``folder``, and judge the predictions before and after."""
+    from advisor.devices.calibration.report import calibration_report, with_measurements
+    from advisor.devices.profiles.writing import write_profile
+
+    after = with_measurements(profile, target, FORM, latency_ms)
+    report = calibration_report(predictor, profile, after, target, FORM, models)
+    return Calibrated(after, target, latency_ms, runtime, report, write_profile(after, folder))
+
+
+def _available() -> list[tuple[Card, ModelFeatures]]:
+    """Return the shipped cards that the predictor has features of."""
+    from advisor.catalog.catalogue import load_catalogue
+    from advisor.devices.latency.features import load_features
+    from advisor.devices.profiles.paths import shipped_profiles
+
+    known = load_features(shipped_profiles()).models
+    return [(card, known[card.name]) for card in load_catalogue().values() if card.name in known and not card.own_file]
+
+
+def _made(cards: Sequence[Card], folder: Path, tell: Tell) -> dict[str, Path]:
+    """Make the float files of cards, one at a time in a child process."""
+    from advisor.isolation import ChildPool, Limits
+    from advisor.tflite.surgery import select_output
+
+    files = {}
+    with ChildPool(folder / "log") as pool:
+        for card in cards:
+            tell(f"making {card.name}")
+            path = folder / f"{card.name}.tflite"
+            limits = Limits(seconds=600, memory_bytes=3_000_000_000)
+            pool.call("advisor.catalog.convert:convert", card, None, path, limits=limits)
+            path.write_bytes(select_output(path.read_bytes(), "probabilities"))
+            files[card.name] = path
+    return files

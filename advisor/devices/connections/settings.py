@@ -1,0 +1,83 @@
+"""How a device is reached, as its profile or a command line says it: no secrets, no shell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from advisor.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from advisor.devices.connections.protocol import Connection
+
+DELEGATES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"cpu": (), "gpu": ("--use_gpu=true",), "npu": ("--use_nnapi=true",)}
+)
+"""Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """One of ssh, adb and this machine.
+
+    Attributes:
+        ssh: host, ``user@host`` or a name of the user's ssh configuration.
+        adb: serial of an attached phone.
+        here: it is this machine.
+        port: of ssh, None for the configuration's.
+        python: the device's interpreter, for ssh.
+        benchmark_model: the binary for the phone, for adb.
+        cores: mask of the cores that it is pinned to, hexadecimal, for adb.
+        config: another ssh configuration file than the user's.
+    """
+
+    ssh: str = ""
+    adb: str = ""
+    here: bool = False
+    port: int | None = None
+    python: str = "python3"
+    benchmark_model: Path | None = None
+    cores: str = ""
+    config: Path | None = None
+
+    def connect(self, agent: Path, accelerator: str = "cpu") -> Connection:
+        """Return the connection; nothing is reached yet.
+
+        Args:
+            agent: the one-file agent.
+            accelerator: kind of the target that is meant; the agent runs on the CPU only.
+
+        Raises:
+            UsageError: none or several ways, or one that is not valid.
+        """
+        if sum(map(bool, (self.ssh, self.adb, self.here))) != 1:
+            raise UsageError("say how the device is reached: one of --ssh, --adb and --here")
+        if self.adb:
+            return self._adb(accelerator)
+        if accelerator != "cpu":
+            raise UsageError(
+                f"over {'ssh' if self.ssh else 'the host'} the agent measures CPU targets only, not '{accelerator}'",
+                "name a CPU target of the device, or reach a phone over adb",
+            )
+        if self.ssh:
+            from advisor.devices.connections.ssh import SshConnection
+
+            return SshConnection(self.ssh, agent, self.python, self.port, self.config)
+        from advisor.devices.connections.host import HostConnection
+
+        return HostConnection(agent)
+
+    def _adb(self, accelerator: str) -> Connection:
+        from advisor.devices.connections.adb import AdbConnection
+
+        if accelerator not in DELEGATES:
+            raise UsageError(f"benchmark_model has no option for '{accelerator}'", f"it has: {', '.join(DELEGATES)}")
+        if self.benchmark_model is None or not self.benchmark_model.is_file():
+            raise UsageError(
+                f"--benchmark-model: '{self.benchmark_model or ''}' is not a file",
+                "download TensorFlow Lite's benchmark_model for the phone's processor",
+            )
+        return AdbConnection(self.adb, self.benchmark_model, self.cores, DELEGATES[accelerator])

@@ -1,0 +1,1 @@
+"""Predict the latency and the memory of models on devices that are not available."""

@@ -1,0 +1,184 @@
+"""The schema of ``device_profiles/*.yaml``: what is refused, and with which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from advisor.core.errors import UsageError, nearest
+from advisor.core.units import size_bytes
+from advisor.devices.connections.settings import ConnectionSettings
+from advisor.devices.connections.ssh import KEYS_ONLY, has_password
+from advisor.devices.profiles.located_yaml import LocatedYaml
+from advisor.devices.profiles.measurements import PRECISIONS
+from advisor.devices.profiles.validation import FileKind
+from advisor.devices.profiles.values import NAME_PATTERN, Cluster, DeviceProfile, DeviceTarget, Limits
+
+KINDS = ("phone", "board", "module", "accelerator", "microcontroller", "computer")
+ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
+_LINE = r"^[^\x00-\x1f\x7f]*$"
+
+
+def _size(value: Any) -> int:
+    """Sizes carry their unit; a bare number is refused."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} has no unit: write for example 512KiB")
+    try:
+        return size_bytes(value, "size")
+    except UsageError as error:
+        raise ValueError(error.message) from error
+
+
+def _listed(valid: tuple[str, ...]) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        if value not in valid:
+            raise ValueError(f"'{value}' is none of {', '.join(valid)}{nearest(str(value), valid)}")
+        return value
+
+    return BeforeValidator(check)
+
+
+Size = Annotated[int, BeforeValidator(_size), Field(gt=0, le=10**15)]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+Text = Annotated[str, Field(max_length=300, pattern=_LINE)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ClusterSchema(_Strict):
+    """Equal cores."""
+
+    core: Text
+    count: Annotated[int, Field(ge=1, le=1024)]
+    max_mhz: Annotated[int, Field(ge=1, le=10_000)] | None = None
+
+
+class LimitsSchema(_Strict):
+    """Hard limits with units."""
+
+    arena: Size | None = None
+    flash: Size | None = None
+    package: Size | None = None
+
+
+class TargetSchema(_Strict):
+    """One way to run a model."""
+
+    name: Name
+    runtime: Name
+    version: Text = ""
+    accelerator: Annotated[str, _listed(ACCELERATORS)]
+    threads: Annotated[int, Field(ge=1, le=1024)] = 1
+    precisions: Annotated[list[Annotated[str, _listed(PRECISIONS)]], Field(min_length=1)]
+    operators: list[Text] = []
+
+
+class ConnectionSchema(_Strict):
+    """How the device is reached; there is no key for a password: ssh's own keys are used."""
+
+    ssh: Text = ""
+    adb: Text = ""
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    python: Text = "python3"
+    benchmark_model: Text = ""
+    cores: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{0,8}$")] = ""
+    config: Text = ""
+
+
+class ProfileSchema(_Strict):
+    """One device."""
+
+    name: Name
+    title: Text
+    kind: Annotated[str, _listed(KINDS)]
+    soc: Text
+    isa: Text = ""
+    npu: Text = ""
+    cores: list[ClusterSchema] = []
+    memory: Size | None = None
+    storage: Size | None = None
+    limits: LimitsSchema = LimitsSchema()
+    targets: Annotated[list[TargetSchema], Field(min_length=1)]
+    default_target: Name
+    connection: ConnectionSchema | None = None
+    sources: list[Text] = []
+
+
+_PROFILE = FileKind(
+    "profile",
+    ProfileSchema,
+    {"targets": TargetSchema, "cores": ClusterSchema, "limits": LimitsSchema, "connection": ConnectionSchema},
+    "see docs/devices.md for an example",
+)
+
+
+def profile_from(document: LocatedYaml) -> DeviceProfile:
+    """Validate a document and return its profile, without measurements.
+
+    Raises:
+        UsageError: whatever the schema refuses, with file and line.
+    """
+    data = _PROFILE.validated(document)
+    _check_targets(data, document)
+    if data.connection and has_password(data.connection.ssh):
+        # The message shows no part of it: messages end up in logs.
+        raise UsageError(f"{document.at(('connection', 'ssh'))}: connection.ssh holds a password", KEYS_ONLY)
+    if data.connection and bool(data.connection.ssh) == bool(data.connection.adb):
+        raise UsageError(f"{document.at(('connection',))}: a connection is either ssh or adb", "write one of the two")
+    return _profile(data, document)
+
+
+def _check_targets(data: ProfileSchema, document: LocatedYaml) -> None:
+    names = [target.name for target in data.targets]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise UsageError(f"{document.at(('targets', index, 'name'))}: the target '{name}' is there twice")
+    if data.default_target not in names:
+        raise UsageError(
+            f"{document.at(('default_target',))}: there is no target '{data.default_target}'"
+            f"{nearest(data.default_target, names)}",
+            f"targets: {', '.join(names)}",
+        )
+
+
+def _profile(data: ProfileSchema, document: LocatedYaml) -> DeviceProfile:
+    return DeviceProfile(
+        name=data.name,
+        title=data.title,
+        kind=data.kind,
+        soc=data.soc,
+        isa=data.isa,
+        npu=data.npu,
+        cores=tuple(Cluster(c.core, c.count, c.max_mhz) for c in data.cores),
+        memory_bytes=data.memory,
+        storage_bytes=data.storage,
+        limits=Limits(data.limits.arena, data.limits.flash, data.limits.package),
+        targets=tuple(
+            DeviceTarget(
+                t.name, t.runtime, t.accelerator, t.threads, t.version, tuple(t.precisions), tuple(t.operators)
+            )
+            for t in data.targets
+        ),
+        default_target=data.default_target,
+        connection=_reach(data.connection, document.path.parent) if data.connection else None,
+        sources=tuple(data.sources),
+        origin=document.path,
+    )
+
+
+def _reach(data: ConnectionSchema, folder: Path) -> ConnectionSettings:
+    """Return how the device is reached; a relative path of the binary is meant from the profile's folder."""
+    binary = folder / Path(data.benchmark_model).expanduser() if data.benchmark_model else None
+    return ConnectionSettings(
+        ssh=data.ssh,
+        adb=data.adb,
+        port=data.port,
+        python=data.python,
+        benchmark_model=binary,
+        cores=data.cores,
+        config=Path(data.config).expanduser() if data.config else None,
+    )

@@ -1,0 +1,164 @@
+"""What a ``.tflite`` classifier answers to pictures, through plain LiteRT: what ships is what is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.errors import RuntimeRefusal, StageError
+from advisor.datasets.images import InputSpec
+from advisor.measurement.processes.child import existing_model
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Pixels = NDArray[np.uint8]
+    Floats = NDArray[np.float32]
+
+OUTPUT = "probabilities"
+
+
+def predict(model: Path | str, images: Sequence[Path], view: InputSpec, threads: int = 1) -> Floats:
+    """Return the probabilities of each picture, one picture at a time.
+
+    Args:
+        model: a ``.tflite`` with one picture input (1, size, size, 3), float or quantised. Of several outputs the one
+            named ``probabilities`` is taken.
+        images: N picture files.
+        view: how a picture becomes the model's input.
+        threads: number of threads.
+
+    Returns:
+        float32 (N, classes).
+
+    Raises:
+        UsageError: the model file is missing.
+        RuntimeRefusal: the runtime cannot load or run the model.
+        StageError: its input or output is not that of a picture classifier.
+    """
+    return predict_arrays(model, (view.read(path) for path in images), threads)
+
+
+def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec, threads: int = 1) -> Floats:
+    """Return the probabilities of pictures already read, as :func:`predict`.
+
+    Args:
+        model: as in :func:`predict`.
+        pixels: N arrays uint8 (size, size, 3) RGB, or one array (N, size, size, 3).
+        view: how they become the model's input.
+        threads: number of threads.
+    """
+    return predict_arrays(model, (view.normalise(image) for image in pixels), threads)
+
+
+def predict_arrays(model: Path | str, inputs: Iterable[Floats], threads: int = 1) -> Floats:
+    """Return the probabilities of pictures already normalised, as :func:`predict`.
+
+    Args:
+        model: as in :func:`predict`.
+        inputs: N arrays float32 (size, size, 3) or (1, size, size, 3), as the model takes them before quantisation.
+        threads: number of threads.
+    """
+    import numpy as np
+
+    classifier = Classifier(model, threads)
+    rows = [classifier(array[0] if array.ndim == 4 and len(array) == 1 else array) for array in inputs]
+    return np.stack(rows) if rows else np.zeros((0, classifier.classes), np.float32)
+
+
+def top1(probabilities: Floats, labels: Sequence[int]) -> int:
+    """Return how many rows of ``probabilities`` (N, C) have their greatest value at the label.
+
+    Raises:
+        ValueError: as many rows as labels are needed.
+    """
+    if len(probabilities) != len(labels):
+        raise ValueError(f"{len(probabilities)} predictions for {len(labels)} labels")
+    return int((probabilities.argmax(axis=1) == list(labels)).sum()) if len(labels) else 0
+
+
+class Classifier:
+    """A loaded classifier: float32 (size, size, 3), normalised, in; float32 (classes,) out.
+
+    Raises:
+        UsageError: the model file is missing.
+        RuntimeRefusal: it cannot be loaded.
+        StageError: it is no picture classifier.
+    """
+
+    def __init__(self, model: Path | str, threads: int = 1) -> None:
+        from ai_edge_litert.interpreter import Interpreter
+
+        path = existing_model(model)
+        try:
+            self._interpreter: Any = Interpreter(model_path=str(path), num_threads=threads)
+            self._interpreter.allocate_tensors()
+        except (ValueError, RuntimeError) as error:
+            text = " ".join(str(error).split())
+            raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {text[:300]}") from error
+        self._input = _image_input(path.name, self._interpreter.get_input_details())
+        self._output = _probabilities(path.name, self._interpreter)
+        self.classes = int(self._output["shape"][-1])
+
+    def __call__(self, image: Floats) -> Floats:
+        """Return the probabilities of one normalised picture.
+
+        Raises:
+            StageError: the picture has not the input's shape.
+            RuntimeRefusal: the runtime fails.
+        """
+        expected = tuple(int(side) for side in self._input["shape"][1:])
+        if image.shape != expected:
+            raise StageError(f"a picture of shape {image.shape} for an input of shape {expected}")
+        try:
+            self._interpreter.set_tensor(self._input["index"], quantise(image[None], self._input))
+            self._interpreter.invoke()
+        except (ValueError, RuntimeError) as error:
+            raise RuntimeRefusal(f"LiteRT cannot run the model: {' '.join(str(error).split())[:300]}") from error
+        return dequantise(self._interpreter.get_tensor(self._output["index"]), self._output).reshape(-1)
+
+
+def quantise(values: Floats, detail: dict[str, Any]) -> NDArray[Any]:
+    """Return ``values`` in the type of a tensor: rounded to its scale and zero point where it is an integer type."""
+    import numpy as np
+
+    kind = np.dtype(detail["dtype"])
+    scale, zero_point = detail["quantization"]
+    if kind.kind not in "iu":
+        return values.astype(kind)
+    span = np.iinfo(kind)
+    steps = np.rint(values / scale) + zero_point if scale else np.rint(values)
+    return np.clip(steps, span.min, span.max).astype(kind)
+
+
+def dequantise(values: NDArray[Any], detail: dict[str, Any]) -> Floats:
+    """Return a tensor's values as float32."""
+    import numpy as np
+
+    scale, zero_point = detail["quantization"]
+    if values.dtype.kind not in "iu" or not scale:
+        return values.astype(np.float32)
+    return ((values.astype(np.float32) - np.float32(zero_point)) * np.float32(scale)).astype(np.float32)
+
+
+def _image_input(name: str, details: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the only input, which must be one RGB picture."""
+    if len(details) != 1 or len(details[0]["shape"]) != 4 or details[0]["shape"][-1] != 3:
+        shapes = [[int(side) for side in detail["shape"]] for detail in details]
+        raise StageError(f"{name}: the inputs {shapes} are not one RGB picture", "the input must be (1, size, size, 3)")
+    return details[0]
+
+
+def _probabilities(name: str, interpreter: Any) -> dict[str, Any]:
+    """Return the output named ``probabilities`` in a signature, or the only one."""
+    details = interpreter.get_output_details()
+    if len(details) == 1:
+        return dict(details[0])
+    for key, signature in interpreter.get_signature_list().items():
+        if OUTPUT in signature["outputs"]:
+            runner = interpreter.get_signature_runner(key)
+            return dict(runner.get_output_details()[OUTPUT])
+    found = ", ".join(str(detail["name"]) for detail in details)
+    raise StageError(f"{name}: {len(details)} outputs ({found}) and none named '{OUTPUT}'")

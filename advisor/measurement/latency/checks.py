@@ -1,0 +1,108 @@
+"""What is asked of a measurement: whatever can be wrong with it is found before anything is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.core.errors import UsageError, nearest
+from advisor.measurement.latency.findings import FileBenchmark
+from advisor.measurement.latency.timing import Setup
+from advisor.measurement.processes.child import existing_model
+from advisor.measurement.processes.memory import refuse_too_large
+from advisor.measurement.processes.runtimes import interpreter, parse
+
+Tell = Callable[[str], None]
+EFFORTS = ("quick", "normal", "full", "search")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure of each file.
+
+    Attributes:
+        threads: thread counts, without repeats.
+        effort: name of the effort.
+        setup: how a file is loaded.
+        contended: also beside a load on the other processors.
+        sustained_s: also so many seconds without a rest.
+        pipeline: also from a picture to an answer.
+        image: the picture for that, None for one that comes with the installation.
+    """
+
+    threads: tuple[int, ...]
+    effort: str
+    setup: Setup
+    contended: bool
+    sustained_s: float | None
+    pipeline: bool
+    image: Path | None
+
+
+def known_effort(name: str) -> str:
+    """Return the name of an effort.
+
+    Raises:
+        UsageError: there is none of this name.
+    """
+    if name not in EFFORTS:
+        raise UsageError(f"unknown effort '{name}'{nearest(name, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
+    return name
+
+
+def distinct(models: Sequence[Path | str]) -> list[str]:
+    """Return the paths as text.
+
+    Raises:
+        UsageError: there is none, or one twice.
+    """
+    names = [str(model) for model in models]
+    if not names:
+        raise UsageError("no model given", "give one or more .tflite files")
+    twice = next((name for index, name in enumerate(names) if name in names[:index]), None)
+    if twice is not None:
+        raise UsageError(f"'{twice}' is given twice", "a file's noise against itself: copy it under another name")
+    return names
+
+
+def described(model: str) -> FileBenchmark:
+    """Read a file whole before anything is spent on it.
+
+    Raises:
+        UsageError: it is missing, damaged, or larger than the memory that is free.
+    """
+    from advisor.tflite.arena import activation_arena_bytes
+    from advisor.tflite.model import read
+
+    path = existing_model(model)
+    graph = read(path)
+    arena = activation_arena_bytes(graph)
+    refuse_too_large(path.name, graph.size_bytes + arena)
+    return FileBenchmark(model, graph.size_bytes, arena)
+
+
+def python_of(runtime: str | None, say: Tell) -> Path | None:
+    """Return the Python of another runtime's environment, None for this one."""
+    if runtime is None:
+        return None
+    asked = parse(runtime)
+    say(f"preparing {asked}")
+    return interpreter(asked)
+
+
+def usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
+    """Return the processors to pin to, without repeats; None for all.
+
+    Raises:
+        UsageError: this process may not use one of them.
+    """
+    if not cpus:
+        return None
+    import os
+
+    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    wrong = next((cpu for cpu in cpus if cpu not in usable), None)
+    if wrong is not None:
+        raise UsageError(f"--cpus: processor {wrong} cannot be used", f"processors: {', '.join(map(str, usable))}")
+    return tuple(dict.fromkeys(cpus))

@@ -1,0 +1,97 @@
+"""``advisor benchmark --accelerator gpu``: this machine's GPU through LiteRT, its outputs held against the CPU's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from advisor.core.errors import StageError, UsageError
+from advisor.core.quantity import Provenance, Quantity
+from advisor.measurement import host
+from advisor.measurement.accelerators.delegation import delegate
+from advisor.measurement.accelerators.loading import accelerator
+from advisor.measurement.latency.summary import LEVEL
+from advisor.measurement.latency.timing import effort_named
+from advisor.measurement.latency.trust import judge
+from advisor.measurement.on_device.findings import Agreement, DeviceBenchmark, DeviceRow
+from advisor.measurement.processes.child import existing_model, run_json
+from advisor.measurement.processes.memory import refuse_too_large
+
+AGENT = "advisor.measurement.on_device.gpu_process"
+NO_GPU = (
+    "LiteRT's accelerator needs a Vulkan driver for the GPU; --device predicts for a device that has one, and "
+    "advisor profile FILE --accelerator gpu says what it would take"
+)
+SOFTWARE = "a software renderer: it shows that the outputs are right, and nothing about speed"
+ALIKE = 0.05  # of the output's range: float16 arithmetic and expanded 8-bit values differ by a few percent at most
+
+
+def benchmark_on_gpu(
+    models: Sequence[Path | str], effort: str = "quick", tell: Callable[[str], None] = lambda _text: None
+) -> DeviceBenchmark:
+    """Run files on this machine's GPU, each in a process of its own.
+
+    On a software renderer (SwiftShader, lavapipe) no latency is given, only whether the outputs agree with the CPU's.
+
+    Raises:
+        UsageError: a file is missing or damaged, or there is no GPU that LiteRT can use.
+    """
+    from advisor.tflite.arena import activation_arena_bytes
+    from advisor.tflite.model import read
+
+    rows, told = [], []
+    adapters = dict.fromkeys([""])
+    for model in dict.fromkeys(map(str, models)):
+        path = existing_model(model)
+        graph = read(path)
+        told.append((model, delegate(graph, accelerator("gpu").rules)))
+        row = DeviceRow(model, 0, graph.size_bytes, activation_arena_bytes(graph))
+        refuse_too_large(path.name, row.size_bytes + row.arena_bytes)
+        tell(f"{path.name} on the GPU")
+        try:
+            document = _document(path, effort)
+        except StageError as error:
+            rows.append(replace(row, failure=error.message))
+            continue
+        adapters[_adapter(document)] = None
+        rows.append(_row(row, document))
+    if all(row.failure for row in rows):
+        raise UsageError(rows[0].failure, NO_GPU)
+    named = ", ".join(name for name in adapters if name)
+    notes = (f"{named} is {SOFTWARE}",) if any(row.checked_only for row in rows) else ()
+    return DeviceBenchmark(host.describe().cpu, "gpu", named, effort, tuple(rows), (), tuple(told), notes)
+
+
+def _document(path: Path, effort: str) -> dict[str, Any]:
+    asked = effort_named(effort)
+    return run_json(AGENT, [str(path.absolute()), "--effort", effort], 180 + 3 * asked.max_seconds, path.name)
+
+
+def _adapter(document: dict[str, Any]) -> str:
+    found = document["adapter"]
+    return f"{found['name']} over {found['backend']}" if found else ""
+
+
+def _row(row: DeviceRow, document: dict[str, Any]) -> DeviceRow:
+    """Return the row with what the agent found; without a latency where the adapter is software."""
+    lane, found = document["lanes"][0], document["agreement"]
+    result = judge(lane, document["load"])
+    runtime = f"{document['runtime']}=={document['runtime_version']}"
+    agreement = Agreement(
+        largest_difference=found["largest_difference"],
+        output_range=found["output_range"],
+        same_answer=found["same_answer"],
+        alike=found["largest_difference"] <= ALIKE * max(found["output_range"], 1e-9),
+        whole=document["whole"],
+    )
+    row = replace(row, runtime=runtime, agreement=agreement)
+    if "Software" in document["adapter"].get("kind", ""):
+        return row
+    low, high = result.interval_ms
+    latency = Quantity(
+        result.rank_ms, "ms", Provenance.MEASURED, low, high, LEVEL, result.wall.runs, _adapter(document)
+    )
+    timed = {"first_ms": lane["first_ns"] / 1e6, "load_ms": lane["load_ns"] / 1e6, "reason": result.reason}
+    return replace(row, latency=latency, result=result, **timed)

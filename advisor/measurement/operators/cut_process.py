@@ -1,0 +1,120 @@
+"""Time the operators of a ``.tflite`` file without a profiler: by files that end after the first, the second, ...
+
+What an operator adds is the time of the file that ends with it less the time of the file that ends before it. Any
+runtime that runs the file can do that, but differences of times are rough, and what the runtime fuses counts for the
+last of the fused operators. Prints one JSON document; run in a child process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from advisor.devices.connections.agent import new_interpreter, numbers, report, resize, runtime, set_inputs
+
+LEAST_RUNS, MOST_RUNS = 5, 40
+SECONDS_A_CUT = 0.05
+
+
+def prefix(data: bytes, count: int, still: set[int]) -> bytes:
+    """Return the file that ends after its first ``count`` operators; what later ones would read are its outputs.
+
+    Args:
+        data: the file.
+        count: operators to keep.
+        still: operators that only expand constants; what they give is no output.
+    """
+    from advisor.tflite.rewrite import drop_unused_buffers, pack, unpack
+
+    model = unpack(data)
+    graph = model.subgraphs[0]
+    kept, later = graph.operators[:count], graph.operators[count:]
+    moving = [operator for place, operator in enumerate(kept) if place not in still]
+    made = [int(index) for operator in moving for index in operator.outputs]
+    wanted = {int(index) for operator in later for index in operator.inputs} | {int(index) for index in graph.outputs}
+    graph.operators = kept
+    graph.outputs = [index for index in dict.fromkeys(made) if index in wanted] or made[-1:]
+    used = {int(index) for operator in kept for index in (*operator.inputs, *operator.outputs)} | set(graph.inputs)
+    for index, tensor in enumerate(graph.tensors):
+        tensor.buffer = tensor.buffer if index in used else 0
+    model.signatureDefs, model.metadata = None, []
+    drop_unused_buffers(model)
+    return pack(model)
+
+
+def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | None) -> float:
+    """Return the median of the faster half of the runs; CPU time at one thread, which other processes hardly touch."""
+    interpreter = new_interpreter("", threads, kernels, content)
+    resize(interpreter, shape)
+    interpreter.allocate_tensors()
+    set_inputs(interpreter)
+    clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
+    for _ in range(2):
+        interpreter.invoke()
+    limit, times = time.perf_counter() + SECONDS_A_CUT, list[int]()
+    while len(times) < MOST_RUNS and (len(times) < LEAST_RUNS or time.perf_counter() < limit):
+        start = clock()
+        interpreter.invoke()
+        times.append(clock() - start)
+    return statistics.median(sorted(times)[: (len(times) + 1) // 2]) / 1e3
+
+
+def rising(values: Sequence[float]) -> list[float]:
+    """Return the never falling numbers that lie closest to ``values``: an operator takes no time back.
+
+    Source: the pool-adjacent-violators algorithm (Ayer et al. 1955).
+    """
+    pools: list[tuple[float, int]] = []
+    for value in values:
+        total, count = value, 1
+        while pools and pools[-1][0] / pools[-1][1] > total / count:
+            before, members = pools.pop()
+            total, count = total + before, count + members
+        pools.append((total, count))
+    return [total / count for total, count in pools for _ in range(count)]
+
+
+def collect(path: str, threads: int, kernels: str, shape: list[int] | None) -> dict[str, Any]:
+    """Return the document that the profiler's agent would: one run, one event an operator."""
+    from advisor.measurement.accelerators.operator_facts import expands_constants
+    from advisor.measurement.operators.profiler_process import resolved_shapes
+    from advisor.tflite.model import read
+
+    data = Path(path).read_bytes()
+    model = read(data, path)
+    still = {index for index, operator in enumerate(model.operators) if expands_constants(model, operator)}
+    places = [index for index in range(len(model.operators)) if index not in still]
+    measured = [prefix_us(prefix(data, place + 1, still), threads, kernels, shape) for place in places]
+    ends = rising(measured)
+    steps = [end - start for start, end in pairwise([0.0, *ends])]
+    events = [(model.operators[place].name, 2, place, step) for place, step in zip(places, steps, strict=True)]
+    _module, package, version = runtime()
+    return {
+        "schema_version": 1,
+        "runtime": f"{package}=={version}",
+        "plain_us": [measured[-1]],
+        "runs": [{"wall_us": measured[-1], "whole_us": measured[-1], "events": events}],
+        "shapes": resolved_shapes(path, shape) if shape else None,
+    }
+
+
+def main() -> int:
+    """Parse the command line, collect and print."""
+    parser = argparse.ArgumentParser(description="Print the times of one .tflite file's operators as JSON, by cuts.")
+    parser.add_argument("model")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--kernels", choices=("default", "builtin"), default="default")
+    parser.add_argument("--runs", type=int, help="taken for the profiler's agent, not used here")
+    parser.add_argument("--shape", type=numbers, help="shape of the first input")
+    options = parser.parse_args()
+    return report(lambda: collect(options.model, options.threads, options.kernels, options.shape))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

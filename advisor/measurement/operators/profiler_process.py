@@ -1,0 +1,239 @@
+"""Time every operator of one ``.tflite`` file and print the raw events as one JSON document; run in a child process.
+
+The LiteRT wheel holds ``libLiteRt.so`` with the whole C interface, profiler included, which its Python classes do not
+show; it is called by ctypes here. The structures are those of ``litert/c`` of LiteRT 2.3. A library with another layout
+gives nonsense or crashes, which is why this is a process of its own and why the reader checks that the operators add up
+to the whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import sys
+import time
+from collections.abc import Callable
+from ctypes import byref, c_bool, c_int, c_size_t, c_void_p
+from importlib import metadata
+from typing import Any
+
+from advisor.devices.connections.agent import (
+    AgentError,
+    input_values,
+    new_interpreter,
+    numbers,
+    one_line,
+    report,
+    resize,
+    set_inputs,
+)
+from advisor.measurement.operators.litert_library import MAX_RANK, Event, Layout, Library, TensorType
+
+LOCK_WRITE = 1  # kLiteRtTensorBufferLockModeWrite
+INVOKE, OPERATOR, DELEGATE_OPERATOR, DELEGATE_PROFILED = 1, 2, 4, 8  # tflite::Profiler::EventType
+ELEMENT_TYPES = {1: "f4", 2: "i4", 3: "u1", 4: "i8", 6: "?", 7: "i2", 9: "i1", 10: "f2", 11: "f8"}  # TfLiteType
+TIME_LIMIT_S = 4.0
+
+
+class CompiledModel:
+    """One file compiled for the CPU, its inputs filled.
+
+    Args:
+        library: the C library.
+        path: the file.
+        threads: number of threads.
+        kernels: ``default`` or ``builtin``.
+        shape: of the first input where the file leaves it open.
+        profiling: with the profiler.
+    """
+
+    def __init__(
+        self, library: Library, path: str, threads: int, kernels: str, shape: list[int] | None, profiling: bool
+    ) -> None:
+        self._library, self._shape = library, shape
+        self._environment = library.handle("CreateEnvironment", 0, None)
+        self._model = library.handle("CreateModelFromFile", self._environment, path.encode())
+        options = library.options(threads, kernels, profiling)
+        self._compiled = library.handle("CreateCompiledModel", self._environment, self._model, options)
+        signature = library.handle("GetModelSignature", self._model, c_size_t(0))
+        if shape:
+            sides, place = (c_int * len(shape))(*shape), (c_size_t(0), c_size_t(0))
+            library("CompiledModelResizeInputTensor", self._compiled, *place, sides, c_size_t(len(shape)))
+        self._inputs = self._buffers(signature, "Input")
+        self._outputs = self._buffers(signature, "Output")
+        self._profiler = library.handle("CompiledModelGetProfiler", self._compiled) if profiling else None
+
+    def _buffers(self, signature: c_void_p, side: str) -> Any:
+        """Return an array of buffers for the inputs or outputs; inputs are filled."""
+        count = c_size_t()
+        self._library(f"GetNumSignature{side}s", signature, byref(count))
+        buffers = []
+        layouts = self._output_layouts(count.value) if side == "Output" and self._shape else None
+        for index in range(count.value):
+            tensor = self._library.handle(f"GetSignature{side}TensorByIndex", signature, c_size_t(index))
+            kind = TensorType()
+            self._library("GetRankedTensorType", tensor, byref(kind))
+            if side == "Input" and index == 0 and self._shape:
+                kind.layout.dimensions[: len(self._shape)] = self._shape
+            if layouts is not None:
+                kind.layout = layouts[index]
+            shape = _fix_shape(kind, f"{side.lower()} {index}")
+            place = (self._compiled, c_size_t(0), c_size_t(index))
+            needs = self._library.handle(f"GetCompiledModel{side}BufferRequirements", *place)
+            create = ("CreateManagedTensorBufferFromRequirements", self._environment, byref(kind), needs)
+            buffers.append(self._library.handle(*create))
+            if side == "Input":
+                self._fill(buffers[-1], shape, kind.element, index)
+        return (c_void_p * len(buffers))(*buffers)
+
+    def _output_layouts(self, count: int) -> Any:
+        """Return the layouts of the outputs after the first input took its shape."""
+        layouts = (Layout * count)()
+        self._library(
+            "GetCompiledModelOutputTensorLayouts", self._compiled, c_size_t(0), c_size_t(count), layouts, c_bool(True)
+        )
+        return layouts
+
+    def _fill(self, buffer: c_void_p, shape: tuple[int, ...], element: int, index: int) -> None:
+        """Write the fixed input values into a buffer."""
+        if element not in ELEMENT_TYPES:
+            raise AgentError("input", f"input {index} has the element type {element}, which cannot be profiled")
+        data = input_values(shape, ELEMENT_TYPES[element], str(index)).tobytes()
+        size, address = c_size_t(), c_void_p()
+        self._library("GetTensorBufferSize", buffer, byref(size))
+        if size.value < len(data):
+            raise AgentError("input", f"input {index} has {size.value} bytes, {len(data)} expected")
+        self._library("LockTensorBuffer", buffer, byref(address), LOCK_WRITE)
+        ctypes.memmove(address, data, len(data))
+        self._library("UnlockTensorBuffer", buffer)
+
+    def run(self) -> float:
+        """Run once and return the wall time in microseconds."""
+        start = time.perf_counter()
+        inputs, outputs = self._inputs, self._outputs
+        sizes = c_size_t(len(inputs)), c_size_t(len(outputs))
+        self._library("RunCompiledModel", self._compiled, c_size_t(0), sizes[0], inputs, sizes[1], outputs)
+        return (time.perf_counter() - start) * 1e6
+
+    def profiled_run(self) -> dict[str, Any]:
+        """Run once under the profiler and return the whole's time and the operators' events in order."""
+        self._library("ResetProfiler", self._profiler)
+        self._library("StartProfiler", self._profiler)
+        wall_us = self.run()
+        self._library("StopProfiler", self._profiler)
+        count = c_int()
+        self._library("GetNumProfilerEvents", self._profiler, byref(count))
+        events = (Event * count.value)()
+        self._library("GetProfilerEvents", self._profiler, count.value, events)
+        whole = [event.elapsed_us for event in events if event.type == INVOKE and event.tag == b"Invoke"]
+        kinds = (OPERATOR, DELEGATE_OPERATOR, DELEGATE_PROFILED)
+        rows = [
+            (event.tag.decode("utf-8", "replace"), event.type, event.index, event.elapsed_us)
+            for event in events
+            if event.type in kinds and event.tag
+        ]
+        return {"wall_us": wall_us, "whole_us": whole[0] if whole else 0, "events": rows}
+
+
+def _fix_shape(kind: TensorType, name: str) -> tuple[int, ...]:
+    """Take an open batch as 1, in place, and return the shape.
+
+    Raises:
+        AgentError: another dimension is open, or the rank is not plausible.
+    """
+    rank = kind.layout.bits & 127
+    if rank > MAX_RANK:
+        raise AgentError("runtime", f"{name} has rank {rank}: the library's structures have another layout")
+    for axis in range(rank):
+        if kind.layout.dimensions[axis] < 0:
+            if axis > 0:
+                raise AgentError("shape", f"{name} has an open shape: give --shape")
+            kind.layout.dimensions[axis] = 1
+    return tuple(kind.layout.dimensions[:rank])
+
+
+def resolved_shapes(path: str, shape: list[int]) -> list[list[int]]:
+    """Return the shape of every tensor of the main graph once the first input has ``shape``.
+
+    Raises:
+        AgentError: the graph does not take that shape.
+    """
+    interpreter = new_interpreter(path, 1, "builtin")
+    try:
+        resize(interpreter, shape)
+        interpreter.allocate_tensors()
+    except (ValueError, RuntimeError) as error:
+        raise AgentError("shape", f"the file does not take the shape {shape}: {one_line(error)}") from error
+    details = sorted(interpreter.get_tensor_details(), key=lambda detail: detail["index"])
+    return [[int(side) for side in detail["shape"]] for detail in details]
+
+
+def explained(path: str, shape: list[int] | None, error: AgentError) -> AgentError:
+    """Return what the runtime's Python classes say of a file that the C interface refuses by a number only."""
+    try:
+        interpreter = new_interpreter(path, 1, "default")
+        resize(interpreter, shape)
+        interpreter.allocate_tensors()
+        set_inputs(interpreter)
+        interpreter.invoke()
+    except AgentError as reason:
+        return reason
+    except (ValueError, RuntimeError) as reason:
+        return AgentError("run", one_line(reason))
+    return error
+
+
+def collect(path: str, threads: int, kernels: str, runs: int, shape: list[int] | None) -> dict[str, Any]:
+    """Run a plain and a profiled copy of the model in turn and return what was seen.
+
+    Raises:
+        AgentError: the library or the file does not allow it.
+    """
+    try:
+        return _collect(path, threads, kernels, runs, shape)
+    except AgentError as error:
+        raise explained(path, shape, error) if error.kind == "load" else error from error
+
+
+def _collect(path: str, threads: int, kernels: str, runs: int, shape: list[int] | None) -> dict[str, Any]:
+    library = Library()
+    shapes = resolved_shapes(path, shape) if shape else None
+    plain = CompiledModel(library, path, threads, kernels, shape, profiling=False)
+    profiled = CompiledModel(library, path, threads, kernels, shape, profiling=True)
+    for _ in range(3):
+        plain.run()
+        profiled.profiled_run()
+    plain_us, seen = _in_turn(plain.run, profiled.profiled_run, runs)
+    version = metadata.version("ai-edge-litert")
+    found = {"plain_us": plain_us, "runs": seen, "shapes": shapes}
+    return {"schema_version": 1, "runtime": f"ai-edge-litert=={version}", **found}
+
+
+def _in_turn(
+    plain: Callable[[], float], profiled: Callable[[], dict[str, Any]], runs: int
+) -> tuple[list[float], list[dict[str, Any]]]:
+    """Call both in turn ``runs`` times, or at least 5 times until the time limit."""
+    limit = time.perf_counter() + TIME_LIMIT_S
+    plain_us: list[float] = []
+    seen: list[dict[str, Any]] = []
+    while len(seen) < runs and (len(seen) < 5 or time.perf_counter() < limit):
+        plain_us.append(plain())
+        seen.append(profiled())
+    return plain_us, seen
+
+
+def main() -> int:
+    """Parse the command line, collect and print."""
+    parser = argparse.ArgumentParser(description="Print the profiler's events of one .tflite file as JSON.")
+    parser.add_argument("model")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--kernels", choices=("default", "builtin"), default="default")
+    parser.add_argument("--runs", type=int, default=40)
+    parser.add_argument("--shape", type=numbers, help="shape of the first input")
+    options = parser.parse_args()
+    asked = (options.model, options.threads, options.kernels, options.runs, options.shape)
+    return report(lambda: collect(*asked))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

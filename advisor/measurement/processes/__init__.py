@@ -1,0 +1,1 @@
+"""Run a measuring script in a child process, in this environment or in one with another runtime."""

@@ -1,0 +1,90 @@
+"""How a device is reached, written in its profile: read, refused with file and line, written back, and no secrets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.devices.connections.settings import ConnectionSettings
+from advisor.devices.connections.ssh import SshConnection
+from advisor.devices.profiles import read_profile
+from advisor.devices.profiles.writing import write_profile
+
+BOARD = """\
+name: board
+title: Board
+kind: board
+soc: Maker
+targets:
+- {name: cpu, runtime: ai-edge-litert, accelerator: cpu, precisions: [float32]}
+default_target: cpu
+"""
+
+
+def profile_with(folder: Path, connection: str) -> Path:
+    path = folder / "board.yaml"
+    path.write_text(BOARD + f"connection: {connection}\n")
+    return path
+
+
+def test_a_profile_says_how_its_device_is_reached(tmp_path: Path) -> None:
+    path = profile_with(tmp_path, "{ssh: pi@board.local, port: 2222, python: venv/bin/python}")
+    reach = read_profile(path).connection
+    assert reach == ConnectionSettings(ssh="pi@board.local", port=2222, python="venv/bin/python")
+    assert reach.connect(Path("agent.py")) == SshConnection("pi@board.local", Path("agent.py"), "venv/bin/python", 2222)
+
+
+def test_a_phones_binary_is_meant_from_the_profiles_folder(tmp_path: Path) -> None:
+    path = profile_with(tmp_path, "{adb: R58M, benchmark_model: tools/benchmark_model, cores: f0}")
+    reach = read_profile(path).connection
+    assert reach is not None
+    assert reach.benchmark_model == tmp_path / "tools" / "benchmark_model"
+
+
+@pytest.mark.parametrize(
+    ("connection", "message"),
+    [
+        ("{ssh: a, adb: b}", "a connection is either ssh or adb"),
+        ("{python: python3}", "a connection is either ssh or adb"),
+        ("{ssh: a, password: secret}", "unknown key 'password'"),
+        ("{ssh: a, port: 70000}", "connection.port"),
+        ("{adb: a, cores: xyz}", "connection.cores"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_file_and_line(tmp_path: Path, connection: str, message: str) -> None:
+    path = profile_with(tmp_path, connection)
+    with pytest.raises(UsageError) as caught:
+        read_profile(path)
+    assert caught.value.message.startswith(f"{path}:8: ")
+    assert message in caught.value.message
+
+
+def test_a_password_is_refused_and_not_repeated(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"board.yaml:8: connection.ssh holds a password") as caught:
+        read_profile(profile_with(tmp_path, "{ssh: 'pi:hunter2@board.local'}"))
+    with pytest.raises(UsageError, match="the ssh address holds a password") as told:
+        SshConnection("pi:hunter2@board.local", Path("agent.py"))
+    assert "hunter2" not in f"{caught.value.message}{caught.value.hint}{told.value.message}{told.value.hint}"
+
+
+def test_a_connection_survives_writing_and_changes_no_prediction(tmp_path: Path) -> None:
+    profile = read_profile(profile_with(tmp_path, "{ssh: pi@board.local, port: 2222}"))
+    again = read_profile(write_profile(profile, tmp_path / "kept"))
+    assert again.connection == profile.connection
+    assert profile.fingerprint() == replace(profile, connection=None).fingerprint()
+
+
+def test_the_agent_is_not_asked_for_an_accelerator() -> None:
+    with pytest.raises(UsageError, match="measures CPU targets only"):
+        ConnectionSettings(ssh="board").connect(Path("agent.py"), "npu")
+
+
+@pytest.mark.parametrize(
+    "settings", [ConnectionSettings(), ConnectionSettings(ssh="a", adb="b"), ConnectionSettings(ssh="a", here=True)]
+)
+def test_one_way_must_be_meant(settings: ConnectionSettings) -> None:
+    with pytest.raises(UsageError, match="one of --ssh, --adb and --here"):
+        settings.connect(Path("agent.py"))

@@ -1,0 +1,209 @@
+"""Devices of a search that can be reached, over the real ``adb`` and ``ssh``: measured, or failed with the reason."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+import yaml
+
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.quantity import Provenance, Quantity
+from advisor.devices.connections.protocol import Job, Timing
+from advisor.devices.connections.settings import ConnectionSettings
+from advisor.devices.profiles import DeviceTarget, read_profile
+from advisor.devices.profiles.paths import shipped_profiles
+from advisor.engine.history.loaded_run import read_run
+from advisor.engine.targets.compatibility import TargetDevice
+from advisor.engine.targets.remote import measured_over_connection
+from tests.builders import evaluation
+from tests.devices.conftest import Phone, SshServer, adb_server, phone, second_phone, ssh_server
+from tests.devices.test_adb import PRINTED, TOOL
+from tests.engine.conftest import SMALLEST, command, environment
+from tests.measurement import small_models
+
+__all__ = ["adb_server", "phone", "second_phone", "ssh_server"]
+
+GPU = {"name": "tflite-gpu", "runtime": "tflite", "accelerator": "gpu", "precisions": ["float32", "float16"]}
+HOT = PRINTED.replace("count=50 first=12000 curr=11800", "count=50 first=9000 curr=14900")
+
+
+def tool_printing(folder: Path, text: str) -> Path:
+    """A ``benchmark_model`` that prints what a real one printed."""
+    folder.mkdir(exist_ok=True)
+    (folder / "printed").write_text(text)
+    tool = folder / "benchmark_model"
+    tool.write_text(TOOL.format(folder=folder))
+    return tool
+
+
+def place_of(reach: ConnectionSettings | Bench) -> TargetDevice:
+    profile = replace(
+        read_profile(shipped_profiles() / "raspberry-pi-4.yaml"), connection=cast("ConnectionSettings", reach)
+    )
+    return TargetDevice("our-pi", profile, DeviceTarget("tflite-cpu-x1", "tflite", "cpu", 1))
+
+
+def predicted() -> Evaluation:
+    latency = Quantity(30.0, "ms", Provenance.PREDICTED, 25.0, 36.0, 0.8)
+    memory = Quantity(9e6, "bytes", Provenance.PREDICTED)
+    return replace(evaluation(), latency=latency, memory=memory, details={"latency_quantiles": [1.0]})
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "small.tflite"
+    path.write_bytes(small_models.classifier())
+    return path
+
+
+@pytest.fixture
+def over_adb(phone: Phone, tmp_path: Path) -> TargetDevice:
+    (phone.root / "data" / "local" / "tmp").mkdir(parents=True)
+    return place_of(ConnectionSettings(adb=phone.serial, benchmark_model=tool_printing(tmp_path / "tool", PRINTED)))
+
+
+def test_a_phone_tells_latency_memory_and_where_the_operators_ran(over_adb: TargetDevice, model: Path) -> None:
+    found = measured_over_connection(predicted(), over_adb, model)
+    assert found.status is Status.OK
+    assert found.latency is not None
+    assert (found.latency.value, found.latency.provenance) == (11.85, Provenance.MEASURED)
+    assert found.latency_p90 is not None
+    assert found.latency_p90.value == pytest.approx(11.85 + 1.2816 * 0.31)
+    assert found.memory is not None
+    assert (found.memory.value, found.memory.provenance) == (round(46.25 * 2**20), Provenance.MEASURED)
+    assert found.details["delegated"] == (60, 66)
+    assert found.details["operators"][1]["kind"] == "SOFTMAX"
+    assert "latency_quantiles" not in found.details
+
+
+@pytest.mark.parametrize(
+    ("printed", "reason"),
+    [
+        ("no timings \x00 here", "benchmark_model printed no timings"),
+        ("", "vanished, or its tool said nothing"),
+        (HOT, "throttled: the last run took 1.66 times as long as the first"),
+    ],
+)
+def test_what_answers_rubbish_or_grows_hot_is_a_failed_row(
+    over_adb: TargetDevice, model: Path, tmp_path: Path, printed: str, reason: str
+) -> None:
+    tool_printing(tmp_path / "tool", printed)
+    found = measured_over_connection(predicted(), over_adb, model)
+    assert (found.status, found.stage) == (Status.FAILED, "measure")
+    assert reason in found.reason
+    assert "30.0 ms" in found.reason
+
+
+def test_a_phone_that_vanishes_is_a_failed_row(over_adb: TargetDevice, phone: Phone, model: Path) -> None:
+    phone.daemon.vanish_on = "--graph="
+    found = measured_over_connection(predicted(), over_adb, model)
+    assert (found.status, found.stage) == (Status.FAILED, "measure")
+    assert f"adb {phone.serial} vanished" in found.reason
+
+
+def test_a_phone_without_room_is_a_failed_row(over_adb: TargetDevice, phone: Phone, model: Path) -> None:
+    tmp = phone.root / "data" / "local" / "tmp"
+    tmp.rmdir()
+    tmp.write_text("not a folder")
+    found = measured_over_connection(predicted(), over_adb, model)
+    assert found.status is Status.FAILED
+    assert "make a folder" in found.reason
+
+
+def test_a_changed_host_key_is_a_failed_row_that_says_so(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other")], check=True)
+    known = tmp_path / "known_hosts"
+    known.write_text(f"[127.0.0.1]:{ssh_server.port} {' '.join((tmp_path / 'other.pub').read_text().split()[:2])}\n")
+    config = tmp_path / "config"
+    config.write_text(ssh_server.config.read_text().replace(str(ssh_server.folder / "known_hosts"), str(known)))
+    found = measured_over_connection(
+        predicted(), place_of(ConnectionSettings(ssh="device", config=config, python=sys.executable)), model
+    )
+    assert found.status is Status.FAILED
+    assert "the host key has changed" in found.reason
+
+
+def test_hostile_options_of_a_profile_reach_no_shell(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    hostile = ConnectionSettings(
+        ssh="device", config=ssh_server.config, python=f"python3; touch {trap}; $(touch {trap})"
+    )
+    found = measured_over_connection(predicted(), place_of(hostile), model)
+    assert found.status is Status.FAILED
+    assert not trap.exists()
+
+
+def write_phone(folder: Path, name: str, serial: str, tool: Path) -> None:
+    profile = yaml.safe_load((shipped_profiles() / "pixel-4.yaml").read_text(encoding="utf-8"))
+    reached = {"adb": serial, "benchmark_model": str(tool), "cores": "1"}
+    changed = {"name": name, "targets": [GPU], "default_target": GPU["name"], "connection": reached}
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump({**profile, **changed}), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A device that notes when it is asked while it is busy, and waits for another one."""
+
+    label: str
+    asked: threading.Barrier
+    together: threading.Barrier
+    busy: list[str] = field(default_factory=list)
+    overlaps: list[str] = field(default_factory=list)
+
+    def connect(self, _agent: Path, _accelerator: str) -> Bench:
+        self.asked.wait(20)
+        return self
+
+    def measure(self, job: Job) -> tuple[Timing, ...]:
+        if self.busy:
+            self.overlaps.append(self.label)
+        self.busy.append(self.label)
+        self.together.wait(20)
+        time.sleep(0.05)
+        self.busy.pop()
+        return (Timing(job.models[0], 1, 1.0, 1, 1.0, 1.0, "test"),)
+
+
+def test_devices_work_side_by_side_and_one_measurement_at_a_time_each(model: Path) -> None:
+    asked, together = threading.Barrier(4), threading.Barrier(2)
+    first, second = Bench("first", asked, together), Bench("second", asked, together)
+    places = [place_of(device) for device in (first, second, first, second)]
+    with ThreadPoolExecutor(len(places)) as threads:
+        found = list(threads.map(lambda place: measured_over_connection(predicted(), place, model), places))
+    assert [row.details["reached_over"] for row in found] == ["first", "second", "first", "second"]
+    assert first.overlaps == second.overlaps == []
+
+
+def test_a_search_over_two_phones_goes_on_where_one_vanishes(
+    phone: Phone, second_phone: Phone, warm_cache: Path, tmp_path: Path
+) -> None:
+    for each in (phone, second_phone):
+        (each.root / "data" / "local" / "tmp").mkdir(parents=True)
+    second_phone.daemon.vanish_on = "--graph="
+    folder = tmp_path / "devices"
+    folder.mkdir()
+    tool = tool_printing(tmp_path / "tool", PRINTED)
+    write_phone(folder, "our-phone", phone.serial, tool)
+    write_phone(folder, "our-second", second_phone.serial, tool)
+    arguments = ("--device", "our-phone,our-second", "--profiles", str(folder), "--candidates", SMALLEST)
+    done = subprocess.run(
+        command("--out", str(tmp_path / "runs"), *arguments, "--compressions", "float32", "--budget", "50ms"),
+        env=environment(warm_cache), capture_output=True, text=True, timeout=540, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    rows = {row.configuration.target.device: row for row in read_run(next((tmp_path / "runs").glob("2*"))).evaluations}
+    one, other = rows["our-phone"], rows["our-second"]
+    assert one.latency is not None
+    assert (one.status, one.latency.value, one.latency.provenance) == (Status.OK, 11.85, Provenance.MEASURED)
+    assert one.details["delegated"] == [60, 66]
+    assert (other.status, other.stage) == (Status.FAILED, "measure")
+    assert second_phone.serial in other.reason
+    assert any(text.startswith("taskset 1 ") and "--use_gpu=true" in text for text in phone.daemon.commands)

@@ -1,0 +1,76 @@
+"""What becomes of a child process that does not answer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from advisor.core.errors import StageError, UsageError
+from advisor.measurement.processes.child import existing_model, run_json
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    return tmp_path / "script.py"
+
+
+def test_the_document_is_returned(script: Path) -> None:
+    script.write_text("import json, sys; print(json.dumps({'arguments': sys.argv[1:]}))")
+    assert run_json(script, ["a b", "$HOME;ls"], 30, "m") == {"arguments": ["a b", "$HOME;ls"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("SIGKILL", "was killed (SIGKILL), most likely for memory"),
+        ("SIGSEGV", "died (SIGSEGV)"),
+        ("SIGABRT", "SIGABRT"),
+    ],
+)
+def test_a_death_names_its_signal(script: Path, name: str, said: str) -> None:
+    script.write_text(f"import os, signal; os.kill(os.getpid(), signal.{name})")
+    with pytest.raises(StageError) as caught:
+        run_json(script, [], 30, "model.tflite")
+    assert said in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_a_hang_ends_with_the_whole_process_group(script: Path, tmp_path: Path) -> None:
+    note = tmp_path / "grandchild"
+    script.write_text(
+        "import pathlib, subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"pathlib.Path({str(note)!r}).write_text(str(child.pid))\n"
+        "time.sleep(60)\n"
+    )
+    with pytest.raises(StageError, match=r"no result after 2 s"):
+        run_json(script, [], 2, "model.tflite")
+    grandchild = int(note.read_text())
+    deadline = time.monotonic() + 10
+    while psutil.pid_exists(grandchild) and time.monotonic() < deadline:
+        if psutil.Process(grandchild).status() == psutil.STATUS_ZOMBIE:
+            break
+        time.sleep(0.05)
+    assert not psutil.pid_exists(grandchild) or psutil.Process(grandchild).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("printed", ["not json", "", "[1, 2]", "{} trailing"])
+def test_other_output_is_one_clear_line(script: Path, printed: str) -> None:
+    script.write_text(f"print({printed!r})")
+    with pytest.raises(StageError) as caught:
+        run_json(script, [], 30, "model.tflite")
+    assert caught.value.message.startswith("model.tflite: the measuring process")
+
+
+def test_an_exception_is_told_by_its_last_line(script: Path) -> None:
+    script.write_text("raise RuntimeError('the disk is full')")
+    with pytest.raises(StageError, match=r"status 1 and said: RuntimeError: the disk is full"):
+        run_json(script, [], 30, "m")
+
+
+def test_a_missing_model_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no model file"):
+        existing_model(tmp_path / "absent.tflite")
