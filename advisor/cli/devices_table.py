@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from advisor.core.units import show_bytes, show_ms
-<<<<<<< HEAD
-from advisor.devices import listing
+from advisor.devices.profiles import listing
 from advisor.measurement.accelerators.loading import serving
 from advisor.reporting.console import Column, default_console, table, write
 from advisor.reporting.text import plain, plural
-=======
-from advisor.devices.profiles import listing
-from advisor.measurement.accelerators.loading import serving
-from advisor.report.console import Column, default_console, table, write
-from advisor.report.text import plain, plural
->>>>>>> 9bf843c (Split devices and measurement into rooms without import cycles)
 
 if TYPE_CHECKING:
     from advisor.devices.calibration.calibrate import Calibrated
