@@ -19,14 +19,14 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights import FetchOptions, fetch
 from advisor.compression.calibration import choose
-from advisor.compression.own import making
-from advisor.compression.own.images import CALIBRATION
-from advisor.compression.own.judging import judge
-from advisor.compression.own.timing import time_forms
-from advisor.compression.own.told import told
-from advisor.compression.own.values import Compression, Form, Likeness
-from advisor.compression.recipe import Rung
 from advisor.compression.recipes import RECIPES
+from advisor.compression.recipes.base import Rung
+from advisor.compression.user_model import jobs
+from advisor.compression.user_model.comparison import judge
+from advisor.compression.user_model.images import CALIBRATION
+from advisor.compression.user_model.notes import told
+from advisor.compression.user_model.timing import time_forms
+from advisor.compression.user_model.values import Compression, Form, Likeness
 from advisor.core.errors import AdvisorError
 from advisor.core.statistics import Interval
 from advisor.datasets.images import InputSpec
@@ -275,7 +275,7 @@ def _side_by_side(model: Path, place: Path) -> tuple[Sequence[str], list[Row], l
 def _likeness(place: Path, images: list[Path], labels: list[int], card: Card) -> Likeness:
     """Hold our int8 file's answers against the converter's, as a form against its origin."""
     view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-    ours, theirs = (making.answer(place / f"{who}-int8.tflite", images, view, 0) for who in ("ours", "theirs"))
+    ours, theirs = (jobs.answer(place / f"{who}-int8.tflite", images, view, 0) for who in ("ours", "theirs"))
     return judge(ours, theirs, labels)
 
 

@@ -10,10 +10,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.datasets.findings import Kind
+from advisor.datasets.checks.findings import Kind
 from advisor.engine.data_check import Checked, check_data
 from advisor.engine.data_check.judge import Judge
-from advisor.training.out_of_sample import LANDMARKS
+from advisor.training.labels.out_of_sample import LANDMARKS
 from benchmarks.planting import Planted, plant
 from benchmarks.tables import Row, keep
 

@@ -104,7 +104,7 @@ def make(root: Path, count: int) -> None:
 
 def read(root: Path) -> None:
     """Do what the check does before features come in: read, look, compare, split."""
-    from advisor.datasets.check import check
+    from advisor.datasets.checks.check import check
     from advisor.datasets.split import split
     from advisor.datasets.survey import survey
 
@@ -132,7 +132,7 @@ def labels(count: int) -> Any:
 def judge(root: Path, count: int) -> None:
     """Judge the made features."""
     from advisor.engine.data_check.work import RESULT, judge
-    from advisor.training.out_of_sample import LANDMARKS
+    from advisor.training.labels.out_of_sample import LANDMARKS
 
     paths = sorted((root / "pictures").rglob("*.jpg"))
     parts = [root / "0.npy", root / "1.npy"]

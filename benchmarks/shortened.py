@@ -1,8 +1,8 @@
 """Published networks cut short: the same weights up to an earlier resolution, pooled there, as a team's own files.
 
 A team that has the weights of ten networks has more than ten candidates: for a task of few classes the features of an
-earlier stage are often enough, at a fraction of the time and the bytes. Each shortened network becomes a file that is
-added to a catalogue by the product (``advisor.catalog.import_model``), so that a search takes it as any other.
+earlier stage are often enough, at a fraction of the time and the bytes. Each shortened network becomes a file that
+``advisor.catalog.user_models.import_model`` adds to a catalogue, so that a search takes it as any other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Cut = tuple[int, int]
 
 def add_shortened(card: Card, weights: WeightsFile, cuts: Sequence[Cut], catalogue: Path) -> None:
     """Add ``card`` cut short in several ways to ``catalogue``."""
-    from advisor.catalog.import_model import Given, add, inspect
+    from advisor.catalog.user_models.import_model import Given, add, inspect
 
     labels = catalogue.parent / "labels.txt"
     labels.write_text("".join(f"class {place}\n" for place in range(CLASSES)), encoding="utf-8")

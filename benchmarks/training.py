@@ -58,7 +58,7 @@ def _features_and_head(paths: list[Path], labels: list[int], folder: Path) -> li
     from advisor.tflite.levels import with_levels
     from advisor.tflite.surgery import select_output
     from advisor.training.features import extract
-    from advisor.training.head import train_head
+    from advisor.training.head.train import train_head
 
     card = load_catalogue().select([CARD])[0]
     master, backbone = folder / "master.tflite", folder / "backbone.tflite"
@@ -112,12 +112,12 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
 
     from advisor.catalog.build import build_model
     from advisor.catalog.catalogue import load_catalogue
-    from advisor.training import network
     from advisor.training.batches import Batches
-    from advisor.training.head import Head
-    from advisor.training.hyperparameters import Finetuning
-    from advisor.training.network import Start
-    from advisor.training.step import Step
+    from advisor.training.finetune import network
+    from advisor.training.finetune.hyperparameters import Finetuning
+    from advisor.training.finetune.network import Start
+    from advisor.training.finetune.optimizer import Step
+    from advisor.training.head.train import Head
 
     card = load_catalogue().select([CARD])[0]
     built = build_model(card, None)

@@ -30,7 +30,7 @@ from advisor.datasets.survey import survey
 from advisor.store.atomic import write_atomically
 from advisor.store.cache import cache_root
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
-from advisor.training.finetune import VERSION as FINETUNE_VERSION
+from advisor.training.finetune.finetune import VERSION as FINETUNE_VERSION
 from benchmarks.tables import Row, keep, kept_of_others
 
 NAME = "training_accuracy"
@@ -180,7 +180,7 @@ class Steps:
     def _headed(self, training: str) -> Path:
         from advisor.tflite.surgery import attach_head
         from advisor.training.capture_augmentation import CAPTURED
-        from advisor.training.head import train_head
+        from advisor.training.head.train import train_head
 
         def fit(path: Path) -> None:
             seen = CAPTURED if training == HEAD_CAPTURED else ()
@@ -196,8 +196,8 @@ class Steps:
         return self._tuned("ships", self._tuned("compared", None))
 
     def _tuned(self, name: str, after: Path | None) -> Path:
-        from advisor.training.hyperparameters import FINETUNE_TOP
-        from advisor.training.tuning import tune
+        from advisor.training.finetune.hyperparameters import FINETUNE_TOP
+        from advisor.training.finetune.tuning import tune
 
         made, validation = self._folder / name, set(self._parts.validation)
         if not (made / "result.json").exists():

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.catalog.checking import Checked
     from advisor.catalog.fetch_all import Fetched
-    from advisor.catalog.import_model import Added
     from advisor.catalog.listing import Row
+    from advisor.catalog.user_models.import_model import Added
 
 Files = Sequence[str | Path]
 Progress = Callable[[str, int, int | None], None]
@@ -155,12 +155,12 @@ def add(
     Raises:
         UsageError: the file is refused, or something is not said; nothing is kept then.
     """
-    from advisor.catalog import import_model as bring
-    from advisor.catalog.description import Given
+    from advisor.catalog.user_models import import_model
+    from advisor.catalog.user_models.description import Given
 
     given = Given(name, str(labels), tuple(mean), tuple(std), licence, family, top1)
-    with bring.inspect(Path(file), input_size) as inspected:
-        return bring.add(inspected, given, Path(into) if into else None)
+    with import_model.inspect(Path(file), input_size) as inspected:
+        return import_model.add(inspected, given, Path(into) if into else None)
 
 
 def _limit(value: float | str | None, option: str) -> float | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from advisor.compression.diagnosis.values import Diagnosis
-    from advisor.compression.own.values import Compression
+    from advisor.compression.user_model.values import Compression
 
 
 def compress(
@@ -53,10 +53,10 @@ def compress(
         tell: told what is being done.
 
     Raises:
-        UsageError: as :func:`advisor.compression.own.question.ask` says; nothing is made then.
+        UsageError: as :func:`advisor.compression.user_model.question.ask` says; nothing is made then.
     """
-    from advisor.compression.own.compress import compress as made
-    from advisor.compression.own.question import ask
+    from advisor.compression.user_model.compress import compress as made
+    from advisor.compression.user_model.question import ask
 
     question = ask(
         Path(model), recipes, calibration=_path(calibration), data=_path(data), max_drop_points=max_drop_points,

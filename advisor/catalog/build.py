@@ -27,9 +27,9 @@ def build_model(card: Card, weights: WeightsFile | None) -> Any:
     if weights is None:
         settle(model)
         return model
-    from advisor.catalog.weights import ports, readers
+    from advisor.catalog.weights import mapping, readers
 
-    ports.put(weights.port, model, readers.read(weights.format, weights.path))
+    mapping.put(weights.port, model, readers.read(weights.format, weights.path))
     return model
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from advisor.catalog import shipped
 from advisor.catalog.cards import Card
-from advisor.catalog.own import own_catalogue
-from advisor.catalog.reading import CardFile, read_catalogue_file
+from advisor.catalog.files.reading import CardFile, read_catalogue_file
+from advisor.catalog.user_catalogue import own_catalogue
 from advisor.core.errors import UsageError, nearest
 
 

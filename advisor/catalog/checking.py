@@ -11,7 +11,7 @@ from pathlib import Path
 
 from advisor.catalog.cards import Card, Published, WeightSource
 from advisor.catalog.catalogue import catalogue_paths, repeated_names
-from advisor.catalog.reading import CardFile, read_catalogue_file
+from advisor.catalog.files.reading import CardFile, read_catalogue_file
 from advisor.catalog.verified import Verified, verified
 from advisor.catalog.weights.digest import sha256_of
 from advisor.core.errors import AdvisorError, StageError, UsageError, nearest
@@ -116,11 +116,11 @@ def count_graph(card: Card) -> Counts:
     import keras
 
     from advisor.catalog import architectures, count
-    from advisor.catalog.weights import ports
+    from advisor.catalog.weights import mapping
 
     for source in card.weights:
-        if source.port not in ports.names():
-            raise UsageError(f"no rule is called '{source.port}'{nearest(source.port, ports.names())}")
+        if source.port not in mapping.names():
+            raise UsageError(f"no rule is called '{source.port}'{nearest(source.port, mapping.names())}")
     model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
     try:
         values = sum(prod(variable.shape) for variable in model.variables)

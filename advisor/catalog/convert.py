@@ -35,7 +35,7 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
         StageError: the converter failed, or the file does not compute what the graph does.
     """
     if card.own_file:
-        from advisor.catalog.ownfile import convert_own
+        from advisor.catalog.user_models.master import convert_own
 
         return convert_own(card, weights, path)
     data, differences = _converted(card, weights)

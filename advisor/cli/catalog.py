@@ -15,7 +15,7 @@ from advisor.cli.progress import download_bars, progress
 from advisor.core.exits import ExitCode
 
 if TYPE_CHECKING:
-    from advisor.catalog.description import Given, Inspected
+    from advisor.catalog.user_models.description import Given, Inspected
 
 SCHEMA_VERSION = 1
 
@@ -207,8 +207,8 @@ def add(
 
     Example: advisor catalog add net.keras --labels labels.txt --mean 127.5 --std 127.5
     """
-    from advisor.catalog import import_model as bring
-    from advisor.catalog.description import Given
+    from advisor.catalog.user_models import import_model
+    from advisor.catalog.user_models.description import Given
     from advisor.cli.catalog_table import print_added
     from advisor.core import units
 
@@ -224,15 +224,15 @@ def add(
     with ExitStack() as stack:
         with progress() as tell:
             tell(f"reading {Path(file).name}")
-            inspected = stack.enter_context(bring.inspect(Path(file), input_size))
-        print_added(bring.add(inspected, _completed(inspected, given), Path(into) if into else None))
+            inspected = stack.enter_context(import_model.inspect(Path(file), input_size))
+        print_added(import_model.add(inspected, _completed(inspected, given), Path(into) if into else None))
 
 
 def _completed(inspected: Inspected, given: Given) -> Given:
     """Ask for what neither the file nor the flags say, where somebody is there to answer."""
     from dataclasses import replace
 
-    from advisor.catalog.description import missing
+    from advisor.catalog.user_models.description import missing
 
     if not sys.stdin.isatty():
         return given

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from advisor.catalog.cards import Card, MemberFile, Published, WeightSource
     from advisor.catalog.checking import Checked
     from advisor.catalog.fetch_all import Fetched
-    from advisor.catalog.import_model import Added
     from advisor.catalog.listing import Row
+    from advisor.catalog.user_models.import_model import Added
     from advisor.catalog.verified import Verified
 
 RICH_ROWS = 300
@@ -128,7 +128,7 @@ def print_fetched(fetched: Sequence[Fetched]) -> None:
 
 def print_added(added: Added) -> None:
     """Print the new card, what it answered, and what to do next."""
-    from advisor.catalog.own import own_catalogue
+    from advisor.catalog.user_catalogue import own_catalogue
 
     card = added.card
     typer.echo(

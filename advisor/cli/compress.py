@@ -12,7 +12,7 @@ from advisor.cli.progress import progress
 from advisor.core.exits import ExitCode
 
 if TYPE_CHECKING:
-    from advisor.compression.own.values import Compression
+    from advisor.compression.user_model.values import Compression
 
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A float .tflite classifier with fixed shapes.")]

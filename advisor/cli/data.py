@@ -61,7 +61,7 @@ def check(
     """
     from advisor import api
     from advisor.cli.progress import progress
-    from advisor.datasets.fix import writable
+    from advisor.datasets.checks.fix import writable
 
     target = writable(Path(fix)) if fix else None
     with progress() as say:

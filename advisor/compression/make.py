@@ -9,7 +9,7 @@ from typing import Any
 
 from advisor.compression.calibration import CalibrationImages
 from advisor.compression.download import DownloadSizes, download_sizes_of
-from advisor.compression.recipe_inputs import RecipeInputs
+from advisor.compression.recipes.inputs import RecipeInputs
 from advisor.tflite.metadata import Metadata
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.dealing import Group, groups_by_class, set_aside
+from advisor.datasets.grouping import Group, groups_by_class, set_aside
 
 HOLDOUT_SHARE = 0.2
 VALIDATION_SHARE = 0.2

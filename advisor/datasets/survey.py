@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from advisor.datasets import decode, spellings
 from advisor.datasets.dataset import Dataset, LabelledImage, Rejected, fingerprint
 from advisor.datasets.duplicates import THUMBNAIL
+from advisor.datasets.image_stats import Look, look
 from advisor.datasets.layouts import Entry, Listing, list_files
-from advisor.datasets.looks import Look, look
 from advisor.isolation.cores import usable_cores
 
 if TYPE_CHECKING:

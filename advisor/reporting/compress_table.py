@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from advisor.compression.own.told import told
-from advisor.compression.own.values import Compression, Form, Taken
+from advisor.compression.user_model.notes import told
+from advisor.compression.user_model.values import Compression, Form, Taken
 from advisor.core.statistics import Interval
 from advisor.reporting import text
 from advisor.reporting.console import WIDE, Column, default_console, figure, line, span, table, write

@@ -9,7 +9,7 @@ import pytest
 from advisor.api import catalog
 from advisor.core.errors import UsageError
 from benchmarks.catalogue import catalogue_text
-from tests.catalog.own_models import labels_file, network, tflite
+from tests.catalog.user_models.models import labels_file, network, tflite
 
 
 @pytest.fixture(autouse=True)

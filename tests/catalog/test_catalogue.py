@@ -177,7 +177,7 @@ def test_a_card_is_found_by_name_or_its_nearest_is_named(catalogue: Catalogue) -
 
 
 def test_every_hashed_download_names_what_is_needed_to_check_it(catalogue: Catalogue) -> None:
-    from advisor.catalog.weights.ports import _rules
+    from advisor.catalog.weights.mapping import _rules
 
     for card in catalogue.values():
         for source in card.weights:

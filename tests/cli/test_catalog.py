@@ -14,7 +14,7 @@ from advisor.catalog import load_catalogue
 from advisor.cli.catalog_table import print_card
 from advisor.core.evaluation import Status
 from advisor.store import RunFolder
-from tests.catalog.own_models import labels_file, network, tflite
+from tests.catalog.user_models.models import labels_file, network, tflite
 from tests.cli.conftest import Advisor
 
 

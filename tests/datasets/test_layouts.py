@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
+from advisor.datasets.checks.requirements import require_usable
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.layouts import list_files
-from advisor.datasets.requirements import require_usable
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from tests.datasets.folders import make

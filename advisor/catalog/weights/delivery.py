@@ -9,9 +9,9 @@ from filelock import FileLock
 from advisor.catalog.cards import MemberFile, WeightSource
 from advisor.catalog.weights.archive import extract_member
 from advisor.catalog.weights.digest import HashMismatch, Unavailable, check
-from advisor.catalog.weights.download import Download
+from advisor.catalog.weights.network.download import Download
+from advisor.catalog.weights.network.transport import Client, Transport, redacted
 from advisor.catalog.weights.options import FetchOptions
-from advisor.catalog.weights.transport import Client, Transport, redacted
 
 
 def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, options: FetchOptions) -> None:
@@ -93,7 +93,7 @@ def refuse_offline(options: FetchOptions) -> None:
 
 def home_transport(tokens: tuple[tuple[str, str], ...] = ()) -> Transport:
     """How to reach any server: a proxy and a company's certificates hold for all, credentials for one alone."""
-    from advisor.catalog.weights.pipconfig import package_index
+    from advisor.catalog.weights.network.pip_config import package_index
 
     known = package_index().transport
     return Transport(known.proxy, known.ca_file, known.client_cert, known.trusted_hosts, tokens=tokens).hurried()

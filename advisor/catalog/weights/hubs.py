@@ -8,8 +8,8 @@ from urllib.parse import quote, urlsplit
 
 from advisor.catalog.cards import WeightSource
 from advisor.catalog.weights.delivery import fetch_archive, fetch_file, home_transport, refuse_offline, require_hashes
+from advisor.catalog.weights.network.transport import reach
 from advisor.catalog.weights.options import FetchOptions
-from advisor.catalog.weights.transport import reach
 
 
 class TensorFlowHub:

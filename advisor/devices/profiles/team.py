@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.catalog.own import config_root
+from advisor.catalog.user_catalogue import config_root
 from advisor.core.errors import UsageError, nearest
 from advisor.devices.profiles.loading import Profiles, load_profiles, read_profile
 from advisor.devices.profiles.paths import shipped_profiles

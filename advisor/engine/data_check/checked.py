@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import StageError, WeightsError
-from advisor.datasets.check import check
-from advisor.datasets.conditions import Condition, conditions
+from advisor.datasets.checks.check import check
+from advisor.datasets.checks.findings import Finding, Kind, counted
+from advisor.datasets.checks.fix import writable, write_manifest
+from advisor.datasets.checks.image_quality import Condition, conditions
 from advisor.datasets.duplicates import Pair, near_duplicates
-from advisor.datasets.findings import Finding, Kind, counted
-from advisor.datasets.fix import writable, write_manifest
 from advisor.datasets.survey import Survey, survey
 from advisor.engine.data_check.judge import Judge, Judgement
-from advisor.training.wrong_labels import Suspect
+from advisor.training.labels.wrong_labels import Suspect
 
 SCHEMA_VERSION = 1
 

@@ -15,9 +15,9 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.listing import is_here
 from advisor.catalog.weights import FetchOptions, WeightsFile, fetch
 from advisor.core.errors import StageError
+from advisor.datasets.checks.repeated import kept_together
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.duplicates import Pair
-from advisor.datasets.repeated import kept_together
 from advisor.datasets.split import Split
 from advisor.engine.data_check import work
 from advisor.engine.execution.machine import Machine
@@ -29,8 +29,8 @@ from advisor.isolation import ChildPool
 from advisor.isolation.cores import usable_cores
 from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_json
-from advisor.training.out_of_sample import LANDMARKS
-from advisor.training.wrong_labels import Suspect
+from advisor.training.labels.out_of_sample import LANDMARKS
+from advisor.training.labels.wrong_labels import Suspect
 
 PREFERRED = ("efficientnet_lite0_224", "mobilenet_v2_1.0_224", "mobilenet_v1_1.0_224")
 """Good features for their price; the first whose weights are here judges, else the first is fetched."""

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from advisor.datasets.duplicates import Pair
-from advisor.training.wrong_labels import Suspect
+from advisor.training.labels.wrong_labels import Suspect
 
 RESULT = "judgement.json"
 
@@ -36,7 +36,7 @@ def judge(
         landmarks: most of them.
         path: where to.
     """
-    from advisor.datasets.crops import cropped_copies
+    from advisor.datasets.checks.crops import cropped_copies
     from advisor.datasets.duplicates import groups
     from advisor.training.features import joined
 
@@ -66,8 +66,8 @@ def _suspects(
     """Judge a part of the pictures, whose labels are renumbered without gaps for it, and translate back."""
     import numpy as np
 
-    from advisor.training.out_of_sample import left_out
-    from advisor.training.wrong_labels import suspects
+    from advisor.training.labels.out_of_sample import left_out
+    from advisor.training.labels.wrong_labels import suspects
 
     array = np.asarray(features)
     names, renumbered = np.unique([labels[index] for index in judged], return_inverse=True)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from advisor.catalog.cards import Card
-from advisor.compression.escalation import Escalation, Outcome
 from advisor.compression.recipes import Recipe
+from advisor.compression.recipes.escalation import Escalation, Outcome
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity

@@ -13,9 +13,9 @@ from advisor.datasets.images import InputSpec
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
-    from advisor.compression.recipe_inputs import RecipeInputs, TrainingImages
+    from advisor.compression.recipes.inputs import RecipeInputs, TrainingImages
     from advisor.training.capture_augmentation import CaptureAugmentation
-    from advisor.training.finetune import Finetuning
+    from advisor.training.finetune.finetune import Finetuning
 
 STAND_IN_CROPS = 2
 """Crops that a graph of random values is calibrated on: its ranges mean nothing, it only needs some."""
@@ -37,7 +37,7 @@ class More:
 
     def inputs(self) -> RecipeInputs:
         """Return it as recipes take it."""
-        from advisor.compression.recipe_inputs import RecipeInputs
+        from advisor.compression.recipes.inputs import RecipeInputs
 
         return RecipeInputs(None, self.images, self.max_drop_points, decided=self.decided)
 
@@ -110,7 +110,7 @@ def train_head(
     import numpy as np
 
     from advisor.training.features import joined
-    from advisor.training.head import train_head as fit
+    from advisor.training.head.train import train_head as fit
 
     features, *views = [joined(parts, np.asarray(train)) for parts in looks]
     head = fit(features, labels, classes, seed, views)
@@ -125,7 +125,7 @@ def refit_head(
     import numpy as np
 
     from advisor.training.features import joined
-    from advisor.training.head import fit_head
+    from advisor.training.head.train import fit_head
 
     features, *views = [joined(parts) for parts in looks]
     weights, bias = fit_head(features, labels, classes, regularization, views)
@@ -144,8 +144,8 @@ def finetune(
     path: Path,
     after: Path | None = None,
 ) -> dict[str, Any]:
-    """Fine-tune a card and write its float classifier; see :func:`advisor.training.tuning.tune`."""
-    from advisor.training.tuning import tune
+    """Fine-tune a card and write its float classifier; see :func:`advisor.training.finetune.tuning.tune`."""
+    from advisor.training.finetune.tuning import tune
 
     return tune(card, weights, parts, images, labels, validation, hyperparameters, checkpoints, path, after)
 

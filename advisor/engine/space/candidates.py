@@ -14,10 +14,10 @@ from advisor.catalog.weights import FetchOptions, WeightsFile
 from advisor.catalog.weights.missing import none_to_be_had
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.core.errors import UsageError, WeightsError, nearest
+from advisor.datasets.checks.findings import counted
+from advisor.datasets.checks.repeated import kept_together, leaks
+from advisor.datasets.checks.requirements import require_usable
 from advisor.datasets.duplicates import near_duplicates
-from advisor.datasets.findings import counted
-from advisor.datasets.repeated import kept_together, leaks
-from advisor.datasets.requirements import require_usable
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.context import Images, trainings_of
@@ -55,7 +55,7 @@ def read_images(request: Request, say: Say) -> Images | None:
     """Read, check and split the user's pictures: alike ones and groups stay on one side, a split of their own stands.
 
     Raises:
-        UsageError: see :mod:`advisor.datasets.survey`, :mod:`advisor.datasets.requirements` and
+        UsageError: see :mod:`advisor.datasets.survey`, :mod:`advisor.datasets.checks.requirements` and
             :func:`advisor.datasets.split.split`.
     """
     if not request.data:

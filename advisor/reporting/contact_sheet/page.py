@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from advisor.datasets.findings import Finding
+from advisor.datasets.checks.findings import Finding
 from advisor.engine.data_check import Checked
 from advisor.reporting.contact_sheet.thumbnails import data_uri
 from advisor.reporting.templating import asset, content_policy, page_environment, trusted

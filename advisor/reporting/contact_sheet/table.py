@@ -8,8 +8,8 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from advisor.datasets.conditions import Condition
-from advisor.datasets.findings import Finding, Kind
+from advisor.datasets.checks.findings import Finding, Kind
+from advisor.datasets.checks.image_quality import Condition
 from advisor.engine.data_check import Checked
 from advisor.reporting import text
 from advisor.reporting.console import Column, default_console, line, table, write

@@ -78,7 +78,7 @@ def test_a_home_that_does_not_answer_costs_one_attempt_a_process(options: FetchO
     for name in ("a", "b"):
         with pytest.raises(WeightsError, match="cannot be reached"):
             fetch(card(home(f"{closed}/{name}.h5")), options)
-    from advisor.catalog.weights.transport import contact
+    from advisor.catalog.weights.network.transport import contact
 
     assert contact.cache_info().hits >= 1
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog.weights import ports
+from advisor.catalog.weights import mapping
 from advisor.catalog.weights.readers import read
 from advisor.core.errors import WeightsError
 
@@ -61,7 +61,7 @@ def test_a_keras_archive_fills_the_graph_in_the_order_of_its_layers(tmp_path: Pa
     model.save(tmp_path / "m.keras")
     filled = blank()
     assert not agree(filled, model)
-    ports.put("keras", filled, read("keras", tmp_path / "m.keras"))
+    mapping.put("keras", filled, read("keras", tmp_path / "m.keras"))
     assert agree(filled, model)
 
 
@@ -74,7 +74,7 @@ def test_a_model_inside_the_model_is_walked_too(tmp_path: Path, model: Any) -> N
     tensors = read("keras", tmp_path / "m.keras")
     assert f"{model.name}.conv_12/0" in tensors
     filled = blank()
-    ports.put("keras", filled, tensors)
+    mapping.put("keras", filled, tensors)
     assert agree(filled, model)
 
 
@@ -147,7 +147,7 @@ def test_a_description_that_nests_without_end_is_refused(tmp_path: Path, model: 
 def test_an_exported_saved_model_fills_the_graph(tmp_path: Path, model: Any) -> None:
     model.export(tmp_path / "m", verbose=False)
     filled = blank()
-    ports.put("keras", filled, read("checkpoint", tmp_path / "m" / "variables" / "variables.index"))
+    mapping.put("keras", filled, read("checkpoint", tmp_path / "m" / "variables" / "variables.index"))
     assert agree(filled, model)
 
 

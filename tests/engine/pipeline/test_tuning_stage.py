@@ -28,7 +28,7 @@ from advisor.isolation import ChildPool
 from advisor.isolation.pools import trainers
 from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_file
-from advisor.training.hyperparameters import Finetuning
+from advisor.training.finetune.hyperparameters import Finetuning
 from tests.training import nets
 
 CARD = replace(load_catalogue()["mobilenet_v1_0.25_128"], input_size=32)
@@ -42,7 +42,7 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import keras
 
     from advisor.tflite.levels import with_levels
-    from advisor.training.tuned import convert
+    from advisor.training.finetune.to_tflite import convert
 
     path = tmp_path_factory.mktemp("backbone") / "backbone.tflite"
     model = build_model(CARD, None)
@@ -124,7 +124,7 @@ def test_what_ships_goes_on_from_what_was_compared(
 def test_a_study_trains_as_often_as_it_may_and_keeps_the_best(
     backbone: Path, images: Images, training: ChildPool, tmp_path: Path, few_epochs: None, monkeypatch: Any
 ) -> None:
-    from advisor.training import trials
+    from advisor.training.finetune import trials
 
     monkeypatch.setattr(trials, "EPOCHS", (1, 3))
     compared, ships = _tuned(backbone, images, training, tmp_path, trials=3)

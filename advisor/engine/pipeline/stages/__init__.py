@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from advisor.catalog.cards import Card
 from advisor.catalog.weights.file import WeightsFile
-from advisor.compression.recipe import Rung
 from advisor.compression.recipes import recipe as find_recipe
+from advisor.compression.recipes.base import Rung
 from advisor.core.training import FINETUNED, HEAD_SUBSET
 from advisor.engine.pipeline.context import Purpose
 from advisor.engine.pipeline.cost import Variant

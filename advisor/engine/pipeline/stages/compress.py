@@ -10,9 +10,9 @@ from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION
-from advisor.compression.recipe import Rung
-from advisor.compression.recipe_inputs import TrainingImages
 from advisor.compression.recipes import recipe as find_recipe
+from advisor.compression.recipes.base import Rung
+from advisor.compression.recipes.inputs import TrainingImages
 from advisor.engine.pipeline.context import CALIBRATION_IMAGES, Purpose, versions, view_of
 from advisor.engine.pipeline.jobs import More
 from advisor.engine.pipeline.stages.runner import WORK_BYTES, Form, StageRunner, read_result, write_result

@@ -15,8 +15,8 @@ from advisor.engine.question import ROBUST
 from advisor.isolation import Pause
 from advisor.store.hashing import sha256_file
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
-from advisor.training.trials import Trials
-from advisor.training.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, epochs_done
+from advisor.training.finetune.trials import Trials
+from advisor.training.finetune.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, epochs_done
 
 CAPTURED_SHARE = 0.5
 """Of the training pictures that are changed as a phone's camera may, where robust accuracy counts."""

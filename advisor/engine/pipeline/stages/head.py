@@ -15,7 +15,7 @@ from advisor.engine.pipeline.stages.runner import Form, StageRunner, read_result
 from advisor.engine.question import ROBUST
 from advisor.store.hashing import sha256_file
 from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED
-from advisor.training.head import VERSION as HEAD_VERSION
+from advisor.training.head.train import VERSION as HEAD_VERSION
 
 
 class Heads:

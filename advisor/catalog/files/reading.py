@@ -1,0 +1,156 @@
+"""From a catalogue file to cards: validated against the schema, every mistake told with file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from advisor.catalog import architectures
+from advisor.catalog.cards import Card, WeightSource
+from advisor.catalog.files.parsed_cache import recall, remember
+from advisor.core.errors import UsageError, nearest
+from advisor.core.units import show_bytes
+from advisor.store.yamlfile import Document, read_text, read_yaml
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+Entry = TypeVar("Entry", bound="BaseModel")
+
+LARGE = 500_000
+"""Characters from which reading a file for the first time takes a noticeable part of a second."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CardFile:
+    """The cards of one catalogue file, and the lines at which they begin."""
+
+    document: Document
+    cards: tuple[Card, ...]
+    indices: tuple[int, ...]
+
+    def place(self, position: int) -> str:
+        """``file:line`` of the card at ``position`` of ``cards``."""
+        return f"{self.document.path}:{self.document.line(('cards', self.indices[position]))}"
+
+
+def read_catalogue_file(
+    path: Path, wrong: list[UsageError] | None = None, tell: Callable[[str], None] | None = None
+) -> CardFile:
+    """The cards of one file; names may repeat, also those of other files.
+
+    Args:
+        path: the file.
+        wrong: takes what is wrong with single cards, which are left out then; without it the first mistake is raised.
+        tell: told before a large file is read for the first time.
+
+    Raises:
+        UsageError: the file does not hold to the schema.
+    """
+    if wrong is not None:
+        return _read_file(path, wrong)
+    text = read_text(path)
+    known = recall(path, text)
+    if known is not None:
+        return CardFile(Document(path, None, text), *known)
+    if tell is not None and len(text) > LARGE:
+        tell(f"reading {path.name} for the first time ({show_bytes(len(text))})")
+    file = _read_file(path, None)
+    remember(path, file.document.text, file.cards, file.indices)
+    return file
+
+
+def _read_file(path: Path, wrong: list[UsageError] | None) -> CardFile:
+    from advisor.catalog.files.schema import CatalogueFile
+
+    document = read_yaml(path)
+    file = _validated(CatalogueFile, document.values, document, ())
+    header = {"family": file.family, "paper": file.paper, "licence": file.licence}
+    shared = {key: value for key, value in header.items() if value is not None} | file.defaults
+    cards: dict[int, Card] = {}
+    for index, entry in enumerate(file.cards):
+        try:
+            cards[index] = _read_card(shared | entry, document, index)
+        except UsageError as error:
+            if wrong is None:
+                raise
+            wrong.append(error)
+    return CardFile(document, tuple(cards.values()), tuple(cards))
+
+
+def _read_card(values: dict[str, Any], document: Document, index: int) -> Card:
+    from advisor.catalog.files.schema import CardEntry
+
+    place = ("cards", index)
+    card = _anchored(_validated(CardEntry, values, document, place).card(), document.path.parent)
+    if card.architecture not in architectures.names():
+        raise UsageError(
+            f"{document.path}:{document.line(place)}: no architecture is called '{card.architecture}'"
+            f"{nearest(card.architecture, architectures.names())}"
+        )
+    return card
+
+
+def _anchored(card: Card, folder: Path) -> Card:
+    """The card with the paths of a user's own files counted from the catalogue's ``folder``."""
+    if not any(source.kind == "file" for source in card.weights):
+        return card
+    return replace(card, weights=tuple(_anchored_source(source, folder) for source in card.weights))
+
+
+def _anchored_source(source: WeightSource, folder: Path) -> WeightSource:
+    if source.kind != "file":
+        return source
+    members = (source.file, *source.companions)
+    first, *others = (replace(member, path=str(folder.absolute() / member.path)) for member in members)
+    return replace(source, file=first, companions=tuple(others))
+
+
+def _validated(schema: type[Entry], values: Any, document: Document, place: tuple[str | int, ...]) -> Entry:
+    from pydantic import ValidationError
+
+    try:
+        return schema.model_validate(values)
+    except ValidationError as error:
+        raise _explained(error, schema, document, place) from None
+
+
+def _explained(
+    error: ValidationError, schema: type[BaseModel], document: Document, place: tuple[str | int, ...]
+) -> UsageError:
+    # A misspelt key is also a missing one: the misspelling is what the user must hear of.
+    errors = sorted(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    first = errors[0]
+    location = first["loc"]
+    line = document.line((*place, *location))
+    if place and location and _absent(document, place, location):
+        line = document.line(("defaults", *location)) if location[0] in document.values.get("defaults", {}) else line
+    name = ".".join(str(step) for step in location) or "the file"
+    if first["type"] == "extra_forbidden":
+        return UsageError(f"{document.path}:{line}: unknown key '{name}'{nearest(str(location[-1]), _keys(schema))}")
+    value = "" if first["type"] == "missing" else f" (found {_short(first['input'])})"
+    return UsageError(f"{document.path}:{line}: {name}: {first['msg']}{value}")
+
+
+def _absent(document: Document, place: tuple[str | int, ...], location: Sequence[str | int]) -> bool:
+    entry = document.values["cards"][place[1]]
+    return location[0] not in entry
+
+
+def _keys(schema: type[BaseModel]) -> list[str]:
+    from advisor.catalog.files import schema as entries
+
+    nested: list[type[BaseModel]] = [
+        entries.PreprocessingEntry,
+        entries.PublishedEntry,
+        entries.SourceEntry,
+        entries.MemberEntry,
+    ]
+    return [name for model in (schema, *nested) for name in model.model_fields]
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

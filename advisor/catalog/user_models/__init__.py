@@ -1,0 +1,1 @@
+"""Turn a model file of the user into a card of the catalogue."""

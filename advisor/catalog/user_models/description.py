@@ -1,0 +1,108 @@
+"""What is said of a user's own model, by its file and by the user: labels, normalisation, licence."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from advisor.catalog.labels import BACKGROUND, imagenet_labels
+from advisor.catalog.user_models.master import Facts
+from advisor.core.errors import UsageError
+from advisor.tflite.metadata import Metadata
+
+IMAGENET = "imagenet"
+MAX_LABELS_BYTES = 16 * 2**20
+NOT_STATED = "not stated"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user says of the model; empty and None are read from the file where it says so.
+
+    Attributes:
+        name: of the card; by default that of the file.
+        labels: file with one label a line, or ``imagenet``.
+        mean: subtracted from RGB 0..255, one number or three.
+        std: what the difference is divided by, one number or three.
+        licence: of the model.
+        family: of the card.
+        top1: accuracy in percent, which a search without pictures quotes.
+    """
+
+    name: str = ""
+    labels: str = ""
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    licence: str = ""
+    family: str = "own"
+    top1: float | None = None
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """A model that can become a card: the float ``.tflite`` made from it, and what that says of itself."""
+
+    file: Path
+    prepared: Path
+    facts: Facts
+
+
+def missing(inspected: Inspected, given: Given) -> tuple[str, ...]:
+    """What neither the file nor the user says: any of ``labels``, ``mean``, ``std``."""
+    said = inspected.facts.metadata
+    known = {"labels": bool(said and said.labels), "mean": bool(said and said.mean), "std": bool(said and said.std)}
+    return tuple(name for name, is_known in known.items() if not is_known and not getattr(given, name))
+
+
+def described_by(inspected: Inspected, given: Given, name: str) -> Metadata:
+    """Return what goes into the card and into its file: what the user says, else what the file says.
+
+    Raises:
+        UsageError: neither says something that is needed, or labels or normalisation do not fit the model.
+    """
+    lacking = missing(inspected, given)
+    if lacking:
+        flags = " and ".join(f"--{flag}" for flag in lacking)
+        raise UsageError(f"{inspected.file} does not say its {', '.join(lacking)}: give {flags}", _FLAGS)
+    said = inspected.facts.metadata or Metadata("", (), (), ())
+    found = replace(
+        said,
+        name=name,
+        labels=_labels(given.labels, inspected.facts.classes) if given.labels else said.labels,
+        mean=given.mean or said.mean,
+        std=given.std or said.std,
+        licence=given.licence or said.licence or NOT_STATED,
+    )
+    _check(found, inspected.facts.classes)
+    return found
+
+
+_FLAGS = (
+    "for example --labels labels.txt --mean 127.5 --std 127.5, which makes -1..1 of RGB 0..255; "
+    "--mean 0 --std 1 where the model scales by itself; --labels imagenet for ImageNet's classes"
+)
+
+
+def _check(metadata: Metadata, classes: int) -> None:
+    if len(metadata.labels) != classes:
+        raise UsageError(f"--labels: {len(metadata.labels)} labels do not fit a model of {classes} classes")
+    for flag, values in (("--mean", metadata.mean), ("--std", metadata.std)):
+        if len(values) not in (1, 3) or not all(math.isfinite(value) for value in values):
+            raise UsageError(f"{flag}: {values} is not one number or three", "write for example 127.5, or 124,116,104")
+    if min(metadata.std) <= 0:
+        raise UsageError(f"--std: {metadata.std} is not above zero", "--std 1 divides by nothing")
+
+
+def _labels(given: str, classes: int) -> tuple[str, ...]:
+    if given == IMAGENET:
+        names = imagenet_labels()
+        return (BACKGROUND, *names) if classes == len(names) + 1 else names
+    path = Path(given)
+    try:
+        if path.stat().st_size > MAX_LABELS_BYTES:
+            raise UsageError(f"--labels: {path} has more than {MAX_LABELS_BYTES} bytes")
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--labels: '{path}' cannot be read ({error})", "one label a line, in UTF-8") from error
+    return tuple(line.strip() for line in lines if line.strip())

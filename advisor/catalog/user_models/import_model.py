@@ -1,0 +1,155 @@
+"""A user's own model becomes a card: looked at (:func:`inspect`), then named, labelled, run and kept (:func:`add`)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.cards import OWN_FILE, Card, Preprocessing
+from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.user_catalogue import own_catalogue, with_card
+from advisor.catalog.user_models.description import NOT_STATED, Given, Inspected, described_by
+from advisor.catalog.user_models.master import Facts, Seen
+from advisor.catalog.weights.digest import sha256_of
+from advisor.core.errors import StageError, UsageError
+from advisor.isolation import ChildPool, Limits
+from advisor.store.atomic import write_atomically
+from advisor.tflite.metadata import Metadata
+
+MODELS = "models"
+
+_WORK = "advisor.catalog.user_models.master"
+_LIMITS = Limits(seconds=600, memory_bytes=6_000_000_000)
+
+
+@dataclass(frozen=True)
+class Added:
+    """The new card, the catalogue file that holds it, its model, and what it answered to photographs."""
+
+    card: Card
+    catalogue: Path
+    model: Path
+    features: int | None
+    seen: tuple[tuple[str, str, float], ...]
+
+
+@contextmanager
+def inspect(file: Path, size: int | None = None) -> Iterator[Inspected]:
+    """Make ``file`` a float ``.tflite`` in a child process and say what is known of it; gone at the end of the block.
+
+    Args:
+        file: a ``.keras`` file, a ``.tflite`` file, or the folder of a SavedModel.
+        size: side of the input in pixels where the model leaves it open.
+
+    Raises:
+        UsageError: the file is missing, would run code of its own, or is not a float picture classifier.
+    """
+    if not file.exists():
+        raise UsageError(f"there is no file '{file}'", "give a .keras file, a .tflite file or a SavedModel's folder")
+    with tempfile.TemporaryDirectory(prefix="advisor-add-") as folder:
+        prepared = Path(folder) / "model.tflite"
+        facts: Facts = _in_child(Path(folder), "prepare", file, size, prepared)
+        yield Inspected(file, prepared, facts)
+
+
+def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
+    """Run the model over photographs, keep it beside the catalogue and add its card.
+
+    Args:
+        inspected: the model.
+        given: what the user says of it.
+        into: a catalogue file, made where it is missing; by default the user's own, which every search reads.
+
+    Raises:
+        UsageError: something is not said, a name that is taken, labels that do not fit, answers that are no
+            probabilities, or a catalogue file that cannot take a card. Nothing is kept then.
+    """
+    catalogue = own_catalogue() if into is None else into
+    name = _name(inspected, given, catalogue)
+    described = described_by(inspected, given, name)
+    preprocessing = Preprocessing(_triple(described.mean), _triple(described.std))
+    folder = inspected.prepared.parent
+    _in_child(folder, "describe", inspected.prepared, described)
+    seen = _in_child(folder, "look", inspected.prepared, preprocessing, inspected.facts.input_size)
+    model = catalogue.parent / MODELS / f"{name}.tflite"
+    entry = _entry(inspected, given, described, sha256_of(inspected.prepared))
+    _keep(inspected.prepared, model, catalogue, with_card(catalogue, entry))
+    card = load_catalogue([catalogue]).card(name)
+    return Added(card, catalogue, model, inspected.facts.features, _answers(seen, described.labels))
+
+
+def _in_child(folder: Path, work: str, *arguments: Any) -> Any:
+    log = folder / "log.txt"
+    try:
+        with ChildPool(log) as pool:
+            return pool.call(f"{_WORK}:{work}", *arguments, limits=_LIMITS)
+    except UsageError:
+        raise
+    except StageError as error:
+        raise UsageError(f"the model cannot be used: {error.message}", error.hint) from error
+
+
+def _name(inspected: Inspected, given: Given, catalogue: Path) -> str:
+    stem = re.sub(r"[^A-Za-z0-9_.+-]+", "_", inspected.file.resolve().stem).strip("_.+-")
+    name = given.name or stem
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}", name):
+        raise UsageError(f"--name: '{name}' is not a name: letters, digits, '_', '.', '+' and '-'")
+    taken = load_catalogue([catalogue] if catalogue.is_file() else [])
+    if name in taken or (catalogue.parent / MODELS / f"{name}.tflite").exists():
+        raise UsageError(f"the name '{name}' is already taken", "choose another with --name")
+    return name
+
+
+def _entry(inspected: Inspected, given: Given, metadata: Metadata, sha256: str) -> dict[str, Any]:
+    facts = inspected.facts
+    entry = {
+        "name": metadata.name,
+        "family": given.family,
+        "licence": metadata.licence,
+        "paper": NOT_STATED,
+        "architecture": OWN_FILE,
+        "input_size": facts.input_size,
+        "preprocessing": {"mean": list(_triple(metadata.mean)), "std": list(_triple(metadata.std))},
+        "params": facts.params,
+        "macs": facts.macs,
+        "classes": facts.classes,
+        "note": f"made from {inspected.file.name}" + ("" if facts.features else "; it cannot be retrained on pictures"),
+    }
+    if given.top1 is not None:
+        entry["published"] = [{"precision": "float32", "source": "stated when it was added", "top1": given.top1}]
+    file = {
+        "path": f"{MODELS}/{metadata.name}.tflite",
+        "sha256": sha256,
+        "size_bytes": inspected.prepared.stat().st_size,
+    }
+    entry["weights"] = [{"kind": "file", "format": "tflite", "port": "whole", "file": file}]
+    return entry
+
+
+def _keep(prepared: Path, model: Path, catalogue: Path, text: str) -> None:
+    """Put model and catalogue in their places; where the catalogue does not read, leave both as they were."""
+    before = catalogue.read_bytes() if catalogue.is_file() else None
+    model.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(prepared, model)
+    try:
+        write_atomically(catalogue, text.encode())
+        load_catalogue([catalogue])
+    except BaseException:
+        model.unlink()
+        write_atomically(catalogue, before) if before is not None else catalogue.unlink(missing_ok=True)
+        raise
+
+
+def _answers(seen: tuple[Seen, ...], labels: tuple[str, ...]) -> tuple[tuple[str, str, float], ...]:
+    return tuple((entry.photograph, labels[entry.label], entry.probability) for entry in seen)
+
+
+def _triple(values: tuple[float, ...]) -> tuple[float, float, float]:
+    first, second, third = values * 3 if len(values) == 1 else values
+    return first, second, third

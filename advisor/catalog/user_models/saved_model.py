@@ -1,0 +1,103 @@
+"""A SavedModel from a stranger: looked through before TensorFlow opens it, then converted to a float ``.tflite``."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.user_models.keras_archive import fixed_side
+from advisor.core.errors import UsageError, message_of
+
+GRAPH = "saved_model.pb"
+MAX_GRAPH_BYTES = 2**30
+SIGNATURE = "serving_default"
+# Operators that run Python, or read and write files as they please. A checkpoint's own are needed to load it.
+_REFUSED = frozenset(
+    {
+        "PyFunc", "PyFuncStateless", "EagerPyFunc", "ReadFile", "WriteFile", "MatchingFiles", "WholeFileReader",
+        "WholeFileReaderV2", "TextLineReader", "TextLineReaderV2", "FixedLengthRecordReader", "TFRecordReader",
+        "TFRecordReaderV2", "TextLineDataset", "TFRecordDataset", "SaveDataset", "LoadDataset", "PrintV2", "Print",
+        "DebugIdentity", "DebugIdentityV2", "RemoteCall", "Rpc", "XlaHostCompute", "LoadAndRemapMatrix",
+    }
+)  # fmt: skip
+
+
+def to_tflite(file: Path, size: int | None) -> bytes:
+    """Load the folder, fix its input at one picture, and convert its only signature.
+
+    Raises:
+        UsageError: the graph runs Python or touches files, is damaged, or is not one picture in and scores out.
+    """
+    check(file)
+    import tensorflow as tf
+
+    try:
+        loaded = tf.saved_model.load(str(file))
+        concrete = _concrete(tf, _signature(loaded, file), size, file)
+        with contextlib.redirect_stdout(io.StringIO()):
+            data: bytes = tf.lite.TFLiteConverter.from_concrete_functions([concrete], loaded).convert()
+        return data
+    except UsageError:
+        raise
+    except Exception as error:  # a damaged or strange model can fail TensorFlow in any way there is
+        raise UsageError(f"{file}: TensorFlow cannot load or convert it: {message_of(error)}") from error
+
+
+def check(folder: Path) -> None:
+    """Look through the graph without running it.
+
+    Raises:
+        UsageError: no SavedModel, links that leave the folder, or an operator that runs code or touches files.
+    """
+    graph = folder / GRAPH
+    if not graph.is_file():
+        raise UsageError(f"'{folder}' is no SavedModel: it has no {GRAPH}", "give the folder that holds that file")
+    if graph.stat().st_size > MAX_GRAPH_BYTES:
+        raise UsageError(f"{graph}: more than {MAX_GRAPH_BYTES} bytes")
+    for path in folder.rglob("*"):
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise UsageError(f"{path}: a link out of the folder", "copy the file itself into the folder")
+    for operator in sorted(_operators(graph)):
+        if operator in _REFUSED:
+            raise UsageError(f"{folder}: the graph has a {operator}, which runs code or touches files: it is not run")
+
+
+def _operators(graph: Path) -> set[str]:
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    model = saved_model_pb2.SavedModel()
+    try:
+        model.ParseFromString(graph.read_bytes())
+    except Exception as error:  # the parser's own error type is not public
+        raise UsageError(f"{graph}: damaged ({error})") from error
+    found: set[str] = set()
+    for meta in model.meta_graphs:
+        found |= {node.op for node in meta.graph_def.node}
+        found |= {node.op for function in meta.graph_def.library.function for node in function.node_def}
+    return found
+
+
+def _signature(loaded: Any, folder: Path) -> Any:
+    signatures = dict(loaded.signatures)
+    if SIGNATURE in signatures:
+        return signatures[SIGNATURE]
+    if len(signatures) != 1:
+        names = ", ".join(sorted(signatures)) or "none"
+        raise UsageError(f"{folder}: no signature is called '{SIGNATURE}' (there are: {names})")
+    return next(iter(signatures.values()))
+
+
+def _concrete(tf: Any, signature: Any, size: int | None, folder: Path) -> Any:
+    _, inputs = signature.structured_input_signature
+    if len(inputs) != 1:
+        raise UsageError(f"{folder}: its signature has {len(inputs)} inputs, a picture classifier has one")
+    ((name, spec),) = inputs.items()
+    shape = tuple(spec.shape.as_list()) if spec.shape.rank is not None else ()
+    fixed = tf.TensorSpec((1, *fixed_side(shape, size, str(folder))), tf.float32, name="image")
+
+    def call(image: Any) -> Any:
+        return signature(**{name: image})
+
+    return tf.function(call).get_concrete_function(fixed)

@@ -1,0 +1,1 @@
+"""HTTP for weights: downloads, proxies and credentials as pip and npm are configured."""

@@ -1,0 +1,1 @@
+"""Quantize a float ``.tflite``: rules, ranges, rounding and bias correction."""

@@ -1,0 +1,195 @@
+"""Weights put on the integer grid, and biases moved by what that shifts on average.
+
+Rounding a kernel shifts each output channel by the kernel's rounding error times the mean input: a constant, and where
+inputs are far from zero (as behind ReLU6) the largest part of the error by far. The bias can take it back. This is the
+bias correction of Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction" (2019),
+section 4.2, with input means measured on calibration pictures instead of derived from BatchNorm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from advisor.compression.quantization.layers import Layer, layers, set_values, values
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from advisor.compression.quantization.observe import Activation, Observation
+
+
+LEAST_CHANNEL = 1e-3
+"""Greatest weight of a channel over the median channel's, at least: so small that nobody sees it in the answer."""
+
+MOST_OF_BIAS = 2**30
+"""Half of what 32 bits hold: a bias that grows by its correction still fits."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The values that weights are stored as: symmetric, the largest magnitude on the last step.
+
+    Attributes:
+        bits: bits of a weight.
+        per_channel: one step an output channel, else one a tensor.
+        power_of_two: steps are powers of two: weights that stay float then end in zero bits, which deflate rewards.
+        in_deviation: steps, powers of two, that a channel's root mean square takes, as far as there are bits for the
+            largest magnitude: what is downloaded goes by the values that are usual, not by the one that is largest.
+    """
+
+    bits: int
+    per_channel: bool = True
+    power_of_two: bool = False
+    in_deviation: float = 0.0
+
+    @property
+    def last(self) -> int:
+        """The last step."""
+        return (1 << (self.bits - 1)) - 1
+
+    def steps(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+        """Return the step of each output channel, which lie along ``axis`` of the kernel, in the kernel's rank."""
+        import numpy as np
+
+        others = tuple(other for other in range(kernel.ndim) if not self.per_channel or other != axis)
+        step: NDArray[np.float64] = np.abs(kernel).max(axis=others, keepdims=True) / self.last
+        step[step == 0] = 1.0
+        if self.power_of_two:
+            step = np.exp2(np.ceil(np.log2(step)))
+        if self.in_deviation:
+            usual = np.sqrt(np.square(kernel).mean(axis=others, keepdims=True)) / self.in_deviation
+            step = np.maximum(step, np.exp2(np.rint(np.log2(np.maximum(usual, 1e-30)))))
+        return step
+
+    def round(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+        """Put a kernel whose output channels lie along ``axis`` on the grid, each weight by itself."""
+        import numpy as np
+
+        step = self.steps(kernel, axis)
+        result: NDArray[np.float64] = np.rint(kernel / step) * step
+        return result
+
+    def spread(
+        self, kernel: NDArray[np.float64], axis: int, moments: NDArray[np.float64] | None
+    ) -> NDArray[np.float64]:
+        """Put a kernel on the grid, errors spread over the weights that see the same (:mod:`.rounding`).
+
+        Args:
+            kernel: as of :class:`advisor.compression.quantization.layers.Layer`.
+            axis: of its output channels.
+            moments: of the layer, see :class:`advisor.compression.quantization.observe.Observation`; None where it has
+                none.
+        """
+        import numpy as np
+
+        from advisor.compression.quantization.rounding import spread
+
+        flat = np.moveaxis(kernel, axis, -1).reshape(-1, kernel.shape[axis])
+        if moments is None or moments.shape[-1] != len(flat):
+            return self.round(kernel, axis)
+        steps = np.broadcast_to(self.steps(kernel, axis).reshape(-1), flat.shape[1:])
+        if moments.ndim == 3:
+            moments = np.repeat(moments, flat.shape[1] // len(moments), axis=0)
+        found = spread(flat, steps, moments, None if self.power_of_two else self.last)
+        shape = np.moveaxis(kernel, axis, -1).shape
+        result: NDArray[np.float64] = np.moveaxis(found.reshape(shape), -1, axis)
+        return result
+
+
+@dataclass(frozen=True)
+class Grids:
+    """How each kind of kernel is stored; None leaves the kind as it is.
+
+    Attributes:
+        dense: convolutions and dense layers.
+        depthwise: depthwise convolutions: few weights, and the most easily harmed.
+    """
+
+    dense: Grid
+    depthwise: Grid | None
+
+
+def correct(data: bytes, grids: Grids, observation: Observation, shifted: bool = True) -> bytes:
+    """Return the float model with its kernels on their grids and its biases corrected; quantizing it loses no more.
+
+    Args:
+        data: a float ``.tflite``.
+        grids: what the kernels will be stored as.
+        observation: the model's activations.
+        shifted: spread the errors and correct the biases; weights that learnt as integers need neither.
+
+    Raises:
+        UsageError: the file is damaged.
+    """
+    from advisor.tflite.rewrite import drop_unused_buffers, pack, unpack
+
+    model = unpack(data)
+    for layer in layers(model):
+        grid = grids.depthwise if layer.depthwise else grids.dense
+        if grid is not None:
+            _put_on(grid, model, layer, observation, shifted)
+    drop_unused_buffers(model)
+    return pack(model)
+
+
+def _put_on(grid: Grid, model: Any, layer: Layer, observation: Observation, shifted: bool) -> None:
+    kernel, bias, axis = values(model, layer.kernel), values(model, layer.bias), layer.output_axis
+    seen = observation.activations[layer.source]
+    whole = _lifted(kernel, axis, _least(kernel, bias, seen, axis)) if grid.per_channel else kernel
+    rounded = grid.spread(whole, axis, observation.moments.get(layer.kernel)) if shifted else grid.round(whole, axis)
+    set_values(model, layer.kernel, rounded)
+    lost = shift(kernel - rounded, seen.means if shifted else 0.0 * seen.means, layer.depthwise)
+    set_values(model, layer.bias, bias + lost)
+
+
+def _least(kernel: NDArray[np.float64], bias: NDArray[np.float64], seen: Activation, axis: int) -> NDArray[np.float64]:
+    """Return the least that each channel's greatest weight may be, so that 32 bits hold its bias.
+
+    A step of 16-bit activations is the smaller, and a file with 8-bit ones loses nothing by what those need.
+    """
+    import numpy as np
+
+    step = max(float(np.abs(seen.lows).max()), float(np.abs(seen.highs).max()), 1e-9) / 32767
+    largest = np.abs(np.moveaxis(kernel, axis, 0)).reshape(kernel.shape[axis], -1).max(axis=1)
+    least: NDArray[np.float64] = np.maximum(
+        LEAST_CHANNEL * np.median(largest), 127 * np.abs(bias) / (step * MOST_OF_BIAS)
+    )
+    return least
+
+
+def _lifted(kernel: NDArray[np.float64], axis: int, least: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give each channel without weights worth the name one small weight, so that its bias survives quantizing.
+
+    Training leaves some channels with weights of nearly nothing and a bias. A bias is stored in 32 bits in steps of
+    (input step x weight step): where weights are nearly nothing so are these steps, the bias does not fit, and the
+    channel answers 0. MobileNetV2 of Keras has nine such channels, EfficientNet-Lite0 more than fifty.
+    """
+    import numpy as np
+
+    rows = np.moveaxis(kernel.copy(), axis, 0)
+    largest = np.abs(rows).reshape(len(rows), -1).max(axis=1)
+    for channel in np.flatnonzero(largest < least):
+        rows[channel].flat[0] = least[channel]
+    return np.moveaxis(rows, 0, axis)
+
+
+def shift(error: NDArray[np.float64], mean: NDArray[np.float64], depthwise: bool) -> NDArray[np.float64]:
+    """Return the mean of each output channel that a kernel's error takes away.
+
+    Args:
+        error: what the kernel lost; its shape is that of :class:`advisor.compression.quantization.layers.Layer`.
+        mean: mean of each input channel; a dense kernel that reads a flattened picture has several inputs a channel.
+        depthwise: the kernel's kind.
+    """
+    import numpy as np
+
+    if depthwise:
+        # ``multiplier`` outputs of one input channel stand beside each other.
+        inputs = np.repeat(mean, error.shape[-1] // len(mean))
+        depthwise_shift: NDArray[np.float64] = error.sum(axis=(0, 1, 2)) * inputs
+        return depthwise_shift
+    by_input = error.reshape(error.shape[0], -1, error.shape[-1]).sum(axis=1)
+    result: NDArray[np.float64] = by_input @ np.tile(mean, by_input.shape[1] // len(mean))
+    return result

@@ -1,0 +1,194 @@
+"""What a float model's activations look like on calibration pictures: one run, of which every form takes its share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from advisor.compression.quantization.windows import Window, windows
+from advisor.core.errors import StageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+POSITIONS = 16
+"""Positions of each layer and picture whose inputs are noted: 100 pictures give more of them than any kernel of a
+mobile network has inputs."""
+
+AT_A_TIME = 20
+"""Pictures whose positions are added up together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Activation:
+    """One tensor over n pictures, by channel (its last axis).
+
+    Attributes:
+        lows: least value, float32 (n, C).
+        highs: greatest value, float32 (n, C).
+        means: float64 (C,).
+    """
+
+    lows: NDArray[np.float32]
+    highs: NDArray[np.float32]
+    means: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What a model computes on pictures.
+
+    Attributes:
+        activations: by tensor index: its input and every operator's float output.
+        moments: of each layer by its kernel's index, the covariance of the inputs that an output channel sees, float64
+            (K, K); for a depthwise layer (C, K, K), each input channel by itself.
+    """
+
+    activations: Mapping[int, Activation]
+    moments: Mapping[int, NDArray[np.float64]]
+
+
+class Observer:
+    """Keeps the last observation: the forms of one model ask for the same one after another.
+
+    Attributes:
+        made: what was made of it, by whoever makes it; forgotten with it.
+    """
+
+    def __init__(self) -> None:
+        self._key: tuple[str, str] | None = None
+        self._kept: Observation | None = None
+        self.made: dict[Any, bytes] = {}
+
+    def __call__(self, data: bytes, images: NDArray[np.float32]) -> Observation:
+        """Return :func:`observe` of the same arguments."""
+        from hashlib import sha256
+
+        key = (sha256(data).hexdigest(), sha256(images.tobytes()).hexdigest())
+        if self._kept is None or key != self._key:
+            self._key, self._kept, self.made = key, observe(data, images), {}
+        return self._kept
+
+
+def observe(data: bytes, images: NDArray[np.float32]) -> Observation:
+    """Run a float ``.tflite`` over normalised pictures, float32 (n, S, S, 3), and note every activation.
+
+    Raises:
+        UsageError: the file is damaged.
+        StageError: an activation is not finite.
+    """
+    interpreter, source, tensors, seen = _everything(data)
+    notes = {index: _Notes(len(images)) for index in tensors}
+    sums = [_Sums(one) for one in seen]
+    for place, image in enumerate(images):
+        interpreter.set_tensor(source, image[None])
+        interpreter.invoke()
+        values = {index: interpreter.get_tensor(index) for index in tensors}
+        for index, value in values.items():
+            notes[index].add(place, value.reshape(-1, value.shape[-1] if value.ndim else 1))
+        for one in sums:
+            one.add(values[one.window.layer.source])
+    return Observation(
+        {index: note.activation() for index, note in notes.items()},
+        {one.window.layer.kernel: one.moments() for one in sums},
+    )
+
+
+def _everything(data: bytes) -> tuple[Any, int, list[int], list[Window]]:
+    """Return an interpreter that gives every float activation as an output: kernels then stay those of the runtime."""
+    from ai_edge_litert import schema_py_generated as schema
+    from ai_edge_litert.interpreter import Interpreter
+
+    from advisor.tflite.rewrite import pack, unpack
+
+    model = unpack(data)
+    graph, seen = model.subgraphs[0], windows(model)
+    source = graph.inputs[0]
+    outputs = {index for operator in graph.operators for index in operator.outputs}
+    kept = [index for index in sorted(outputs) if graph.tensors[index].type == schema.TensorType.FLOAT32]
+    graph.outputs, model.signatureDefs = kept, []
+    interpreter = Interpreter(model_content=pack(model), num_threads=1)
+    interpreter.allocate_tensors()
+    tensors = sorted({source, *kept})
+    return interpreter, source, tensors, [one for one in seen if one.layer.source in tensors and one.few]
+
+
+class _Notes:
+    """Takes one tensor's value of each picture."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._lows: Any = None
+
+    def add(self, place: int, value: NDArray[np.float32]) -> None:
+        """Note the value (positions, C) of picture ``place``."""
+        import numpy as np
+
+        if self._lows is None:
+            self._begin(value)
+        self._lows[place], self._highs[place] = value.min(axis=0), value.max(axis=0)
+        self._sums += value.mean(axis=0, dtype=np.float64)
+
+    def _begin(self, value: NDArray[np.float32]) -> None:
+        import numpy as np
+
+        channels = value.shape[1]
+        self._lows = np.empty((self._count, channels), np.float32)
+        self._highs = np.empty((self._count, channels), np.float32)
+        self._sums = np.zeros(channels, np.float64)
+
+    def activation(self) -> Activation:
+        """Return what was noted."""
+        import numpy as np
+
+        if not (np.isfinite(self._lows).all() and np.isfinite(self._highs).all()):
+            raise StageError("the float model gives values that are not finite on the calibration pictures")
+        return Activation(self._lows, self._highs, self._sums / self._count)
+
+
+class _Sums:
+    """Adds up what one layer sees."""
+
+    def __init__(self, window: Window) -> None:
+        import numpy as np
+
+        self.window = window
+        self._draw = np.random.default_rng(0)
+        self._waiting: list[NDArray[np.float32]] = []
+        self._count = 0
+        self._centre: Any = None
+        self._sum: Any = None
+        self._products: Any = None
+
+    def add(self, value: NDArray[np.float32]) -> None:
+        """Note the layer's input for one picture."""
+        self._waiting.append(self.window.seen(value, POSITIONS, self._draw))
+        if len(self._waiting) >= AT_A_TIME:
+            self._flush()
+
+    def _flush(self) -> None:
+        import numpy as np
+
+        rows = np.concatenate(self._waiting)
+        by_channel = np.moveaxis(rows, 2, 0) if self.window.layer.depthwise else rows.reshape(1, len(rows), -1)
+        if self._count == 0:
+            self._centre = by_channel.mean(axis=1, keepdims=True)
+        # Small numbers keep their digits in products that large means would take.
+        by_channel = by_channel - self._centre
+        products = np.matmul(np.swapaxes(by_channel, 1, 2), by_channel).astype(np.float64)
+        total = by_channel.sum(axis=1, dtype=np.float64)
+        begun = self._count > 0
+        self._products = self._products + products if begun else products
+        self._sum = self._sum + total if begun else total
+        self._count += len(rows)
+        self._waiting = []
+
+    def moments(self) -> NDArray[np.float64]:
+        """Return the covariance."""
+        if self._waiting:
+            self._flush()
+        means = self._sum / self._count
+        found: NDArray[np.float64] = self._products / self._count - means[:, :, None] * means[:, None, :]
+        return found if self.window.layer.depthwise else found[0]

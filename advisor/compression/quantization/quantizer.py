@@ -1,0 +1,83 @@
+"""ai-edge-quantizer on bytes: no files, no progress bars, names read from the model."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.errors import StageError, UnsupportedRecipe, message_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from advisor.compression.quantization.ranges import Range
+
+_REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError, IndexError, AttributeError)
+
+
+def quantize(model: bytes, make_rules: Callable[[], Any], spans: Mapping[int, Range] | None = None) -> bytes:
+    """Return ``model`` quantized by ai-edge-quantizer.
+
+    Args:
+        model: a float ``.tflite``.
+        make_rules: gives the quantizer's recipe; called only once the library is wanted.
+        spans: least and greatest value of each tensor by its index, for rules that quantize activations.
+
+    Raises:
+        UnsupportedRecipe: the quantizer refuses the model.
+    """
+    from ai_edge_quantizer import quantizer
+
+    with _quiet():
+        tool = quantizer.Quantizer(model)
+        tool.load_quantization_recipe(make_rules())
+        try:
+            statistics = _statistics(model, spans) if spans and tool.need_calibration else None
+            result = tool.quantize(statistics, enable_progress_bar=False, enable_progress_report=False)
+        except _REFUSALS as error:
+            raise UnsupportedRecipe(f"the quantizer refuses the model: {message_of(error)}") from error
+    return bytes(result.quantized_model)
+
+
+def _statistics(model: bytes, spans: Mapping[int, Range]) -> dict[str, dict[str, Any]]:
+    """Return spans as the quantizer's own calibration would give them: by name, arrays of the tensor's rank."""
+    import numpy as np
+
+    from advisor.tflite.model import read
+
+    tensors = read(model).tensors
+    found = {}
+    for index, (low, high) in spans.items():
+        shape = (1,) * len(tensors[index].shape)
+        found[tensors[index].name] = {"min": np.full(shape, low, np.float32), "max": np.full(shape, high, np.float32)}
+    return found
+
+
+def fitting_images(model: bytes, images: NDArray[np.float32] | None) -> NDArray[np.float32]:
+    """Return the calibration pictures after a check that the model takes them.
+
+    Raises:
+        StageError: they are missing, of the wrong shape, or not finite.
+    """
+    import numpy as np
+
+    from advisor.tflite.model import read
+
+    shape = read(model).inputs[0].shape
+    if images is None or not len(images):
+        raise StageError("calibration pictures are needed and none were given")
+    if (1, *images.shape[1:]) != shape or images.dtype != np.float32:
+        raise StageError(f"calibration pictures are {images.dtype} {images.shape[1:]}, the model takes {shape}")
+    if not np.isfinite(images).all():
+        raise StageError("calibration pictures hold values that are not finite")
+    return images
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the calibrator's progress bar off the terminal."""
+    with contextlib.redirect_stderr(io.StringIO()):
+        yield

@@ -1,0 +1,79 @@
+"""Compression recipes: each named, versioned, and made flatbuffer to flatbuffer from one float ``.tflite``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from advisor.compression.quantization import rules
+from advisor.compression.quantization.correction import Grid, Grids
+from advisor.compression.quantization.quantizer import quantize
+from advisor.compression.recipes.base import Edit, Recipe
+from advisor.compression.recipes.mixed import Mixed
+from advisor.compression.recipes.post_training import Corrected, Integer
+from advisor.compression.recipes.retrained import Clustered, Pruned, QuantizationAware
+from advisor.core.errors import UsageError, nearest
+
+__all__ = ["RECIPES", "Recipe", "recipe"]
+
+
+def _unchanged(model: bytes) -> bytes:
+    return model
+
+
+def _float16(model: bytes) -> bytes:
+    from advisor.tflite.float16 import to_float16
+
+    return to_float16(model)
+
+
+def _float_io(model: bytes) -> bytes:
+    from advisor.tflite.interface import to_float_io
+
+    return to_float_io(model)
+
+
+def _quantized(make_rules: Callable[[], Any]) -> Callable[[bytes], bytes]:
+    """Return what quantizes weights by the rules that ``make_rules`` gives."""
+    return lambda model: quantize(model, make_rules)
+
+
+_EIGHT, _SIXTEEN = rules.eight_bits(), rules.shipped("static_wi8_ai16")
+_WEIGHTS = rules.shipped("weight_only_wi8_afp32")
+
+_BYTE = Grid(8)
+_BYTES = Grids(_BYTE, _BYTE)
+_ROUNDED = Grids(Grid(8, power_of_two=True, in_deviation=5.9), Grid(8, power_of_two=True))
+_PER_TENSOR = Grids(Grid(8, per_channel=False), Grid(8, per_channel=False))
+
+RECIPES: tuple[Recipe, ...] = (
+    Edit("float32", _unchanged, "32-bit float weights and arithmetic, as trained"),
+    Edit("float16", _float16, "weights stored in 16-bit float: half the size, float arithmetic"),
+    Corrected("dynamic_int8", Grids(_BYTE, None), _quantized(rules.dynamic), "8-bit weights, activations as they come"),
+    Corrected("weight_int8", _BYTES, _quantized(_WEIGHTS), "8-bit weights, float arithmetic"),
+    Integer("int8", _BYTES, _EIGHT, "8-bit weights and activations, calibrated on pictures"),
+    Corrected("weight_int4", Grids(Grid(4), _BYTE), _quantized(rules.four_bits), "4-bit weights, float arithmetic"),
+    Integer("int8_per_tensor", _PER_TENSOR, rules.per_tensor, "int8 with one scale a tensor"),
+    Integer("int16x8", _BYTES, _SIXTEEN, "8-bit weights, 16-bit activations, calibrated on pictures", bits=16),
+    Integer(
+        "int8_float_io", _BYTES, _EIGHT, "int8 inside, float32 picture in and float32 answer out", finish=_float_io
+    ),
+    Mixed(_BYTES),
+    QuantizationAware(_BYTES),
+    Pruned(50),
+    Pruned(75),
+    Clustered(16),
+    Corrected("rounded", _ROUNDED, _unchanged, "float weights in few steps: downloads as int8 does"),
+)
+
+
+def recipe(name: str) -> Recipe:
+    """Return the recipe of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    known: dict[str, Recipe] = {one.name: one for one in RECIPES}
+    if name not in known:
+        raise UsageError(f"unknown compression '{name}'{nearest(name, known)}", f"recipes: {', '.join(known)}")
+    return known[name]

@@ -1,0 +1,199 @@
+"""The pictures that the forms of a user's own file are calibrated, trained and judged on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from advisor.compression.calibration import choose
+from advisor.compression.recipes.base import Rung
+from advisor.compression.recipes.inputs import TrainingImages
+from advisor.core.errors import StageError, UsageError
+from advisor.datasets import decode
+from advisor.datasets.checks.repeated import kept_together
+from advisor.datasets.checks.requirements import require_usable
+from advisor.datasets.dataset import Dataset
+from advisor.datasets.duplicates import near_duplicates
+from advisor.datasets.images import InputSpec, load
+from advisor.datasets.split import Split, halved, split
+from advisor.datasets.survey import survey
+
+CALIBRATION = 100
+FEWEST = 10
+"""With fewer calibration pictures, one odd picture decides the range of every activation."""
+
+JUDGED = 200
+"""Unlabelled pictures that agreement with float is counted on, at most."""
+
+PHOTOGRAPHS = "everyday photographs that come with the installation: give your own with --calibration"
+
+
+@dataclass(frozen=True)
+class Images:
+    """What is read of the user's folders.
+
+    Attributes:
+        calibration: pictures to calibrate on; empty for the bundled photographs.
+        calibration_source: which these are, for the reader.
+        judged: pictures to judge the forms on; empty for the bundled photographs.
+        labels: their classes in the order of the model's output; empty where they are not labelled.
+        judged_source: which these are, for the reader.
+        training: for recipes that score or train; None without labelled pictures.
+    """
+
+    calibration: tuple[Path, ...]
+    calibration_source: str
+    judged: tuple[Path, ...]
+    labels: tuple[int, ...]
+    judged_source: str
+    training: TrainingImages | None = None
+
+
+def read_images(
+    calibration: Path | None,
+    data: Path | None,
+    view: InputSpec,
+    names: Sequence[str],
+    classes: int,
+    seed: int,
+    rungs: Collection[Rung],
+) -> Images:
+    """Read the user's folders, or none.
+
+    With both folders, and no recipe that learns, all of ``--data`` is judged on; else its hold-out, split off as
+    ``advisor search`` does it, and the rest serves to calibrate and to learn. A model that a search shipped has learnt
+    from all but the hold-out: a recipe that chooses by labels gets half of it, and the forms are judged on the other.
+
+    Args:
+        calibration: folder of pictures, labelled or not.
+        data: folder of labelled pictures.
+        view: how the model reads pictures.
+        names: the model's labels, empty where it has none.
+        classes: how many the model tells apart.
+        seed: of every draw.
+        rungs: those of the recipes asked for.
+
+    Raises:
+        UsageError: a folder is missing or unfit, holds too few pictures, or its classes are not the model's.
+    """
+    own = find_images(calibration) if calibration else ()
+    if data is None:
+        return _unlabelled(own, calibration, seed)
+    read = survey(data)
+    dataset = read.dataset
+    require_usable(dataset)
+    order = class_order(dataset.classes, names, classes)
+    if own and max(rungs) < Rung.SCORED:
+        labels = tuple(order[image.label] for image in dataset.images)
+        paths = tuple(image.path for image in dataset.images)
+        chosen = drawn(own, CALIBRATION, seed)
+        return Images(chosen, _said(chosen, calibration), paths, labels, f"all {len(paths)} pictures of {data}")
+    together = kept_together(dataset, near_duplicates(read.thumbnails))
+    whole = split(dataset, seed, together=together, given=dataset.own_parts)
+    parts = _for_choosing(dataset, whole, together) if Rung.SCORED in rungs else whole
+    learnt = [dataset.images[index] for index in parts.train]
+    chosen = drawn(own, CALIBRATION, seed) or tuple(
+        learnt[place].path for place in choose([image.label for image in learnt], CALIBRATION, seed)
+    )
+    source = _said(chosen, calibration) if own else f"{len(chosen)} training pictures of {data}"
+    train, validation, judged = (
+        _labelled(dataset, part, order) for part in (parts.train, parts.validation, parts.holdout)
+    )
+    training = TrainingImages(*train, classes, view, seed, *validation)
+    return Images(chosen, source, *judged, _held_out(parts, whole, data), training)
+
+
+def _for_choosing(dataset: Dataset, parts: Split, together: Sequence[Sequence[int]]) -> Split:
+    """Return the split with half of its hold-out in the place of the validation part, where there is enough of it."""
+    chosen_on, judged = halved(dataset, parts.holdout, parts.seed, together)
+    return replace(parts, validation=chosen_on, holdout=judged) if chosen_on else parts
+
+
+def find_images(folder: Path) -> tuple[Path, ...]:
+    """Return the readable pictures of a folder and its sub-folders, sorted.
+
+    Raises:
+        UsageError: no such folder, or fewer than ``FEWEST`` readable pictures in it.
+    """
+    if not folder.is_dir():
+        what = "is a file, not a folder" if folder.exists() else "does not exist"
+        raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of pictures")
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and decode.is_candidate(file))
+    with decode.quiet():
+        verdicts = [(file, _reason(file)) for file in files]
+    good = tuple(file for file, reason in verdicts if not reason)
+    if len(good) < FEWEST:
+        bad = next((f"; '{file.name}': {reason}" for file, reason in verdicts if reason), "")
+        raise UsageError(
+            f"--calibration: {len(good)} readable pictures of {len(files)} in '{folder}', and {FEWEST} are needed{bad}",
+            f"{CALIBRATION} everyday pictures like those that the app will see are best",
+        )
+    return good
+
+
+def _reason(file: Path) -> str:
+    """Return why a picture cannot be used, empty where it can."""
+    try:
+        load(file, decode.MIN_SIDE)
+    except StageError as error:
+        return error.message
+    return ""
+
+
+def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
+    """Return for each class folder its place among the model's outputs: by name, or in order where it has no labels.
+
+    Raises:
+        UsageError: they are not the same classes.
+    """
+    if not names:
+        if len(folders) != classes:
+            raise UsageError(
+                f"--data: {len(folders)} class folders, and the model tells {classes} classes apart (it has no labels)",
+                "one folder a class, which sort in the order of the model's outputs",
+            )
+        return tuple(range(classes))
+    known = {" ".join(name.split()).casefold(): place for place, name in enumerate(names)}
+    plain = [" ".join(folder.split()).casefold() for folder in folders]
+    unknown = [folder for folder, name in zip(folders, plain, strict=True) if name not in known]
+    if unknown:
+        raise UsageError(
+            f"--data: the model has no class {', '.join(map(repr, unknown[:5]))}",
+            f"its classes: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}",
+        )
+    return tuple(known[name] for name in plain)
+
+
+def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> Images:
+    if not own:
+        return Images((), PHOTOGRAPHS, (), (), PHOTOGRAPHS)
+    chosen = drawn(own, CALIBRATION, seed)
+    others = tuple(path for path in own if path not in set(chosen))
+    judged = drawn(others, JUDGED, seed) if len(others) >= 2 * FEWEST else chosen
+    new = "that were not calibrated on" if judged is not chosen else "that were calibrated on, too"
+    return Images(chosen, _said(chosen, folder), judged, (), f"{len(judged)} pictures of {folder} {new}")
+
+
+def _labelled(
+    dataset: Dataset, indices: Sequence[int], order: Sequence[int]
+) -> tuple[tuple[Path, ...], tuple[int, ...]]:
+    images = [dataset.images[index] for index in indices]
+    return tuple(image.path for image in images), tuple(order[image.label] for image in images)
+
+
+def _held_out(parts: Split, whole: Split, data: Path) -> str:
+    judged, held = len(parts.holdout), len(whole.holdout)
+    if judged == held:
+        return f"the {held} pictures held out of {data}"
+    return f"{judged} of the {held} pictures held out of {data}: by the others a recipe chose"
+
+
+def drawn(paths: tuple[Path, ...], count: int, seed: int) -> tuple[Path, ...]:
+    """Return ``count`` of the paths, drawn by ``seed`` and sorted; all where there are no more."""
+    return paths if len(paths) <= count else tuple(sorted(random.Random(seed).sample(paths, count)))
+
+
+def _said(chosen: Sequence[Path], folder: Path | None) -> str:
+    return f"{len(chosen)} pictures of {folder}"

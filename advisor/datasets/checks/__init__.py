@@ -1,0 +1,1 @@
+"""Check a data set before anything is learnt from it."""

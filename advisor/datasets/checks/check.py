@@ -1,0 +1,96 @@
+"""What is wrong with a set of pictures, before anything is learnt from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from advisor.datasets.checks.findings import Finding, Kind, counted
+from advisor.datasets.checks.image_quality import captured, sizes
+from advisor.datasets.checks.repeated import repeated
+from advisor.datasets.checks.requirements import MIN_IMAGES_PER_CLASS
+from advisor.datasets.dataset import Dataset
+from advisor.datasets.duplicates import Pair, near_duplicates
+from advisor.datasets.layouts.layout import PARTS
+from advisor.datasets.survey import Survey
+
+GOOD_CLASS = 50
+"""Fewer pictures a class leave a hold-out of under ten."""
+
+MAX_IMBALANCE = 5.0
+
+
+def check(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding, ...]:
+    """Say what stands out in a set, the gravest first; nothing is changed.
+
+    Args:
+        survey: what :func:`advisor.datasets.survey.survey` gave.
+        alike: pairs of pictures that show the same, by index; found by their perceptual hashes where None.
+    """
+    pairs = near_duplicates(survey.thumbnails) if alike is None else alike
+    dataset = survey.dataset
+    return (
+        *_unreadable(dataset),
+        *_spellings(dataset),
+        *_parts(dataset),
+        *repeated(dataset, pairs),
+        *_classes(dataset),
+        *sizes(survey),
+        *captured(survey),
+    )
+
+
+def _unreadable(dataset: Dataset) -> Iterator[Finding]:
+    if dataset.rejected:
+        reasons = Counter(row.reason for row in dataset.rejected).most_common(3)
+        listed = "; ".join(f"{reason} ({count})" for reason, count in reasons)
+        yield Finding(
+            Kind.UNREADABLE,
+            f"{counted(len(dataset.rejected), 'file')} cannot be used: {listed}",
+            "replace or remove them",
+            tuple((row.path,) for row in dataset.rejected),
+            tuple(row.reason for row in dataset.rejected),
+            tuple(row.path for row in dataset.rejected),
+        )
+
+
+def _spellings(dataset: Dataset) -> Iterator[Finding]:
+    for group in dataset.spellings:
+        names = " and ".join(f"'{name}'" for name in group)
+        yield Finding(
+            Kind.SPELLING,
+            f"the labels {names} differ only by case or blanks",
+            "a search refuses them; --fix writes one name for all",
+        )
+
+
+def _parts(dataset: Dataset) -> Iterator[Finding]:
+    """Classes that one of the user's parts lacks: unknown to the model, or never tested."""
+    present = Counter((image.part, image.label) for image in dataset.images)
+    for part in dict.fromkeys(PARTS.values()):
+        missing = [name for label, name in enumerate(dataset.classes) if not present[part, label]]
+        if missing and any(found == part for found, _ in present):
+            names = ", ".join(f"'{name}'" for name in missing)
+            yield Finding(
+                Kind.SPLIT,
+                f"the {part} part has no picture of {names}",
+                "put some of them there, or leave the split out: one is drawn then",
+            )
+
+
+def _classes(dataset: Dataset) -> Iterator[Finding]:
+    rows = sorted(zip(dataset.counts, dataset.classes, strict=True))
+    small = [f"'{name}' ({count})" for count, name in rows if count < GOOD_CLASS]
+    if small:
+        yield Finding(
+            Kind.SMALL_CLASS,
+            f"fewer than {GOOD_CLASS} pictures in {', '.join(small)}",
+            f"take more pictures of them; a search refuses classes with fewer than {MIN_IMAGES_PER_CLASS}",
+        )
+    (fewest, rare), (most, common) = rows[0], rows[-1]
+    if most > MAX_IMBALANCE * max(fewest, 1):
+        yield Finding(
+            Kind.IMBALANCE,
+            f"'{common}' has {most / max(fewest, 1):.1f} times as many pictures as '{rare}' ({most} and {fewest})",
+            f"take more pictures of '{rare}'; the figures a class are in the report",
+        )

@@ -1,0 +1,155 @@
+"""How a set was taken, against what a phone in a hand takes: size, light, focus, framing, compression.
+
+"Photos from mobile devices are often poorly framed, badly lit": a set that has no such pictures neither trains nor
+tests for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from advisor.datasets.checks.findings import Finding, Kind, counted
+from advisor.datasets.survey import Survey
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SMALL_SIDE = 64
+LONG_RATIO = 3.0
+MODEL_SIDE = 224
+FEW = 0.01
+"""A condition that fewer pictures than this share show is as good as absent from the set."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One figure of a picture and the limits beyond which a phone's picture counts as badly taken.
+
+    Attributes:
+        name: as people call it.
+        field: of :class:`advisor.datasets.image_stats.Look`.
+        low: below it a picture is ``low_word``; None where there is no such limit.
+        high: above it a picture is ``high_word``.
+    """
+
+    name: str
+    field: str
+    low: float | None
+    low_word: str
+    high: float | None = None
+    high_word: str = ""
+
+
+MEASURES = (
+    Measure("brightness (mean luma, 0-255)", "brightness", 40.0, "very dark", 215.0, "very bright"),
+    Measure("contrast (deviation of luma)", "contrast", 15.0, "almost without contrast"),
+    # A fifth of TrashNet's median (0.11); 3 % of its pictures lie below, all of them smooth or out of focus.
+    Measure("sharpness (edges against contrast)", "sharpness", 0.02, "blurred"),
+    # Evenly spread edges give 0.25; half of that leaves the middle without a subject.
+    Measure("framing (share of edges in the middle)", "framing", 0.12, "badly framed (little in the middle)"),
+    Measure("compression (JPEG quality)", "jpeg_quality", 50.0, "compressed below JPEG quality 50"),
+)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One measure over the whole set.
+
+    Attributes:
+        name: the measure.
+        low: its 5 % quantile.
+        median: its median.
+        high: its 95 % quantile.
+        outside: share (0-1) of pictures beyond the limits, that is badly taken.
+        words: what those are called.
+    """
+
+    name: str
+    low: float
+    median: float
+    high: float
+    outside: float
+    words: str
+
+
+def conditions(survey: Survey) -> tuple[Condition, ...]:
+    """Summarise each measure; compression counts JPEGs only and is left out where there is none."""
+    import numpy as np
+
+    rows = []
+    for measure in MEASURES:
+        values = _values(survey, measure)
+        if len(values):
+            low, median, high = (float(value) for value in np.quantile(values, (0.05, 0.5, 0.95)))
+            outside = float(sum(mask.mean() for _, mask in _beyond(measure, values)))
+            words = " or ".join(word for word in (measure.low_word, measure.high_word) if word)
+            rows.append(Condition(measure.name, low, median, high, outside, words))
+    return tuple(rows)
+
+
+def captured(survey: Survey) -> Iterator[Finding]:
+    """Yield the pictures that are badly taken, and the conditions of use that the set lacks."""
+    count = len(survey.dataset.images)
+    absent = []
+    for measure in MEASURES:
+        for word, mask in _beyond(measure, survey.looks[measure.field]):
+            taken = mask & (survey.looks[measure.field] > 0) if measure.field == "jpeg_quality" else mask
+            yield from _singled(survey, Kind.CAPTURE, taken, f"{word}", "look whether the subject can be seen")
+            if taken.sum() < FEW * count:
+                absent.append(word)
+    if absent:
+        yield Finding(
+            Kind.CAPTURE,
+            f"under {100 * FEW:.0f} % of the pictures are {', '.join(absent)}, as a phone's often are in use",
+            "add such pictures, or train with capture augmentation and watch the robust accuracy",
+        )
+
+
+def sizes(survey: Survey) -> Iterator[Finding]:
+    """Yield pictures of odd sizes, and a set that is smaller than what models take."""
+    import numpy as np
+
+    width, height = survey.looks["width"], survey.looks["height"]
+    short, long = np.minimum(width, height), np.maximum(width, height)
+    yield from _singled(
+        survey, Kind.SIZE, short < SMALL_SIDE, f"less than {SMALL_SIDE} pixels a side", "take larger ones"
+    )
+    yield from _singled(
+        survey, Kind.SIZE, long > LONG_RATIO * short, f"over {LONG_RATIO:.0f} times as long as wide", "crop them"
+    )
+    middle = float(np.median(short)) if len(short) else MODEL_SIDE
+    if middle < MODEL_SIDE:
+        yield Finding(
+            Kind.SIZE,
+            f"half of the pictures have a side of {middle:.0f} pixels or less, and most models take {MODEL_SIDE}",
+            "use the originals if they are larger: a phone's camera gives thousands of pixels",
+        )
+
+
+def _values(survey: Survey, measure: Measure) -> NDArray[np.float32]:
+    values: NDArray[np.float32] = survey.looks[measure.field]
+    return values[values > 0] if measure.field == "jpeg_quality" else values
+
+
+def _beyond(measure: Measure, values: NDArray[np.float32]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    if measure.low is not None:
+        yield measure.low_word, values < measure.low
+    if measure.high is not None:
+        yield measure.high_word, values > measure.high
+
+
+def _singled(survey: Survey, kind: Kind, mask: NDArray[np.bool_], what: str, advice: str) -> Iterator[Finding]:
+    found = [int(index) for index in mask.nonzero()[0]]
+    if found:
+        share = 100 * len(found) / len(mask)
+        images = survey.dataset.images
+        are = "is" if len(found) == 1 else "are"
+        yield Finding(
+            kind,
+            f"{counted(len(found), 'picture')} ({share:.1f} %) {are} {what}",
+            advice,
+            tuple((images[index].path,) for index in found),
+        )

@@ -1,0 +1,1 @@
+"""Fine-tune a backbone and its head in Keras."""

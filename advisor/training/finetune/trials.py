@@ -1,0 +1,78 @@
+"""Tune the hyperparameters of fine-tuning with an Optuna study: one training a trial, judged on the validation part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from advisor.training.finetune.hyperparameters import Finetuning
+
+LEARNING_RATE = (1e-4, 1.2e-3)
+DEPTH = (0.3, 0.9)
+"""Share of the layers that learn, from the top; where all of them do, that is the recipe and stays."""
+EPOCHS = (10, 30)
+INPUT = (0.55, 1.0)
+"""Share of the model's input size that training pictures have: see ``Finetuning.shrink``."""
+CROP = (0.4, 0.85)
+MIXUP = (0.05, 0.6)
+TURN = (0.0, 20.0)
+_RANDOM_FIRST = 3
+_OF_TRAINING = ("trained", "shrink")
+_SPACE: dict[str, tuple[float, float]] = {
+    "trained": DEPTH, "shrink": INPUT, "crop": CROP, "mixup": MIXUP, "turn": TURN,
+}  # fmt: skip
+
+
+class Trials:
+    """Asks for hyperparameters and is told what came of them. Equal seeds and answers ask for equal hyperparameters.
+
+    The recipe's own hyperparameters come first, so that no study ends below them; then a few random ones; then
+    those of the tree-structured Parzen estimator (Bergstra et al., 2011), Optuna's default.
+
+    Args:
+        base: the recipe's own hyperparameters.
+        seed: of the draws.
+    """
+
+    def __init__(self, base: Finetuning, seed: int) -> None:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=1 + _RANDOM_FIRST)
+        self._study = optuna.create_study(direction="maximize", sampler=sampler)
+        self._base, self._told = base, list[tuple[float, Finetuning]]()
+        self._study.enqueue_trial(self._own())
+        self._asked: Any = None
+
+    def ask(self) -> Finetuning:
+        """Return the hyperparameters to train with next."""
+        self._asked = trial = self._study.ask()
+        rate = trial.suggest_float("learning_rate", *LEARNING_RATE, log=True)
+        epochs = trial.suggest_int("epochs", *EPOCHS)
+        found = {name: trial.suggest_float(name, *span) for name, span in _SPACE.items() if self._turned(name)}
+        own: dict[str, Any] = {name: found.pop(name) for name in _OF_TRAINING if name in found}
+        changes = replace(self._base.augmentation, **found)
+        return replace(self._base, learning_rate=rate, epochs=epochs, augmentation=changes, **own)
+
+    def tell(self, hyperparameters: Finetuning, accuracy: float) -> None:
+        """Say what share of the validation part the last training that was asked for answers rightly."""
+        self._study.tell(self._asked, accuracy)
+        self._told.append((accuracy, hyperparameters))
+
+    @property
+    def best(self) -> Finetuning:
+        """The hyperparameters that did best; of equals the first."""
+        return max(self._told, key=lambda told: told[0])[1]
+
+    def _own(self) -> dict[str, float]:
+        holders = {name: self._base if name in _OF_TRAINING else self._base.augmentation for name in _SPACE}
+        values = {name: float(getattr(holder, name)) for name, holder in holders.items() if self._turned(name)}
+        own = {name: _within(value, _SPACE[name]) for name, value in values.items()}
+        return {**own, "learning_rate": _within(self._base.learning_rate, LEARNING_RATE), "epochs": self._base.epochs}
+
+    def _turned(self, name: str) -> bool:
+        return name != "trained" or self._base.trained < 1.0
+
+
+def _within(value: float, span: tuple[float, float]) -> float:
+    return min(max(value, span[0]), span[1])

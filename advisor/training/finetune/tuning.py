@@ -1,0 +1,88 @@
+"""Fine-tuning of a card from its weights to a float ``.tflite``, as one call that can be killed and made again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core import training
+from advisor.datasets.images import InputSpec
+from advisor.training.features import joined
+from advisor.training.finetune.data import FinetuneData
+from advisor.training.finetune.finetune import FINETUNE_ALL, FINETUNE_TOP, VERSION, WEIGHTS, Finetuning, finetune
+
+if TYPE_CHECKING:
+    from advisor.catalog.cards import Card
+    from advisor.catalog.weights import WeightsFile
+
+__all__ = ["FINETUNING", "VERSION", "WEIGHTS", "Finetuning", "epochs_done", "tune"]
+
+FINETUNING: Mapping[str, Finetuning] = {training.FINETUNE_TOP: FINETUNE_TOP, training.FINETUNE_ALL: FINETUNE_ALL}
+"""The hyperparameters of each recipe by its name."""
+
+
+def tune(
+    card: Card,
+    weights: WeightsFile | None,
+    features: Sequence[Path],
+    images: Sequence[Path],
+    labels: Sequence[int],
+    validation: Sequence[int],
+    hyperparameters: Finetuning,
+    checkpoints: Path,
+    path: Path,
+    after: Path | None = None,
+) -> dict[str, Any]:
+    """Fine-tune a card and write its float classifier.
+
+    Args:
+        card: the model card.
+        weights: where to start from.
+        features: ``.npy`` files whose rows are the features of the pictures.
+        images: training and validation part.
+        labels: their classes.
+        validation: places in ``images`` of those that are not learnt from.
+        hyperparameters: see :class:`advisor.training.finetune.finetune.Finetuning`.
+        checkpoints: folder of this call alone; called again with what was left in it, it goes on.
+        path: where to write the ``.tflite``; its weights are written beside it.
+        after: path of an earlier call, whose network goes on with the validation part too.
+
+    Returns:
+        ``validation_accuracy`` and ``start_accuracy`` (shares), ``best_epoch``, ``history``, and ``levels``: whether
+        the head reads all levels.
+    """
+    import keras
+
+    from advisor.catalog.build import build_model
+    from advisor.training.finetune.to_tflite import to_tflite
+
+    try:
+        model = build_model(card, weights)
+        backbone = keras.Model(model.inputs[0], model.output["features"])
+        view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+        lesson = FinetuneData(joined(features), images, labels, view, validation)
+        begun = None if after is None else after.with_name(WEIGHTS)
+        tuned = finetune(backbone, lesson, hyperparameters, checkpoints, after=begun)
+        path.write_bytes(to_tflite(backbone, tuned))
+        shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
+    finally:
+        keras.backend.clear_session()
+    return {
+        "validation_accuracy": tuned.validation_accuracy,
+        "start_accuracy": tuned.start_accuracy,
+        "best_epoch": tuned.best_epoch,
+        "history": list(tuned.history),
+        "levels": tuned.levels,
+    }
+
+
+def epochs_done(checkpoints: Path, hyperparameters: Finetuning) -> tuple[int, int] | None:
+    """Return how many epochs of how many are done, None before the first; it may end earlier than the last."""
+    try:
+        history = json.loads((checkpoints / "state.json").read_text(encoding="utf-8"))["history"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return (len(history), hyperparameters.epochs) if history else None

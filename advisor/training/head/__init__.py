@@ -1,0 +1,1 @@
+"""Fit the linear head on features."""

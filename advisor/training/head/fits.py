@@ -1,0 +1,91 @@
+"""Linear heads of given penalties: the logistic ones, and the nearest mean where there is no more to learn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from advisor.training.head.logistic import CLOSELY, fit_path
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Fitted = tuple[NDArray[np.float32], NDArray[np.float32]]
+
+ABSENT = -30.0
+"""Bias of a class without a picture: it is never answered."""
+
+
+def fit(
+    features: NDArray[np.float32],
+    targets: NDArray[np.int64],
+    classes: int,
+    views: Sequence[NDArray[np.float32]],
+    strengths: Sequence[float],
+    tolerance: float = CLOSELY,
+) -> dict[float, Fitted]:
+    """Fit a head for every strength, from strong to weak penalty.
+
+    Args:
+        features: float32, shape (N, D), standardised.
+        targets: N class indices.
+        classes: number of classes C.
+        views: features (N, D) of the same pictures seen otherwise.
+        strengths: inverse strengths of the penalty; 0 for the head of nearest means.
+        tolerance: see :mod:`advisor.training.head.logistic`.
+
+    Returns:
+        weights (D, C) and bias (C,), float32, by strength.
+    """
+    import numpy as np
+
+    stacked = np.concatenate([features, *views]) if views else features
+    repeated = np.tile(targets, 1 + len(views))
+    fitted = {}
+    if 0.0 in strengths:
+        fitted[0.0] = _nearest_mean(stacked, repeated, classes)
+    penalised = [strength for strength in strengths if strength > 0]
+    return fitted | _logistic(stacked, repeated, classes, penalised, tolerance)
+
+
+def _logistic(
+    standard: NDArray[np.float32],
+    targets: NDArray[np.int64],
+    classes: int,
+    strengths: Sequence[float],
+    tolerance: float,
+) -> dict[float, Fitted]:
+    """Fit from strong to weak penalty; a class without a picture, as in a fold, is never answered."""
+    import numpy as np
+
+    present = np.unique(targets)
+    if len(present) == 1:
+        nothing = np.zeros((standard.shape[1], 1), np.float32)
+        return dict.fromkeys(strengths, _all_classes(nothing, np.zeros(1, np.float32), present, classes))
+    fitted = fit_path(standard, np.searchsorted(present, targets), len(present), strengths, tolerance)
+    return {strength: _all_classes(*found, present, classes) for strength, found in fitted.items()}
+
+
+def _all_classes(
+    some: NDArray[np.float32], offsets: NDArray[np.float32], present: NDArray[np.int64], classes: int
+) -> Fitted:
+    """Bring a head of the classes that are present, (D, P) and (P,), to one column a class."""
+    import numpy as np
+
+    weights = np.zeros((len(some), classes), np.float32)
+    bias = np.full(classes, ABSENT, np.float32)
+    weights[:, present] = some
+    bias[present] = offsets
+    return weights, bias
+
+
+def _nearest_mean(standard: NDArray[np.float32], targets: NDArray[np.int64], classes: int) -> Fitted:
+    """Return the head whose logit is minus half the squared distance to the class's mean, over the mean distance."""
+    import numpy as np
+
+    present = np.unique(targets)
+    means = np.stack([standard[targets == label].mean(axis=0) for label in present])
+    spread = float(np.square(standard - means[np.searchsorted(present, targets)]).sum(axis=1).mean())
+    temperature = max(spread, 1e-6) / standard.shape[1] ** 0.5
+    return _all_classes((means / temperature).T, -np.square(means).sum(axis=1) / (2 * temperature), present, classes)

@@ -1,0 +1,1 @@
+"""Find labels that are likely wrong."""

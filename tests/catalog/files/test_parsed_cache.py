@@ -1,0 +1,130 @@
+"""Cards that were read before: the same cards, without reading the YAML again, and never anything else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog import load_catalogue
+from advisor.catalog.files import parsed_cache
+from advisor.catalog.files import reading as module
+from advisor.core.errors import UsageError
+from tests.catalog.test_catalogue import GOOD
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own."""
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "catalogues"
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Path:
+    """A user's catalogue file."""
+    path = tmp_path / "team.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def no_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where a file is parsed."""
+
+    def refuse(path: Path) -> None:
+        raise AssertionError(f"{path} was parsed")
+
+    monkeypatch.setattr(module, "read_yaml", refuse)
+
+
+def test_the_second_time_no_file_is_parsed_and_the_cards_are_the_same(
+    team: Path, request: pytest.FixtureRequest
+) -> None:
+    first = load_catalogue([team])
+    request.getfixturevalue("no_yaml")
+    assert dict(load_catalogue([team])) == dict(first)
+
+
+def test_a_changed_file_is_read_anew(team: Path) -> None:
+    load_catalogue([team])
+    team.write_text(GOOD.replace("macs: 200", "macs: 201"), encoding="utf-8")
+    assert load_catalogue([team])["team_net"].macs == 201
+
+
+def test_other_code_reads_anew(team: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    load_catalogue([team])
+    monkeypatch.setattr(parsed_cache, "_readers", lambda: "another version")
+    request.getfixturevalue("no_yaml")
+    with pytest.raises(AssertionError, match="was parsed"):
+        load_catalogue([team])
+
+
+def test_a_moved_catalogue_finds_its_own_files_where_it_is_now(tmp_path: Path) -> None:
+    text = GOOD.replace("kind: url", "kind: file").replace("        url: https://example.org/net.h5\n", "")
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "team.yaml").write_text(text, encoding="utf-8")
+        for _ in range(2):
+            (source,) = load_catalogue([tmp_path / folder / "team.yaml"])["team_net"].weights
+            assert source.file.path == str(tmp_path / folder / "net.h5")
+
+
+def spoil(path: Path, how: str) -> None:
+    key, digest, body = path.read_text(encoding="utf-8").split("\n", 2)
+    if how == "cut off":
+        path.write_text(f"{key}\n{digest}\n{body[:-5]}", encoding="utf-8")
+    elif how == "a digit changed":
+        path.write_text(f"{key}\n{digest}\n{body.replace('200', '300')}", encoding="utf-8")
+    elif how == "bytes":
+        path.write_bytes(b"\xff\x00" * 50)
+    elif how == "empty":
+        path.write_bytes(b"")
+    else:
+        other = json.dumps([[["team_net"]], [0]])
+        path.write_text(f"{key}\n{parsed_cache._digest(other)}\n{other}", encoding="utf-8")
+
+
+@pytest.mark.parametrize("how", ["cut off", "a digit changed", "bytes", "empty", "another layout"])
+def test_what_is_damaged_is_ignored_and_written_anew(team: Path, how: str, request: pytest.FixtureRequest) -> None:
+    first = load_catalogue([team])
+    place = parsed_cache._place(team)
+    spoil(place, how)
+    assert dict(load_catalogue([team])) == dict(first)
+    request.getfixturevalue("no_yaml")
+    assert dict(load_catalogue([team])) == dict(first)
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(team: Path, cache: Path) -> None:
+    cache.parent.mkdir()
+    cache.write_text("a file where the folder belongs")
+    assert "team_net" in load_catalogue([team])
+    assert "team_net" in load_catalogue([team])
+
+
+def test_a_mistake_is_told_with_its_line_every_time(team: Path) -> None:
+    team.write_text(GOOD.replace("macs: 200", "macs: many"), encoding="utf-8")
+    for _ in range(2):
+        with pytest.raises(UsageError, match=r"team\.yaml:11: macs"):
+            load_catalogue([team])
+
+
+def test_a_name_taken_twice_is_told_with_both_lines_from_remembered_files(team: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text("# one line more\n" + GOOD, encoding="utf-8")
+    for path in (team, other):
+        load_catalogue([path])
+    with pytest.raises(UsageError, match=r"other\.yaml:9: the name 'team_net' is already taken \(.*team\.yaml:8\)"):
+        load_catalogue([team, other])
+
+
+def test_files_that_were_not_read_for_long_are_forgotten(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parsed_cache, "_MOST_FILES", 3)
+    for number in range(5):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(GOOD.replace("team_net", f"net_{number}"), encoding="utf-8")
+        module.read_catalogue_file(path)
+    assert len(list(cache.iterdir())) == 3

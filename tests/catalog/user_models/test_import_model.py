@@ -1,0 +1,318 @@
+"""A user's own model becomes a card, or is refused with the reason and nothing is kept."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.catalog import load_catalogue
+from advisor.catalog.convert import convert, run
+from advisor.catalog.labels import published_labels
+from advisor.catalog.user_models import saved_model
+from advisor.catalog.user_models.description import Given, missing
+from advisor.catalog.user_models.import_model import Added, add, inspect
+from advisor.catalog.user_models.keras_archive import check, fixed_side
+from advisor.catalog.user_models.master import prepare
+from advisor.catalog.weights import FetchOptions, fetch
+from advisor.core.errors import StageError, UsageError, WeightsError
+from advisor.tflite.float16 import to_float16
+from advisor.tflite.model import read
+from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network, tflite
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings and a cache of the test's own."""
+    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("ADVISOR_MIRROR", raising=False)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One network as ``net.keras``, ``net.tflite`` and the SavedModel ``net``."""
+    folder = tmp_path_factory.mktemp("models")
+    model = network()
+    model.save(folder / "net.keras")
+    model.export(folder / "net", verbose=False)
+    (folder / "net.tflite").write_bytes(tflite(model))
+    labels_file(folder)
+    return folder
+
+
+def given(models: Path, **more: Any) -> Given:
+    return Given(labels=str(models / "labels.txt"), mean=(127.5,), std=(127.5,), **more)
+
+
+def brought(file: Path, said: Given, into: Path | None = None) -> Added:
+    with inspect(file) as inspected:
+        return add(inspected, said, into)
+
+
+@pytest.mark.parametrize("name", ["net.keras", pytest.param("net", marks=pytest.mark.slow), "net.tflite"])
+def test_a_model_becomes_a_card_that_every_search_finds(models: Path, tmp_path: Path, name: str) -> None:
+    added = brought(models / name, given(models, top1=61.5, licence="MIT"))
+    card = load_catalogue().card("net")
+    assert card == added.card
+    assert (card.input_size, card.classes, card.family, card.licence) == (SIZE, CLASSES, "own", "MIT")
+    assert (card.top1(), added.features, card.params) == (61.5, 8, 8 * 27 + 8 + 8 * 9 + 8 + 8 * CLASSES + CLASSES)
+    assert [photograph for photograph, _, _ in added.seen] == ["a cat", "a cup of coffee", "a rocket"]
+    assert published_labels(card) == ("glass", "paper", "métal", "plastic", "trash")
+
+
+def test_a_float16_file_is_taken_as_the_float_file_that_runtimes_make_of_it(models: Path, tmp_path: Path) -> None:
+    half = tmp_path / "half.tflite"
+    half.write_bytes(to_float16((models / "net.tflite").read_bytes()))
+    card = brought(half, given(models)).card
+    photo = np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
+    kept = fetch(card, FetchOptions(offline=True)).path.read_bytes()
+    assert {tensor.dtype for tensor in read(kept).tensors} <= {"float32", "int32"}
+    given_answer = next(iter(run(half.read_bytes(), photo).values()))
+    assert run(kept, photo)["probabilities"] == pytest.approx(given_answer, abs=1e-6)
+
+
+def test_the_cards_master_computes_what_the_model_does(models: Path, tmp_path: Path) -> None:
+    import keras
+
+    card = brought(models / "net.tflite", given(models)).card
+    convert(card, fetch(card, FetchOptions(offline=True)), tmp_path / "master.tflite")
+    photo = np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
+    outputs = run((tmp_path / "master.tflite").read_bytes(), photo)
+    expected = np.asarray(keras.saving.load_model(models / "net.keras")(photo))
+    assert outputs["probabilities"] == pytest.approx(expected, abs=1e-5)
+    assert outputs["features"].shape == (1, 8)
+
+
+def test_metadata_in_the_file_needs_no_flags(models: Path, tmp_path: Path) -> None:
+    first = brought(models / "net.keras", given(models, licence="MIT"))
+    again = tmp_path / "again.tflite"
+    again.write_bytes(first.model.read_bytes())
+    with inspect(again) as inspected:
+        assert missing(inspected, Given()) == ()
+        card = add(inspected, Given()).card
+    assert (card.name, card.licence, card.preprocessing) == ("again", "MIT", first.card.preprocessing)
+
+
+def test_what_nobody_says_is_asked_for(models: Path) -> None:
+    with inspect(models / "net.tflite") as inspected:
+        assert missing(inspected, Given(mean=(0.0,))) == ("labels", "std")
+        with pytest.raises(UsageError, match="does not say its labels, std: give --labels and --std"):
+            add(inspected, Given(mean=(0.0,)))
+    assert "net" not in load_catalogue()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"labels": "imagenet"}, "1000 labels do not fit a model of 5 classes"),
+        ({"labels": "none.txt"}, "'none.txt' cannot be read"),
+        ({"mean": (1.0, 2.0)}, "--mean"),
+        ({"mean": (float("nan"),)}, "--mean"),
+        ({"std": (0.0,)}, "--std"),
+        ({"name": "mobilenet_v2_1.0_224"}, "already taken"),
+        ({"name": "../net"}, "--name"),
+        ({"family": "a family"}, "family"),
+    ],
+)
+def test_what_is_said_wrongly_is_refused_and_nothing_is_kept(
+    models: Path, tmp_path: Path, wrong: dict[str, Any], said: str
+) -> None:
+    correct = {"labels": str(models / "labels.txt"), "mean": (0.0,), "std": (1.0,)}
+    with pytest.raises(UsageError, match=said), inspect(models / "net.tflite") as inspected:
+        add(inspected, Given(**{**correct, **wrong}))
+    left = [path for path in (tmp_path / "config").rglob("*") if path.is_file()]
+    assert left == []
+
+
+def test_a_teams_file_keeps_its_comments(models: Path, tmp_path: Path) -> None:
+    team = tmp_path / "team.yaml"
+    brought(models / "net.tflite", given(models, name="first"), team)
+    team.write_text("# ours alone\n" + team.read_text(encoding="utf-8"), encoding="utf-8")
+    brought(models / "net.tflite", given(models, name="second"), team)
+    text = team.read_text(encoding="utf-8")
+    assert text.startswith("# ours alone\n")
+    assert [card.name for card in load_catalogue([team]).values()][-2:] == ["first", "second"]
+    assert "first" not in load_catalogue()
+
+
+def test_a_catalogue_that_cannot_take_a_card_is_left_as_it_was(models: Path, tmp_path: Path) -> None:
+    team = tmp_path / "team.yaml"
+    team.write_text("cards: []\nfamily: ours\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="team.yaml"), inspect(models / "net.tflite") as inspected:
+        add(inspected, given(models), team)
+    assert team.read_text(encoding="utf-8") == "cards: []\nfamily: ours\n"
+    assert not (tmp_path / "models").exists()
+
+
+def test_a_file_that_changed_after_it_was_added_is_not_used(models: Path, tmp_path: Path) -> None:
+    added = brought(models / "net.tflite", given(models))
+    added.model.write_bytes((models / "net.tflite").read_bytes())
+    with pytest.raises(WeightsError, match="sha256"):
+        fetch(added.card, FetchOptions(offline=True))
+
+
+def test_a_file_that_is_gone_is_told(models: Path) -> None:
+    added = brought(models / "net.tflite", given(models))
+    added.model.unlink()
+    with pytest.raises(WeightsError, match="there is no file"):
+        fetch(added.card, FetchOptions(offline=True))
+    with pytest.raises(StageError, match="the file cannot be had"):
+        convert(added.card, None, models / "never.tflite")
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "side"),
+    [((None, 64, 64, 3), None, 64), ((None, None, None, 3), 48, 48), ((1, None, 96, None), None, 96)],
+)
+def test_the_size_is_the_files_or_the_users(shape: tuple[int | None, ...], size: int | None, side: int) -> None:
+    assert fixed_side(shape, size, "net") == (side, side, 3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "said"),
+    [
+        ((None, None, None, 3), None, "leaves the size open"),
+        ((None, 64, 64, 3), 96, "not one square"),
+        ((None, 64, 96, 3), None, "not one square"),
+        ((None, 64, 64, 1), None, "not one RGB picture"),
+        ((None, 64), None, "not one RGB picture"),
+    ],
+)
+def test_a_size_that_is_open_or_does_not_fit_is_told(
+    shape: tuple[int | None, ...], size: int | None, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        fixed_side(shape, size, "net")
+
+
+def test_a_keras_file_of_open_size_with_logits_becomes_a_classifier(tmp_path: Path) -> None:
+    import keras
+
+    network(size=None, activation=None).save(tmp_path / "net.keras")
+    facts = prepare(tmp_path / "net.keras", 48, tmp_path / "net.tflite")
+    assert (facts.input_size, facts.classes, facts.features) == (48, CLASSES, 8)
+    photo = np.random.default_rng(2).normal(size=(1, 48, 48, 3)).astype(np.float32)
+    logits = np.asarray(keras.saving.load_model(tmp_path / "net.keras")(photo), np.float64)
+    expected = np.exp(logits) / np.exp(logits).sum()
+    assert run((tmp_path / "net.tflite").read_bytes(), photo)["probabilities"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_lambda_layer_is_refused_with_its_name_and_why(tmp_path: Path) -> None:
+    import keras
+    from keras import layers
+
+    image = keras.Input((SIZE, SIZE, 3))
+    doubled = layers.Lambda(lambda x: 2 * x, name="twice")(image)
+    model = keras.Model(image, layers.Dense(3, activation="softmax")(layers.GlobalAveragePooling2D()(doubled)))
+    model.save(tmp_path / "lambda.keras")
+    refusal = "'twice' is a Lambda, which carries code.*safe_mode"
+    with pytest.raises(UsageError, match=refusal):
+        check(tmp_path / "lambda.keras")
+
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def spoilt(models: Path, target: Path, change: Change) -> Path:
+    """``net.keras`` with another configuration."""
+    with zipfile.ZipFile(models / "net.keras") as source, zipfile.ZipFile(target, "w") as changed:
+        for name in source.namelist():
+            content = source.read(name)
+            if name == "config.json":
+                config = json.loads(content)
+                change(config)
+                content = json.dumps(config).encode()
+            changed.writestr(name, content)
+    return target
+
+
+def test_a_layer_of_a_package_of_its_own_is_refused(models: Path, tmp_path: Path) -> None:
+    def foreign(config: dict[str, Any]) -> None:
+        config["config"]["layers"][1].update(module="os", class_name="system")
+
+    with pytest.raises(UsageError, match="'system' comes from os, not from Keras"):
+        check(spoilt(models, tmp_path / "foreign.keras", foreign))
+
+
+@pytest.mark.parametrize("layer", ["TFSMLayer", "TorchModuleWrapper"])
+def test_a_layer_that_loads_another_file_is_refused(models: Path, tmp_path: Path, layer: str) -> None:
+    def wrapping(config: dict[str, Any]) -> None:
+        config["config"]["layers"][2]["class_name"] = layer
+
+    with pytest.raises(UsageError, match=f"is a {layer}, which carries code"):
+        check(spoilt(models, tmp_path / "wrapped.keras", wrapping))
+
+
+def test_a_registered_class_is_refused(models: Path, tmp_path: Path) -> None:
+    def registered(config: dict[str, Any]) -> None:
+        config["config"]["layers"][1].update(module=None, registered_name="Custom>Trick", class_name="Trick")
+
+    with pytest.raises(UsageError, match="'Trick' comes from Custom>Trick"):
+        check(spoilt(models, tmp_path / "registered.keras", registered))
+
+
+@pytest.mark.parametrize("member", ["../escape.py", "run.py", "/etc/cron.d/x"])
+def test_an_archive_with_other_members_is_refused(models: Path, tmp_path: Path, member: str) -> None:
+    target = spoilt(models, tmp_path / "more.keras", lambda _: None)
+    with zipfile.ZipFile(target, "a") as archive:
+        archive.writestr(member, b"x")
+    with pytest.raises(UsageError, match="which no .keras file does"):
+        check(target)
+
+
+def test_a_configuration_nested_without_end_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "deep.keras", "w") as archive:
+        archive.writestr("config.json", "[" * 200_000 + "]" * 200_000)
+    with pytest.raises(UsageError, match="not a usable .keras file"):
+        check(tmp_path / "deep.keras")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and nothing more", b"\x89HDF\r\n\x1a\n"])
+def test_what_is_no_keras_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "no.keras").write_bytes(content)
+    with pytest.raises(UsageError, match="not a usable .keras file"):
+        check(tmp_path / "no.keras")
+
+
+def test_a_file_of_another_kind_names_what_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(b"x")
+    with pytest.raises(UsageError, match=r"neither \.keras, \.tflite nor"), inspect(tmp_path / "net.onnx"):
+        pass
+    with pytest.raises(UsageError, match="there is no file"), inspect(tmp_path / "none.keras"):
+        pass
+
+
+def test_a_saved_model_that_reads_files_is_refused(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    class Reads(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec((1, SIZE, SIZE, 3), tf.float32)])
+        def __call__(self, image: Any) -> Any:
+            length = tf.strings.length(tf.io.read_file("/etc/hostname"))
+            return tf.nn.softmax(tf.reduce_mean(image, (1, 2)) + tf.cast(length, tf.float32))
+
+    module = Reads()
+    tf.saved_model.save(module, str(tmp_path / "reads"), signatures={"serving_default": module.__call__})
+    with pytest.raises(UsageError, match="has a ReadFile, which runs code or touches files"):
+        saved_model.check(tmp_path / "reads")
+
+
+def test_a_saved_model_with_a_link_out_of_its_folder_is_refused(models: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(models / "net", tmp_path / "net")
+    (tmp_path / "net" / "assets" / "secret").symlink_to("/etc/hostname")
+    with pytest.raises(UsageError, match="a link out of the folder"):
+        saved_model.check(tmp_path / "net")
+
+
+def test_a_folder_that_is_no_saved_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match=r"it has no saved_model\.pb"):
+        saved_model.check(tmp_path / "empty")

@@ -1,0 +1,73 @@
+"""The index as pip's own configuration says it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog.weights.network.pip_config import interpret, package_index
+
+LISTING = """global.index-url='https://me:p%40ss@index.example/simple'
+global.extra-index-url='https://two.example/simple file:///srv/simple'
+global.find-links='\\n/srv/wheels\\n/srv/more'
+global.cert='/etc/company.pem'
+global.timeout='60'
+install.trusted-host='two.example'
+download.proxy='http://proxy.example:3128'
+freeze.index-url='https://not.this/simple'
+"""
+
+
+def test_the_sections_that_install_uses_are_merged() -> None:
+    found = interpret(LISTING, {})
+    assert found.indexes == (
+        "https://me:p%40ss@index.example/simple",
+        "https://two.example/simple",
+        "file:///srv/simple",
+    )
+    assert found.links == ("/srv/wheels", "/srv/more")
+    transport = found.transport
+    assert (transport.ca_file, transport.proxy) == ("/etc/company.pem", "http://proxy.example:3128")
+    assert transport.trusted_hosts == ("two.example",)
+    assert (transport.connect_timeout_s, transport.read_timeout_s) == (15.0, 60.0)
+    assert transport.credentials == (("index.example", "me", "p@ss"),)
+
+
+def test_an_environment_variable_beats_the_files() -> None:
+    found = interpret(LISTING, {"PIP_INDEX_URL": "https://other.example/simple", "PIP_DEFAULT_TIMEOUT": "5"})
+    assert found.indexes[0] == "https://other.example/simple"
+
+
+def test_the_common_alias_of_the_timeout_is_known() -> None:
+    assert interpret("", {"PIP_DEFAULT_TIMEOUT": "5"}).transport.read_timeout_s == 5.0
+
+
+def test_no_index_leaves_the_folders() -> None:
+    found = interpret(LISTING, {"PIP_NO_INDEX": "1"})
+    assert (found.indexes, found.links) == ((), ("/srv/wheels", "/srv/more"))
+
+
+def test_without_any_configuration_the_public_index_is_used() -> None:
+    from pypi_simple import PYPI_SIMPLE_ENDPOINT
+
+    assert interpret("", {}).indexes == (PYPI_SIMPLE_ENDPOINT,)
+
+
+def test_secrets_are_not_in_the_representation() -> None:
+    transport = interpret(LISTING, {}).transport
+    assert "p@ss" not in repr(transport)
+
+
+def test_what_pip_itself_wrote_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://company.example/simple\n")
+    listed = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+    )
+    if listed.returncode != 0:
+        pytest.skip("this Python has no pip")
+    assert package_index().indexes[0] == "https://company.example/simple"

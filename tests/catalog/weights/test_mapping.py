@@ -1,0 +1,242 @@
+"""Tensors on their way into a graph: everything finds its place, or the error says what does not."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.catalog.weights import mapping
+from advisor.catalog.weights.mapping.layouts import folded_norm, from_output_first, from_runtime
+from advisor.core.errors import WeightsError
+
+
+def small_model() -> Any:
+    import keras
+    from keras import layers
+
+    image = keras.Input((8, 8, 3), batch_size=1)
+    x = layers.Conv2D(4, 3, name="first")(image)
+    x = layers.GlobalAveragePooling2D()(x)
+    return keras.Model(image, layers.Dense(5, name="logits")(x))
+
+
+def tensors(model: Any) -> dict[str, np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(0)
+    return {
+        f"{layer.name}/{weight.name}": rng.normal(size=weight.shape).astype(np.float32)
+        for layer in model.layers
+        for weight in layer.weights
+    }
+
+
+def test_every_weight_of_a_keras_file_finds_its_layer() -> None:
+    model = small_model()
+    given = tensors(model)
+    mapping.put("keras", model, given)
+    assert all(
+        np.array_equal(model.get_layer(name.split("/")[0]).weights["kernel" not in name], value)
+        for name, value in given.items()
+    )
+
+
+def test_layers_of_other_names_are_taken_in_order() -> None:
+    model = small_model()
+    given = {f"other_{name}": value for name, value in tensors(model).items()}
+    mapping.put("keras", model, given)
+    assert np.array_equal(model.get_layer("logits").bias, given["other_logits/bias"])
+
+
+def test_a_classifier_stored_as_a_one_by_one_convolution_fits_a_dense_layer() -> None:
+    model = small_model()
+    given = tensors(model)
+    given["logits/kernel"] = given["logits/kernel"].reshape(1, 1, 4, 5)
+    mapping.put("keras", model, given)
+    assert np.array_equal(model.get_layer("logits").kernel, given["logits/kernel"].reshape(4, 5))
+
+
+def test_a_tensor_of_another_shape_is_named() -> None:
+    model = small_model()
+    given = tensors(model)
+    given["logits/kernel"] = np.zeros((4, 6), np.float32)
+    with pytest.raises(WeightsError, match="layer 'logits' takes weights of shapes"):
+        mapping.put("keras", model, given)
+
+
+def test_a_tensor_that_is_left_over_is_named() -> None:
+    model = small_model()
+    with pytest.raises(WeightsError, match="no place in the graph, first 'extra/kernel'"):
+        mapping.put("keras", model, tensors(model) | {"extra/kernel": np.zeros(1, np.float32)})
+
+
+def test_values_that_are_not_finite_are_refused() -> None:
+    model = small_model()
+    given = tensors(model)
+    given["logits/bias"][2] = np.nan
+    with pytest.raises(WeightsError, match="not all finite"):
+        mapping.put("keras", model, given)
+
+
+def test_a_missing_tensor_names_the_nearest() -> None:
+    from advisor.catalog import architectures
+
+    model = architectures.build("squeezenet", 64, 10, {})
+    with pytest.raises(WeightsError, match=r"no tensor 'conv1/0' \(did you mean 'conv1/O'\?\)"):
+        mapping.put("squeezenet", model, {"conv1/O": np.zeros(1, np.float32)})
+
+
+def test_an_unknown_rule_names_the_nearest() -> None:
+    with pytest.raises(WeightsError, match="did you mean 'squeezenet'"):
+        mapping.put("squeezenets", small_model(), {})
+
+
+def test_kernels_of_other_frameworks_compute_the_same_in_keras() -> None:
+    from keras import layers
+
+    rng = np.random.default_rng(0)
+    kernel = rng.normal(size=(4, 3, 2, 5)).astype(np.float32)  # (output, input, height, width)
+    patch = rng.normal(size=(2, 5, 3)).astype(np.float32)
+    expected = np.einsum("oihw,hwi->o", kernel, patch)
+    for convert, given in ((from_output_first, kernel), (from_runtime, kernel.transpose(0, 2, 3, 1))):
+        layer = layers.Conv2D(4, (2, 5))
+        moved = convert(given, layer)
+        layer.build((1, 2, 5, 3))
+        layer.set_weights([moved, np.zeros(4, np.float32)])
+        assert np.asarray(layer(patch[None])).reshape(4) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def test_squeezenets_first_kernel_takes_red_first_and_no_other_is_turned() -> None:
+    from advisor.catalog import architectures
+
+    model = architectures.build("squeezenet", 64, 10, {})
+    rng = np.random.default_rng(0)
+    given: dict[str, np.ndarray[Any, Any]] = {}
+    for layer in (layer for layer in model.layers if layer.weights):
+        name = re.sub(r"^(fire\d)_", r"\1/", layer.name)
+        kernel, bias = layer.get_weights()
+        given[f"{name}/0"] = rng.normal(size=kernel.transpose(3, 2, 0, 1).shape).astype(np.float32)
+        given[f"{name}/1"] = rng.normal(size=bias.shape).astype(np.float32)
+    mapping.put("squeezenet", model, given)
+    blue_green_red = given["conv1/0"][:, :, 1, 2]
+    assert np.array_equal(model.get_layer("conv1").get_weights()[0][1, 2].T, blue_green_red[:, ::-1])
+    squeeze = model.get_layer("fire2_squeeze1x1").get_weights()[0]
+    assert np.array_equal(squeeze[0, 0].T, given["fire2/squeeze1x1/0"][:, :, 0, 0])
+
+
+def test_a_folded_norm_only_adds_its_offset() -> None:
+    from keras import layers
+
+    layer = layers.BatchNormalization(epsilon=1e-3)
+    layer.build((1, 2, 2, 3))
+    offset = np.array([1.0, -2.0, 3.0], np.float32)
+    layer.set_weights(folded_norm(offset, layer))
+    values = np.random.default_rng(0).normal(size=(1, 2, 2, 3)).astype(np.float32)
+    assert np.asarray(layer(values, training=False)) == pytest.approx(values + offset, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("port", "architecture", "arguments", "expected"),
+    [
+        (
+            "slim_scopes",
+            "inception_v1",
+            {},
+            {
+                "Conv2d_1a_7x7": ["InceptionV1/Conv2d_1a_7x7/weights"],
+                "Mixed_5b.Branch_2.Conv2d_0a_3x3.BatchNorm": [
+                    "InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/BatchNorm/beta",
+                    "InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/BatchNorm/moving_mean",
+                    "InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/BatchNorm/moving_variance",
+                ],
+                "Logits.Conv2d_0c_1x1": [
+                    "InceptionV1/Logits/Conv2d_0c_1x1/weights",
+                    "InceptionV1/Logits/Conv2d_0c_1x1/biases",
+                ],
+            },
+        ),
+        (
+            "slim_scopes",
+            "inception_v2",
+            {},
+            {
+                "Conv2d_1a_7x7.depthwise": ["InceptionV2/Conv2d_1a_7x7/depthwise_weights"],
+                "Conv2d_1a_7x7.pointwise": [
+                    "InceptionV2/Conv2d_1a_7x7/pointwise_weights",
+                    "InceptionV2/Conv2d_1a_7x7/biases",
+                ],
+            },
+        ),
+        (
+            "slim_inception_v3",
+            "inception_v3",
+            {},
+            {
+                "Conv2d_1a_3x3": ["InceptionV3/Conv2d_1a_3x3/weights"],
+                "Mixed_7c_Branch_1_Conv2d_0a_1x1_BatchNorm": [
+                    f"InceptionV3/Mixed_7c/Branch_1/Conv2d_0a_1x1/BatchNorm/{part}"
+                    for part in ("beta", "moving_mean", "moving_variance")
+                ],
+                "logits": ["InceptionV3/Logits/Conv2d_1c_1x1/weights", "InceptionV3/Logits/Conv2d_1c_1x1/biases"],
+            },
+        ),
+        (
+            "slim_mobilenet_v2",
+            "mobilenet_v2",
+            {"width": 0.35},
+            {
+                "Conv1": ["MobilenetV2/Conv/weights"],
+                "bn_Conv1": [
+                    f"MobilenetV2/Conv/BatchNorm/{part}" for part in ("gamma", "beta", "moving_mean", "moving_variance")
+                ],
+                "expanded_conv_depthwise": ["MobilenetV2/expanded_conv/depthwise/depthwise_weights"],
+                "block_16_project": ["MobilenetV2/expanded_conv_16/project/weights"],
+                "Conv_1": ["MobilenetV2/Conv_1/weights"],
+                "logits": ["MobilenetV2/Logits/Conv2d_1c_1x1/weights", "MobilenetV2/Logits/Conv2d_1c_1x1/biases"],
+            },
+        ),
+        (
+            "timm_efficientnet_lite",
+            "efficientnet_lite",
+            {},
+            {
+                "conv_stem": ["conv_stem.weight"],
+                "bn0": ["bn1.weight", "bn1.bias", "bn1.running_mean", "bn1.running_var"],
+                "blocks_0_project_conv": ["blocks.0.0.conv_pw.weight"],
+                "blocks_1_expand_conv": ["blocks.1.0.conv_pw.weight"],
+                "blocks_2_depthwise_conv": ["blocks.1.1.conv_dw.weight"],
+                "logits": ["classifier.weight", "classifier.bias"],
+            },
+        ),
+    ],
+)
+def test_layers_ask_for_the_names_that_the_originals_have(
+    port: str, architecture: str, arguments: dict[str, Any], expected: dict[str, list[str]]
+) -> None:
+    from advisor.catalog import architectures
+    from advisor.catalog.weights.mapping.tensors import Taken
+
+    model = architectures.build(architecture, 80, 10, arguments)
+    stages = [
+        name for stage, repeats in enumerate((1, 2)) for name in (f"blocks.{stage}.{r}.bn1" for r in range(repeats))
+    ]
+    names = [name for listed in expected.values() for name in listed] + stages
+    rule = mapping._rules()[port]()
+    for layer, wanted in expected.items():
+        taken = Taken({name: np.zeros((1, 1, 1, 1) if name.endswith("weight") else 1) for name in names})
+        rule.arrays(model.get_layer(layer), taken)
+        assert [name for name in names if name not in taken.left()] == wanted
+
+
+def test_a_classifier_with_the_background_first_fits_a_graph_without_it() -> None:
+    from advisor.catalog import architectures
+    from advisor.catalog.weights.mapping.tensors import Taken
+
+    logits = architectures.build("mobilenet_v1", 32, 10, {"width": 0.25}).get_layer("logits")
+    kernel, bias = np.arange(256 * 11, dtype=np.float32).reshape(1, 1, 256, 11), np.arange(11, dtype=np.float32)
+    head = "MobilenetV1/Logits/Conv2d_1c_1x1"
+    taken = Taken({f"{head}/weights": kernel, f"{head}/biases": bias})
+    found = mapping._rules()["slim_mobilenet_v1"]().arrays(logits, taken)
+    assert np.array_equal(found[0], kernel[0, 0, :, 1:])
+    assert np.array_equal(found[1], bias[1:])

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.compression.recipes.base import Edit, Recipe
+from advisor.compression.recipes.escalation import Escalation, Outcome
+
+NAMES = ("int8", "mixed_int8", "qat_int8")
+
+
+def _recipes() -> dict[str, Recipe]:
+    found: dict[str, Recipe] = {}
+    for before, name in zip(("", *NAMES), NAMES, strict=False):
+        found[name] = Edit(name, bytes, "")
+        found[name].after = before
+    return found
+
+
+drops = st.one_of(st.none(), st.floats(-5, 20))
+outcomes = st.fixed_dictionaries(dict.fromkeys(NAMES, st.builds(Outcome, drops, st.booleans())))
+limits = st.floats(0, 5)
+
+
+@given(outcomes, limits)
+def test_a_heavier_recipe_is_never_tried_where_a_lighter_one_holds(found: dict[str, Outcome], limit: float) -> None:
+    ladder = Escalation(_recipes(), limit)
+    for place, name in enumerate(NAMES):
+        held = [
+            before
+            for before in NAMES[:place]
+            if found[before].ok and (drop := found[before].drop_points) is not None and drop <= limit
+        ]
+        if held:
+            assert "keeps within" in ladder.objection(name, found)
+
+
+@given(outcomes, limits)
+def test_a_heavier_recipe_is_tried_where_every_lighter_one_missed(found: dict[str, Outcome], limit: float) -> None:
+    missed = {name: Outcome(limit + 1.0) for name in found}
+    assert [Escalation(_recipes(), limit).objection(name, missed) for name in NAMES] == ["", "", ""]
+
+
+@given(outcomes)
+def test_the_lightest_needs_no_evidence(found: dict[str, Outcome]) -> None:
+    assert Escalation(_recipes(), None).objection("int8", found) == ""
+
+
+@given(outcomes, st.one_of(st.none(), limits))
+def test_what_the_user_named_is_tried(found: dict[str, Outcome], limit: float | None) -> None:
+    ladder = Escalation(_recipes(), limit, asked=frozenset({"qat_int8"}))
+    assert ladder.waits_for("qat_int8") == ()
+    assert ladder.objection("qat_int8", found) == ""
+
+
+def test_the_lightest_comes_first() -> None:
+    assert Escalation(_recipes(), 1.0).waits_for("qat_int8") == ("int8", "mixed_int8")
+
+
+def test_only_recipes_of_the_search_are_waited_for() -> None:
+    recipes = _recipes()
+    del recipes["mixed_int8"]
+    assert Escalation(recipes, 1.0).waits_for("qat_int8") == ()
+
+
+@pytest.mark.parametrize(
+    ("limit", "found", "reason"),
+    [
+        (None, Outcome(9.0), "no --max-drop"),
+        (1.0, Outcome(0.4), "it lost 0.4 points"),
+        (1.0, Outcome(None, ok=False), "no form to do better than"),
+    ],
+)
+def test_the_reason_is_said(limit: float | None, found: Outcome, reason: str) -> None:
+    assert reason in Escalation(_recipes(), limit).objection("mixed_int8", {"int8": found})

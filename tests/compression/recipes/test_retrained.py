@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from advisor.compression.calibration import from_photographs
+from advisor.compression.download import deflated_bytes
+from advisor.compression.recipes import recipe
+from advisor.compression.recipes.inputs import Compressed, RecipeInputs, TrainingImages
+from advisor.compression.recipes.retrained import _inner
+from advisor.core.errors import StageError
+from advisor.datasets.images import InputSpec
+from advisor.measurement.accuracy.inference import predict
+from advisor.tflite.model import read
+from advisor.training.flatgraph.graph import read_graph
+from tests.measurement.small_models import two_levels
+
+VIEW = InputSpec(32, (127.5,) * 3, (127.5,) * 3)
+
+
+@pytest.fixture(scope="module")
+def images(photographs: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> TrainingImages:
+    folder = tmp_path_factory.mktemp("pictures")
+    paths = []
+    for place, image in enumerate(photographs):
+        paths.append(folder / f"{place}.png")
+        Image.fromarray(np.rint(image * 127.5 + 127.5).astype(np.uint8)).save(paths[-1])
+    return TrainingImages(tuple(paths), (0,) * len(paths), 4, VIEW)
+
+
+def _made(name: str, model: bytes, images: TrainingImages) -> Compressed:
+    calibration = from_photographs(VIEW)
+    return recipe(name).make(model, RecipeInputs(calibration, images, seconds=60))
+
+
+@pytest.mark.parametrize("name", ["qat_int8", "pruned_50", "clustered_16"])
+def test_what_learnt_answers_like_the_float_model(
+    float_model: bytes, images: TrainingImages, name: str, tmp_path: Path
+) -> None:
+    made = _made(name, float_model, images)
+    rows = []
+    for data in (float_model, made.data):
+        (tmp_path / "model.tflite").write_bytes(data)
+        rows.append(predict(tmp_path / "model.tflite", images.paths, VIEW))
+    assert np.abs(rows[0] - rows[1]).mean() < 0.03
+    assert made.notes["learning"]["steps"] > 1
+
+
+def test_lessons_lower_the_loss(float_model: bytes, images: TrainingImages) -> None:
+    learning = _made("pruned_75", float_model, images).notes["learning"]
+    assert learning["last_loss"] < learning["first_loss"]
+
+
+def test_pruned_weights_are_zero_and_deflate(float_model: bytes, images: TrainingImages) -> None:
+    made = _made("pruned_75", float_model, images)
+    inner = [op.inputs[1] for op in read(made.data).operators if op.name == "CONV_2D"][1:]
+    shares = [np.mean(np.frombuffer(read(made.data).tensors[at].buffer, "<f4") == 0) for at in inner]
+    # Weights of inputs that no picture shows go too.
+    assert all(0.749 <= share <= 0.85 for share in shares)
+    assert deflated_bytes(made.data) < 0.75 * deflated_bytes(float_model)
+
+
+def test_every_level_of_a_head_is_spared_by_what_takes_weights() -> None:
+    graph = read_graph(two_levels(VIEW.size))
+    assert _inner(graph) == [graph.steps[1].inputs[1]]
+
+
+def test_a_clustered_kernel_has_sixteen_values(float_model: bytes, images: TrainingImages) -> None:
+    model = read(_made("clustered_16", float_model, images).data)
+    inner = [op.inputs[1] for op in model.operators if op.name == "CONV_2D"][1:]
+    assert all(len(np.unique(np.frombuffer(model.tensors[at].buffer, "<f4"))) <= 16 for at in inner)
+
+
+def test_qat_gives_integers_throughout(float_model: bytes, images: TrainingImages) -> None:
+    model = read(_made("qat_int8", float_model, images).data)
+    assert {model.tensors[op.outputs[0]].dtype for op in model.operators} == {"int8"}
+
+
+def test_without_time_one_step_is_taken(float_model: bytes, images: TrainingImages) -> None:
+    material = RecipeInputs(from_photographs(VIEW), images, seconds=0.0)
+    assert recipe("pruned_50").make(float_model, material).notes["learning"]["steps"] == 1
+
+
+def test_a_image_needs_a_label() -> None:
+    with pytest.raises(StageError, match="one label"):
+        TrainingImages((Path("a.jpg"),), (), 2, VIEW)

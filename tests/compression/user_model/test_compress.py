@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.compression.user_model.comparison import judge
+from advisor.compression.user_model.compress import _judged, compress
+from advisor.compression.user_model.question import ask
+from advisor.compression.user_model.values import Form
+from advisor.isolation import ChildPool
+from advisor.tflite.metadata import read_metadata
+from tests.compression.user_model.conftest import CLASSES
+from tests.measurement.small_models import of_a_newer_runtime
+
+
+def _silent(_text: str) -> None:
+    """Show nothing."""
+
+
+def test_forms_carry_the_files_description_and_their_figures(described: Path, photos: Path, tmp_path: Path) -> None:
+    question = ask(described, ["int8", "rounded"], data=photos, to=tmp_path / "forms")
+    found = compress(question, _silent, latency=False)
+    assert [form.recipe for form in found.forms] == ["float32", "int8", "rounded"]
+    assert all(form.status == "ok" for form in found.forms)
+    int8 = found.forms[1]
+    said = read_metadata(Path(int8.path).read_bytes())
+    assert said is not None
+    assert (said.labels, said.licence, said.mean) == (CLASSES, "MIT", (127.5,))
+    assert int8.likeness is not None
+    assert int8.likeness.top1 is not None
+    assert int8.likeness.drop is not None
+    assert int8.likeness.images == len(question.images.judged)
+    assert int8.sizes is not None
+    assert int8.sizes.size_bytes == Path(int8.path).stat().st_size
+    assert int8.taken is not None
+    assert int8.taken.operators == 8
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_a_recipe_that_does_not_apply_is_a_row_and_the_others_go_on(described: Path, tmp_path: Path) -> None:
+    from advisor.compression.recipes import RECIPES
+
+    learning = next(one.name for one in RECIPES if one.needs_images)
+    found = compress(ask(described, [learning, "float16"], to=tmp_path / "forms"), _silent, latency=False)
+    assert [form.status for form in found.forms] == ["ok", "skipped", "ok"]
+    assert "labelled pictures" in found.forms[1].reason
+    assert [form.recipe for form in found.good] == ["float16"]
+
+
+def test_a_form_that_the_runtime_cannot_run_is_skipped(described: Path, tmp_path: Path) -> None:
+    question = ask(described, ["float16"], to=tmp_path / "forms")
+    made = tmp_path / "newer.tflite"
+    made.write_bytes(of_a_newer_runtime(described.read_bytes()))
+    forms = [Form("float32", "ok", path=str(described)), Form("float16", "ok", path=str(made))]
+    with ChildPool(tmp_path / "log.txt") as pool:
+        _, refused = _judged(pool, question, forms, _silent)
+    assert refused.status == "skipped"
+    assert "this runtime cannot run it: newer.tflite: LiteRT cannot load the model" in refused.reason
+
+
+def test_without_labels_there_is_agreement_and_a_note(described: Path, tmp_path: Path) -> None:
+    found = compress(ask(described, ["float16"], to=tmp_path / "forms"), _silent, latency=False)
+    likeness = found.forms[1].likeness
+    assert likeness is not None
+    assert likeness.top1 is None
+    assert likeness.agreement.value == 1
+    assert likeness.snr_db is not None
+    assert likeness.snr_db > 30
+    assert any("agreement with float is no accuracy" in note for note in found.notes)
+
+
+def test_answers_are_judged_against_float_and_truth() -> None:
+    floats = np.eye(4, dtype=np.float32)
+    own = floats[[0, 1, 2, 2]]
+    found = judge(own, floats, (0, 1, 2, 3))
+    assert found.agreement.value == 0.75
+    assert found.top1 is not None
+    assert found.top1.value == 0.75
+    assert found.drop is not None
+    assert found.drop.value == 0.25
+    assert found.snr_db == pytest.approx(10 * np.log10(4 / 2))

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from advisor.compression.user_model.notes import told
+
+
+def test_operators_left_in_float_are_counted_named_and_priced() -> None:
+    notes = {
+        "float_operators": ["a", "b", "c", "d", "e"],
+        "latency_ms": 2.0,
+        "int8_latency_ms": 1.5,
+        "drop_points": 0.4,
+        "int8_drop_points": 1.9,
+        "judged_on": 300,
+    }
+    assert told(notes) == (
+        "5 operators left in float: a, b, c, d and 1 more; 2.00 ms where int8 takes 1.50; "
+        "loses 0.4 points on 300 pictures that it was chosen on where int8 loses 1.9"
+    )
+
+
+def test_zeros_are_a_share() -> None:
+    assert told({"zero_share": 0.5}) == "50% of the weights are 0"
+
+
+def test_learning_is_told_by_steps_and_time() -> None:
+    assert told({"learning": {"steps": 300, "seconds": 61.4}}) == "learnt 300 steps in 61 s"
+
+
+def test_nothing_said_is_nothing_told() -> None:
+    assert told({}) == ""

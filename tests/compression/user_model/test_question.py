@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+
+from advisor.compression.user_model.images import PHOTOGRAPHS, class_order
+from advisor.compression.user_model.question import Question, ask
+from advisor.core.errors import UsageError
+from advisor.tflite.rewrite import pack, unpack
+from tests.measurement import small_models
+
+SHARED_MODELS = Path(__file__).resolve().parents[4] / "shared" / "data" / "models"
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Callable[..., Question]:
+    def ask_here(model: Path, *recipes: str, **options: Any) -> Question:
+        return ask(model, recipes or ("int8",), **{"to": tmp_path / "forms", **options})
+
+    return ask_here
+
+
+def _edited(path: Path, edit: Callable[[Any], None]) -> Path:
+    model = unpack(path.read_bytes())
+    edit(model)
+    path.write_bytes(pack(model))
+    return path
+
+
+def test_the_file_says_how_it_reads_images(described: Path, asked: Callable[..., Question]) -> None:
+    question = asked(described)
+    assert question.view.size == 32
+    assert question.view.mean == (127.5,) * 3
+    assert [one.name for one in question.recipes] == ["float32", "int8"]
+    assert question.images.calibration_source == PHOTOGRAPHS
+
+
+def test_without_a_word_of_its_own_the_normalisation_is_asked_for(plain: Path, asked: Callable[..., Question]) -> None:
+    with pytest.raises(UsageError, match="does not say how its pictures are normalised") as caught:
+        asked(plain)
+    assert "--mean 127.5 --std 127.5" in caught.value.hint
+    view = asked(plain, mean=(0.0,), std=(255.0,)).view
+    assert (view.mean, view.std) == ((0.0,) * 3, (255.0,) * 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mean": (1.0,)}, "--mean and --std belong together"),
+        ({"mean": (1.0,), "std": (0.0,)}, "not above 0"),
+        ({"mean": (1.0, 2.0), "std": (1.0,)}, "one or three"),
+        ({"max_drop_points": 0.5}, "labelled pictures"),
+        ({"calibration": Path("nowhere")}, "does not exist"),
+    ],
+)
+def test_options_that_do_not_fit(
+    described: Path, asked: Callable[..., Question], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        asked(described, **options)
+
+
+def test_an_unknown_recipe_names_the_nearest(described: Path, asked: Callable[..., Question]) -> None:
+    with pytest.raises(UsageError, match="'int16x9'.*did you mean 'int16x8'"):
+        asked(described, "int16x9")
+
+
+def test_float_alone_is_no_question(described: Path, asked: Callable[..., Question]) -> None:
+    with pytest.raises(UsageError, match="no form"):
+        asked(described, "float32")
+
+
+@pytest.mark.parametrize("file", ["mobilenet_v1_0.25_128_quant.tflite", "tf2_mobilenet_v2_1.0_224_ptq.tflite"])
+def test_published_quantized_files_are_refused(file: str, asked: Callable[..., Question], tmp_path: Path) -> None:
+    if not SHARED_MODELS.is_dir():
+        pytest.skip("../shared/data/models is not here")
+    with pytest.raises(UsageError, match="quantized already") as caught:
+        asked(SHARED_MODELS / file)
+    assert "float file" in caught.value.hint
+    assert not (tmp_path / "forms").exists()
+
+
+def test_open_shapes_are_refused(asked: Callable[..., Question], tmp_path: Path) -> None:
+    (tmp_path / "open.tflite").write_bytes(small_models.classifier(open_shape=True))
+    with pytest.raises(UsageError, match="is open"):
+        asked(tmp_path / "open.tflite")
+
+
+@pytest.mark.parametrize(("code", "kind"), [(b"FlexErf", "select TensorFlow"), (b"Nobody", "custom")])
+def test_operators_of_others_are_refused(plain: Path, asked: Callable[..., Question], code: bytes, kind: str) -> None:
+    def foreign(model: Any) -> None:
+        named = model.operatorCodes[0]
+        named.builtinCode = named.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
+        named.customCode = code
+        for operator in model.subgraphs[0].operators:
+            if operator.opcodeIndex == 0:
+                operator.builtinOptionsType, operator.builtinOptions = 0, None
+
+    with pytest.raises(UsageError, match=f"{kind} operators.*{code.decode()}"):
+        asked(_edited(plain, foreign))
+
+
+def test_several_graphs_and_signatures_are_refused(plain: Path, asked: Callable[..., Question]) -> None:
+    original = plain.read_bytes()
+    with pytest.raises(UsageError, match="2 graphs"):
+        asked(_edited(plain, lambda model: model.subgraphs.append(model.subgraphs[0])))
+    plain.write_bytes(original)
+    with pytest.raises(UsageError, match="2 signatures"):
+        asked(_edited(plain, lambda model: model.signatureDefs.append(model.signatureDefs[0])))
+
+
+def test_a_damaged_file_is_refused(plain: Path, asked: Callable[..., Question]) -> None:
+    plain.write_bytes(plain.read_bytes()[:1000])
+    with pytest.raises(UsageError, match="not a usable"):
+        asked(plain)
+
+
+def test_a_model_that_is_no_image_classifier_is_refused(asked: Callable[..., Question], tmp_path: Path) -> None:
+    (tmp_path / "two.tflite").write_bytes(small_models.classifier(features=True))
+    with pytest.raises(UsageError, match="not one row of scores"):
+        asked(tmp_path / "two.tflite", mean=(0.0,), std=(1.0,))
+
+
+def test_too_few_calibration_images_are_counted(described: Path, asked: Callable[..., Question], photos: Path) -> None:
+    (photos / "ant" / "broken.png").write_bytes(b"no picture")
+    for file in sorted((photos / "ant").glob("[0-9]*.png"))[1:]:
+        file.unlink()
+    with pytest.raises(UsageError, match=r"1 readable pictures of 2 .*and 10 are needed; .*broken.png"):
+        asked(described, calibration=photos / "ant")
+
+
+def test_labelled_images_are_split_as_a_search_splits_them(
+    described: Path, asked: Callable[..., Question], photos: Path
+) -> None:
+    from advisor.datasets.split import split
+    from advisor.datasets.survey import survey
+
+    images = asked(described, data=photos).images
+    dataset = survey(photos).dataset
+    parts = split(dataset, 0)
+    assert images.judged == tuple(dataset.images[index].path for index in parts.holdout)
+    assert not set(images.calibration) & set(images.judged)
+    assert images.training is not None
+    assert not set(images.training.paths + images.training.validation_paths) & set(images.judged)
+
+
+def test_what_a_recipe_chooses_by_is_neither_learnt_from_nor_judged_on(
+    described: Path, asked: Callable[..., Question], photos: Path
+) -> None:
+    held = set(asked(described, data=photos).images.judged)
+    images = asked(described, "int8", "mixed_int8", data=photos).images
+    assert images.training is not None
+    chosen_on = set(images.training.validation_paths)
+    assert chosen_on | set(images.judged) == held
+    assert len(chosen_on) == len(images.judged) == len(held) / 2
+    assert "4 of the 8 pictures held out" in images.judged_source
+
+
+def test_with_calibration_images_of_their_own_all_labelled_ones_are_judged_on(
+    described: Path, asked: Callable[..., Question], photos: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(photos / "ant", tmp_path / "others")
+    images = asked(described, data=photos, calibration=tmp_path / "others").images
+    assert len(images.judged) == 48
+    assert len(images.calibration) == 12
+
+
+def test_folders_find_their_class_by_name() -> None:
+    assert class_order(["Bee", "ant"], ["ant", "bee", "cat"], 3) == (1, 0)
+    with pytest.raises(UsageError, match="no class 'fox'"):
+        class_order(["fox"], ["ant"], 1)
+    with pytest.raises(UsageError, match="2 class folders.*3 classes"):
+        class_order(["a", "b"], [], 3)
+
+
+def test_forms_that_are_there_are_not_replaced(described: Path, asked: Callable[..., Question], tmp_path: Path) -> None:
+    (tmp_path / "forms").mkdir()
+    (tmp_path / "forms" / "net-int8.tflite").write_bytes(b"mine")
+    with pytest.raises(UsageError, match=r"already holds net-int8\.tflite"):
+        asked(described)
+    asked(described, force=True)

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.core.errors import StageError
+from advisor.measurement.accuracy.inference import predict
+from advisor.training.augment import Augmentation
+from advisor.training.finetune.data import FinetuneData
+from advisor.training.finetune.finetune import WEIGHTS, Finetuned, Finetuning, finetune
+from advisor.training.finetune.to_tflite import to_tflite
+from advisor.training.head.train import softmax
+from tests.training import nets
+
+KNOBS = Finetuning(
+    trained=1.0,
+    epochs=6,
+    patience=6,
+    learning_rate=0.01,
+    batch=16,
+    averaging=20.0,
+    head_rate=1.0,
+    lowest_rate=1.0,
+    label_smoothing=0.1,
+    augmentation=Augmentation(crop=0.9, colour=0.1, mixup=0.0),
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[int]]:
+    return nets.stripes(tmp_path_factory.mktemp("stripes"), 140)
+
+
+def _lesson(features: np.ndarray, data: tuple[list[Path], list[int]]) -> FinetuneData:
+    return FinetuneData(features, *data, nets.VIEW)
+
+
+def _run(
+    data: tuple[list[Path], list[int]], folder: Path, hyperparameters: Finetuning = KNOBS
+) -> tuple[Any, Finetuned]:
+    backbone = nets.backbone()
+    features = nets.features(backbone, data[0])
+    return backbone, finetune(backbone, _lesson(features, data), hyperparameters, folder)
+
+
+@pytest.fixture(scope="module")
+def tuned(data: tuple[list[Path], list[int]], tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Finetuned]:
+    return _run(data, tmp_path_factory.mktemp("tuned"))
+
+
+def test_it_learns_what_the_head_alone_could_not(tuned: tuple[Any, Finetuned]) -> None:
+    _, result = tuned
+    assert result.validation_accuracy > result.start_accuracy
+    assert result.validation_accuracy > 0.9
+
+
+def test_the_returned_trunk_and_head_are_those_of_the_best_epoch(
+    tuned: tuple[Any, Finetuned], data: tuple[list[Path], list[int]]
+) -> None:
+    backbone, result = tuned
+    logits = nets.features(backbone, data[0]) @ result.weights + result.bias
+    assert (logits.argmax(axis=1) == data[1]).mean() > 0.9
+    assert result.history[result.best_epoch]["validation_accuracy"] == result.validation_accuracy
+
+
+def test_the_file_answers_as_trunk_and_head_do(
+    tuned: tuple[Any, Finetuned], data: tuple[list[Path], list[int]], tmp_path: Path
+) -> None:
+    backbone, result = tuned
+    (tmp_path / "tuned.tflite").write_bytes(to_tflite(backbone, result))
+    found = predict(tmp_path / "tuned.tflite", data[0][:20], nets.VIEW)
+    expected = softmax(nets.features(backbone, data[0][:20]) @ result.weights + result.bias)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_batchnorm_keeps_its_statistics(tuned: tuple[Any, Finetuned]) -> None:
+    before, after = nets.backbone(), tuned[0]
+    for layer in ("norm0", "norm1"):
+        old, new = (net.get_layer(layer).get_weights() for net in (before, after))
+        np.testing.assert_array_equal(old[2:], new[2:])
+        assert (old[0] != new[0]).any()
+
+
+def test_a_share_from_the_top_is_trained(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    backbone, result = _run(data, tmp_path, replace(KNOBS, trained=0.5))
+    before = nets.backbone()
+    assert result.best_epoch >= 0
+    np.testing.assert_array_equal(
+        before.get_layer("conv0").get_weights()[0], backbone.get_layer("conv0").get_weights()[0]
+    )
+    assert (before.get_layer("conv1").get_weights()[0] != backbone.get_layer("conv1").get_weights()[0]).any()
+
+
+def test_a_killed_run_goes_on_where_it_was(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    class Killed(Exception):
+        pass
+
+    def kill(done: int, _: int) -> None:
+        if done == 2:
+            raise Killed
+
+    backbone = nets.backbone()
+    features = nets.features(backbone, data[0])
+    with pytest.raises(Killed):
+        finetune(backbone, _lesson(features, data), KNOBS, tmp_path, kill)
+    begun = json.loads((tmp_path / "state.json").read_text())["history"]
+    _, resumed = _run(data, tmp_path)
+    assert len(begun) == 2
+    assert list(resumed.history[:2]) == begun
+    assert len(resumed.history) == KNOBS.epochs
+
+
+def test_a_resumed_run_ends_as_one_that_was_not_interrupted(
+    tuned: tuple[Any, Finetuned], data: tuple[list[Path], list[int]], tmp_path: Path
+) -> None:
+    backbone = nets.backbone()
+    features = nets.features(backbone, data[0])
+    with pytest.raises(KeyboardInterrupt):
+        finetune(backbone, _lesson(features, data), KNOBS, tmp_path, _interrupt)
+    _, resumed = _run(data, tmp_path)
+    np.testing.assert_allclose(
+        [row["loss"] for row in resumed.history], [row["loss"] for row in tuned[1].history], rtol=0.02
+    )
+
+
+def _interrupt(done: int, _: int) -> None:
+    if done == 3:
+        raise KeyboardInterrupt
+
+
+def test_other_knobs_start_anew(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    _run(data, tmp_path, replace(KNOBS, epochs=1))
+    _, second = _run(data, tmp_path, replace(KNOBS, epochs=2, learning_rate=0.001))
+    assert len(second.history) == 2
+
+
+def test_nothing_better_returns_the_start(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    backbone, result = _run(data, tmp_path, replace(KNOBS, epochs=2, learning_rate=1e-12))
+    assert result.validation_accuracy == result.start_accuracy
+    assert result.best_epoch == -1
+    np.testing.assert_allclose(nets.features(backbone, data[0]), nets.features(nets.backbone(), data[0]), atol=1e-5)
+
+
+def test_it_stops_when_it_no_longer_gains(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    _, result = _run(data, tmp_path, replace(KNOBS, epochs=8, patience=2, learning_rate=1e-12))
+    assert len(result.history) == 4
+
+
+def test_it_goes_on_while_it_gains_though_below_its_start(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    def spoil(done: int, _: int) -> None:
+        """Let the start look better than anything that can come: a cosine gains most at its end."""
+        if done == 1:
+            state = json.loads((tmp_path / "state.json").read_text())
+            (tmp_path / "state.json").write_text(json.dumps({**state, "best": 2.0}))
+            raise KeyboardInterrupt
+
+    backbone = nets.backbone()
+    features = nets.features(backbone, data[0])
+    with pytest.raises(KeyboardInterrupt):
+        finetune(backbone, _lesson(features, data), replace(KNOBS, patience=3), tmp_path, spoil)
+    _, result = _run(data, tmp_path, replace(KNOBS, patience=3))
+    assert result.best_epoch == 0, "nothing after the first epoch surpasses the start"
+    found = [row["validation_accuracy"] for row in result.history]
+    assert len(found) == KNOBS.epochs or len(found) - 1 - found.index(max(found)) >= 3
+
+
+def test_what_ships_goes_on_with_the_validation_part_too(
+    tuned: tuple[Any, Finetuned], data: tuple[list[Path], list[int]], tmp_path: Path
+) -> None:
+    first, _ = _run(data, tmp_path / "compared")
+    backbone = nets.backbone()
+    features = nets.features(backbone, data[0])
+    more = finetune(backbone, _lesson(features, data), KNOBS, tmp_path / "ships", after=tmp_path / "compared" / WEIGHTS)
+    assert len(more.history) == KNOBS.going_on().epochs == 2
+    kernels = [net.get_layer("conv1").get_weights()[0] for net in (nets.backbone(), first, backbone)]
+    assert 0 < np.abs(kernels[2] - kernels[1]).max() < np.abs(kernels[1] - kernels[0]).max()
+    logits = nets.features(backbone, data[0]) @ more.weights + more.bias
+    assert (logits.argmax(axis=1) == data[1]).mean() > 0.9
+
+
+def test_the_time_limit_ends_it_before_an_epoch_too_many(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    _, result = _run(data, tmp_path, replace(KNOBS, epochs=30, patience=30, seconds=1e-6))
+    assert len(result.history) <= 1
+
+
+def test_divergence_is_a_stage_error(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    with pytest.raises(StageError, match="diverged"):
+        _run(data, tmp_path, replace(KNOBS, learning_rate=float("nan")))
+
+
+def test_a_vanished_image_is_a_stage_error(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+    paths = [*data[0][:-1], tmp_path / "gone.png"]
+    backbone = nets.backbone()
+    features = nets.features(backbone, data[0])
+    with pytest.raises(StageError, match=r"gone\.png"):
+        finetune(backbone, _lesson(features, (paths, data[1])), KNOBS, tmp_path / "run")

@@ -1,0 +1,68 @@
+"""A study turns the hyperparameters of a fine-tuning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from advisor.training.finetune.hyperparameters import FINETUNE_ALL, FINETUNE_TOP, Finetuning
+from advisor.training.finetune.trials import CROP, DEPTH, EPOCHS, INPUT, LEARNING_RATE, MIXUP, TURN, Trials
+
+
+def _asked(count: int, seed: int = 0, base: Finetuning = FINETUNE_TOP) -> list[Finetuning]:
+    """Ask and tell: what learns faster is better."""
+    trials, asked = Trials(base, seed), []
+    for _ in range(count):
+        asked.append(trials.ask())
+        trials.tell(asked[-1], asked[-1].learning_rate)
+    assert trials.best == max(asked, key=lambda hyperparameters: hyperparameters.learning_rate)
+    return asked
+
+
+def test_the_recipes_own_knobs_come_first() -> None:
+    assert _asked(1)[0] == FINETUNE_TOP
+    assert _asked(1, base=FINETUNE_ALL)[0] == FINETUNE_ALL
+
+
+def test_every_knob_turns_within_its_span() -> None:
+    asked = _asked(12)
+    for hyperparameters in asked:
+        changes = hyperparameters.augmentation
+        for value, span in (
+            (hyperparameters.learning_rate, LEARNING_RATE), (hyperparameters.trained, DEPTH),
+            (hyperparameters.epochs, EPOCHS),
+            (hyperparameters.shrink, INPUT), (changes.crop, CROP), (changes.mixup, MIXUP), (changes.turn, TURN),
+        ):  # fmt: skip
+            assert span[0] <= value <= span[1]
+    assert len({hyperparameters.learning_rate for hyperparameters in asked}) == 12
+    assert len({hyperparameters.trained for hyperparameters in asked}) == 12
+    assert len({hyperparameters.shrink for hyperparameters in asked}) == 12
+
+
+def test_all_layers_stay_all_layers() -> None:
+    assert {hyperparameters.trained for hyperparameters in _asked(6, base=FINETUNE_ALL)} == {1.0}
+
+
+def test_what_is_no_knob_stays() -> None:
+    base = replace(FINETUNE_TOP, capture=0.5, seed=7)
+    assert {
+        (hyperparameters.capture, hyperparameters.seed, hyperparameters.batch)
+        for hyperparameters in _asked(5, base=base)
+    } == {(0.5, 7, base.batch)}
+
+
+def test_equal_seeds_ask_for_equal_knobs() -> None:
+    assert _asked(8) == _asked(8)
+    assert _asked(8) != _asked(8, seed=1)
+
+
+def test_it_learns_where_to_ask() -> None:
+    asked = [hyperparameters.learning_rate for hyperparameters in _asked(24)]
+    assert sum(asked[14:]) / 10 > sum(asked[1:5]) / 4
+
+
+def test_of_equals_the_first_is_best() -> None:
+    trials = Trials(FINETUNE_TOP, 0)
+    first = trials.ask()
+    trials.tell(first, 0.9)
+    trials.tell(trials.ask(), 0.9)
+    assert trials.best == first

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from advisor.training.head import space
+from advisor.training.head.space import find_space
+
+
+def _features(rows: int, width: int) -> np.ndarray:
+    random = np.random.default_rng(0)
+    mixed = random.normal(size=(rows, 12)) @ random.normal(size=(12, width))
+    return (5 + 3 * mixed + 0.1 * random.normal(size=(rows, width))).astype(np.float32)
+
+
+@pytest.mark.parametrize(("rows", "width"), [(40, 90), (200, 90)])
+def test_directions_keep_what_tells_rows_apart(rows: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(space, "DIMENSIONS", 20)
+    features = _features(rows, width)
+    inside = find_space(features).enter(features)
+    standard = (features - features.mean(axis=0)) / features.std(axis=0)
+    assert inside.shape == (rows, 20)
+    assert np.square(inside).sum() > 0.98 * np.square(standard).sum()
+    np.testing.assert_allclose(inside @ inside.T, standard @ standard.T, atol=0.05 * width)
+
+
+def test_few_features_are_only_standardised() -> None:
+    features = _features(50, 8)
+    inside = find_space(features).enter(features)
+    np.testing.assert_allclose(inside, (features - features.mean(axis=0)) / features.std(axis=0), atol=1e-3)
+
+
+def test_a_head_that_leaves_answers_as_it_did_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(space, "DIMENSIONS", 16)
+    features = _features(60, 40)
+    found = find_space(features)
+    random = np.random.default_rng(1)
+    weights, bias = random.normal(size=(16, 3)).astype(np.float32), random.normal(size=3).astype(np.float32)
+    outside = found.leave(weights, bias)
+    np.testing.assert_allclose(
+        features @ outside[0] + outside[1], found.enter(features) @ weights + bias, rtol=1e-3, atol=1e-2
+    )
+
+
+def test_a_feature_that_never_changes_does_no_harm() -> None:
+    features = _features(30, 6)
+    features[:, 2] = 7
+    assert np.isfinite(find_space(features).enter(features)).all()
+
+
+def test_fewer_rows_than_directions_give_as_many_as_there_are() -> None:
+    features = _features(30, space.DIMENSIONS + 100)
+    assert find_space(features).enter(features).shape[1] < 30
+
+
+def test_many_rows_take_little_more_memory_than_themselves() -> None:
+    features = np.random.default_rng(0).normal(size=(5 * space._ROWS, 64)).astype(np.float32)
+    tracemalloc.start()
+    found = find_space(features)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < features.nbytes
+    np.testing.assert_allclose(found.mean, features.mean(axis=0), atol=1e-4)

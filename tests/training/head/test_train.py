@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.core.errors import StageError
+from advisor.training.head.train import LOGISTIC, NEAREST_MEAN, folds, train_head
+
+
+def _clouds(counts: list[int], width: int = 24, distance: float = 3.0, seed: int = 0) -> tuple[np.ndarray, list[int]]:
+    """Features of classes that lie around centres of their own, badly scaled and far from zero."""
+    random = np.random.default_rng(seed)
+    centres = np.random.default_rng(99).standard_normal((len(counts), width)) * distance / np.sqrt(width)
+    labels = [label for label, count in enumerate(counts) for _ in range(count)]
+    scale = np.geomspace(1e-3, 1e3, width)
+    rows = (centres[labels] + random.standard_normal((len(labels), width))) * scale + 5 * scale
+    return rows.astype(np.float32), labels
+
+
+def test_the_head_works_on_raw_features() -> None:
+    features, labels = _clouds([60, 60, 60], distance=12)
+    head = train_head(features, labels, 3, seed=0)
+    assert (head.weights.shape, head.bias.shape) == ((24, 3), (3,))
+    assert (head.weights.dtype, head.bias.dtype) == (np.float32, np.float32)
+    unseen, truth = _clouds([60, 60, 60], distance=12, seed=1)
+    assert (head.probabilities(unseen).argmax(axis=1) == truth).mean() > 0.97
+
+
+def test_validation_accuracy_foretells_unseen_images() -> None:
+    features, labels = _clouds([150, 150, 150], distance=3)
+    head = train_head(features, labels, 3, seed=0)
+    unseen, truth = _clouds([2000, 2000, 2000], distance=3, seed=1)
+    assert head.validation_accuracy == pytest.approx(
+        (head.probabilities(unseen).argmax(axis=1) == truth).mean(), abs=0.05
+    )
+
+
+def test_validation_does_not_flatter_where_there_is_nothing_to_learn() -> None:
+    random = np.random.default_rng(0)
+    features = random.standard_normal((200, 400)).astype(np.float32)
+    head = train_head(features, random.integers(0, 4, 200).tolist(), 4, seed=0)
+    assert head.validation_accuracy < 0.4
+
+
+def test_out_of_fold_predictions_match_the_accuracy() -> None:
+    features, labels = _clouds([40, 40])
+    head = train_head(features, labels, 2, seed=0)
+    assert head.validation_probabilities.shape == (80, 2)
+    np.testing.assert_allclose(head.validation_probabilities.sum(axis=1), 1, atol=1e-5)
+    assert head.validation_accuracy == (head.validation_probabilities.argmax(axis=1) == labels).mean()
+
+
+def test_equal_seeds_give_equal_heads() -> None:
+    features, labels = _clouds([30, 30, 30])
+    first, second = (train_head(features, labels, 3, seed=4) for _ in range(2))
+    np.testing.assert_array_equal(first.weights, second.weights)
+
+
+def test_noise_is_met_with_a_strong_penalty() -> None:
+    noisy = train_head(*_clouds([100, 100], width=200, distance=1.5), 2, seed=0)
+    clear = train_head(*_clouds([100, 100], width=4, distance=4), 2, seed=0)
+    assert noisy.regularization < 0.05
+    assert clear.validation_accuracy > noisy.validation_accuracy
+
+
+def test_constant_features_do_no_harm() -> None:
+    features, labels = _clouds([30, 30], distance=12)
+    features[:, 3] = 7.0
+    head = train_head(features, labels, 2, seed=0)
+    assert np.isfinite(head.weights).all()
+    assert head.validation_accuracy > 0.95
+
+
+def test_many_images_never_take_the_nearest_mean() -> None:
+    assert train_head(*_clouds([20, 20]), 2, seed=0).kind == LOGISTIC
+
+
+def test_few_images_may_take_the_nearest_mean() -> None:
+    """Around centres with equal spread the mean is all that there is to learn."""
+    kinds = {train_head(*_clouds([5, 5, 5], width=60, distance=9, seed=seed), 3, seed=0).kind for seed in range(8)}
+    assert NEAREST_MEAN in kinds
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(1, 12), min_size=2, max_size=4))
+def test_classes_of_any_size_are_handled(counts: list[int]) -> None:
+    features, labels = _clouds(counts, distance=12)
+    head = train_head(features, labels, len(counts), seed=0)
+    assert np.isfinite(head.weights).all()
+    assert np.isfinite(head.validation_probabilities).all()
+
+
+def test_views_are_learnt_from_and_not_validated_on() -> None:
+    features, labels = _clouds([20, 20, 20], distance=4)
+    copies = [_clouds([20, 20, 20], distance=4, seed=seed)[0] for seed in (1, 2, 3)]
+    plain, helped = train_head(features, labels, 3, seed=0), train_head(features, labels, 3, seed=0, views=copies)
+    unseen, truth = _clouds([500, 500, 500], distance=4, seed=9)
+    assert helped.validation_probabilities.shape == (60, 3)
+    scores = [(head.probabilities(unseen).argmax(axis=1) == truth).mean() for head in (plain, helped)]
+    assert scores[1] > scores[0]
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=80), st.integers(2, 6), st.integers(0, 99))
+def test_folds_share_every_class_out_evenly(labels: list[int], count: int, seed: int) -> None:
+    fold = folds(np.array(labels), count, seed)
+    for label in set(labels):
+        sizes = np.bincount(fold[np.array(labels) == label], minlength=count)
+        assert sizes.max() - sizes.min() <= 1
+
+
+@pytest.mark.parametrize(("labels", "classes"), [([0, 0, 1], 3), ([0, 1, 5], 3), ([0, 0, 0], 1)])
+def test_a_class_without_images_is_refused(labels: list[int], classes: int) -> None:
+    with pytest.raises(StageError, match="classes"):
+        train_head(np.zeros((3, 4), np.float32), labels, classes, seed=0)
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(StageError, match="fit together"):
+        train_head(np.zeros((3, 4), np.float32), [0, 1], 2, seed=0)
