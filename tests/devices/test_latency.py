@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.core.errors import UsageError
-from advisor.devices.latency.anchors import choose, leave_one_out
+from advisor.devices.latency.anchors import choose
 from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
 from advisor.devices.latency.contrasts import COUNTS, Contrasts
@@ -154,13 +154,6 @@ def test_anchors_are_among_the_candidates_and_differ(made: LatencyTable, base: B
 def test_a_dear_anchor_gives_way_to_a_cheap_one(made: LatencyTable, base: Base) -> None:
     first = choose(base, made.columns[0], range(24), 1)[0]
     assert choose(base, made.columns[0], range(24), 1, {first: 1000.0})[0] != first
-
-
-def test_leaving_one_out_tells_the_error_of_each_anchor(made: LatencyTable, base: Base) -> None:
-    seen = np.arange(8)
-    errors = leave_one_out(base, made.columns[1], seen, base.filled[1, seen], excluded=[1])
-    assert errors.shape == (8,)
-    assert np.median(np.abs(errors)) < 0.1
 
 
 def test_nothing_hidden_reaches_a_fold(made: LatencyTable) -> None:

@@ -15,7 +15,8 @@ from advisor.core.errors import UsageError
 from advisor.core.quantity import Provenance
 from advisor.devices.latency.features import FeatureTable, ModelFeatures
 from advisor.devices.prediction.fitting import fit_predictor
-from advisor.devices.prediction.predictor import CALIBRATED, Prediction, Predictor
+from advisor.devices.prediction.predictor import CALIBRATED, Predictor
+from advisor.devices.prediction.values import Prediction
 from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Profiles
 from advisor.devices.profiles.measurements import Measurement
 
@@ -112,19 +113,6 @@ def test_a_higher_level_widens(predictor: Predictor, profiles: Profiles) -> None
     assert wide.low is not None
     assert wide.high is not None
     assert wide.low < narrow.low < narrow.high < wide.high
-
-
-def test_many_at_once_say_what_one_at_a_time_says(
-    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures]
-) -> None:
-    models = [*nets, STRANGER]
-    targets = [(*profiles.select(name), form) for name, form in (("pixel-3", "int8"), ("rk3588", "float32"))]
-    for target, column in zip(targets, predictor.predict_many(targets, models), strict=True):
-        for index, one in enumerate(predictor.predict(*target, models)):
-            assert column.median_ms[index] == pytest.approx(one.latency.value)
-            assert column.low_ms[index] == pytest.approx(one.latency.low)
-            assert column.high_ms[index] == pytest.approx(one.latency.high)
-            assert column.exact[index] == (one.latency.provenance is not Provenance.PREDICTED)
 
 
 def team_device(*rows: Measurement) -> DeviceProfile:

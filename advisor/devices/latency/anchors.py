@@ -10,7 +10,6 @@ import numpy as np
 from advisor.devices.latency.base import LEVEL_VARIANCE, Base
 from advisor.devices.latency.contrasts import COUNTS, PECULIARITY, Contrasts, Indices
 from advisor.devices.latency.kernels import Floats
-from advisor.devices.latency.model import estimate, place_known, posterior_of
 from advisor.devices.latency.posterior import NOISE, SCALES
 from advisor.devices.latency.table import Column
 
@@ -57,14 +56,3 @@ def _prior_cover(base: Base, column: Column, models: Indices) -> Floats:
     seen = contrasts.coordinates(base.filled.T[models], counts, _PECULIARITY)
     out: Floats = _TYPICAL_SCALE**2 * (base.gram[np.ix_(models, models)] + seen @ seen.T) + LEVEL_VARIANCE
     return out
-
-
-def leave_one_out(base: Base, column: Column, seen: Indices, values: Floats, excluded: Sequence[int] = ()) -> Floats:
-    """Return the relative error (n,) of each measured model predicted from the others; n >= 2."""
-    errors = []
-    for position in range(len(seen)):
-        others = np.delete(seen, position)
-        posterior = posterior_of(base, column, others, np.delete(values, position), excluded=excluded)
-        mean = float(estimate(base, posterior, place_known(base, seen[[position]])).mean[0])
-        errors.append(float(np.expm1(mean - values[position])))
-    return np.asarray(errors)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -137,9 +137,3 @@ def predict_hidden(
     queries = place_known(base, hidden)
     # A model that no column of the base has measured is known by its features alone.
     return Errors(column, len(seen), hidden, estimate(base, posterior, queries), table.values[index, hidden])
-
-
-def summary(errors: Iterable[Errors]) -> Mapping[str, float]:
-    """Return the median relative error and the share within 10 %, over all predictions."""
-    relative = np.concatenate([np.abs(np.expm1(e.estimate.mean - e.truth)) for e in errors])
-    return {"median_error": float(np.median(relative)), "within_10": float((relative <= 0.1).mean())}

@@ -20,7 +20,7 @@ from advisor.devices.latency.posterior import NOISE, Posterior
 from advisor.devices.latency.store import base_from_json, base_to_json
 from advisor.devices.latency.table import LatencyTable, build_table, column_of
 from advisor.devices.prediction.forms import stand_in
-from advisor.devices.prediction.values import Floats, PredictedColumn, Prediction, normal_bounds
+from advisor.devices.prediction.values import Floats, Prediction, normal_bounds
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles
 from advisor.devices.profiles.paths import shipped_profiles
 
@@ -74,16 +74,6 @@ class Predictor:
             self._measured(profile, exact[i], level) if i in exact else self._predicted(posterior, found, i, level)
             for i in range(len(models))
         )
-
-    def predict_many(
-        self,
-        targets: Sequence[tuple[DeviceProfile, DeviceTarget, str]],
-        models: Sequence[ModelFeatures],
-        level: float = 0.8,
-    ) -> tuple[PredictedColumn, ...]:
-        """Predict ``models`` on many ``(profile, target, form)``, one array a target (see :meth:`predict`)."""
-        queries = place(self._base, models)
-        return tuple(self._column(profile, target, form, queries, level) for profile, target, form in targets)
 
     def posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> Posterior:
         """Return what stands behind the predictions on a target: its measured models, and whom it resembles."""
@@ -200,26 +190,6 @@ class Predictor:
         )  # fmt: skip
         return Prediction(quantity, mean, deviation, regime, float(found.outside[index]), self._calibration)
 
-    def _column(
-        self, profile: DeviceProfile, target: DeviceTarget, form: str, queries: Queries, level: float
-    ) -> PredictedColumn:
-        posterior, doubt = self._posterior(profile, target, form)
-        found = _doubtful(estimate(self._base, posterior, queries), doubt)
-        mean, deviation = found.mean.copy(), found.deviation.copy()
-        low, high = np.empty(len(mean)), np.empty(len(mean))
-        for code, support in enumerate(SUPPORT):
-            chosen = found.support == code
-            low[chosen], high[chosen] = self._calibration.bounds(Regime.of(len(posterior.seen), support), level)
-        exact = self._exact(profile, target, posterior.column.precision, queries) if not doubt else {}
-        known = np.zeros(len(mean), bool)
-        for index, (milliseconds, _) in exact.items():
-            known[index], mean[index], deviation[index] = True, np.log(milliseconds), NOISE
-            low[index], high[index] = normal_bounds(level)
-        return PredictedColumn(
-            np.exp(mean), np.exp(mean + low * deviation), np.exp(mean + high * deviation),
-            np.where(known, 0.0, found.outside), known,
-        )  # fmt: skip
-
 
 def _measured_models(
     table: LatencyTable, profile: DeviceProfile, target: DeviceTarget, precision: str
@@ -244,6 +214,3 @@ def _source(posterior: Posterior, base: Base) -> str:
     like = base.table.columns[best]
     resembled = f"most like {like.device}:{like.target}"
     return f"{len(posterior.seen) or 'no'} models measured on it, {resembled}"
-
-
-__all__ = ["PredictedColumn", "Prediction", "Predictor"]

@@ -49,25 +49,6 @@ class Prediction:
         return float(np.exp(self.mean_log + self.deviation * standardised))
 
 
-@dataclass(frozen=True, eq=False)
-class PredictedColumn:
-    """Predictions (models,) on one target, as arrays: for thousands of models.
-
-    Attributes:
-        median_ms: milliseconds.
-        low_ms: lower end of the interval.
-        high_ms: upper end.
-        outside: how far (log) each model's size lies beyond what was measured.
-        exact: the latency was measured or published for this very model and target.
-    """
-
-    median_ms: Floats
-    low_ms: Floats
-    high_ms: Floats
-    outside: Floats
-    exact: NDArray[np.bool_]
-
-
 def _below(calibration: Calibration, regime: Regime | None, standardised: Floats) -> Floats:
     """Probabilities; a figure that was measured errs normally."""
     if regime is not None:

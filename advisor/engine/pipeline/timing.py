@@ -16,6 +16,7 @@ from advisor.core.quantity import Quantity
 from advisor.engine.pipeline.context import Context, versions
 from advisor.engine.pipeline.stages import Artefact
 from advisor.measurement.latency import timing as latency
+from advisor.measurement.latency.results import ModelTiming
 
 THOROUGH, SURVEY = "search", "survey"
 """How long an artefact is timed: as long as the answer needs, or briefly where there are hundreds of them."""
@@ -110,7 +111,7 @@ class Timer:
         return {str(count): _row(timing, count, now) for count in counts}
 
 
-def _row(timing: latency.ModelTiming, threads: int, now: str) -> dict[str, Any]:
+def _row(timing: ModelTiming, threads: int, now: str) -> dict[str, Any]:
     result = timing.at(threads)
     quantities = {name: quantity.to_json() for name, quantity in timing.to_quantities(threads).items()}
     details = {

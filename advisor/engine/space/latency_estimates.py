@@ -16,7 +16,7 @@ from advisor.engine.pipeline.cost import rough_ms
 from advisor.engine.space.plan import Plan
 
 if TYPE_CHECKING:
-    from advisor.devices.prediction.predictor import Prediction
+    from advisor.devices.prediction.values import Prediction
     from advisor.devices.profiles import DeviceProfile
 
 THIS_MACHINE = "this-machine"

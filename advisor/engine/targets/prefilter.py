@@ -17,7 +17,7 @@ from advisor.engine.targets.compatibility import TargetDevice, unfit
 from advisor.engine.targets.device_prediction import LEAVES_BELOW, DevicePredictor
 
 if TYPE_CHECKING:
-    from advisor.devices.prediction.predictor import Prediction
+    from advisor.devices.prediction.values import Prediction
 
 
 @dataclass(frozen=True)

@@ -68,17 +68,6 @@ def predict_arrays(model: Path | str, inputs: Iterable[Floats], threads: int = 1
     return np.stack(rows) if rows else np.zeros((0, classifier.classes), np.float32)
 
 
-def top1(probabilities: Floats, labels: Sequence[int]) -> int:
-    """Return how many rows of ``probabilities`` (N, C) have their greatest value at the label.
-
-    Raises:
-        ValueError: as many rows as labels are needed.
-    """
-    if len(probabilities) != len(labels):
-        raise ValueError(f"{len(probabilities)} predictions for {len(labels)} labels")
-    return int((probabilities.argmax(axis=1) == list(labels)).sum()) if len(labels) else 0
-
-
 class Classifier:
     """A loaded classifier: float32 (size, size, 3), normalised, in; float32 (classes,) out.
 

@@ -92,10 +92,6 @@ class Benchmark:
         """Package and version, empty where nothing ran."""
         return next((file.timing.runtime for file in self.files if file.timing), "")
 
-    def ratio_of(self, model: str, threads: int) -> Ratio | None:
-        """Return a file's ratio to the first at a thread count."""
-        return next((row for row in self.ratios if (row.model, row.threads) == (model, threads)), None)
-
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object with everything but the single runs."""
         ratios = [{**asdict(row), "differs": row.differs} for row in self.ratios]

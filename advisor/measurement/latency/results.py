@@ -199,26 +199,3 @@ class Ratio:
     def differs(self) -> bool:
         """True where the interval leaves out 1."""
         return not self.low <= 1 <= self.high
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Several files timed in one run, block by block in turn.
-
-    Attributes:
-        models: the paths; the first is the reference.
-        results: one result a file.
-        ratios: each further file against the first.
-        runtime: package and version.
-        host: the machine.
-    """
-
-    models: tuple[str, ...]
-    results: tuple[LatencyResult, ...]
-    ratios: tuple[Ratio, ...]
-    runtime: str
-    host: host.Host
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object."""
-        return {"schema_version": agent.SCHEMA_VERSION, **asdict(self), "host": self.host.to_json()}

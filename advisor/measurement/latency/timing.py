@@ -12,24 +12,11 @@ from advisor.core.errors import UsageError, nearest
 from advisor.devices.connections import agent
 from advisor.devices.connections.agent import EFFORTS, Effort
 from advisor.measurement import host
-from advisor.measurement.latency.results import Comparison, LatencyResult, ModelTiming, Ratio
+from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
 from advisor.measurement.latency.summary import paired_ratio
 from advisor.measurement.latency.trust import disturbance, judge
 from advisor.measurement.processes.child import existing_model, run_json
 from advisor.measurement.processes.memory import CHILD_MEMORY_LIMIT
-
-__all__ = [
-    "EFFORTS",
-    "Comparison",
-    "Effort",
-    "LatencyResult",
-    "ModelTiming",
-    "Ratio",
-    "Setup",
-    "compare_interleaved",
-    "interleave",
-    "measure",
-]
 
 
 @dataclass(frozen=True)
@@ -130,30 +117,6 @@ def interleave(
     asked = effort_named(effort) if isinstance(effort, str) else effort
     results = _results(_run_agent(paths, counts, asked, timeout_s, setup))
     return tuple(results[start : start + len(counts)] for start in range(0, len(results), len(counts)))
-
-
-def compare_interleaved(
-    models: Sequence[Path | str],
-    threads: int = 1,
-    effort: Effort | str = "quick",
-    *,
-    timeout_s: float | None = None,
-    setup: Setup = DEFAULT,
-) -> Comparison:
-    """Time several files as :func:`interleave` does and return the ratio of each further one to the first.
-
-    Raises:
-        UsageError: fewer than two files, a missing one, or an effort that is not valid.
-        StageError: as :func:`measure`.
-    """
-    paths = [existing_model(model) for model in models]
-    if len(paths) < 2:
-        raise UsageError(f"{len(paths)} model given, nothing to compare", "give two or more .tflite files")
-    asked = effort_named(effort) if isinstance(effort, str) else effort
-    document = _run_agent(paths, thread_counts([threads]), asked, timeout_s, setup)
-    results, names = _results(document), tuple(str(model) for model in models)
-    ratios = tuple(ratio(names[0], results[0], name, row) for name, row in zip(names[1:], results[1:], strict=True))
-    return Comparison(names, results, ratios, runtime_of(document), host.describe())
 
 
 def ratio(reference: str, first: LatencyResult, model: str, second: LatencyResult) -> Ratio:

@@ -10,7 +10,7 @@ from PIL import Image
 
 from advisor.core.errors import RuntimeRefusal, StageError, UsageError
 from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy.inference import dequantise, predict, predict_arrays, predict_pixels, quantise, top1
+from advisor.measurement.accuracy.inference import dequantise, predict, predict_arrays, predict_pixels, quantise
 from tests.measurement import small_models
 
 VIEW = InputSpec(8, (127.5,) * 3, (127.5,) * 3)
@@ -91,11 +91,3 @@ def test_quantise_rounds_clips_and_comes_back() -> None:
     stored = quantise(np.array([0.0, 0.24, 0.26, 1e9, -1e9], np.float32), detail)
     assert stored.tolist() == [-3, -3, -2, 127, -128]
     assert dequantise(stored[:3], detail).tolist() == [0.0, 0.0, 0.5]
-
-
-def test_top1_counts_the_hits() -> None:
-    rows = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], np.float32)
-    assert top1(rows, [0, 1, 1]) == 2
-    assert top1(rows[:0], []) == 0
-    with pytest.raises(ValueError, match="3 predictions for 2 labels"):
-        top1(rows, [0, 1])

@@ -14,8 +14,9 @@ import pytest
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
+from advisor.measurement.latency.results import LatencyResult, ModelTiming
 from advisor.measurement.latency.summary import Verdict
-from advisor.measurement.latency.timing import LatencyResult, ModelTiming, compare_interleaved, measure
+from advisor.measurement.latency.timing import measure
 from advisor.measurement.latency.trust import judge
 
 QUIET = {"others_cores": 0.0, "pressure": 0.0, "cores": 4}
@@ -145,20 +146,6 @@ def test_an_unknown_effort_names_the_nearest(float_model: Path) -> None:
 def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no model file"):
         measure(tmp_path / "absent.tflite")
-
-
-def test_comparison_finds_the_larger_work_slower(float_model: Path, swish_model: Path) -> None:
-    comparison = compare_interleaved([float_model, swish_model, float_model], effort="search")
-    slower, same = comparison.ratios
-    assert slower.differs
-    assert slower.low > 2
-    assert same.low < slower.low
-    json.dumps(comparison.to_json())
-
-
-def test_comparison_needs_two_files(float_model: Path) -> None:
-    with pytest.raises(UsageError, match="nothing to compare"):
-        compare_interleaved([float_model])
 
 
 def test_steady_blocks_are_stable() -> None:
