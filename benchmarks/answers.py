@@ -98,7 +98,7 @@ def _timed(*arguments: str) -> tuple[str, subprocess.CompletedProcess[str]]:
 
 def _write(out: Path, name: str, rows: list[Evaluation]) -> RunFolder:
     run = RunFolder.create(out, name)
-    run.write_request(resolve({"budget": "100ms", "out": str(out)}).to_dict())
+    run.write_request(resolve({"budget": "100ms", "out": str(out)}).written)
     run.write_json("manifest.json", {"advisor": "benchmark"})
     for row in rows:
         run.append(row)

@@ -243,7 +243,7 @@ def _rounded(found: Compression) -> list[str]:
 def _side_by_side(model: Path, place: Path) -> tuple[Sequence[str], list[Row], list[str]]:
     """Make the forms by the recipes and by the converter, each in a process of one thread; compare both int8 files."""
     card = load_catalogue(())[FIRST]
-    images = read_images(resolve({"data": str(TRASHNET), "budget": "1s"}, None), print)
+    images = read_images(resolve({"data": str(TRASHNET), "budget": "1s"}).question, print)
     assert images is not None, "data was given"
     parts, everything = images.split, images.dataset.images
     labels = [everything[index].label for index in parts.train]

@@ -37,7 +37,7 @@ def write_run(
 ) -> RunFolder:
     """Write a run folder under ``out``; every evaluation that is ok gets an artefact of a few bytes of its own."""
     run = RunFolder.create(out, name)
-    run.write_request(resolve({"budget": "50ms", "out": str(out), **(request or {})}).to_dict())
+    run.write_request(resolve({"budget": "50ms", "out": str(out), **(request or {})}).written)
     run.write_json("manifest.json", {"advisor": "0.1.0", "versions": VERSIONS, "host": HOST, **(manifest or {})})
     if dataset is not None:
         run.write_json("dataset.json", dataset)

@@ -71,7 +71,7 @@ def search(
     quiet: bool = False,
     **options: Any,
 ) -> Run:
-    """Find the model to ship; options are those of :class:`advisor.engine.question.Request`, with their units.
+    """Find the model to ship; options are those of :mod:`advisor.engine.question.options`, with their units.
 
     ::
 

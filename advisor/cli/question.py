@@ -24,7 +24,7 @@ from advisor.cli.limits import (
 from advisor.cli.options import split_commas
 
 Question = Mapping[str, Any]
-"""What was given, by the names of :class:`advisor.engine.question.Request`'s attributes; None is not given."""
+"""What was given, by the names of :mod:`advisor.engine.question.options`; None is not given."""
 
 JOINED = ("candidates", "training", "compressions", "threads", "must_run_on")
 """Options that may be repeated, or joined by commas."""

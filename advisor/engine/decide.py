@@ -18,7 +18,7 @@ from advisor.core.statistics import paired
 from advisor.core.training import HEAD_SUBSET
 from advisor.core.worst_case import EVERYWHERE, joint, on_device, with_elsewhere
 from advisor.datasets.split import HOLDOUT, VALIDATION
-from advisor.engine.question import Request
+from advisor.engine.question import Question
 from advisor.store import RunFolder
 
 NOTED = frozenset({ELSEWHERE, EVERYWHERE})
@@ -41,21 +41,21 @@ class Answer:
     by_device: Mapping[str, Decision] = field(default_factory=dict)
 
 
-def conclude(run: RunFolder, evaluations: Sequence[Evaluation], request: Request) -> Answer:
+def conclude(run: RunFolder, evaluations: Sequence[Evaluation], question: Question) -> Answer:
     """Decide over the evaluations; accuracies measured on the same pictures are compared picture by picture."""
-    budget = request.limits
+    budget = question.limits
     known = _with_others([asked(_own(e), budget.latency_ms, budget.confidence) for e in evaluations], budget)
-    only_required = set(budget.must_run_on) - set(request.devices)
+    only_required = set(budget.must_run_on) - set(question.devices)
     own = _answers_only([e for e in known if e.configuration.target.device not in only_required])
     tie = tie_on_images(run)
 
     def decided(candidates: Sequence[Evaluation]) -> Decision:
-        return _with_missing_weights(decide(candidates, budget, tie, request.preference))
+        return _with_missing_weights(decide(candidates, budget, tie, question.preference))
 
-    if len(request.devices) == 1:
+    if len(question.devices) == 1:
         return Answer(tuple(known), decided(own))
-    by_device = {device: decided(on_device(own, device)) for device in request.devices}
-    return Answer(tuple(known), for_all(own, request.devices, decided), by_device)
+    by_device = {device: decided(on_device(own, device)) for device in question.devices}
+    return Answer(tuple(known), for_all(own, question.devices, decided), by_device)
 
 
 def _own(evaluation: Evaluation) -> Evaluation:

@@ -101,21 +101,21 @@ class _Search:
     def __init__(self, request: Request, progress: Progress, resume: Path | None, verbose: bool) -> None:
         self._progress = progress
         self._started = time.monotonic()
-        self.request = request
-        require_parts(request.sampler)
-        self.targets = chosen_targets(request)
-        self.recipes = chosen_recipes(request)
-        self._cards = chosen_cards(request)
-        self.images = read_images(request, progress.say)
+        self.request, question = request, request.question
+        require_parts(request.execution.sampler)
+        self.targets = chosen_targets(question)
+        self.recipes = chosen_recipes(question)
+        self._cards = chosen_cards(question)
+        self.images = read_images(question, progress.say)
         if resume:
             self.run = RunFolder.open(resume)
-            self._cards = same_cards(self.run, request, self._cards, self.recipes, self.images)
+            self._cards = same_cards(self.run, question, self._cards, self.recipes, self.images)
         else:
             self._refuse_what_cannot_work()
-        self.executor = executor_for(request, lambda: None if verbose else self.run.log_file)
+        self.executor = executor_for(request.execution, lambda: None if verbose else self.run.log_file)
         if not resume:
-            self.run = RunFolder.create(Path(request.out), _slug(request))
-            self.run.write_request(request.to_dict())
+            self.run = RunFolder.create(request.output.folder, _slug(request))
+            self.run.write_request(request.written)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._drive: SearchLoop | None = None
         self._book, self._times = CostCalibration(), CardTimes()
@@ -123,14 +123,14 @@ class _Search:
         self.error: BaseException | None = None
 
     def _refuse_what_cannot_work(self) -> None:
-        if self.request.time_limit_s is not None:
+        if self.request.execution.time_limit_s is not None:
             refuse_too_short(self.request, self.recipes, self._cards, self.images)
-        reach(self.request.storage)
+        reach(self.request.execution.storage)
 
     def work(self) -> None:
         """Run the search; what it raises is left in ``error``."""
         try:
-            candidates = find_weights(self.request, self._cards, self._progress.say)
+            candidates = find_weights(self.request.question, self.request.execution, self._cards, self._progress.say)
             same_weights(self.run, candidates)
             with one_blas_thread():
                 asyncio.run(self._work(candidates))
@@ -151,10 +151,11 @@ class _Search:
         executor = self.executor
         drive = self._drive = SearchLoop(self.request, self.run, self._progress, self._started, executor.machine.cores)
         self._loop.set_default_executor(ThreadPoolExecutor(32))
-        request, plan = self.request, make_plan(self.request, candidates, self.recipes, self.images, self._book.pace)
-        done = leave_out(self.run, plan, request.limits)
-        with opened(request.storage, self.run) as (storage, name), lost_connection(request.storage, self.run.path):
-            study = Study(storage, name, plan, request.limits, request.sampler, request.seed, done)
+        question, execution = self.request.question, self.request.execution
+        plan = make_plan(question, candidates, self.recipes, self.images, execution.cores, self._book.pace)
+        done = leave_out(self.run, plan, question.limits)
+        with opened(execution.storage, self.run) as (storage, name), lost_connection(execution.storage, self.run.path):
+            study = Study(storage, name, plan, question.limits, execution.sampler, question.seed, done)
             self._write_manifest(candidates, plan)
             with contextlib.closing(executor):
                 evaluator = self._evaluator(candidates, plan)
@@ -185,7 +186,8 @@ class _Search:
     def _evaluator(self, candidates: Candidates, plan: Plan) -> MultiDeviceEvaluator:
         executor = self.executor
         context = Context(
-            request=self.request,
+            question=self.request.question,
+            remeasure=self.request.execution.remeasure,
             images=self.images,
             cache=ArtifactCache(),
             machine=executor.machine,
@@ -204,7 +206,7 @@ class _Search:
         cards = {card.name: card for card in plan.cards}
         recipes: dict[str, Recipe] = self.recipes
         evaluator = Evaluator(context, stages, cards, recipes, self.run, order)
-        return MultiDeviceEvaluator(evaluator, self.targets, self.request, cards, self.run, executor.on_device)
+        return MultiDeviceEvaluator(evaluator, self.targets, self.request.question, cards, self.run, executor.on_device)
 
     def _notify(self, plan: Plan) -> Notify:
         cards = {card.name: card for card in plan.cards}
@@ -240,5 +242,6 @@ def _disturbed(evaluations: Sequence[Evaluation]) -> bool:
 
 
 def _slug(request: Request) -> str:
-    name = Path(request.data).resolve().name if request.data else request.task
-    return f"{name}-{request.budget}" if request.budget else name
+    question, budget = request.question, request.written["budget"]
+    name = question.data.resolve().name if question.data else question.task
+    return f"{name}-{budget}" if budget else name

@@ -172,7 +172,7 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, key: b
         "run": run.name,
         "configuration": evaluation.configuration.key,
         "is_the_pick": pick is not None and pick.configuration == evaluation.configuration,
-        "meets_the_budget": run.request.limits.met_by(evaluation),
+        "meets_the_budget": run.question.limits.met_by(evaluation),
         "model": MODEL + (SEALED if key else ""),
         "sealed": key is not None,
         "key_id": key_id(key).hex() if key else None,

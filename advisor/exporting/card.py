@@ -57,7 +57,7 @@ def _use(run: LoadedRun, model: ShippedModel) -> Iterable[str]:
     yield "One picture in, a probability for each class out. It answers with one of its classes whatever the picture"
     yield "shows: a picture of something else gets a label too. Not meant for decisions about people."
     yield ""
-    yield f"Task: {escaped(run.request.task)}. Classes: {labels}{more}."
+    yield f"Task: {escaped(run.question.task)}. Classes: {labels}{more}."
 
 
 def _figures(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:
@@ -129,7 +129,7 @@ def _show(value: float, unit: str) -> str:
 
 
 def _limits(run: LoadedRun) -> list[tuple[str, float]]:
-    limits = run.request.limits
+    limits = run.question.limits
     rows = (
         ("latency", limits.latency_ms),
         ("size", limits.size_bytes),

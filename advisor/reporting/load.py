@@ -28,12 +28,12 @@ def load_view(run: RunFolder, changes: Mapping[str, Any] | None = None) -> RunVi
 def view_of(stored: LoadedRun) -> RunView:
     """Return what the reports show of a run."""
     folder = _typed(stored.folder.path)
-    request = stored.request.to_dict()
+    request = stored.request.written
     return RunView(
         name=stored.name,
         request=request,
         manifest=stored.manifest,
-        budget=stored.request.limits,
+        budget=stored.question.limits,
         evaluations=stored.evaluations,
         decision=stored.decision,
         by_device=stored.by_device,
@@ -80,7 +80,7 @@ def _next(folder: str, stored: LoadedRun) -> str:
     """Return what to type next: after another question than the run's own, the export of its answer."""
     pick = stored.decision.pick
     if stored.own_question or pick is None or not stored.decision.feasible:
-        return _next_command(folder, bool(stored.request.data), stored.decision)
+        return _next_command(folder, stored.question.data is not None, stored.decision)
     return f"advisor export {folder} --pick {pick.configuration.key} --to bundle"
 
 

@@ -35,7 +35,7 @@ def print_plan(view: PlanView, console: Console | None = None) -> None:
 def sentences(view: PlanView) -> list[str]:
     """Return what is said below the table, a sentence a line."""
     filtered = {forecast.configuration: forecast.filtered for forecast in view.forecasts if forecast.filtered}
-    lines = [LEGEND if view.request.devices == (HOST,) else LEGEND_THERE]
+    lines = [LEGEND if view.request.question.devices == (HOST,) else LEGEND_THERE]
     if filtered:
         lines.append(f"Filtered: {len(filtered)} of {len(view.forecasts)} configurations, marked x:")
         reasons = Counter(filtered.values()).most_common(NAMES_SHOWN)
@@ -51,7 +51,7 @@ def _table(view: PlanView, console: Console) -> Table:
     cards = {card.card: card for card in view.cards}
     order = {card: place for place, card in enumerate(cards)}
     forecasts = sorted(view.forecasts, key=lambda row: order[row.configuration.card])
-    budgeted = view.request.limits.latency_ms is not None
+    budgeted = view.request.question.limits.latency_ms is not None
     rows = []
     for name, of_card in groupby(forecasts, key=lambda row: row.configuration.card):
         forms = groupby(of_card, key=lambda row: row.configuration.form)
@@ -61,7 +61,7 @@ def _table(view: PlanView, console: Console) -> Table:
 
 
 def _columns(view: PlanView) -> tuple[Column, ...]:
-    budget = view.request.limits.latency_ms
+    budget = view.request.question.limits.latency_ms
     chance = () if budget is None else (Column(f"meets\n{show_ms(budget)}", whole=True),)
     return (
         Column("candidate", left=True),
@@ -77,9 +77,9 @@ def _columns(view: PlanView) -> tuple[Column, ...]:
 
 def _place_of(view: PlanView) -> str:
     """Say where the latencies are: this machine's threads, the device, or the device where a form does worst."""
-    devices = view.request.devices
+    devices = view.request.question.devices
     if devices == (HOST,):
-        return " / ".join(str(count) for count in view.request.thread_counts) + " threads"
+        return " / ".join(str(count) for count in view.request.question.thread_counts) + " threads"
     return devices[0] if len(devices) == 1 else f"worst of {len(devices)} devices"
 
 
@@ -135,10 +135,10 @@ def _price(view: PlanView) -> str:
     count = sum(not forecast.filtered for forecast in view.forecasts)
     asked = f"{plural(count, 'configuration')} of {plural(len(view.cards), 'card')}"
     text = f"Price: about {show_seconds(view.price_s)} for {asked}"
-    if view.request.time_limit_s is not None and view.price_s > view.request.time_limit_s:
-        text += f"; with --time-limit {view.request.time_limit} about {view.reached} of them"
+    if view.request.execution.time_limit_s is not None and view.price_s > view.request.execution.time_limit_s:
+        text += f"; with --time-limit {view.request.execution.time_limit} about {view.reached} of them"
     elif view.reached < count:
-        text += f"; with --max-trials {view.request.max_trials} only {view.reached} of them"
+        text += f"; with --max-trials {view.request.execution.max_trials} only {view.reached} of them"
     return f"{text}. First result after about {show_seconds(view.cheapest.first_s)} ({view.cheapest.card})."
 
 

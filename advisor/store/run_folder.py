@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,7 @@ class RunFolder:
         holder.write_text(f"process {os.getpid()}", encoding="utf-8")
         return self._lock
 
-    def write_request(self, request: dict[str, Any]) -> None:
+    def write_request(self, request: Mapping[str, Any]) -> None:
         """Write the resolved request, once, before anything is spent."""
         text = yaml.safe_dump({"schema_version": SCHEMA_VERSION, **request}, sort_keys=False, allow_unicode=True)
         write_atomically(self.path / "request.yaml", text)

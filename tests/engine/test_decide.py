@@ -12,7 +12,7 @@ from advisor.engine.question import resolve
 from advisor.store import RunFolder
 from tests.builders import evaluation
 
-QUESTION = resolve({"budget": "50ms"})
+QUESTION = resolve({"budget": "50ms"}).question
 LABELS = ["a"] * 50 + ["b"] * 50
 
 

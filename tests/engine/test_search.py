@@ -180,7 +180,7 @@ def test_the_run_folder_has_every_file_of_the_contract(with_images: Searched) ->
 
 def test_the_recorded_request_asks_the_same_again(with_images: Searched) -> None:
     request = resolve({}, with_images.run.path / "request.yaml")
-    assert (request.budget, request.candidates) == ("50ms", (SMALLEST,))
+    assert (request.question.limits.latency_ms, request.question.candidates) == (50, (SMALLEST,))
 
 
 def test_the_manifest_says_versions_weights_and_memory(with_images: Searched) -> None:

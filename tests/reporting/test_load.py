@@ -14,7 +14,7 @@ from tests.reporting.views import run_view
 def test_stored_run_is_decided_and_reported_as_it_was(tmp_path: Path) -> None:
     made = run_view(data=False)
     folder = RunFolder.create(tmp_path, "test")
-    folder.write_request(resolve({"budget": "50ms", "size_budget": "8MB"}).to_dict())
+    folder.write_request(resolve({"budget": "50ms", "size_budget": "8MB"}).written)
     for evaluation in made.evaluations:
         folder.append(evaluation)
 

@@ -24,7 +24,7 @@ from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.context import Context, Images, versions
 from advisor.engine.pipeline.stages.backbone import Backbones
 from advisor.engine.pipeline.stages.runner import WORK_LIMITS, StageRunner
-from advisor.engine.question import Request
+from advisor.engine.question import Question
 from advisor.isolation import ChildPool
 from advisor.isolation.cores import usable_cores
 from advisor.store import ArtifactCache
@@ -127,7 +127,7 @@ async def _judge(
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.txt"
         with ChildPool(log) as heavy, ChildPool(log) as light:
-            context = Context(Request(), images, ArtifactCache(), Machine(usable_cores()), heavy, light, notify)
+            context = Context(Question(), images, ArtifactCache(), Machine(usable_cores()), heavy, light, notify)
             keeper = StageRunner(context, {card.name: 0})
             features = await Backbones(keeper, {card.name: weights}).features(card, images.train)
             labels = [image.label for image in dataset.images]

@@ -1,6 +1,7 @@
 """Where the work of a search runs: on the cores of this machine, or on those of a Ray cluster.
 
-A further executor is one class with the members of :class:`Executor` and one line in :data:`EXECUTORS`.
+A new executor is one class with the members of :class:`Executor`, a name in :mod:`advisor.engine.question.names`, and
+one line in :data:`_EXECUTORS`.
 """
 
 from __future__ import annotations
@@ -9,52 +10,35 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.core.errors import UsageError, nearest
 from advisor.engine.execution.protocol import Executor, here
+from advisor.engine.question.names import LOCAL, RAY
 
 if TYPE_CHECKING:
-    from advisor.engine.question import Request
+    from advisor.engine.question import Execution
 
-__all__ = ["EXECUTORS", "Executor", "executor_for", "here", "kind_of"]
-
-LOCAL, RAY = "local", "ray"
+__all__ = ["Executor", "executor_for", "here"]
 
 
-def _local(request: Request, log: Callable[[], Path | None]) -> Executor:
+def _local(execution: Execution, log: Callable[[], Path | None]) -> Executor:
     from advisor.engine.execution.local import LocalExecutor
 
-    return LocalExecutor(request.cores, log)
+    return LocalExecutor(execution.cores, log)
 
 
-def _ray(request: Request, _log: Callable[[], Path | None]) -> Executor:
+def _ray(execution: Execution, _log: Callable[[], Path | None]) -> Executor:
     from advisor.engine.execution.ray_cluster import RayExecutor
 
-    return RayExecutor(request.executor.partition("://")[2], request.workers, request.shared_folder)
+    return RayExecutor(execution.cluster, execution.workers, execution.shared_folder)
 
 
-EXECUTORS: Mapping[str, Callable[[Request, Callable[[], Path | None]], Executor]] = {LOCAL: _local, RAY: _ray}
-"""Name to how it is made of a question, and of what gives the file that takes the children's output."""
+_EXECUTORS: Mapping[str, Callable[[Execution, Callable[[], Path | None]], Executor]] = {LOCAL: _local, RAY: _ray}
+"""Name to the function that makes it; the second argument returns the file for the children's output."""
 
 
-def executor_for(request: Request, log: Callable[[], Path | None]) -> Executor:
-    """Return the executor of a question, connected.
+def executor_for(execution: Execution, log: Callable[[], Path | None]) -> Executor:
+    """Return the connected executor.
 
     Raises:
         UsageError: it cannot be reached, or what it needs is not installed.
     """
-    return EXECUTORS[kind_of(request.executor)](request, log)
-
-
-def kind_of(executor: str) -> str:
-    """Return the name of the executor, without its address.
-
-    Raises:
-        UsageError: there is none of that name, or an address where there is none to be had.
-    """
-    name, scheme, address = executor.partition("://")
-    if name not in EXECUTORS or (scheme and (name != RAY or not address)):
-        raise UsageError(
-            f"--executor: unknown '{executor}'{nearest(name, EXECUTORS)}",
-            "one of: local, ray (a cluster of this machine, started where none runs), ray://host:10001",
-        )
-    return name
+    return _EXECUTORS[execution.executor](execution, log)

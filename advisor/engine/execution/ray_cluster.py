@@ -54,15 +54,15 @@ class RayExecutor:
     Args:
         address: see :func:`advisor.engine.execution.ray_connection.connect`.
         workers: how many jobs run side by side at most, 0 for one a CPU of the cluster.
-        shared: folder that every node sees under the same name; empty to send files through the object store.
+        shared: folder that every node sees under the same name; None to send files through the object store.
 
     Raises:
         UsageError: it cannot be reached, has no CPU, or a node has other versions than this machine.
     """
 
-    def __init__(self, address: str, workers: int, shared: str) -> None:
+    def __init__(self, address: str, workers: int, shared: Path | None) -> None:
         self._ray = connect(address, workers or host.describe().cores, {resource_of(HOST): 1})
-        self._shared = Path(shared).resolve() if shared else None
+        self._shared = shared.resolve() if shared else None
         self.session = uuid.uuid4().hex[:16]
         self._sent: OrderedDict[str, Any] = OrderedDict()
         self._lock = threading.Lock()

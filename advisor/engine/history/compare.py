@@ -65,7 +65,7 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     changes = _moves(before, after)
     steady = _steady_decision(after, changes)
     differences = find_differences(before, after)
-    one_device = before.request.device == after.request.device
+    one_device = before.question.devices == after.question.devices
     outcome = _outcome(before.decision, after.decision, steady, changes, one_device)
     return Comparison(
         before=before.name,
@@ -122,7 +122,7 @@ def _steady_decision(after: LoadedRun, changes: Mapping[str, tuple[Move, ...]]) 
         else evaluation
         for evaluation in after.evaluations
     ]
-    return conclude(after.folder, evaluations, after.request).decision
+    return conclude(after.folder, evaluations, after.question).decision
 
 
 def _outcome(

@@ -89,7 +89,7 @@ def _losses(then: Evaluation | None, after: LoadedRun, changes: Mapping[str, tup
     key = now.configuration.key
     if now.status is not Status.OK:
         return [f"{key} was {now.status}: {now.reason}"]
-    broken = excess_texts(now, after.request.limits)
+    broken = excess_texts(now, after.question.limits)
     texts = [_moved_text(key, change) for change in changes.get(key, ()) if change.worse]
     return [*texts, *([f"{key} breaks the budget: {' and '.join(broken)}"] if broken else [])]
 

@@ -43,7 +43,7 @@ def diagnose_run(run: RunFolder) -> None:
 def losing(stored: LoadedRun) -> tuple[Evaluation, ...]:
     """Return the forms to look into: the one that loses most of each card on the front, the greatest loss first."""
     front = {row.configuration.card for row in (stored.decision.front or ())}
-    limit = stored.request.limits.max_drop_points
+    limit = stored.question.limits.max_drop_points
     rows = [row for row in stored.evaluations if row.configuration.card in front and _lost(row, limit)]
     rows.sort(key=lambda row: -(row.drop.value if row.drop else 0.0))
     by_card: dict[str, Evaluation] = {}
@@ -88,9 +88,9 @@ def _origin(stored: LoadedRun, row: Evaluation) -> Path | None:
 def _images(stored: LoadedRun) -> tuple[Path, ...]:
     """Return a few training pictures, evenly drawn; none where they are not there (any more)."""
     rows = stored.folder.read_json("split.json").get("train") or []
-    if not rows or not stored.request.data:
+    if not rows or stored.question.data is None:
         return ()
-    root = Path(stored.request.data)
+    root = stored.question.data
     chosen = rows[:: max(1, len(rows) // IMAGES)][:IMAGES]
     paths = tuple((root if root.is_dir() else root.parent) / row["path"] for row in chosen)
     return paths if all(path.is_file() for path in paths) else ()

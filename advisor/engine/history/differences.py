@@ -8,9 +8,7 @@ from typing import Any
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.history.loaded_run import LoadedRun
-
-_NO_QUESTION = ("out", "offline", "mirror", "remeasure", "max_trials", "time_limit", "sampler")
-"""Options of a request that say how to search, not what is asked."""
+from advisor.engine.question import QUESTION_OPTIONS
 
 _HOST_FACTS = ("cpu", "cores", "memory_bytes", "system", "fingerprint")
 
@@ -51,8 +49,8 @@ def _rows(topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> It
 
 
 def _question(run: LoadedRun) -> dict[str, str]:
-    values = {name: _text(value) for name, value in run.request.to_dict().items() if name not in _NO_QUESTION}
-    return {**values, "prefer": str(run.request.preference)}
+    values = {name: _text(run.request.written[name]) for name in QUESTION_OPTIONS}
+    return {**values, "prefer": str(run.question.preference)}
 
 
 def _data(run: LoadedRun) -> dict[str, str]:

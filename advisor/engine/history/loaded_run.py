@@ -11,7 +11,7 @@ from advisor.core.decision import Decision
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.decide import conclude
-from advisor.engine.question import Request, resolve
+from advisor.engine.question import Question, Request, resolve
 from advisor.store import RunFolder
 
 
@@ -21,7 +21,7 @@ class LoadedRun:
 
     Attributes:
         folder: the run folder.
-        request: the question, with the limits that the decision was made under.
+        request: the question, with the limits that the decision was made under, and how it was answered.
         manifest: versions, host, weights, ...; empty where it is missing or damaged.
         dataset: the pictures in figures; empty without pictures.
         evaluations: the last one of each configuration, with what its prediction says of the budget.
@@ -44,6 +44,11 @@ class LoadedRun:
         """The folder's name."""
         return self.folder.path.name
 
+    @property
+    def question(self) -> Question:
+        """What was asked, with the limits that the decision was made under."""
+        return self.request.question
+
 
 def read_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> LoadedRun:
     """Read a run folder, however far it came, and decide.
@@ -59,8 +64,9 @@ def read_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> Load
     stored = {key: value for key, value in folder.read_request().items() if key != "schema_version"}
     own = _resolved(folder, stored)
     wanted = {key: value for key, value in (changes or {}).items() if value is not None}
-    request = resolve({**own.to_dict(), **wanted}) if wanted else own
-    answer = conclude(folder, _with_required(folder.evaluations(), request), request)
+    request = resolve({**own.written, **wanted}) if wanted else own
+    question = request.question
+    answer = conclude(folder, _with_required(folder.evaluations(), question), question)
     return LoadedRun(
         folder=folder,
         request=request,
@@ -69,23 +75,23 @@ def read_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> Load
         evaluations=answer.evaluations,
         decision=answer.decision,
         by_device=answer.by_device,
-        own_question=(request.limits, request.preference) == (own.limits, own.preference),
+        own_question=(question.limits, question.preference) == (own.question.limits, own.question.preference),
     )
 
 
-def _with_required(evaluations: tuple[Evaluation, ...], request: Request) -> tuple[Evaluation, ...]:
+def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> tuple[Evaluation, ...]:
     """Predict the artefacts on devices that they must run on and that the run was not asked about."""
     known = {evaluation.configuration.target.device for evaluation in evaluations}
-    missing = [device for device in request.must_run_on if device not in known]
+    missing = [device for device in question.limits.must_run_on if device not in known]
     if not missing or not any(evaluation.status is Status.OK for evaluation in evaluations):
         return evaluations
     from advisor.engine.targets.chosen import places_of
     from advisor.engine.targets.device_prediction import DevicePredictor
 
-    forecaster, limits = DevicePredictor.load(), request.limits
+    forecaster, limits = DevicePredictor.load(), question.limits
     found = [
         forecaster.evaluate(evaluations, place, limits.latency_ms, limits.confidence)
-        for place in places_of(missing, request.profiles, "--must-run-on")
+        for place in places_of(missing, question.profiles, "--must-run-on")
     ]
     return (*evaluations, *(evaluation for rows in found for evaluation in rows))
 

@@ -15,8 +15,7 @@ from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.engine.history.resume import space_of
 from advisor.engine.pipeline.context import Images, card_hash, versions
-from advisor.engine.question import Request
-from advisor.engine.scheduling.storage import without_password
+from advisor.engine.question import Request, without_password
 from advisor.engine.space.candidates import Candidates
 from advisor.engine.space.plan import Plan
 from advisor.measurement import host
@@ -69,14 +68,14 @@ def describe_run(
         "updated": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": sys.version.split()[0], **versions(*PACKAGES)},
         "host": host.describe().to_json(),
-        "seeds": {"seed": request.seed},
+        "seeds": {"seed": request.question.seed},
         "data_fingerprint": data_fingerprint,
         "weights": weights,
         "cards": {card.name: card_hash(card) for card in cards},
         "without_weights": dict(candidates.missing),
         "configurations": plan.size,
         "space": space_of(plan, recipes),
-        "time_limit": request.time_limit,
+        "time_limit": request.execution.time_limit,
         "parent_peak_bytes": _peak_bytes(),
     }
 

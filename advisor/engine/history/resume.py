@@ -10,7 +10,7 @@ from advisor.compression.recipes import Recipe
 from advisor.core.errors import UsageError
 from advisor.datasets.split import PARTS
 from advisor.engine.pipeline.context import Images, card_hash, trainings_of
-from advisor.engine.question import Request
+from advisor.engine.question import Question
 from advisor.engine.space.candidates import Candidates, runtime_version
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
@@ -30,13 +30,13 @@ def space_of(plan: Plan, recipes: Mapping[str, Recipe]) -> dict[str, Any]:
 
 
 def same_cards(
-    run: RunFolder, request: Request, cards: Sequence[Card], recipes: Mapping[str, Recipe], images: Images | None
+    run: RunFolder, question: Question, cards: Sequence[Card], recipes: Mapping[str, Recipe], images: Images | None
 ) -> tuple[Card, ...]:
     """Return the cards that the run began with.
 
     Args:
         run: the run that goes on.
-        request: its question.
+        question: its question.
         cards: what the question would choose now: weights and catalogues may have come since.
         recipes: the recipes chosen now.
         images: the pictures as they are now.
@@ -61,8 +61,8 @@ def same_cards(
             if name in found and hashes.get(name, card_hash(found[name])) != card_hash(found[name])
         ],
         "compression recipes": sorted(set(now.items()) ^ set(space.get("recipes", now).items())),
-        "training recipes": _other(_listed(space.get("training")), list(trainings_of(request, images))),
-        "thread counts": _other(space.get("threads"), list(request.thread_counts)),
+        "training recipes": _other(_listed(space.get("training")), list(trainings_of(question, images))),
+        "thread counts": _other(space.get("threads"), list(question.thread_counts)),
         "runtime": _other(space.get("runtime"), runtime_version()),
         "pictures": _other(manifest.get("data_fingerprint", fingerprint), fingerprint),
         "parts of the pictures": _other_parts(run.read_json("split.json"), images),

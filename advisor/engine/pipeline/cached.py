@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from advisor.engine.pipeline.cost import HELD_OUT, PHONES, Stage, Variant
 from advisor.engine.pipeline.stages import Artefact, StageRunner, Stages
 from advisor.engine.pipeline.timing import Timer, effort_for
 from advisor.engine.pipeline.variants import metadata_of
-from advisor.engine.question import Request
+from advisor.engine.question import Question
 from advisor.isolation import ChildPool
 from advisor.store import ArtifactCache
 
@@ -43,25 +43,25 @@ class Known:
 
 
 def what_is_known(
-    request: Request,
+    question: Question,
     cards: Mapping[str, Card],
     weights: Mapping[str, WeightsFile],
     recipes: Mapping[str, Recipe],
     images: Images | None,
+    remeasure: bool,
 ) -> dict[str, Known]:
     """Look every stage of the cards up in the artifact cache; nothing is done, and nothing is written.
 
     Args:
-        request: the question.
+        question: the question.
         cards: the cards by name.
         weights: weights that are on this machine, by card; of other cards nothing is known.
         recipes: compression recipes by name.
         images: the user's pictures, or None.
+        remeasure: timings will be measured again, so they count as not done.
     """
-    # Timing again is part of the question's price, and asking with `remeasure` would throw the old timings away.
-    asked = replace(request, remeasure=False)
-    effort = effort_for(len(cards) * len(recipes) * len(request.thread_counts))
-    context = Context(asked, images, ArtifactCache(), Machine(1), ChildPool(), ChildPool(), lambda *_: None, effort)
+    effort = effort_for(len(cards) * len(recipes) * len(question.thread_counts))
+    context = Context(question, images, ArtifactCache(), Machine(1), ChildPool(), ChildPool(), lambda *_: None, effort)
     found = {name: Known() for name in cards}
 
     async def look() -> None:
@@ -71,7 +71,7 @@ def what_is_known(
 
     if weights:
         _run(look())
-    if request.remeasure:
+    if remeasure:
         for known in found.values():
             known.done = {stage for stage in known.done if stage[0] != "timing"}
     return found
@@ -122,7 +122,7 @@ class _Look:
             shared.append(("features", lambda: backbones.features(card, images.learnt)))
         if not await self._all("", shared):
             return
-        for training in trainings_of(self.context.request, self.context.images):
+        for training in trainings_of(self.context.question, self.context.images):
             if await self._all(training, self._training(training)):
                 for recipe in recipes.values():
                     if training != HEAD_SUBSET or recipe.name == "float32":
@@ -177,7 +177,7 @@ class _Look:
     async def _timing(self, variant: Variant, artefact: Artefact) -> None:
         timer, known, recipe = _LookupTimer(self.context, self.context.effort), self.known, variant[1]
         try:
-            for threads in self.context.request.thread_counts:
+            for threads in self.context.question.thread_counts:
                 timing = await timer.measure(artefact, threads, 0, self.card.name, recipe)
                 if timing.latency is not None and timing.latency_p90 is not None:
                     known.latency.setdefault((recipe, threads), timing.latency)

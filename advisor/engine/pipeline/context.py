@@ -18,7 +18,7 @@ from advisor.datasets.split import Split
 from advisor.engine.execution.machine import Machine
 from advisor.engine.execution.protocol import OnDevice, here
 from advisor.engine.pipeline.cost import CAPTURED_IMAGES, SUBSET_IMAGES
-from advisor.engine.question import Request
+from advisor.engine.question import Question
 from advisor.isolation import ChildPool, Children
 from advisor.measurement.host import Host, describe
 from advisor.store import ArtifactCache
@@ -157,7 +157,7 @@ class Context:
     """The parts of one search.
 
     Attributes:
-        request: the question.
+        question: what is asked.
         images: the user's pictures, or None.
         cache: results of stages.
         machine: the host's cores.
@@ -165,12 +165,13 @@ class Context:
         light: children that do not.
         notify: told of each stage.
         effort: how long each artefact is timed.
+        remeasure: measure again what an earlier run measured.
         trainers: children that import TensorFlow and may be paused for a measurement.
         on_device: calls a measurement where its device is attached.
         host: the machine that measures the device ``host``.
     """
 
-    request: Request
+    question: Question
     images: Images | None
     cache: ArtifactCache
     machine: Machine
@@ -178,14 +179,15 @@ class Context:
     light: Children
     notify: Notify
     effort: str = "search"
+    remeasure: bool = False
     trainers: Children = field(default_factory=ChildPool)
     on_device: OnDevice = here
     host: Host = field(default_factory=describe)
 
 
-def trainings_of(request: Request, images: Images | None) -> tuple[str, ...]:
+def trainings_of(question: Question, images: Images | None) -> tuple[str, ...]:
     """Return the rungs of a search, the lightest first: a large set gets a first look at some of it."""
-    return (HEAD_SUBSET, *request.trainings) if images is not None and images.large else request.trainings
+    return (HEAD_SUBSET, *question.trainings) if images is not None and images.large else question.trainings
 
 
 def view_of(card: Card) -> InputSpec:

@@ -113,11 +113,11 @@ class Evaluator:
         """End the evaluation where the card cannot meet the latency budget: seconds here, minutes of training saved."""
         if not self.screening or not self.timing or self._context.images is None:
             return
-        limit = self._context.request.limits.latency_ms
+        limit = self._context.question.limits.latency_ms
         if limit is None:
             return
         least_ms = await at("convert", self._stages.backbones.screen(card))
-        best = least_ms / max(self._context.request.thread_counts)
+        best = least_ms / max(self._context.question.thread_counts)
         if best > SCREEN_MARGIN * limit:
             reason = (
                 f"its float backbone takes {show_ms(least_ms)} of CPU time an image, over {SCREEN_MARGIN:.0f} times "
@@ -127,8 +127,8 @@ class Evaluator:
 
     async def _climb(self, card: Card, variant: Variant) -> None:
         """End the evaluation where lighter recipes leave nothing to gain on the card."""
-        request, (training, recipe) = self._context.request, variant
-        ladder = Escalation(self._recipes, request.limits.max_drop_points, frozenset(request.compressions))
+        question, (training, recipe) = self._context.question, variant
+        ladder = Escalation(self._recipes, question.limits.max_drop_points, frozenset(question.compressions))
         waited = ladder.waits_for(recipe)
         outcomes = await asyncio.gather(*(self._outcome(card, (training, before)) for before in waited))
         if objection := ladder.objection(recipe, dict(zip(waited, outcomes, strict=True))):

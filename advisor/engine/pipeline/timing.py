@@ -80,7 +80,7 @@ class Timer:
             for effort in dict.fromkeys((THOROUGH, self._effort))
         ]
         for folder in kept:
-            if self._context.request.remeasure:
+            if self._context.remeasure:
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             if folder.is_dir():
                 notify("timing", card, doing, "cached")
@@ -99,13 +99,13 @@ class Timer:
         return {
             "artefact": artefact.sha256,
             "host": self._context.host.fingerprint,
-            "threads": list(self._context.request.thread_counts),
+            "threads": list(self._context.question.thread_counts),
             "effort": effort,
             **versions("ai-edge-litert"),
         }
 
     def _run(self, artefact: Artefact) -> dict[str, Any]:
-        counts = self._context.request.thread_counts
+        counts = self._context.question.thread_counts
         timing = self._context.on_device(HOST, latency.measure, artefact.path, counts, self._effort)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         return {str(count): _row(timing, count, now) for count in counts}

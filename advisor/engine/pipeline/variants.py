@@ -16,7 +16,6 @@ from advisor.engine.pipeline.accuracy import Captured, Verdict
 from advisor.engine.pipeline.context import Context, Images, Part, Purpose
 from advisor.engine.pipeline.cost import Variant
 from advisor.engine.pipeline.stages import Artefact, Stages
-from advisor.engine.question import ROBUST
 from advisor.store import RunFolder
 from advisor.tflite.metadata import Metadata
 
@@ -50,7 +49,7 @@ class Variants:
             self._answers(card, variant, validation), self._answers(card, (training, "float32"), validation)
         )
         verdict = accuracy.measured(own, floats, validation.labels, images.classes)
-        if self._context.request.objective != ROBUST:
+        if not self._context.question.robust:
             return replace(verdict, details={**verdict.details, "answers": self._run.keep_answers(name, own)})
         labels, float_labels = await asyncio.gather(
             self._captured(card, variant), self._captured(card, (training, "float32"))

@@ -1,84 +1,150 @@
-"""Flags, a request file and the defaults become one question, validated before anything is spent."""
+"""Turn the options that a user wrote into a question, an execution and an output: each value is parsed here, once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from advisor.core import units
+from advisor.core.budget import Budget
 from advisor.core.errors import UsageError, nearest
-from advisor.engine.question.validation import validate
-from advisor.engine.question.values import Request
+from advisor.core.figures import HOST
+from advisor.core.latency_distribution import CONFIDENCE
+from advisor.core.licences import parse_licences
+from advisor.core.preference import BALANCED, parse_preference
+from advisor.core.training import CHOOSABLE, HEAD, NONE, in_order
+from advisor.engine.question.names import EXECUTORS, NEVER, OBJECTIVES, RAY, ROBUST, SAMPLERS, TASKS, require_known
+from advisor.engine.question.options import (
+    ExecutionOptions,
+    OutputOptions,
+    QuestionOptions,
+    collect_options,
+    read_file,
+)
+from advisor.engine.question.storage_address import check_storage
+from advisor.engine.question.validation import validate_execution, validate_question
+from advisor.engine.question.values import Execution, Output, Question, Request
 from advisor.isolation.cores import usable_cores
-from advisor.store.yamlfile import read_yaml
+
+LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.99
 
 
 def resolve(options: Mapping[str, Any], file: Path | None = None) -> Request:
-    """Join flags, a request file and the defaults (in this order of weight) into a validated request.
+    """Return the validated request. Precedence: ``options``, then the request file, then the defaults.
 
     Args:
-        options: what was given, by the names of :class:`Request`'s attributes; None values are not given.
-        file: YAML with the same keys.
+        options: value by name of the option; None is an option that was not given.
+        file: YAML with the same names.
 
     Raises:
-        UsageError: an unknown key, a wrong type, a value without unit or not above zero, a contradiction.
+        UsageError: an unknown name, a wrong type, a value without a unit or not above zero, a contradiction.
     """
-    values: dict[str, Any] = dict(read_file(file)) if file else {}
-    values.update({key: value for key, value in options.items() if value is not None})
-    known = {field.name: field for field in fields(Request)}
-    for key in values:
-        if key not in known:
-            raise UsageError(f"unknown option '{key}'{nearest(key, known)}", f"options: {', '.join(known)}")
-    request = Request(**{key: _typed(key, value, getattr(Request, key)) for key, value in values.items()})
-    validate(request)
+    given = {key: value for key, value in options.items() if value is not None}
+    written = collect_options({**(read_file(file) if file else {}), **given})
+    request = Request(
+        question=_question(written.question),
+        execution=_execution(written.execution),
+        output=_output(written.output),
+        written=written.to_dict(),
+    )
+    validate_question(request.question, written.question.training)
+    validate_execution(request.execution)
     return request
 
 
-def read_file(file: Path) -> Mapping[str, Any]:
-    """Return the options of a request file, by the names of :class:`Request`'s attributes.
-
-    Raises:
-        UsageError: it cannot be read, or holds no keys.
-    """
-    try:
-        values = read_yaml(file).values
-    except UsageError as error:
-        raise UsageError(f"--request: {error.message}", "give the path of a YAML file; see docs/search.md") from None
-    if not isinstance(values, dict):
-        raise UsageError(f"--request: '{file}' holds no keys", "write for example: budget: 50ms")
-    return {str(key).replace("-", "_"): value for key, value in values.items() if key != "schema_version"}
-
-
-def _typed(key: str, value: Any, default: Any) -> Any:
-    if isinstance(default, tuple):
-        items = [value] if isinstance(value, str | int | Path) else list(value)
-        return tuple(_thread(item) if key == "threads" else str(item) for item in items)
-    if isinstance(default, bool):
-        if not isinstance(value, bool):
-            raise UsageError(f"{key}: '{value}' is neither true nor false", f"write {key}: true")
-        return value
-    if isinstance(default, int):
-        return _whole(key, value)
-    if isinstance(value, Mapping | list | tuple | bool):
-        raise UsageError(f"{key}: '{value}' is not one value", f"write for example {key}: {default or '...'}")
-    return str(value)
+def _question(written: QuestionOptions) -> Question:
+    return Question(
+        task=require_known("--task", written.task, TASKS),
+        data=Path(written.data) if written.data else None,
+        devices=_devices(written.device),
+        profiles=tuple(map(Path, written.profiles)),
+        limits=_limits(written),
+        preference=parse_preference(written.prefer) if written.prefer else BALANCED,
+        robust=require_known("--objective", written.objective, OBJECTIVES) == ROBUST,
+        candidates=written.candidates,
+        trainings=_trainings(written),
+        tune_training=written.tune_training,
+        compressions=written.compressions,
+        thread_counts=tuple(sorted(set(written.threads or (1, usable_cores())))),
+        catalog=tuple(map(Path, written.catalog)),
+        seed=written.seed,
+    )
 
 
-def _whole(key: str, value: Any) -> int:
-    try:
-        number = int(str(value))
-    except ValueError:
-        raise UsageError(f"{key}: '{value}' is not a whole number", f"write for example {key}: 1") from None
-    if number < 0:
-        raise UsageError(f"{key}: {number} is below zero", f"write for example {key}: 1")
-    return number
+def _execution(written: ExecutionOptions) -> Execution:
+    executor, cluster = _executor(written.executor)
+    return Execution(
+        sampler=require_known("--sampler", written.sampler, SAMPLERS),
+        time_limit_s=units.seconds(written.time_limit, "--time-limit") if written.time_limit else None,
+        time_limit=written.time_limit,
+        max_trials=written.max_trials,
+        stop_below=_stop_below(written.stop_below),
+        offline=written.offline,
+        mirror=written.mirror or None,
+        remeasure=written.remeasure,
+        storage=check_storage(written.storage),
+        executor=executor,
+        cluster=cluster,
+        workers=written.workers,
+        shared_folder=Path(written.shared_folder) if written.shared_folder else None,
+    )
 
 
-def _thread(item: Any) -> int:
-    if str(item) == "all":
-        return usable_cores()
-    count = _whole("threads", item)
-    if not 1 <= count <= 64:
-        raise UsageError(f"threads: {count} is not between 1 and 64", "write for example --threads 1 --threads all")
-    return count
+def _output(written: OutputOptions) -> Output:
+    return Output(Path(written.out))
+
+
+def _limits(written: QuestionOptions) -> Budget:
+    return Budget(
+        latency_ms=units.milliseconds(written.budget, "--budget") if written.budget else None,
+        size_bytes=units.size_bytes(written.size_budget, "--size-budget") if written.size_budget else None,
+        max_drop_points=units.points(written.max_drop, "--max-drop") if written.max_drop else None,
+        min_accuracy=units.percent(written.min_accuracy, "--min-accuracy") if written.min_accuracy else None,
+        memory_bytes=units.size_bytes(written.memory_budget, "--memory-budget") if written.memory_budget else None,
+        licence=parse_licences(written.licence),
+        must_run_on=written.must_run_on,
+        confidence=_confidence(written.confidence),
+    )
+
+
+def _confidence(text: str) -> float:
+    if not text:
+        return CONFIDENCE
+    share = units.percent(text, "--confidence") / 100
+    if not LEAST_CONFIDENCE <= share <= MOST_CONFIDENCE:
+        raise UsageError(
+            f"--confidence: '{text}' is not between 50% and 99%",
+            "predictions are calibrated up to 99%: write for example --confidence 90%",
+        )
+    return share
+
+
+def _devices(text: str) -> tuple[str, ...]:
+    """Return the names in the order given, each once."""
+    names = (part.strip() for part in text.split(","))
+    return tuple(dict.fromkeys(name for name in names if name)) or (HOST,)
+
+
+def _trainings(written: QuestionOptions) -> tuple[str, ...]:
+    """Return the training recipes, the lightest first; fine-tuning starts from a head, so ``head`` is one of them."""
+    for name in written.training:
+        require_known("--training", name, CHOOSABLE)
+    return in_order((HEAD, *written.training)) if written.data else (NONE,)
+
+
+def _stop_below(text: str) -> float | None:
+    if not text:
+        return None
+    return 0.0 if text == NEVER else units.percent(text, "--stop-below") / 100
+
+
+def _executor(text: str) -> tuple[str, str]:
+    """Return the executor's name and the address of its cluster, which is empty where none is given."""
+    name, scheme, address = text.partition("://")
+    if name not in EXECUTORS or (scheme and (name != RAY or not address)):
+        raise UsageError(
+            f"--executor: unknown '{text}'{nearest(name, EXECUTORS)}",
+            "one of: local, ray (a cluster of this machine, started where none runs), ray://host:10001",
+        )
+    return name, address

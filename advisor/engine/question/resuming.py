@@ -1,66 +1,54 @@
-"""The question of a run that goes on: its own, and what may be given anew."""
+"""The request of a resumed run: the run's own question, with what may be given anew."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from advisor.core import units
 from advisor.core.errors import UsageError
-from advisor.engine.question.parsing import read_file, resolve
+from advisor.engine.question.options import ExecutionOptions, OutputOptions, names_of, read_file
+from advisor.engine.question.parsing import resolve
 from advisor.engine.question.values import Request
-from advisor.engine.scheduling.storage import without_password
 
-FREE_ON_RESUME = (
-    "time_limit",
-    "max_trials",
-    "stop_below",
-    "offline",
-    "mirror",
-    "remeasure",
-    "storage",
-    "out",
-    "executor",
-    "workers",
-    "shared_folder",
-)
-"""Options that a resumed run may be given anew: they do not change the question."""
+FREE_ON_RESUME = (*names_of(ExecutionOptions), *names_of(OutputOptions))
+"""Options that may differ from the run's own: they do not change what is asked. ``storage`` may add a password."""
 
 
 def resolve_resumed(
     stored: Mapping[str, Any], options: Mapping[str, Any], file: Path | None = None, extend: str | None = None
 ) -> Request:
-    """Return the request of a run that goes on: its own, with what may be given anew.
+    """Return the request of a run that goes on: the run's own, with what may be given anew.
+
+    The run stays in its folder, whatever ``out`` says.
 
     Args:
         stored: the run's request.
-        options: what was given; None values are not given.
-        file: YAML with the same keys.
+        options: value by name of the option; None is an option that was not given.
+        file: YAML with the same names.
         extend: a new time limit, from now.
 
     Raises:
-        UsageError: an option that differs from the run's own, or as :func:`resolve`.
+        UsageError: an option of the question that differs from the run's own, or as :func:`resolve`.
     """
     own = resolve({key: value for key, value in stored.items() if key != "schema_version"})
     given = {key: value for key, value in options.items() if value is not None}
-    values = {**(dict(read_file(file)) if file else {}), **given}
-    wanted = resolve({**own.to_dict(), **values})
-    for key in values:
-        if key not in FREE_ON_RESUME and getattr(wanted, key) != getattr(own, key):
-            _refuse_other(key, getattr(own, key), getattr(wanted, key))
-    if without_password(wanted.storage) != own.to_dict()["storage"]:
-        _refuse_other("storage", own.to_dict()["storage"], without_password(wanted.storage))
-    changed = replace(wanted, out=own.out)
-    return replace(changed, time_limit=extend) if extend and units.seconds(extend, "--extend") else changed
+    values = {**(read_file(file) if file else {}), **given, "out": own.written["out"]}
+    if extend and units.seconds(extend, "--extend"):
+        values["time_limit"] = extend
+    wanted = resolve({**own.written, **values})
+    for key in [*(key for key in values if key not in FREE_ON_RESUME), "storage"]:
+        if wanted.written[key] != own.written[key]:
+            _refuse_other(key, own.written[key], wanted.written[key])
+    return wanted
 
 
 def _refuse_other(key: str, own: Any, wanted: Any) -> None:
-    shown = [", ".join(map(str, value)) if isinstance(value, tuple) else str(value) for value in (own, wanted)]
+    shown = [", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in (own, wanted)]
     option = f"--{key.replace('_', '-')}"
     raise UsageError(
         f"--resume: the run was begun with {f'{option} {shown[0]}' if shown[0] else f'no {option}'}, not {shown[1]}",
-        "leave it out to go on with the run's own question; start a new run for another one (what is done is reused), "
+        "leave it out to go on with the run's own question; start a new run for another one (finished work is reused), "
         "or decide again under other limits with advisor report",
     )

@@ -6,14 +6,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError
+from advisor.engine.question import GP, NSGA2, RANDOM, TPE
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
     from advisor.engine.scheduling.sampler import Candidate
-
-ADVISOR, TPE, NSGA2, GP, RANDOM = "advisor", "tpe", "nsga2", "gp", "random"
-SAMPLERS = (ADVISOR, TPE, NSGA2, GP, RANDOM)
 
 
 def require_parts(name: str) -> None:
@@ -33,7 +31,7 @@ def make_sampler(name: str, candidates: list[Candidate], seed: int) -> BaseSampl
     """Return the sampler of a study over accuracy, latency and size.
 
     Args:
-        name: one of :data:`SAMPLERS`.
+        name: one of :data:`advisor.engine.question.SAMPLERS`.
         candidates: the search space with what is known of it, which only ``advisor`` looks at.
         seed: of its random numbers.
     """

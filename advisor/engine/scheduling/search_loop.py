@@ -39,14 +39,15 @@ class SearchLoop:
         self, request: Request, run: RunFolder, progress: Progress, started: float, cores: int = CARDS_IN_FLIGHT - 1
     ) -> None:
         self._cores = cores
-        self._request, self._run, self._progress, self._started = request, run, progress, started
-        self._bound = FrontBound(request.limits)
+        self._question, self._execution = request.question, request.execution
+        self._run, self._progress, self._started = run, progress, started
+        self._bound = FrontBound(request.question.limits)
         self.stopping = asyncio.Event()
 
     async def evaluate_all(self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int) -> Stop:
         """Keep some cards' configurations in flight until the study, a limit or the user's patience ends; say why."""
-        left = max(0, self._request.max_trials - done) if self._request.max_trials else plan.size
-        worth = Worth(study, self._request.least_gain(plan.size))
+        left = max(0, self._execution.max_trials - done) if self._execution.max_trials else plan.size
+        worth = Worth(study, self._execution.least_gain(plan.size))
         turns = Scheduler(study, self._bound, plan, left, self._cores)
         flying: dict[asyncio.Task[Evaluation], Configuration] = {}
         stopped = asyncio.ensure_future(self.stopping.wait())
@@ -80,7 +81,7 @@ class SearchLoop:
         Of cards that were too slow to be trained the fastest, else of files over the size budget the smallest.
         """
         evaluations = self._run.evaluations()
-        if self.stopping.is_set() or conclude(self._run, evaluations, self._request).decision.feasible:
+        if self.stopping.is_set() or conclude(self._run, evaluations, self._question).decision.feasible:
             return
         again = too_slow(plan, evaluations)
         if not again and self._time_left() != 0:
@@ -101,7 +102,7 @@ class SearchLoop:
             brief = [e for e in evaluations if e.details.get("effort") == SURVEY and e.configuration not in seen]
             if not brief:
                 return
-            answer = conclude(self._run, evaluations, self._request)
+            answer = conclude(self._run, evaluations, self._question)
             named = {e.configuration for e in finalists((answer.decision, *answer.by_device.values()), evaluations)}
             chosen = [e for e in brief if e.configuration in named]
             if not chosen:
@@ -114,11 +115,11 @@ class SearchLoop:
 
     async def judge(self, evaluator: MultiDeviceEvaluator) -> None:
         """Look at the hold-out, once for each finalist; an interrupt leaves it for the run that goes on."""
-        if not self._request.data or self.stopping.is_set():
+        if self._question.data is None or self.stopping.is_set():
             return
         self._progress.say("judging the finalists on the hold-out")
         evaluations = self._run.evaluations()
-        answer = conclude(self._run, evaluations, self._request)
+        answer = conclude(self._run, evaluations, self._question)
         chosen = finalists((answer.decision, *answer.by_device.values()), evaluations)
         judging = asyncio.ensure_future(judge(chosen, evaluator, self._run, lambda: self._time_left() != 0))
         stopped = asyncio.ensure_future(self.stopping.wait())
@@ -130,10 +131,10 @@ class SearchLoop:
     def _why(self, study: Study, worth: Worth, in_flight: bool) -> Stop:
         count = study.unevaluated
         if in_flight:
-            return time_limit_reached(self._request.time_limit, count)
+            return time_limit_reached(self._execution.time_limit, count)
         if count == 0:
             return COMPLETE
-        return worth.stop(count) if worth.ended else max_trials_reached(self._request.max_trials, count)
+        return worth.stop(count) if worth.ended else max_trials_reached(self._execution.max_trials, count)
 
     def _turn_away(self, turns: Scheduler, study: Study, evaluator: MultiDeviceEvaluator) -> None:
         """Keep what was not worth beginning, with the reasons."""
@@ -147,7 +148,7 @@ class SearchLoop:
         self._progress.evaluated(evaluation)
 
     def _time_left(self) -> float | None:
-        limit = self._request.time_limit_s
+        limit = self._execution.time_limit_s
         return None if limit is None else max(0.0, limit - (time.monotonic() - self._started))
 
 

@@ -3,59 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from advisor.core.errors import AdvisorError, UsageError, first_line, nearest
+from advisor.core.errors import AdvisorError, UsageError, first_line
+from advisor.engine.question import JOURNAL, SCHEMES, SQLITE, without_password
 from advisor.store import RunFolder
 from advisor.store.gc_paused import gc_paused
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
-JOURNAL, SQLITE = "journal", "sqlite"
-SCHEMES = ("postgresql", "postgres")
-EXAMPLE = "--storage postgresql://user@host/database"
 CONNECT_S = 5
 TABLES_TRIES = 5
 STUDY = "advisor"
 """Name of the study where a run has a file of its own."""
-
-_SECRETS = ("password", "sslpassword", "passfile")
-_ADDRESS = re.compile(r"postgres(?:ql)?(?:\+\w+)?://\S+")
-
-
-def checked(storage: str) -> str:
-    """Return a valid value of ``--storage``.
-
-    Raises:
-        UsageError: neither a kind of file nor the address of a PostgreSQL database.
-    """
-    if storage in (JOURNAL, SQLITE):
-        return storage
-    try:
-        parts = urlsplit(storage)
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in SCHEMES:
-        name = without_password(storage) if "://" not in storage else f"{parts.scheme}://..."
-        raise UsageError(
-            f"--storage: unknown '{name}'{nearest(name, (JOURNAL, SQLITE, SCHEMES[0]))}",
-            f"one of: {JOURNAL}, {SQLITE}, postgresql://user@host/database",
-        )
-    if not parts.path.strip("/"):
-        raise UsageError(f"--storage: '{without_password(storage)}' names no database", f"write for example {EXAMPLE}")
-    return storage
-
-
-def without_password(text: str) -> str:
-    """Return ``text`` with every password taken out of the database addresses in it."""
-    return _ADDRESS.sub(lambda match: _plain(match.group()), text)
 
 
 def reach(storage: str) -> None:
@@ -123,13 +88,6 @@ def lost_connection(storage: str, run: Path) -> Iterator[None]:
             f"the study cannot be kept in {without_password(storage)} any more: {_reason(error)}",
             f"what was evaluated is kept; go on with: advisor search --resume {run}",
         ) from None
-
-
-def _plain(address: str) -> str:
-    parts = urlsplit(address)
-    user, at, place = parts.netloc.rpartition("@")
-    query = urlencode([(key, value) for key, value in parse_qsl(parts.query) if key not in _SECRETS], safe="/")
-    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}{at}{place}", query=query))
 
 
 def _database(address: str) -> BaseStorage:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation
+from advisor.engine.question import ADVISOR
 from advisor.engine.scheduling.cost_estimates import Facts
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving, unlimited
-from advisor.engine.scheduling.samplers import ADVISOR, make_sampler
+from advisor.engine.scheduling.samplers import make_sampler
 from advisor.engine.scheduling.trial_record import (
     METRICS,
     PARAMETERS,
@@ -44,7 +45,7 @@ class Study:
         name: its name in the storage.
         plan: the search space.
         budget: its limits become the trials' constraints.
-        sampler: one of :data:`advisor.engine.scheduling.samplers.SAMPLERS`.
+        sampler: one of :data:`advisor.engine.question.SAMPLERS`.
         seed: of the sampler.
         done: what has been evaluated and is not to be evaluated again.
     """

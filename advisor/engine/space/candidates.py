@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
@@ -21,7 +20,7 @@ from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.context import Images, trainings_of
-from advisor.engine.question import ROBUST, Request
+from advisor.engine.question import Execution, Question
 from advisor.engine.space.plan import Plan, order_by_promise
 from advisor.engine.targets.chosen import chosen_targets
 
@@ -51,54 +50,54 @@ class Candidates:
     missing: Mapping[str, str]
 
 
-def read_images(request: Request, say: Say) -> Images | None:
+def read_images(question: Question, say: Say) -> Images | None:
     """Read, check and split the user's pictures: alike ones and groups stay on one side, a split of their own stands.
 
     Raises:
         UsageError: see :mod:`advisor.datasets.survey`, :mod:`advisor.datasets.checks.requirements` and
             :func:`advisor.datasets.split.split`.
     """
-    if not request.data:
+    if question.data is None:
         return None
-    say(f"reading pictures of {request.data}")
-    read = survey(Path(request.data))
+    say(f"reading pictures of {question.data}")
+    read = survey(question.data)
     dataset = read.dataset
     require_usable(dataset)
     together = kept_together(dataset, near_duplicates(read.thumbnails))
     leaking = leaks(dataset, together)
     if leaking:
         say(f"{counted(len(leaking), 'image or group lies', 'images or groups lie')} in several parts of the split")
-    return Images(dataset, split(dataset, request.seed, together=together, given=dataset.own_parts), leaking)
+    return Images(dataset, split(dataset, question.seed, together=together, given=dataset.own_parts), leaking)
 
 
-def chosen_recipes(request: Request) -> dict[str, Recipe]:
+def chosen_recipes(question: Question) -> dict[str, Recipe]:
     """Return the compression recipes asked for; float32 is always among them, as the form that others are held against.
 
     Raises:
         UsageError: an unknown name.
     """
     known = {recipe.name: recipe for recipe in RECIPES}
-    heavier = HEAVIER_RECIPES if request.data and request.limits.max_drop_points is not None else ()
-    names = request.compressions or (*DEFAULT_RECIPES, *heavier)
+    heavier = HEAVIER_RECIPES if question.data is not None and question.limits.max_drop_points is not None else ()
+    names = question.compressions or (*DEFAULT_RECIPES, *heavier)
     for name in names:
         if name not in known:
             raise UsageError(f"--compressions: unknown '{name}'{nearest(name, known)}", f"recipes: {', '.join(known)}")
     return {name: known[name] for name in dict.fromkeys(("float32", *names))}
 
 
-def chosen_cards(request: Request) -> tuple[Card, ...]:
+def chosen_cards(question: Question) -> tuple[Card, ...]:
     """Return the cards asked for, or all that name a place for their weights, the most promising first.
 
     Raises:
         UsageError: an unknown name, or a catalogue file that cannot be read.
     """
-    catalogue = load_catalogue([Path(path) for path in request.catalog])
-    if request.candidates:
-        return order_by_promise(catalogue.select(request.candidates))
+    catalogue = load_catalogue(question.catalog)
+    if question.candidates:
+        return order_by_promise(catalogue.select(question.candidates))
     return order_by_promise([card for card in catalogue.values() if card.weights])
 
 
-def find_weights(request: Request, cards: Sequence[Card], say: Say) -> Candidates:
+def find_weights(question: Question, execution: Execution, cards: Sequence[Card], say: Say) -> Candidates:
     """Fetch the weights of the cards, several at a time: of all that were asked for, else of the first dozen to be had.
 
     A card without weights stays a candidate where no pictures are given and it was asked for by name: latency, memory
@@ -109,7 +108,7 @@ def find_weights(request: Request, cards: Sequence[Card], say: Say) -> Candidate
     """
     from advisor.catalog.weights import fetch
 
-    options = FetchOptions(offline=request.offline, mirror=request.mirror or None)
+    options = FetchOptions(offline=execution.offline, mirror=execution.mirror)
 
     def get(card: Card) -> WeightsFile | WeightsError:
         try:
@@ -120,7 +119,7 @@ def find_weights(request: Request, cards: Sequence[Card], say: Say) -> Candidate
 
     weights: dict[str, WeightsFile | None] = {}
     errors: dict[str, WeightsError] = {}
-    at_most = len(cards) if request.candidates else DEFAULT_CARDS
+    at_most = len(cards) if question.candidates else DEFAULT_CARDS
     with ThreadPoolExecutor(DOWNLOADS) as pool:
         for start in range(0, len(cards), DOWNLOADS):
             group = cards[start : start + DOWNLOADS]
@@ -131,7 +130,7 @@ def find_weights(request: Request, cards: Sequence[Card], say: Say) -> Candidate
                     weights[card.name] = found
             if len(weights) >= at_most:
                 break
-    if request.candidates and not request.data:
+    if question.candidates and question.data is None:
         weights.update(dict.fromkeys(errors))
     if not weights:
         raise _nothing_left(errors, options)
@@ -143,28 +142,38 @@ def find_weights(request: Request, cards: Sequence[Card], say: Say) -> Candidate
 
 
 def make_plan(
-    request: Request,
+    question: Question,
     candidates: Candidates,
     recipes: Mapping[str, Recipe],
     images: Images | None,
+    cores: int,
     pace: Mapping[str, float] | None = None,
 ) -> Plan:
-    """Return the search space; ``pace`` is what stages take on this machine over their rough price."""
-    place = chosen_targets(request).lead
+    """Return the search space.
+
+    Args:
+        question: what is asked.
+        candidates: cards with their weights.
+        recipes: compression recipes by name.
+        images: the user's images, or None.
+        cores: most jobs at the same time.
+        pace: measured seconds of stages on this machine divided by their rough price.
+    """
+    place = chosen_targets(question).lead
     lead = place.identity if place else None
     return Plan(
         cards=candidates.cards,
         recipes=tuple(recipes),
-        threads=(lead.threads,) if lead else request.thread_counts,
-        trainings=trainings_of(request, images),
-        robust=request.objective == ROBUST,
-        tunings=request.tune_training,
+        threads=(lead.threads,) if lead else question.thread_counts,
+        trainings=trainings_of(question, images),
+        robust=question.robust,
+        tunings=question.tune_training,
         runtime=runtime_version(),
         images=len(images.split.learnt) if images else 0,
         validation=len(images.split.validation) if images else 0,
         holdout=len(images.split.holdout) if images else 0,
         pace=pace or {},
-        cores=request.cores,
+        cores=cores,
         lead=lead,
     )
 

@@ -108,16 +108,16 @@ class PlanView:
     @property
     def limited_price_s(self) -> float:
         """Rough seconds under the time limit."""
-        limit = self.request.time_limit_s
+        limit = self.request.execution.time_limit_s
         return self.price_s if limit is None else min(limit, self.price_s)
 
     @property
     def reached(self) -> int:
         """How many configurations fit into the time limit and ``--max-trials``, about."""
         wanted = sum(not forecast.filtered for forecast in self.forecasts)
-        limit = self.request.time_limit_s
+        limit = self.request.execution.time_limit_s
         share = 1.0 if limit is None or self.price_s <= limit else limit / self.price_s
-        return min(round(wanted * share), self.request.max_trials or wanted)
+        return min(round(wanted * share), self.request.execution.max_trials or wanted)
 
     @property
     def cheapest(self) -> CardForecast:
@@ -133,7 +133,7 @@ class PlanView:
         """Return a JSON object."""
         return {
             "schema_version": SCHEMA_VERSION,
-            "request": self.request.to_dict(),
+            "request": dict(self.request.written),
             "pictures": self.images,
             "price_s": round(self.price_s, 1),
             "price_under_limit_s": round(self.limited_price_s, 1),

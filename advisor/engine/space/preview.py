@@ -17,7 +17,7 @@ from advisor.engine.pipeline.cached import Known, what_is_known
 from advisor.engine.pipeline.context import Images
 from advisor.engine.pipeline.cost import Stage, Variant, rough_size, wall_s
 from advisor.engine.pipeline.cost_calibration import CostCalibration
-from advisor.engine.question import Request
+from advisor.engine.question import Execution, Question, Request
 from advisor.engine.scheduling.samplers import require_parts
 from advisor.engine.space.candidates import (
     DEFAULT_CARDS,
@@ -42,9 +42,9 @@ def preview(request: Request) -> PlanView:
     Raises:
         UsageError: what ``search`` would refuse before anything is spent.
     """
-    require_parts(request.sampler)
-    recipes, cards = chosen_recipes(request), chosen_cards(request)
-    images = read_images(request, lambda _: None)
+    require_parts(request.execution.sampler)
+    recipes, cards = chosen_recipes(request.question), chosen_cards(request.question)
+    images = read_images(request.question, lambda _: None)
     ahead = _look_ahead(request, recipes, cards, images)
     if ahead is None:
         raise UsageError(
@@ -69,10 +69,10 @@ def refuse_too_short(
 
 
 def _refuse(request: Request, cards: Sequence[CardForecast]) -> None:
-    limit, soonest = request.time_limit_s, cheapest(cards)
+    limit, soonest = request.execution.time_limit_s, cheapest(cards)
     if limit is not None and limit < soonest.first_s:
         raise UsageError(
-            f"--time-limit {request.time_limit} is below the price of the cheapest candidate: "
+            f"--time-limit {request.execution.time_limit} is below the price of the cheapest candidate: "
             f"{soonest.card} takes about {show_seconds(soonest.first_s + 0.5)}",
             f"give at least --time-limit {int(soonest.first_s + 1)}s; advisor plan shows the price of each candidate",
         )
@@ -96,7 +96,7 @@ class _Ahead:
 
     def view(self, request: Request) -> PlanView:
         """Return everything that the plan says."""
-        plan, expected = self.plan, self._expected(request.limits.latency_ms)
+        plan, expected = self.plan, self._expected(request.question.limits.latency_ms)
         cards = {card.name: card for card in plan.cards}
         forecasts = tuple(
             _forecast(plan, cards[each.card], each, expected, self.known[each.card], self.filtered)
@@ -118,15 +118,16 @@ def _look_ahead(
     request: Request, recipes: Mapping[str, Recipe], cards: Sequence[Card], images: Images | None
 ) -> _Ahead | None:
     """Return what would be tried, None where no card has weights at a known place."""
-    found = _whereabouts(request, cards)
+    question, execution = request.question, request.execution
+    found = _whereabouts(question, execution, cards)
     tried = {card.name: card for card in cards if card.name in found.places}
     if not tried:
         return None
     candidates = Candidates(tuple(tried.values()), found.files, found.missing)
-    plan = make_plan(request, candidates, recipes, images, CostCalibration().pace)
-    known = what_is_known(request, tried, found.files, recipes, images)
-    outlook = Prefilter.of(chosen_targets(request), request.limits)
-    return _Ahead(plan, found, known, _filtered(plan, request.limits, outlook), outlook)
+    plan = make_plan(question, candidates, recipes, images, execution.cores, CostCalibration().pace)
+    known = what_is_known(question, tried, found.files, recipes, images, execution.remeasure)
+    outlook = Prefilter.of(chosen_targets(question), question.limits)
+    return _Ahead(plan, found, known, _filtered(plan, question.limits, outlook), outlook)
 
 
 def _filtered(plan: Plan, limits: Budget, outlook: Prefilter | None) -> dict[Configuration, str]:
@@ -148,27 +149,27 @@ class _Found:
     missing: Mapping[str, str]
 
 
-def _whereabouts(request: Request, cards: Sequence[Card]) -> _Found:
+def _whereabouts(question: Question, execution: Execution, cards: Sequence[Card]) -> _Found:
     from advisor.catalog.weights import FetchOptions, locate
 
-    options = FetchOptions(offline=request.offline, mirror=request.mirror or None)
+    options = FetchOptions(offline=execution.offline, mirror=execution.mirror)
     places: dict[str, int | None] = {}
     files: dict[str, WeightsFile] = {}
     missing: dict[str, str] = {}
     for card in cards:
-        if not request.candidates and len(places) == DEFAULT_CARDS:
+        if not question.candidates and len(places) == DEFAULT_CARDS:
             break
         file = locate(card, options)
         sources = [source for source in card.weights if source.file.checkable]
         if file is not None:
             places[card.name], files[card.name] = 0, file
-        elif sources and not request.offline:
+        elif sources and not execution.offline:
             places[card.name] = sources[0].file.size_bytes
-        elif request.candidates and not request.data:
+        elif question.candidates and question.data is None:
             places[card.name] = 0  # measured with fixed-seed random weights, quoted with its published accuracy
             missing[card.name] = "no weights: measured with random ones, its published accuracy is quoted"
         else:
-            missing[card.name] = "weights not on this machine" + (" (--offline)" if request.offline else "")
+            missing[card.name] = "weights not on this machine" + (" (--offline)" if execution.offline else "")
     return _Found(places, files, missing)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from advisor.core.errors import UsageError
 from advisor.core.figures import HOST
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles
 from advisor.devices.profiles.compatibility import TFLITE_RUNTIMES
-from advisor.engine.question import Request
+from advisor.engine.question import Question
 from advisor.engine.targets.compatibility import TargetDevice
 
 
@@ -32,19 +32,19 @@ class Targets:
         return None if self.host else self.places[0]
 
 
-def chosen_targets(request: Request) -> Targets:
+def chosen_targets(question: Question) -> Targets:
     """Return the devices of a question.
 
     Raises:
         UsageError: an unknown device or target (the nearest is named), or a profile that is refused.
     """
-    others = [device for device in request.devices if device != HOST]
-    asked = places_of(others, request.profiles, "--device")
-    required = [device for device in request.must_run_on if device not in request.devices]
-    return Targets(HOST in request.devices, (*asked, *places_of(required, request.profiles, "--must-run-on")))
+    others = [device for device in question.devices if device != HOST]
+    asked = places_of(others, question.profiles, "--device")
+    required = [device for device in question.limits.must_run_on if device not in question.devices]
+    return Targets(HOST in question.devices, (*asked, *places_of(required, question.profiles, "--must-run-on")))
 
 
-def places_of(selectors: Sequence[str], folders: Iterable[str], option: str) -> tuple[TargetDevice, ...]:
+def places_of(selectors: Sequence[str], folders: Sequence[Path], option: str) -> tuple[TargetDevice, ...]:
     """Return the place of each ``device`` or ``device:target``.
 
     Raises:
@@ -54,7 +54,7 @@ def places_of(selectors: Sequence[str], folders: Iterable[str], option: str) -> 
         return ()
     from advisor.devices.profiles.team import known_devices
 
-    profiles = known_devices([Path(folder) for folder in folders])
+    profiles = known_devices(folders)
     return tuple(_place(selector, profiles, option) for selector in selectors)
 
 

@@ -12,7 +12,7 @@ from advisor.core.figures import artefact_of
 from advisor.core.worst_case import joint, on_device, with_elsewhere
 from advisor.engine.execution.protocol import OnDevice, here
 from advisor.engine.pipeline.evaluator import Evaluator
-from advisor.engine.question import Request
+from advisor.engine.question import Question
 from advisor.engine.scheduling.promotion import STAGE as PROMOTION
 from advisor.engine.targets.chosen import Targets
 from advisor.engine.targets.compatibility import GRAPH, TargetDevice
@@ -29,7 +29,7 @@ class MultiDeviceEvaluator:
     Args:
         evaluator: makes and scores the artefacts, and times them on this machine where it is asked about.
         targets: the devices.
-        request: the question.
+        question: the question.
         cards: by name.
         run: takes the evaluations on the other devices, each as soon as it is known.
         on_device: calls a measurement where its device is attached.
@@ -39,15 +39,15 @@ class MultiDeviceEvaluator:
         self,
         evaluator: Evaluator,
         targets: Targets,
-        request: Request,
+        question: Question,
         cards: Mapping[str, Card],
         run: RunFolder,
         on_device: OnDevice = here,
     ) -> None:
         self._on_device = on_device
-        self._evaluator, self._targets, self._request = evaluator, targets, request
+        self._evaluator, self._targets, self._question = evaluator, targets, question
         self._cards, self._run = cards, run
-        self._outlook = Prefilter.of(targets, request.limits)
+        self._outlook = Prefilter.of(targets, question.limits)
         self._elsewhere: dict[Artefact, asyncio.Task[tuple[Evaluation, ...]]] = {}
         self._graphs: dict[str, object] = {}
         evaluator.timing = targets.host
@@ -117,8 +117,8 @@ class MultiDeviceEvaluator:
         if task is None or not task.done():
             return evaluation
         everywhere = [evaluation, *(e for e in task.result() if e.configuration != evaluation.configuration)]
-        rows = joint(everywhere, self._request.devices)
-        required = {device: on_device(everywhere, device) for device in self._request.must_run_on}
+        rows = joint(everywhere, self._question.devices)
+        required = {device: on_device(everywhere, device) for device in self._question.limits.must_run_on}
         (worst,) = with_elsewhere(rows[:1] or [evaluation], required)
         return replace(worst, configuration=evaluation.configuration)
 
@@ -139,7 +139,7 @@ class MultiDeviceEvaluator:
 
     async def _on_place(self, made: Evaluation, place: TargetDevice) -> Evaluation:
         assert self._outlook is not None, "there are places"
-        limits = self._request.limits
+        limits = self._question.limits
         (predicted,) = self._outlook.forecaster.evaluate([made], place, limits.latency_ms, limits.confidence)
         if predicted.status is not Status.OK or place.profile.connection is None:
             return predicted

@@ -167,3 +167,10 @@ def test_damaged_documents_are_compared_as_far_as_they_go(tmp_path: Path, damage
     one, two = (write_run(tmp_path, dataset=images({"a": 10})) for _ in range(2))
     (two.path / damaged).write_text('{"schema_version": 1, "versions": 3, "host": [], "pictures_per_class": "x"}')
     assert compare(read_run(one.path), read_run(two.path)).outcome is Outcome.SAME
+
+
+def test_another_execution_is_no_reason_for_a_change(tmp_path: Path) -> None:
+    found = compared(tmp_path, [with_latency(BEST, 60), FAST, SMALL], second={"request": {"workers": 2}})
+    assert found.outcome is Outcome.CHANGED
+    assert "workers" not in found.reason
+    assert found.differences == ()

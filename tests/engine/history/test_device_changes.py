@@ -39,7 +39,7 @@ def devices(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(tmp_path: Path, devices: Path) -> RunFolder:
     """A search for this machine and the kiosk."""
-    (place,) = places_of([KIOSK], [str(devices)], "--device")
+    (place,) = places_of([KIOSK], [devices], "--device")
     forecaster = DevicePredictor.load()
     manifest = {**manifest_changes({}), ENVIRONMENTS: environments(forecaster, [place])}
     found: list[Evaluation] = [*rows(), *forecaster.evaluate(rows(), place, 150.0)]
@@ -59,7 +59,7 @@ def test_a_device_that_changed_is_predicted_again_and_the_rest_stays(run: RunFol
     assert found.causes == (f"the device {KIOSK} was changed",)
     assert found.run is not None
     before, after = read_run(run.path), read_run(found.run)
-    assert after.request.devices == ("host", KIOSK)
+    assert after.question.devices == ("host", KIOSK)
     assert on_device(after.evaluations, "host") == on_device(before.evaluations, "host")
     assert len(on_device(after.evaluations, KIOSK)) == len(on_device(before.evaluations, KIOSK))
     assert set(after.by_device) == {"host", KIOSK}

@@ -23,7 +23,7 @@ def test_its_own_question_gives_its_own_answer(tmp_path: Path) -> None:
 
 def test_another_budget_gives_another_answer(tmp_path: Path) -> None:
     stored = read_run(write_run(tmp_path).path, {"budget": "10ms", "size_budget": None})
-    assert stored.request.limits.latency_ms == 10
+    assert stored.question.limits.latency_ms == 10
     assert stored.decision.pick is not None
     assert stored.decision.pick.configuration.card == "fast"
 

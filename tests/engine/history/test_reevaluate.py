@@ -73,7 +73,7 @@ def test_the_new_run_is_whole_and_names_its_parent(run: RunFolder) -> None:
     assert find_flaws(child) == ()
     origin = child.read_json("manifest.json")["reevaluated"]
     assert (origin["parent"], origin["root"], origin["device"]) == (run.path.name, run.path.name, "raspberry-pi-4")
-    assert read_run(child.path).request.device == "raspberry-pi-4"
+    assert read_run(child.path).question.devices == ("raspberry-pi-4",)
 
 
 def test_latencies_are_predicted_with_interval_and_chance_and_nothing_else_is_made_up(run: RunFolder) -> None:

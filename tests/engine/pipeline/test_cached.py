@@ -26,9 +26,10 @@ def test_a_training_that_was_not_done_is_not_begun(
     card = load_catalogue()[SMALLEST]
     weights = fetch(card)
     monkeypatch.setattr(ChildPool, "call", refuse)
-    request = resolve({"data": str(photos), "candidates": [SMALLEST], "training": ["finetune_top", "finetune_all"]})
-    images = read_images(request, lambda _: None)
-    found = what_is_known(request, {SMALLEST: card}, {SMALLEST: weights}, chosen_recipes(request), images)
+    asked = {"data": str(photos), "candidates": [SMALLEST], "training": ["finetune_top", "finetune_all"]}
+    question = resolve(asked).question
+    images = read_images(question, lambda _: None)
+    found = what_is_known(question, {SMALLEST: card}, {SMALLEST: weights}, chosen_recipes(question), images, False)
     done = {stage for stage, _, _ in found[SMALLEST].done}
     assert with_images.code == 0
     assert {"convert", "features", "head", "refit", "compress", "score"} <= done

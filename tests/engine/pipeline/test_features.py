@@ -21,7 +21,7 @@ from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.context import Context, Images, Part
 from advisor.engine.pipeline.stages.backbone import Backbones, Features
 from advisor.engine.pipeline.stages.runner import Form, StageRunner
-from advisor.engine.question import Request
+from advisor.engine.question import Question
 from advisor.isolation import ChildPool
 from advisor.store import ArtifactCache
 from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED, CaptureAugmentation
@@ -77,7 +77,7 @@ def _extract(
     def quiet(*_: str) -> None:
         pass
 
-    context = Context(Request(), images, ArtifactCache(cache), Machine(1), children, children, quiet)
+    context = Context(Question(), images, ArtifactCache(cache), Machine(1), children, children, quiet)
     backbones = _Cut(StageRunner(context, {CARD.name: 0}), backbone)
     # In a thread of its own: a browser's driver may have left a running loop in this one.
     with ThreadPoolExecutor(1) as thread:

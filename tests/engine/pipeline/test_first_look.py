@@ -47,7 +47,7 @@ def test_some_images_are_of_the_training_part_and_have_every_class(counts: list[
 
 def test_a_small_set_needs_no_first_look() -> None:
     images = _images([30, 30])
-    assert context.trainings_of(resolve({"data": "x"}), images) == ("head",)
+    assert context.trainings_of(resolve({"data": "x"}).question, images) == ("head",)
 
 
 def test_a_card_that_passes_the_first_look_is_answered_by_all_images(
@@ -65,7 +65,7 @@ def test_a_card_that_passes_the_first_look_is_answered_by_all_images(
     assert first.holdout_accuracy is None
     assert first.accuracy is not None
     assert first.accuracy.n == len(run.read_json("split.json")["validation"])
-    decision = conclude(run, run.evaluations(), resolve(options)).decision
+    decision = conclude(run, run.evaluations(), resolve(options).question).decision
     assert decision.pick is not None
     assert {e.configuration.training for e in (decision.pick, *decision.front)} == {"head"}
     assert run.read_json("manifest.json")["space"]["training"] == ["head_subset", "head"]

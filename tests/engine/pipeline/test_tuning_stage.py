@@ -15,6 +15,7 @@ import pytest
 
 from advisor.catalog.build import build_model
 from advisor.catalog.catalogue import load_catalogue
+from advisor.core.training import HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.engine.execution.machine import Machine
@@ -23,7 +24,7 @@ from advisor.engine.pipeline.stages import finetune
 from advisor.engine.pipeline.stages.backbone import Backbones
 from advisor.engine.pipeline.stages.finetune import Tuning
 from advisor.engine.pipeline.stages.runner import Form, StageRunner
-from advisor.engine.question import Request
+from advisor.engine.question import Question
 from advisor.isolation import ChildPool
 from advisor.isolation.pools import trainers
 from advisor.store import ArtifactCache
@@ -89,8 +90,8 @@ def _tuned(backbone: Path, images: Images, pool: ChildPool, cache: Path, trials:
         pass
 
     async def both(light: ChildPool) -> tuple[Form, Form]:
-        request = Request(data="-", training=(TRAINING,), tune_training=trials)
-        context = Context(request, images, ArtifactCache(cache), Machine(1), pool, light, quiet, trainers=pool)
+        question = Question(data=Path("-"), trainings=(HEAD, TRAINING), tune_training=trials)
+        context = Context(question, images, ArtifactCache(cache), Machine(1), pool, light, quiet, trainers=pool)
         keeper = StageRunner(context, {CARD.name: 0})
         tuning = Tuning(keeper, _Cut(keeper, backbone))
         compared = await tuning.tuned(CARD, TRAINING, images, Purpose.COMPARE)

@@ -23,7 +23,7 @@ def main() -> None:
     plan = Plan(load_catalogue().select(CARDS), ("float32", "int8"), (1, 2), ("head",), RUNTIME)
     reach(storage)
     run = RunFolder.create(Path(out), name)
-    run.write_request(resolve({"storage": storage}).to_dict())
+    run.write_request(resolve({"storage": storage}).written)
     with opened(storage, run) as (kept, study_name):
         study = Study(kept, study_name, plan, Budget(latency_ms=50), "advisor", 0, done=())
         while (configuration := study.ask()) is not None:

@@ -7,14 +7,13 @@ import sys
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.engine.question import resolve
-from advisor.engine.scheduling.samplers import SAMPLERS
+from advisor.engine.question import SAMPLERS, resolve
 from advisor.engine.space.preview import preview
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "gp"])
 def test_each_sampler_can_be_asked_for(name: str) -> None:
-    assert resolve({"sampler": name}).sampler == name
+    assert resolve({"sampler": name}).execution.sampler == name
 
 
 def test_without_pytorch_the_gaussian_process_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ from optuna.storages import InMemoryStorage
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation
+from advisor.engine.question import RANDOM
 from advisor.engine.scheduling.halving import CardTraining
 from advisor.engine.scheduling.promotion import FrontBound
-from advisor.engine.scheduling.samplers import RANDOM
 from advisor.engine.scheduling.scheduler import CARDS_IN_FLIGHT, Scheduler
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan

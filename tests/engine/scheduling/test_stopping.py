@@ -64,16 +64,16 @@ def test_a_sampler_without_expectation_goes_on_to_the_end(tmp_path: Path, plan: 
 
 
 def test_large_spaces_stop_by_themselves_and_small_ones_do_not() -> None:
-    assert resolve({}).least_gain(99) is None
-    assert resolve({}).least_gain(100) == LEAST_GAIN
-    assert resolve({"stop_below": "2%"}).least_gain(10) == 0.02
-    assert resolve({"stop_below": "never"}).least_gain(10_000) is None
-    assert resolve({"sampler": "tpe"}).least_gain(10_000) is None
+    assert resolve({}).execution.least_gain(99) is None
+    assert resolve({}).execution.least_gain(100) == LEAST_GAIN
+    assert resolve({"stop_below": "2%"}).execution.least_gain(10) == 0.02
+    assert resolve({"stop_below": "never"}).execution.least_gain(10_000) is None
+    assert resolve({"sampler": "tpe"}).execution.least_gain(10_000) is None
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"stop_below": "0.5"}, "has no unit"), ({"stop_below": "1%", "sampler": "tpe"}, "does not say what more")],
+    [({"stop_below": "0.5"}, "has no unit"), ({"stop_below": "1%", "sampler": "tpe"}, "needs --sampler advisor")],
 )
 def test_a_share_that_cannot_be_held_is_refused(options: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from advisor.core.errors import UsageError
-from advisor.engine.question import resolve, resolve_resumed
-from advisor.engine.scheduling.storage import journal, opened, reach, without_password
+from advisor.engine.scheduling.storage import journal, opened, reach
 from advisor.store import RunFolder
 from tests.engine import postgres
 from tests.engine.conftest import SMALLEST, command, environment
@@ -147,44 +145,6 @@ def test_an_unreachable_database_ends_the_command_before_anything_is_spent(tmp_p
     assert "postgresql://me@127.0.0.1:1/db" in done.stderr
     assert "hidden-word" not in done.stderr
     assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    ("written", "shown"),
-    [
-        ("postgresql://me:pw@host/db", "postgresql://me@host/db"),
-        ("postgresql://me@host/db", "postgresql://me@host/db"),
-        ("--storage=postgresql://me:p%40w@host:5/db?host=/run/x", "--storage=postgresql://me@host:5/db?host=/run/x"),
-        ("postgres://host/db?user=me&password=pw", "postgres://host/db?user=me"),
-        ("journal", "journal"),
-    ],
-)
-def test_passwords_are_taken_out_of_addresses(written: str, shown: str) -> None:
-    assert without_password(written) == shown
-
-
-@pytest.mark.parametrize(
-    ("storage", "words"),
-    [
-        ("jornal", "did you mean 'journal'"),
-        ("mysql://me:hidden@host/db", "unknown 'mysql://...'"),
-        ("postgresql://me:hidden@host", "names no database"),
-    ],
-)
-def test_another_storage_is_refused(storage: str, words: str) -> None:
-    with pytest.raises(UsageError, match="--storage") as caught:
-        resolve({"storage": storage})
-    assert words in caught.value.message
-    assert "hidden" not in caught.value.message
-
-
-def test_a_stored_request_has_no_password_and_takes_one_again() -> None:
-    request = resolve({"storage": "postgresql://me:pw@host/db"})
-    stored = yaml.safe_load(yaml.safe_dump(request.to_dict()))
-    assert stored["storage"] == "postgresql://me@host/db"
-    assert resolve_resumed(stored, {"storage": request.storage}).storage == request.storage
-    with pytest.raises(UsageError, match="--storage"):
-        resolve_resumed(stored, {"storage": "postgresql://me:pw@elsewhere/db"})
 
 
 def test_sqlite_lies_in_the_run_folder(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ def cache(predictor_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outlook(**options: object) -> Prefilter:
-    request = resolve({"budget": "50ms", **options})
-    found = Prefilter.of(chosen_targets(request), request.limits)
+    question = resolve({"budget": "50ms", **options}).question
+    found = Prefilter.of(chosen_targets(question), question.limits)
     assert found is not None
     return found
 
@@ -34,8 +34,8 @@ def reason(found: Prefilter, card: str, recipe: str = "float32") -> str:
 
 
 def test_this_machine_alone_needs_no_outlook() -> None:
-    request = resolve({"budget": "50ms"})
-    assert Prefilter.of(chosen_targets(request), request.limits) is None
+    question = resolve({"budget": "50ms"}).question
+    assert Prefilter.of(chosen_targets(question), question.limits) is None
 
 
 def test_a_chance_below_five_percent_on_every_device_is_not_worth_training() -> None:

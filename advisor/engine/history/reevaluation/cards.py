@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.pipeline.context import card_hash
+from advisor.engine.question import resolve
 from advisor.engine.space.candidates import chosen_cards
 from advisor.store import RunFolder
 
@@ -40,7 +41,7 @@ def card_changes(run: LoadedRun) -> CardChanges:
     """Hold the cards that the run considered against the catalogue."""
     then = run.manifest.get("cards")
     try:
-        now = {card.name: card_hash(card) for card in chosen_cards(run.request)}
+        now = {card.name: card_hash(card) for card in chosen_cards(run.question)}
     except AdvisorError as error:
         return CardChanges({}, remark=f"the catalogue could not be asked: {error.message}")
     if not isinstance(then, Mapping):
@@ -55,7 +56,7 @@ def card_changes(run: LoadedRun) -> CardChanges:
 
 def needs_search(run: LoadedRun) -> bool:
     """True where a new card would have to be trained."""
-    return bool(run.request.data)
+    return run.question.data is not None
 
 
 def evaluate_cards(run: LoadedRun, names: Sequence[str], folder: Path) -> RunFolder:
@@ -72,7 +73,7 @@ def evaluate_cards(run: LoadedRun, names: Sequence[str], folder: Path) -> RunFol
     from advisor.engine.progress import Progress
     from advisor.engine.run import run_search
 
-    request = replace(run.request, candidates=tuple(names), out=str(folder), max_trials=0)
+    request = resolve({**run.request.written, "candidates": list(names), "out": str(folder), "max_trials": 0})
     return run_search(request, Progress(False)).run
 
 

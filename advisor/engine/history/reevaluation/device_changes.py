@@ -53,7 +53,7 @@ def changed_places(run: LoadedRun, forecaster: Callable[[], DevicePredictor]) ->
     if not labels or not isinstance(then, Mapping):
         return Changed()
     try:
-        places = places_of(labels, run.request.profiles, "--device")
+        places = places_of(labels, run.question.profiles, "--device")
     except UsageError as error:
         return Changed(remark=f"its devices could not be looked at: {error.message}")
     now = environments(forecaster(), places)
@@ -64,7 +64,7 @@ def predicted_again(
     run: LoadedRun, evaluations: Sequence[Evaluation], places: Sequence[TargetDevice], forecaster: DevicePredictor
 ) -> tuple[Evaluation, ...]:
     """Return the evaluations with those on ``places`` predicted anew; others stay."""
-    labels, limits = {place.label for place in places}, run.request.limits
+    labels, limits = {place.label for place in places}, run.question.limits
     kept = [e for e in evaluations if e.configuration.target.device not in labels]
     found = [
         evaluation

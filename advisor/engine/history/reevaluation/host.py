@@ -78,7 +78,8 @@ def measure_again(run: LoadedRun, tell: Tell) -> tuple[tuple[Evaluation, ...], d
     ok = [evaluation for evaluation in run.evaluations if evaluation.status is Status.OK]
     with TemporaryDirectory() as folder, ChildPool(Path(folder) / "log.txt") as pool:
         context = Context(
-            request=replace(run.request, threads=tuple(sorted({e.configuration.target.threads for e in ok}))),
+            question=replace(run.question, thread_counts=tuple(sorted({e.configuration.target.threads for e in ok}))),
+            remeasure=run.request.execution.remeasure,
             images=None,
             cache=ArtifactCache(),
             machine=Machine(usable_cores()),
@@ -114,10 +115,10 @@ def _answers_of(evaluation: Evaluation) -> str:
 
 
 def _same_images(run: LoadedRun, tell: Tell) -> tuple[Images | None, str]:
-    if not run.request.data:
+    if run.question.data is None:
         return None, ""
     try:
-        images = read_images(run.request, tell)
+        images = read_images(run.question, tell)
     except AdvisorError as error:
         return None, f"not scored again: {error.message}"
     if images is None or images.dataset.fingerprint != run.dataset.get("fingerprint"):

@@ -130,8 +130,8 @@ def write_child(parent: LoadedRun, relation: Relation, child: Child) -> RunFolde
         _share(source, run, child.evaluations)
     lines = [json.dumps(evaluation.to_json(), ensure_ascii=False) for evaluation in child.evaluations]
     write_atomically(run.evaluations_file, "".join(f"{line}\n" for line in lines))
-    asked = parent.request.device if child.device == HOST else child.device
-    run.write_request({**parent.request.to_dict(), "device": asked})
+    asked = parent.request.written["device"] if child.device == HOST else child.device
+    run.write_request({**parent.request.written, "device": asked})
     return run
 
 

@@ -26,7 +26,7 @@ def answer_elsewhere(
     path = session.made(former, environment)
     if path is None:
         source = read_run(_searched(session, relation).path)
-        limits = source.request.limits
+        limits = source.question.limits
         evaluations = forecaster.evaluate(source.evaluations, place, limits.latency_ms, limits.confidence)
         changes = {"devices": {profile.name: profile.fingerprint()}}
         child = Child(evaluations, selector, environment, changes, sources=(source.folder.path,))

@@ -89,7 +89,7 @@ def answer_here(session: Session, relation: Relation) -> Reevaluation:
 
 def _outdated(session: Session, former: Relation) -> _Outdated:
     run = read_run(former.path)
-    here = tuple(host.causes(run)) if HOST in run.request.devices else ()
+    here = tuple(host.causes(run)) if HOST in run.question.devices else ()
     return _Outdated(run, here, changed_places(run, lambda: session.devices.forecaster), card_changes(run))
 
 

@@ -79,7 +79,7 @@ class Compression:
         """
 
         async def make() -> Artefact:
-            calibration, seed = self._calibration_paths(), self._context.request.seed
+            calibration, seed = self._calibration_paths(), self._context.question.seed
             more, run = self._more(card, recipe, purpose, decided)
             inputs = {
                 "model": form.sha256,
@@ -110,10 +110,10 @@ class Compression:
         self, card: Card, recipe: str, purpose: Purpose, decided: Mapping[str, Any] | None
     ) -> tuple[More | None, Callable[..., Any]]:
         """Return what a recipe that scores or trains takes besides, and the children that run it."""
-        rung, request = find_recipe(recipe).rung, self._context.request
+        rung, question = find_recipe(recipe).rung, self._context.question
         if rung < Rung.SCORED:
             return None, self._keeper.light
-        more = More(self._training_images(card, purpose), request.limits.max_drop_points, decided)
+        more = More(self._training_images(card, purpose), question.limits.max_drop_points, decided)
         if rung < Rung.TRAINED:
             return more, self._keeper.light
         return more, partial(self._keeper.learning, limits=LEARNING_LIMITS)
@@ -125,7 +125,7 @@ class Compression:
         compares = purpose is Purpose.COMPARE
         learnt = images.train if compares else images.learnt
         judged = (images.validation.paths, images.validation.labels) if compares else ((), ())
-        seed = self._context.request.seed
+        seed = self._context.question.seed
         return TrainingImages(learnt.paths, learnt.labels, len(images.classes), view, seed, *judged)
 
     def _more_key(self, more: More | None, purpose: Purpose) -> dict[str, Any]:
@@ -141,11 +141,11 @@ class Compression:
             return None
         from advisor.compression.calibration import choose
 
-        chosen = choose(images.train.labels, CALIBRATION_IMAGES, self._context.request.seed)
+        chosen = choose(images.train.labels, CALIBRATION_IMAGES, self._context.question.seed)
         return tuple(images.train.paths[index] for index in chosen)
 
     def _calibration_key(self) -> Any:
-        seed = self._context.request.seed
+        seed = self._context.question.seed
         if self._context.images is None:
             return ["photographs", PHOTOGRAPHS_VERSION, seed]
         return [self._context.images.train.fingerprint, CALIBRATION_IMAGES, seed]

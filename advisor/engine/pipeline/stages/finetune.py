@@ -11,7 +11,6 @@ from advisor.core.errors import UnsupportedRecipe
 from advisor.engine.pipeline.context import Images, Purpose, versions, view_of
 from advisor.engine.pipeline.stages.backbone import Backbones
 from advisor.engine.pipeline.stages.runner import Form, StageRunner, read_result, write_result
-from advisor.engine.question import ROBUST
 from advisor.isolation import Pause
 from advisor.store.hashing import sha256_file
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
@@ -57,7 +56,7 @@ class Tuning:
 
     async def _chosen(self, card: Card, training: str, images: Images) -> Finetuning:
         """Return the recipe's own hyperparameters, or the best of the trials on validation."""
-        own, count = self._knobs(training), self._keeper.context.request.tune_training
+        own, count = self._knobs(training), self._keeper.context.question.tune_training
         if not count:
             return own
         trials = Trials(own, own.seed)
@@ -103,6 +102,6 @@ class Tuning:
         return Form.within(folder)
 
     def _knobs(self, training: str) -> Finetuning:
-        request = self._keeper.context.request
-        capture = CAPTURED_SHARE if request.objective == ROBUST else 0.0
-        return replace(FINETUNING[training], seed=request.seed, capture=capture)
+        question = self._keeper.context.question
+        capture = CAPTURED_SHARE if question.robust else 0.0
+        return replace(FINETUNING[training], seed=question.seed, capture=capture)

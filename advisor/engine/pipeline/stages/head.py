@@ -12,7 +12,6 @@ from advisor.core.training import HEAD_SUBSET
 from advisor.engine.pipeline.context import Images, Part, Purpose, versions
 from advisor.engine.pipeline.stages.backbone import Backbones, Features
 from advisor.engine.pipeline.stages.runner import Form, StageRunner, read_result, write_result
-from advisor.engine.question import ROBUST
 from advisor.store.hashing import sha256_file
 from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED
 from advisor.training.head.train import VERSION as HEAD_VERSION
@@ -65,7 +64,7 @@ class Heads:
         """Choose the penalty and fit on ``train``, of which ``read`` has the features."""
         looks = await self._looks(card, read)
         place = {index: row for row, index in enumerate(read.indices)}
-        rows, seed = [place[index] for index in train.indices], self._keeper.context.request.seed
+        rows, seed = [place[index] for index in train.indices], self._keeper.context.question.seed
         inputs = {**self._inputs(looks), "train": train.fingerprint, "seed": seed}
         arguments = ([look.parts for look in looks], rows, train.labels, len(images.classes), seed)
         return await self._keeper.kept(
@@ -86,7 +85,7 @@ class Heads:
 
     async def _looks(self, card: Card, read: Part) -> list[Features]:
         """Return the features of pictures; where robust accuracy counts, also as phones may take them."""
-        seen = [AS_IT_IS, *(CAPTURED if self._keeper.context.request.objective == ROBUST else ())]
+        seen = [AS_IT_IS, *(CAPTURED if self._keeper.context.question.robust else ())]
         return list(await asyncio.gather(*(self._trunks.features(card, read, each) for each in seen)))
 
     @staticmethod

@@ -78,7 +78,7 @@ class Scores:
                 "view": view_of(card).key,
                 **versions("ai-edge-litert", "scikit-image", "scikit-learn"),
             }
-            seed = self._keeper.context.request.seed + 1
+            seed = self._keeper.context.question.seed + 1
             folder = await self._keeper.kept(
                 "answers-2", "comparing", card, inputs,
                 lambda out: write_result(out, self._keeper.light("answers", artefact.path, view_of(card), seed)),

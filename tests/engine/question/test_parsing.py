@@ -1,0 +1,180 @@
+"""Options become a question, an execution and an output, in base units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.core.budget import Budget
+from advisor.core.errors import UsageError
+from advisor.core.preference import PREFERENCES
+from advisor.engine.question import Execution, Output, Question, Request, resolve
+from advisor.engine.question.options import ExecutionOptions, OutputOptions, QuestionOptions, names_of
+from advisor.isolation.cores import usable_cores
+
+OTHER_VALUES: dict[str, Any] = {
+    "task": "image-classification",
+    "budget": "50ms",
+    "size_budget": "5MB",
+    "memory_budget": "100MB",
+    "max_drop": "1pt",
+    "min_accuracy": "85%",
+    "data": "photos",
+    "device": "galaxy-s24",
+    "profiles": ["devices"],
+    "must_run_on": ["galaxy-s24"],
+    "licence": "permissive",
+    "objective": "robust-accuracy",
+    "prefer": "size",
+    "confidence": "95%",
+    "candidates": ["squeezenet"],
+    "training": ["finetune_top"],
+    "tune_training": 3,
+    "compressions": ["int8"],
+    "threads": [3],
+    "catalog": ["own.yaml"],
+    "seed": 7,
+    "sampler": "tpe",
+    "time_limit": "10min",
+    "max_trials": 5,
+    "stop_below": "never",
+    "offline": True,
+    "mirror": "weights",
+    "remeasure": True,
+    "storage": "sqlite",
+    "executor": "ray",
+    "workers": 2,
+    "shared_folder": ".",
+    "out": "elsewhere",
+}
+"""A value other than the default for each option; there is one task."""
+
+
+def _without(request: Request, *names: str) -> Request:
+    """Return what :func:`resolve` makes of a request's options without some of them."""
+    return resolve({key: value for key, value in request.written.items() if key not in names})
+
+
+@pytest.fixture(scope="module")
+def other() -> Request:
+    """A request in which every option differs from its default."""
+    return resolve(OTHER_VALUES)
+
+
+def test_no_options_are_the_defaults_of_the_values() -> None:
+    request = resolve({})
+    assert (request.question, request.execution, request.output) == (Question(), Execution(), Output())
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in names_of(QuestionOptions) if name not in ("task", "data", "training")]
+)
+def test_an_option_of_the_question_changes_the_question_alone(other: Request, name: str) -> None:
+    changed = _without(other, name)
+    assert changed.question != other.question
+    assert (changed.execution, changed.output) == (other.execution, other.output)
+
+
+@pytest.mark.parametrize("name", [name for name in names_of(ExecutionOptions) if name != "executor"])
+def test_an_option_of_the_execution_changes_the_execution_alone(other: Request, name: str) -> None:
+    changed = _without(other, name)
+    assert changed.execution != other.execution
+    assert (changed.question, changed.output) == (other.question, other.output)
+
+
+@pytest.mark.parametrize("name", names_of(OutputOptions))
+def test_an_option_of_the_output_changes_the_output_alone(other: Request, name: str) -> None:
+    changed = _without(other, name)
+    assert changed.output != other.output
+    assert (changed.question, changed.execution) == (other.question, other.execution)
+
+
+def test_units_become_base_units() -> None:
+    options = {"budget": "0.05s", "size_budget": "5MB", "memory_budget": "1GB", "max_drop": "1.5pt", "data": "photos"}
+    assert resolve({**options, "min_accuracy": "85%", "confidence": "95%"}).question.limits == Budget(
+        latency_ms=50.0,
+        size_bytes=5_000_000,
+        memory_bytes=1_000_000_000,
+        max_drop_points=1.5,
+        min_accuracy=85.0,
+        confidence=0.95,
+    )
+
+
+def test_a_time_limit_is_seconds_and_keeps_its_text() -> None:
+    execution = resolve({"time_limit": "10min"}).execution
+    assert (execution.time_limit_s, execution.time_limit) == (600.0, "10min")
+
+
+def test_precedence_is_options_then_file_then_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "request.yaml"
+    file.write_text("budget: 40ms\nseed: 7\n")
+    question = resolve({"budget": "30ms", "seed": None}, file).question
+    assert (question.limits.latency_ms, question.seed, question.task) == (30.0, 7, "image-classification")
+
+
+@pytest.mark.parametrize(
+    ("device", "names"),
+    [("", ("host",)), ("galaxy-s24", ("galaxy-s24",)), (" host, galaxy-s24,,host", ("host", "galaxy-s24"))],
+)
+def test_devices_are_named_once_in_the_order_given(device: str, names: tuple[str, ...]) -> None:
+    assert resolve({"device": device}).question.devices == names
+
+
+def test_a_preference_has_a_name_or_weights() -> None:
+    assert resolve({"prefer": "size"}).question.preference == PREFERENCES["size"]
+    assert resolve({"prefer": "accuracy=2"}).question.preference.accuracy == 2
+
+
+def test_thread_counts_ascend() -> None:
+    assert resolve({"threads": [4, 1, 4]}).question.thread_counts == (1, 4)
+    assert resolve({}).question.thread_counts == tuple(sorted({1, usable_cores()}))
+
+
+def test_fine_tuning_starts_from_a_head() -> None:
+    asked = resolve({"data": "photos", "training": ["finetune_all", "head"]})
+    assert asked.question.trainings == ("head", "finetune_all")
+    assert resolve({"data": "photos"}).question.trainings == ("head",)
+    assert resolve({}).question.trainings == ("none",)
+
+
+@pytest.mark.parametrize(
+    ("executor", "name", "cluster"),
+    [("local", "local", ""), ("ray", "ray", ""), ("ray://head:10001", "ray", "head:10001")],
+)
+def test_an_executor_is_a_name_and_an_address(executor: str, name: str, cluster: str) -> None:
+    execution = resolve({"executor": executor}).execution
+    assert (execution.executor, execution.cluster) == (name, cluster)
+
+
+@pytest.mark.parametrize(("written", "share"), [("", None), ("never", 0.0), ("0.5%", 0.005)])
+def test_stop_below_is_a_share(written: str, share: float | None) -> None:
+    assert resolve({"stop_below": written}).execution.stop_below == share
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"budget": "50"}, "'50' has no unit"),
+        ({"budget": "-1ms"}, "not above zero"),
+        ({"budget": "0ms"}, "not above zero"),
+        ({"task": "image-clasification"}, "did you mean 'image-classification'"),
+        ({"sampler": "tpee"}, "did you mean 'tpe'"),
+        ({"prefer": "speed"}, "--prefer: unknown preference 'speed'"),
+        ({"licence": "<b>"}, "--licence: '<b>' is no"),
+        ({"confidence": "40%"}, "--confidence: '40%' is not between 50% and 99%"),
+        ({"confidence": "0.9"}, "--confidence: '0.9' has no unit"),
+        ({"objective": "robust"}, "did you mean 'robust-accuracy'"),
+        ({"training": ["finetune_to"], "data": "photos"}, "did you mean 'finetune_top'"),
+        ({"time_limit": "10"}, "'10' has no unit"),
+        ({"executor": "ray://"}, "--executor: unknown 'ray://'"),
+        ({"storage": "jornal"}, "did you mean 'journal'"),
+    ],
+)
+def test_a_wrong_value_is_named(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        resolve(options)
+    assert words in refused.value.message
+    assert refused.value.hint

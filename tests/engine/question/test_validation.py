@@ -1,0 +1,48 @@
+"""Options that contradict each other are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.engine.question import resolve
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"max_drop": "1pt"}, "--max-drop: the drop is measured on images, and --data is not given"),
+        ({"training": ["head"]}, "--training: 'head' learns from images, and --data is not given"),
+        (
+            {"objective": "robust-accuracy"},
+            "--objective: robust accuracy is measured on images",
+        ),
+        ({"training": ["none"], "data": "photos"}, "--training none cannot be combined with --data"),
+        ({"tune_training": 4, "data": "photos"}, "--tune-training: 4 trials of fine-tuning, and nothing is fine-tuned"),
+        ({"stop_below": "1%", "sampler": "tpe"}, "--stop-below needs --sampler advisor, not 'tpe'"),
+        ({"workers": 1001}, "--workers: 1001 is more than 1000"),
+        ({"shared_folder": "."}, "--shared-folder: the local executor uses no other machines"),
+        ({"executor": "ray", "shared_folder": "no/such"}, "--shared-folder: 'no/such' is not a folder"),
+    ],
+)
+def test_a_contradiction_is_refused_with_what_to_do(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        resolve(options)
+    assert words in refused.value.message
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"training": ["none"]},
+        {"tune_training": 4, "data": "photos", "training": ["finetune_top"]},
+        {"stop_below": "never", "sampler": "tpe"},
+        {"workers": 1000},
+        {"executor": "ray", "shared_folder": "."},
+    ],
+)
+def test_options_that_go_together_are_accepted(options: dict[str, Any]) -> None:
+    assert resolve(options)
