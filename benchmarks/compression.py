@@ -19,11 +19,11 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights import FetchOptions, fetch
 from advisor.compression.calibration import choose
+from advisor.compression.image_folder import CALIBRATION
 from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Rung
 from advisor.compression.user_model import jobs
 from advisor.compression.user_model.comparison import judge
-from advisor.compression.user_model.images import CALIBRATION
 from advisor.compression.user_model.notes import told
 from advisor.compression.user_model.timing import time_forms
 from advisor.compression.user_model.values import Compression, Form, Likeness

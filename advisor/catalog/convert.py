@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card
+from advisor.catalog.trial_run import photograph, run
 from advisor.catalog.weights.file import WeightsFile
 from advisor.core.errors import StageError
 
@@ -77,23 +78,3 @@ def _differences(model: Any, data: bytes, image: Any) -> dict[str, float]:
         scale = max(float(np.abs(wanted).max()), 1e-12) if name == "features" else 1.0
         differences[name] = float(np.abs(wanted - actual[name]).max()) / scale
     return differences
-
-
-def photograph(card: Card) -> Any:
-    """A photograph of a cat as the card's input: float32 (1, S, S, 3)."""
-    import numpy as np
-    from skimage import data, transform
-
-    side = card.input_size
-    image = transform.resize(data.chelsea(), (side, side), order=1, preserve_range=True)
-    scaled = (image - np.asarray(card.preprocessing.mean)) / np.asarray(card.preprocessing.std)
-    return scaled[None].astype(np.float32)
-
-
-def run(data: bytes, image: Any) -> Any:
-    """Run a file of one signature over one picture in LiteRT; returns its outputs by name."""
-    from ai_edge_litert.interpreter import Interpreter
-
-    runner = Interpreter(model_content=data).get_signature_runner()
-    (name,) = runner.get_input_details()
-    return runner(**{name: image})

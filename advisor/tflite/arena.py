@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from advisor.tflite.model import Model, Operator, Subgraph
+from advisor.tflite.values import Model, Operator, Subgraph
 
 ALIGNMENT = 64
 """The runtime's alignment of tensors (``kDefaultTensorAlignment`` in TensorFlow Lite's util.h)."""

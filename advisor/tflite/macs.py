@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from advisor.tflite.model import Model, Operator, Subgraph, Tensor
+from advisor.tflite.values import Model, Operator, Subgraph, Tensor
 
 
 @dataclass(frozen=True, slots=True)

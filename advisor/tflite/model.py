@@ -1,179 +1,28 @@
-"""A `.tflite` file as a frozen value."""
+"""Read a `.tflite` file as a frozen value."""
 
 from __future__ import annotations
 
-import math
 import struct
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
 from typing import TypeVar
 
 from advisor.core.errors import UsageError
+from advisor.tflite.values import BITS, MetadataEntry, Model, Operator, Quantization, Signature, Subgraph, Tensor
 from advisor.tflite.verify import MAX_FILE_BYTES, Damage
 
-BITS = MappingProxyType(
-    {
-        "int2": 2,
-        "int4": 4,
-        "uint4": 4,
-        "bool": 8,
-        "int8": 8,
-        "uint8": 8,
-        "float8_e4m3fn": 8,
-        "float8_e5m2": 8,
-        "float16": 16,
-        "bfloat16": 16,
-        "int16": 16,
-        "uint16": 16,
-        "float32": 32,
-        "int32": 32,
-        "uint32": 32,
-        "float64": 64,
-        "int64": 64,
-        "uint64": 64,
-        "complex64": 64,
-        "complex128": 128,
-    }
-)
-"""Bits of one element, by type; strings, resources and variants have no fixed width."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quantization:
-    """An affine mapping: real = scale * (stored - zero point), per tensor or per slice along ``axis``."""
-
-    scales: tuple[float, ...]
-    zero_points: tuple[int, ...]
-    axis: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """One tensor: an activation, or a constant when the file holds its content.
-
-    Attributes:
-        name: the name in the file; need not be unique.
-        shape: one entry a dimension; dynamic dimensions appear as the file states them (1 or -1).
-        dtype: ``float32``, ``int8``, ... or ``type_<n>`` for one that this version does not know.
-        buffer: the stored content, empty for an activation.
-        quantization: None where the values are stored as they are.
-        is_variable: whether the value outlives one run.
-        is_sparse: whether ``buffer`` holds a sparse encoding.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    buffer: bytes = field(repr=False)
-    quantization: Quantization | None
-    is_variable: bool
-    is_sparse: bool
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether the file holds this tensor's content."""
-        return len(self.buffer) > 0
-
-    @property
-    def elements(self) -> int:
-        """How many elements the tensor has, a dynamic dimension counted as 1."""
-        return math.prod(1 if dimension < 0 else dimension for dimension in self.shape)
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the dense tensor; 4 an element where the type has no fixed width."""
-        return (self.elements * BITS.get(self.dtype, 32) + 7) // 8
-
-
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """One operator.
-
-    Attributes:
-        name: the builtin operator's name (``CONV_2D``), or ``CUSTOM:<code>``.
-        version: the operator's version, which a runtime must know.
-        inputs: tensor indices; -1 for an optional input that is absent.
-        outputs: tensor indices.
-        options: the numbers among its builtin options by name (``stride_h``); ``fused_activation_function`` by name.
-    """
-
-    name: str
-    version: int
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    options: Mapping[str, float | str] = field(default_factory=dict, hash=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Subgraph:
-    """A graph of operators over its own tensors, operators in the order of execution."""
-
-    name: str
-    tensors: tuple[Tensor, ...]
-    operators: tuple[Operator, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """A named way to call a subgraph: (name, tensor index) of each input and output."""
-
-    key: str
-    subgraph: int
-    inputs: tuple[tuple[str, int], ...]
-    outputs: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataEntry:
-    """A named piece of bytes that the file carries beside its graphs."""
-
-    name: str
-    content: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """A `.tflite` file.
-
-    Attributes:
-        version: version of the schema (3).
-        description: what the converter wrote.
-        subgraphs: the graphs, the main one first.
-        signatures: the named calls; older files have none.
-        metadata: named pieces of bytes.
-        size_bytes: size of the file.
-    """
-
-    version: int
-    description: str
-    subgraphs: tuple[Subgraph, ...]
-    signatures: tuple[Signature, ...]
-    metadata: tuple[MetadataEntry, ...]
-    size_bytes: int
-
-    @property
-    def tensors(self) -> tuple[Tensor, ...]:
-        """The main graph's tensors."""
-        return self.subgraphs[0].tensors
-
-    @property
-    def operators(self) -> tuple[Operator, ...]:
-        """The main graph's operators."""
-        return self.subgraphs[0].operators
-
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """The main graph's inputs."""
-        return tuple(self.tensors[index] for index in self.subgraphs[0].inputs)
-
-    @property
-    def outputs(self) -> tuple[Tensor, ...]:
-        """The main graph's outputs."""
-        return tuple(self.tensors[index] for index in self.subgraphs[0].outputs)
+__all__ = [
+    "BITS",
+    "MetadataEntry",
+    "Model",
+    "Operator",
+    "Quantization",
+    "Signature",
+    "Subgraph",
+    "Tensor",
+    "guarded",
+    "read",
+]
 
 
 def read(source: bytes | Path, name: str = "") -> Model:

@@ -7,8 +7,8 @@ from typing import Any
 
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.tflite.model import BITS, MetadataEntry, Model, Operator, Quantization, Signature, Subgraph, Tensor
 from advisor.tflite.options import options_of
+from advisor.tflite.values import BITS, MetadataEntry, Model, Operator, Quantization, Signature, Subgraph, Tensor
 from advisor.tflite.verify import Damage, verify
 
 _MAX_RANK = 32

@@ -87,7 +87,7 @@ def look(target: Path, preprocessing: Preprocessing, size: int) -> tuple[Seen, .
     Raises:
         UsageError: answers that are not probabilities.
     """
-    from advisor.catalog.convert import run
+    from advisor.catalog.trial_run import run
 
     data, seen = target.read_bytes(), []
     for name, image in _photographs(size).items():
@@ -105,7 +105,7 @@ def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str
     Raises:
         StageError: the file is not to be had, or is not what the card says.
     """
-    from advisor.catalog.convert import photograph
+    from advisor.catalog.trial_run import photograph
 
     if weights is None:
         raise StageError(f"{card.name} is a file of your own, and the file cannot be had")
@@ -195,7 +195,7 @@ def _scores_index(runner: Any) -> int:
 
 
 def _difference(data: bytes, master: bytes, image: Array) -> float:
-    from advisor.catalog.convert import run
+    from advisor.catalog.trial_run import run
 
     edited = np.asarray(run(master, image)[classifier.PROBABILITIES]).reshape(-1)
     return float(np.abs(edited - _scores(data, image, "the file")).max())

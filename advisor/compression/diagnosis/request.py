@@ -8,8 +8,8 @@ from pathlib import Path
 
 from advisor.compression.diagnosis.diagnose import IMAGES, SECONDS
 from advisor.compression.diagnosis.values import Diagnosis
+from advisor.compression.image_folder import drawn, find_images
 from advisor.compression.input_spec import view_of_file
-from advisor.compression.user_model.images import drawn, find_images
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.isolation import ChildPool, Limits

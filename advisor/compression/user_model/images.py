@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.compression.calibration import choose
+from advisor.compression.image_folder import CALIBRATION, FEWEST, drawn, find_images
 from advisor.compression.recipes.base import Rung
 from advisor.compression.recipes.inputs import TrainingImages
-from advisor.core.errors import StageError, UsageError
-from advisor.datasets import decode
+from advisor.core.errors import UsageError
 from advisor.datasets.checks.repeated import kept_together
 from advisor.datasets.checks.requirements import require_usable
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.duplicates import near_duplicates
-from advisor.datasets.images import InputSpec, load
+from advisor.datasets.images import InputSpec
 from advisor.datasets.split import Split, halved, split
 from advisor.datasets.survey import survey
-
-CALIBRATION = 100
-FEWEST = 10
-"""With fewer calibration pictures, one odd picture decides the range of every activation."""
 
 JUDGED = 200
 """Unlabelled pictures that agreement with float is counted on, at most."""
@@ -111,37 +106,6 @@ def _for_choosing(dataset: Dataset, parts: Split, together: Sequence[Sequence[in
     return replace(parts, validation=chosen_on, holdout=judged) if chosen_on else parts
 
 
-def find_images(folder: Path) -> tuple[Path, ...]:
-    """Return the readable pictures of a folder and its sub-folders, sorted.
-
-    Raises:
-        UsageError: no such folder, or fewer than ``FEWEST`` readable pictures in it.
-    """
-    if not folder.is_dir():
-        what = "is a file, not a folder" if folder.exists() else "does not exist"
-        raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of pictures")
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and decode.is_candidate(file))
-    with decode.quiet():
-        verdicts = [(file, _reason(file)) for file in files]
-    good = tuple(file for file, reason in verdicts if not reason)
-    if len(good) < FEWEST:
-        bad = next((f"; '{file.name}': {reason}" for file, reason in verdicts if reason), "")
-        raise UsageError(
-            f"--calibration: {len(good)} readable pictures of {len(files)} in '{folder}', and {FEWEST} are needed{bad}",
-            f"{CALIBRATION} everyday pictures like those that the app will see are best",
-        )
-    return good
-
-
-def _reason(file: Path) -> str:
-    """Return why a picture cannot be used, empty where it can."""
-    try:
-        load(file, decode.MIN_SIDE)
-    except StageError as error:
-        return error.message
-    return ""
-
-
 def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
     """Return for each class folder its place among the model's outputs: by name, or in order where it has no labels.
 
@@ -188,11 +152,6 @@ def _held_out(parts: Split, whole: Split, data: Path) -> str:
     if judged == held:
         return f"the {held} pictures held out of {data}"
     return f"{judged} of the {held} pictures held out of {data}: by the others a recipe chose"
-
-
-def drawn(paths: tuple[Path, ...], count: int, seed: int) -> tuple[Path, ...]:
-    """Return ``count`` of the paths, drawn by ``seed`` and sorted; all where there are no more."""
-    return paths if len(paths) <= count else tuple(sorted(random.Random(seed).sample(paths, count)))
 
 
 def _said(chosen: Sequence[Path], folder: Path | None) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog.convert import run
+from advisor.catalog.trial_run import run
 from advisor.catalog.user_models import classifier
 from advisor.core.errors import UsageError
 from advisor.tflite.surgery import attach_head, select_output

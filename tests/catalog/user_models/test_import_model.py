@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from advisor.catalog import load_catalogue
-from advisor.catalog.convert import convert, run
+from advisor.catalog.convert import convert
 from advisor.catalog.labels import published_labels
+from advisor.catalog.trial_run import run
 from advisor.catalog.user_models import saved_model
 from advisor.catalog.user_models.description import Given, missing
 from advisor.catalog.user_models.import_model import Added, add, inspect
