@@ -20,6 +20,7 @@ import numpy as np
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
+from advisor.core.evaluation_facts import CardFacts
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.question import resolve
@@ -113,7 +114,6 @@ def _evaluations(card: Card, most_threads: int) -> list[Evaluation]:
 def _evaluation(card: Card, recipe: str, threads: int) -> Evaluation:
     latency, top1 = rough_ms(card, recipe, threads), prior_accuracy(card, recipe)
     source = "drawn from the card"
-    details = {"macs": card.macs, "params": card.params, "input_size": card.input_size, "licence": card.licence}
     return Evaluation(
         configuration=Configuration(card.name, "none", recipe, Target("host", "ai-edge-litert", "cpu", threads)),
         status=Status.OK,
@@ -123,7 +123,7 @@ def _evaluation(card: Card, recipe: str, threads: int) -> Evaluation:
         latency_p90=Quantity(1.08 * latency, "ms", Provenance.MEASURED, source=source),
         size=Quantity(rough_size(card, recipe), "bytes", Provenance.MEASURED, source=source),
         drop=Quantity(0.0, "points", Provenance.ESTIMATED, source=source),
-        details=details,
+        card_facts=CardFacts(card.params, card.macs, card.licence, card.input_size),
     )
 
 

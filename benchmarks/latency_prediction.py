@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from advisor.devices.latency.features import ModelFeatures, Traits, load_features
+from advisor.core.file_features import Traits
+from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.latency.table import Column, LatencyTable, build_table
 from advisor.devices.prediction.fitting import fit_predictor
 from advisor.devices.profiles import load_profiles

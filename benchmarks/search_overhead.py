@@ -26,6 +26,8 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.recipes import RECIPES
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.evaluation_facts import CardFacts, ImageAnswers
+from advisor.core.evaluation_json import evaluation_to_json
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.execution.machine import one_blas_thread
 from advisor.engine.pipeline.cost import rough_ms, rough_size
@@ -79,7 +81,7 @@ def written_run(place: Path, size: int) -> RunFolder:
     configurations, cards = plan.configurations(), {card.name: card for card in plan.cards}
     found = [evaluated(configurations[i], cards[configurations[i].card], rng) for i in order]
     with run.evaluations_file.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(evaluation.to_json()) + "\n" for evaluation in found)
+        file.writelines(json.dumps(evaluation_to_json(evaluation)) + "\n" for evaluation in found)
     with _one_write_at_the_end(run.study_file):
         _study(run, plan, found)
     return run
@@ -105,7 +107,7 @@ def evaluated(configuration: Configuration, card: Card, rng: np.random.Generator
     recipe, threads = configuration.compression, configuration.target.threads
     accuracy = min(99.0, prior_accuracy(card, recipe) + 15 + rng.normal(0, 4))
     latency = rough_ms(card, recipe, threads) * float(np.exp(rng.normal(0, 0.3)))
-    confusion = [[int(value) for value in row] for row in rng.integers(0, 90, (6, 6))]
+    confusion = tuple(tuple(int(value) for value in row) for row in rng.integers(0, 90, (6, 6)))
     return Evaluation(
         configuration=configuration,
         status=Status.OK,
@@ -118,7 +120,8 @@ def evaluated(configuration: Configuration, card: Card, rng: np.random.Generator
         drop=Quantity(0.4, "points", Provenance.MEASURED, -0.4, 1.2, 0.95, 500),
         artefact=f"artifacts/{configuration.key}.tflite",
         artefact_sha256="0" * 64,
-        details={"confusion": confusion, "per_class_recall": {f"class {i}": 0.9 for i in range(6)}, "macs": card.macs},
+        answers=ImageAnswers("", {f"class {i}": 0.9 for i in range(6)}, confusion),
+        card_facts=CardFacts(macs=card.macs),
     )
 
 

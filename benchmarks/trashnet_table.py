@@ -263,13 +263,13 @@ def _published_top1(network: str) -> float:
 
 
 def _facts(evaluation: Evaluation, base: str) -> tuple[object, ...]:
-    configuration, details = evaluation.configuration, evaluation.details
+    configuration, card = evaluation.configuration, evaluation.card_facts
     assert evaluation.accuracy
     assert evaluation.latency
     assert evaluation.latency_p90
     assert evaluation.size
     return (
-        configuration.card, base, evaluation.family, details["input_size"], details["params"], details["macs"],
+        configuration.card, base, evaluation.family, card.input_size, card.params, card.macs,
         _published_top1(base) if configuration.card == base else "", configuration.training, configuration.compression,
         configuration.target.threads, f"{evaluation.accuracy.value:.3f}", f"{evaluation.latency.value:.4f}",
         f"{evaluation.latency_p90.value:.4f}", int(evaluation.size.value), int(evaluation.contended),

@@ -10,6 +10,7 @@ import yaml
 from filelock import FileLock
 
 from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_facts import CardFacts, TimingFacts
 from advisor.devices.profiles.paths import shipped_profiles
 from tests.builders import evaluation
 
@@ -28,8 +29,7 @@ def predictor_cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) ->
 
 
 def with_details(row: Evaluation, macs: float, params: float) -> Evaluation:
-    details = {"macs": macs, "params": params, "input_size": 224, "threads": 1, "load_ms": 3.0}
-    return replace(row, details=details)
+    return replace(row, card_facts=CardFacts(params, macs, input_size=224), timing=TimingFacts(3.0, threads=1))
 
 
 REQUEST = {"budget": "150ms"}

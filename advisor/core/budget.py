@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.latency_distribution import CONFIDENCE
 from advisor.core.licences import allows
 
 LICENCE = "licence"
 ON = "on "
 """Begins the name of the limit that a pick must run on a device: ``on galaxy-s24``."""
-
-ELSEWHERE = "elsewhere"
-"""Name among an evaluation's details of what is known of the same file on the devices it must run on as well: by
-device ``reason`` (why it does not run, or empty), ``latency_ms``, ``held_ms`` (what is held against the budget)."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,7 @@ class Budget:
             for name, limit, quantity, sign in rows
             if limit is not None
         }
-        return figures | self._licence(evaluation) | self._elsewhere(evaluation)
+        return figures | self._licence(evaluation) | self._required(evaluation)
 
     def met_by(self, evaluation: Evaluation) -> bool:
         """True where the evaluation is ok, has an accuracy to be chosen by, and breaks no limit."""
@@ -76,21 +71,14 @@ class Budget:
     def _licence(self, evaluation: Evaluation) -> dict[str, float]:
         if not self.licence:
             return {}
-        return {LICENCE: -1.0 if allows(self.licence, evaluation.details.get("licence")) else math.inf}
+        return {LICENCE: -1.0 if allows(self.licence, evaluation.card_facts.licence) else math.inf}
 
-    def _elsewhere(self, evaluation: Evaluation) -> dict[str, float]:
-        """A device's excess is in milliseconds; infinite where the file does not run there."""
-        return {f"{ON}{device}": self._excess_on(elsewhere(evaluation, device)) for device in self.must_run_on}
+    def _required(self, evaluation: Evaluation) -> dict[str, float]:
+        """Return the excess on each required device in milliseconds; infinite where the file does not run there."""
+        known = evaluation.required_figures or {}
+        return {f"{ON}{device}": self._excess_on(known.get(device)) for device in self.must_run_on}
 
-    def _excess_on(self, known: Mapping[str, Any]) -> float:
-        held = known.get("held_ms")
-        if known.get("reason") or not isinstance(held, int | float):
+    def _excess_on(self, known: DeviceFigures | None) -> float:
+        if known is None or known.reason or known.p90_ms is None:
             return math.inf
-        return -1.0 if self.latency_ms is None else held - self.latency_ms
-
-
-def elsewhere(evaluation: Evaluation, device: str) -> Mapping[str, Any]:
-    """Return what is known of the evaluation's file on a device that it must run on, empty where nothing is."""
-    known = evaluation.details.get(ELSEWHERE)
-    found = known.get(device) if isinstance(known, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+        return -1.0 if self.latency_ms is None else known.p90_ms - self.latency_ms

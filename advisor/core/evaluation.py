@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
+from advisor.core.evaluation_facts import (
+    Agreement,
+    CaptureAccuracy,
+    CardFacts,
+    DeviceFigures,
+    FileFacts,
+    ImageAnswers,
+    RemoteFacts,
+    TimingFacts,
+)
+from advisor.core.file_features import FileFeatures
+from advisor.core.latency_distribution import LatencyDistribution
 from advisor.core.quantity import Quantity
 from advisor.core.training import NAMED
 
@@ -25,12 +37,6 @@ class Target:
     runtime: str
     accelerator: str
     threads: int
-
-
-def _require_texts(data: dict[str, Any], names: tuple[str, ...]) -> None:
-    for name in names:
-        if not isinstance(data.get(name, ""), str):
-            raise TypeError(f"{name} is no text")
 
 
 @dataclass(frozen=True, order=True)
@@ -60,20 +66,6 @@ class Configuration:
     def form(self) -> str:
         """How it was made, in as few words as tell it apart: ``int8``, or ``finetune_top int8``."""
         return f"{self.training} {self.compression}" if self.training in NAMED else self.compression
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Configuration:
-        """Read back ``dataclasses.asdict``.
-
-        Raises:
-            TypeError, KeyError: something else.
-        """
-        target = Target(**data["target"])
-        _require_texts(data["target"], ("device", "runtime", "accelerator"))
-        _require_texts(data, ("card", "training", "compression"))
-        if not isinstance(target.threads, int) or isinstance(target.threads, bool):
-            raise TypeError("threads are no number")
-        return cls(**{**data, "target": target})
 
 
 class Status(StrEnum):
@@ -105,7 +97,19 @@ class Evaluation:
         contended: the machine was busy with something else while timing.
         artefact: path of the ``.tflite`` relative to the run folder, empty where none was made.
         artefact_sha256: its hash.
-        details: further figures by name (JSON values), such as load time or per-class recall.
+        card_facts: what the model card says.
+        file_facts: what is known of the file without running it.
+        file_features: what the file computes, None where it was not read.
+        timing: how the latency was measured, None where it was not measured.
+        remote: how the file ran on a device that was measured over its connection.
+        latency_distribution: the predicted latency as a distribution, None where it was measured.
+        budget_probability: probability that the predicted latency meets the budget.
+        answers: what the file answered on the validation part.
+        holdout_answers: what it answered on the hold-out, None where it is no finalist.
+        agreement: how far it answers as its float32 file does, where there are no labelled images.
+        capture: its accuracy under capture conditions.
+        device_figures: the same file on every device of the question, where it needs one model for several.
+        required_figures: the same file on the devices that it must run on as well, None where there are none.
     """
 
     configuration: Configuration
@@ -123,37 +127,17 @@ class Evaluation:
     contended: bool = False
     artefact: str = ""
     artefact_sha256: str = ""
-    details: dict[str, Any] = field(default_factory=dict, compare=False)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the evaluation as a JSON object, one line of ``evaluations.jsonl``."""
-        data = asdict(self)
-        data["key"] = self.configuration.key
-        for name in _QUANTITIES:
-            quantity = getattr(self, name)
-            data[name] = quantity.to_json() if quantity else None
-        return data
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Evaluation:
-        """Read back :meth:`to_json`.
-
-        Raises:
-            KeyError, TypeError, ValueError: it is not what that writes.
-        """
-        fields = {key: value for key, value in data.items() if key != "key"}
-        if not isinstance(fields.get("details", {}), dict) or not isinstance(fields.get("contended", False), bool):
-            raise TypeError("details are no mapping")
-        _require_texts(fields, ("family", "reason", "stage", "artefact", "artefact_sha256"))
-        fields["configuration"] = Configuration.from_json(fields["configuration"])
-        fields["status"] = Status(fields["status"])
-        for name in _QUANTITIES:
-            fields[name] = Quantity.from_json(fields[name]) if fields.get(name) else None
-        if any(fields[name] is not None and fields[name].value <= 0 for name in _ABOVE_ZERO):
-            raise ValueError("a latency or size is not above zero")
-        return cls(**fields)
-
-
-_ABOVE_ZERO = ("latency", "latency_p90", "size")
-
-_QUANTITIES = ("accuracy", "holdout_accuracy", "latency", "latency_p90", "size", "memory", "drop")
+    # Two evaluations are equal where the figures above are: those below follow from them or explain them.
+    card_facts: CardFacts = field(default_factory=CardFacts, compare=False)
+    file_facts: FileFacts = field(default_factory=FileFacts, compare=False)
+    file_features: FileFeatures | None = field(default=None, compare=False)
+    timing: TimingFacts | None = field(default=None, compare=False)
+    remote: RemoteFacts | None = field(default=None, compare=False)
+    latency_distribution: LatencyDistribution | None = field(default=None, compare=False)
+    budget_probability: float | None = field(default=None, compare=False)
+    answers: ImageAnswers = field(default_factory=ImageAnswers, compare=False)
+    holdout_answers: ImageAnswers | None = field(default=None, compare=False)
+    agreement: Agreement | None = field(default=None, compare=False)
+    capture: CaptureAccuracy = field(default_factory=CaptureAccuracy, compare=False)
+    device_figures: Mapping[str, DeviceFigures] = field(default_factory=dict, compare=False)
+    required_figures: Mapping[str, DeviceFigures] | None = field(default=None, compare=False)

@@ -9,16 +9,6 @@ from advisor.core.units import show_bytes, show_ms
 HOST = "host"
 
 
-ROBUST_ACCURACY = "robust_accuracy"
-"""Name among a finalist's details of its top-1 under capture conditions on the hold-out, a quantity."""
-
-
-def robust_of(evaluation: Evaluation) -> Quantity | None:
-    """Top-1 under capture conditions in %, None where it was not measured."""
-    known = evaluation.details.get(ROBUST_ACCURACY)
-    return Quantity.from_json(known) if isinstance(known, dict) else None
-
-
 def artefact_of(evaluation: Evaluation) -> tuple[str, str, str]:
     """What tells artefacts apart: card, training and compression, whatever they run on."""
     configuration = evaluation.configuration

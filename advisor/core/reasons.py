@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.core.budget import Budget
+from advisor.core.budget_probability import show_budget_probability
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import accuracy_of, describe, latency_of, name, p90_of, size_of
-from advisor.core.latency_distribution import chance_of, sure
 from advisor.core.preference import Preference
 from advisor.core.units import show_ms
 
@@ -53,8 +53,8 @@ def _met(pick: Evaluation, budget: Budget) -> str:
     """Say how the pick meets the latency budget; a prediction says how sure it is."""
     if budget.latency_ms is None:
         return ""
-    if chance_of(pick) is not None:
-        return f"; it is {sure(pick, budget.latency_ms)}, which is predicted, not measured"
+    if pick.budget_probability is not None:
+        return f"; it is {show_budget_probability(pick, budget.latency_ms)}, which is predicted, not measured"
     return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(p90_of(pick))}"
 
 

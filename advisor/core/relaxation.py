@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.core.budget import LICENCE, ON, Budget, elsewhere
+from advisor.core.budget import LICENCE, ON, Budget
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import accuracy_of, describe
-from advisor.core.latency_distribution import chance_of, percent
+from advisor.core.latency_distribution import percent
 from advisor.core.units import show_bytes, show_ms
 
 NAMES = {
@@ -106,7 +106,7 @@ def _relaxation(limits: Sequence[str], evaluation: Evaluation, budget: Budget) -
 def _step(limit: str, evaluation: Evaluation, budget: Budget) -> tuple[str, str]:
     """Return a limit as it is and as it would have to be."""
     if limit == LICENCE:
-        return ", ".join(budget.licence), str(evaluation.details.get("licence") or "one that is not stated")
+        return ", ".join(budget.licence), evaluation.card_facts.licence or "one that is not stated"
     excess = budget.violations(evaluation)[limit]
     if limit.startswith(ON) and excess == UNKNOWN:
         return "required", "not required"
@@ -148,24 +148,30 @@ def excess_texts(evaluation: Evaluation, budget: Budget) -> list[str]:
 
 def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:
     if limit == LICENCE:
-        own = evaluation.details.get("licence") or "not stated"
+        own = evaluation.card_facts.licence or "not stated"
         return f"licence {own} is not among {', '.join(budget.licence)}"
     if limit.startswith(ON):
-        return _excess_elsewhere(evaluation, budget, limit, excess)
+        return _excess_on_device(evaluation, budget, limit, excess)
     allowed = limits_of(budget)[limit]
     if excess == UNKNOWN:
         return f"its {NAMES[limit]} is not known (limit {show_limit(limit, allowed)})"
     actual = allowed - excess if limit == "accuracy" else allowed + excess
-    chance = chance_of(evaluation) if limit == "latency" else None
-    doubt = (
-        f" ({percent(chance)} sure to meet it, {percent(budget.confidence)} are asked)" if chance is not None else ""
-    )
-    return f"{NAMES[limit]} {show_limit(limit, actual)} against {show_limit(limit, allowed)}{doubt}"
+    shown = f"{NAMES[limit]} {show_limit(limit, actual)} against {show_limit(limit, allowed)}"
+    return shown + _unsure(evaluation, budget, limit)
 
 
-def _excess_elsewhere(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:
+def _unsure(evaluation: Evaluation, budget: Budget, limit: str) -> str:
+    """Say how probable it is that a prediction meets the latency budget, and how probable it has to be."""
+    probability = evaluation.budget_probability if limit == "latency" else None
+    if probability is None:
+        return ""
+    return f" ({percent(probability)} sure to meet it, {percent(budget.confidence)} are asked)"
+
+
+def _excess_on_device(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:
     device = limit.removeprefix(ON)
     if excess == UNKNOWN:
-        return f"does not run on {device}: {elsewhere(evaluation, device).get('reason') or 'nothing is known of it'}"
+        known = (evaluation.required_figures or {}).get(device)
+        return f"does not run on {device}: {(known.reason if known else '') or 'nothing is known of it'}"
     allowed = limits_of(budget)[limit]
     return f"{show_ms(allowed + excess)} on {device} against {show_ms(allowed)}"

@@ -8,21 +8,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from advisor.core.budget import ELSEWHERE, Budget
+from advisor.core.budget import Budget
+from advisor.core.budget_probability import with_budget_probability
 from advisor.core.decision import Decision, Tie, decide, tied_by_interval
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import describe
-from advisor.core.latency_distribution import asked
 from advisor.core.relaxation import Relaxation
 from advisor.core.statistics import paired
 from advisor.core.training import HEAD_SUBSET
-from advisor.core.worst_case import EVERYWHERE, joint, on_device, with_elsewhere
+from advisor.core.worst_case import on_device, with_required_figures, worst_case
 from advisor.datasets.split import HOLDOUT, VALIDATION
 from advisor.engine.question import Question
 from advisor.store import RunFolder
-
-NOTED = frozenset({ELSEWHERE, EVERYWHERE})
-"""Details that a decision writes for itself."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,9 @@ class Answer:
 def conclude(run: RunFolder, evaluations: Sequence[Evaluation], question: Question) -> Answer:
     """Decide over the evaluations; accuracies measured on the same pictures are compared picture by picture."""
     budget = question.limits
-    known = _with_others([asked(_own(e), budget.latency_ms, budget.confidence) for e in evaluations], budget)
+    known = _with_others(
+        [with_budget_probability(_own(e), budget.latency_ms, budget.confidence) for e in evaluations], budget
+    )
     only_required = set(budget.must_run_on) - set(question.devices)
     own = _answers_only([e for e in known if e.configuration.target.device not in only_required])
     tie = tie_on_images(run)
@@ -60,9 +59,9 @@ def conclude(run: RunFolder, evaluations: Sequence[Evaluation], question: Questi
 
 def _own(evaluation: Evaluation) -> Evaluation:
     """Return an evaluation without what an earlier decision noted beside it."""
-    if not evaluation.details.keys() & NOTED:
+    if not evaluation.device_figures and evaluation.required_figures is None:
         return evaluation
-    return replace(evaluation, details={key: value for key, value in evaluation.details.items() if key not in NOTED})
+    return replace(evaluation, device_figures={}, required_figures=None)
 
 
 def _answers_only(evaluations: list[Evaluation]) -> list[Evaluation]:
@@ -75,7 +74,7 @@ def for_all(
     evaluations: Sequence[Evaluation], devices: Sequence[str], decided: Callable[[Sequence[Evaluation]], Decision]
 ) -> Decision:
     """Return the one model for all devices; where none fits, also which device has to be left out for one that does."""
-    decision = decided(joint(evaluations, devices))
+    decision = decided(worst_case(evaluations, devices))
     if decision.feasible:
         return decision
     if decision.pick is None and any(e.status is Status.OK for e in evaluations):
@@ -91,7 +90,7 @@ def _without(
     decided: Callable[[Sequence[Evaluation]], Decision],
 ) -> Relaxation | None:
     rest = [other for other in devices if other != device]
-    decision = decided(joint(evaluations, rest))
+    decision = decided(worst_case(evaluations, rest))
     if decision.pick is None or not decision.feasible:
         return None
     now, then = ", ".join(devices), ", ".join(rest)
@@ -103,7 +102,7 @@ def _with_others(known: list[Evaluation], budget: Budget) -> list[Evaluation]:
     """Note beside each evaluation what is known of its file on the devices that it must run on."""
     if not budget.must_run_on:
         return known
-    return with_elsewhere(known, {device: on_device(known, device) for device in budget.must_run_on})
+    return with_required_figures(known, {device: on_device(known, device) for device in budget.must_run_on})
 
 
 def tie_on_images(run: RunFolder) -> Tie:
@@ -120,7 +119,7 @@ def tie_on_images(run: RunFolder) -> Tie:
         return paired(first, second).spans_zero if first and second else None
 
     def tie(first: Evaluation, second: Evaluation) -> bool:
-        paired = same(*(str(evaluation.details.get("answers") or "") for evaluation in (first, second)))
+        paired = same(first.answers.file, second.answers.file)
         return tied_by_interval(first, second) if paired is None else paired
 
     return tie
@@ -128,7 +127,7 @@ def tie_on_images(run: RunFolder) -> Tie:
 
 def _with_missing_weights(decision: Decision) -> Decision:
     """Say so where the pick was measured without the weights that its published accuracy belongs to."""
-    if decision.pick is None or decision.pick.details.get("weights") != "":
+    if decision.pick is None or not decision.pick.card_facts.lacks_weights:
         return decision
     card = decision.pick.configuration.card
     remark = f" To ship it, get its weights first: advisor catalog show {card} names where they are."
@@ -140,7 +139,7 @@ def right_answers(run: RunFolder, evaluation: Evaluation) -> tuple[float, ...] |
 
     That is 0 or 1, but for candidates that were compared under capture conditions: those saw each picture many times.
     """
-    labels, answers = _labels(run.path), str(evaluation.details.get("answers") or "")
+    labels, answers = _labels(run.path), evaluation.answers.file
     return _right(run.path / answers, labels) if labels and answers else None
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_json import evaluation_to_json
 from advisor.engine.history.loaded_run import LoadedRun, read_run
 from advisor.exporting.card import model_card
 from advisor.exporting.choice import choose
@@ -92,7 +93,7 @@ def _artefact(run: LoadedRun, evaluation: Evaluation) -> bytes:
             f"'{run.folder.path}': {flaw}",
             "advisor export RUN --list shows the others; or search again, which takes what it can from the cache",
         )
-    if evaluation.details.get("weights") == "":
+    if evaluation.card_facts.lacks_weights:
         card = evaluation.configuration.card
         raise UsageError(
             f"{card} was measured without its weights: there is nothing to ship yet",
@@ -192,7 +193,7 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, key: b
         "devices": {setting.device: asdict(setting) for setting in settings(evaluation)},
         "figures": {
             name: quantity
-            for name, quantity in evaluation.to_json().items()
+            for name, quantity in evaluation_to_json(evaluation).items()
             if name in ("accuracy", "latency", "latency_p90", "size", "memory", "drop")
         },
     }

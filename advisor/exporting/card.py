@@ -8,7 +8,6 @@ from typing import Any
 
 from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation import Evaluation
-from advisor.core.figures import robust_of
 from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.relaxation import show_limit
@@ -105,7 +104,7 @@ def _rows(evaluation: Evaluation) -> tuple[tuple[str, Quantity | None], ...]:
     return (
         (top1, evaluation.accuracy),
         ("top-1 on the hold-out: what to expect", evaluation.holdout_accuracy),
-        ("the same as phones take pictures (capture conditions)", robust_of(evaluation)),
+        ("the same as phones take pictures (capture conditions)", evaluation.capture.holdout),
         ("latency, median", evaluation.latency),
         ("latency, 90th percentile", evaluation.latency_p90),
         ("file size", evaluation.size),
@@ -141,8 +140,7 @@ def _limits(run: LoadedRun) -> list[tuple[str, float]]:
 
 
 def _classes(evaluation: Evaluation) -> Iterable[str]:
-    judged = evaluation.details.get("holdout") or evaluation.details
-    recalls: Mapping[str, float | None] = judged.get("per_class_recall") or {}
+    recalls = (evaluation.holdout_answers or evaluation.answers).per_class_recall
     yield "## By class"
     yield ""
     if not recalls:
@@ -191,7 +189,7 @@ def _handling(model: ShippedModel) -> Iterable[str]:
 def _licence(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:
     yield "## Licence"
     yield ""
-    licence = escaped(evaluation.details.get("licence") or "not stated")
+    licence = escaped(evaluation.card_facts.licence or "not stated")
     yield f"Network and weights: {licence}. They were trained on ImageNet, whose pictures may have terms of their own."
     if run.dataset:
         yield "The head was trained on the team's pictures: their terms apply too."

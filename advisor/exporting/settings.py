@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
-from advisor.core.budget import ELSEWHERE
 from advisor.core.evaluation import Evaluation
-from advisor.core.worst_case import EVERYWHERE, figures_of
+from advisor.core.evaluation_facts import DeviceFigures
+from advisor.core.worst_case import figures_of
 
 DELEGATES: Mapping[str, str] = MappingProxyType(
     {"cpu": "--use_xnnpack=true", "gpu": "--use_gpu=true", "npu": "--use_nnapi=true"}
@@ -49,20 +48,17 @@ class Setting:
 def settings(evaluation: Evaluation) -> tuple[Setting, ...]:
     """Return the setting on every device that the evaluation's file is known to run on; its own device first."""
     own = evaluation.configuration.target.device
-    known = {own: figures_of(evaluation)}
-    for name in (EVERYWHERE, ELSEWHERE):
-        found = evaluation.details.get(name)
-        known |= {str(device): facts for device, facts in found.items()} if isinstance(found, Mapping) else {}
-    return tuple(_setting(device, facts) for device, facts in known.items() if not facts.get("reason"))
+    known = {own: figures_of(evaluation), **evaluation.device_figures, **(evaluation.required_figures or {})}
+    return tuple(_setting(device, figures) for device, figures in known.items() if not figures.reason)
 
 
-def _setting(device: str, facts: Mapping[str, Any]) -> Setting:
+def _setting(device: str, figures: DeviceFigures) -> Setting:
     return Setting(
         device=device,
-        runtime=str(facts.get("runtime") or ""),
-        accelerator=str(facts.get("accelerator") or "cpu"),
-        threads=int(facts.get("threads") or 1),
-        latency_ms=facts.get("latency_ms"),
-        provenance=str(facts.get("provenance") or ""),
-        chance=facts.get("budget_probability"),
+        runtime=figures.runtime,
+        accelerator=figures.accelerator or "cpu",
+        threads=figures.threads,
+        latency_ms=figures.latency_ms,
+        provenance=figures.provenance,
+        chance=figures.budget_probability,
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.statistics import wilson
 
 HEATMAP_CLASSES = 30
@@ -44,27 +44,27 @@ class Heatmap:
     shares: tuple[tuple[int, ...], ...]
 
 
-def confusion_of(details: Mapping[str, Any], labels: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
-    """Return ``details["confusion"]`` as counts, or None where it is missing.
+def confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
+    """Return the confusion matrix as counts, or None where it is missing.
 
     Raises:
         ValueError: it is not a square table with a row for every label.
     """
-    table = details.get("confusion")
+    table = answers.confusion
     if not table:
         return None
     size = len(labels)
     if len(table) != size or any(len(row) != size for row in table):
         raise ValueError(f"the confusion matrix is not {size} x {size}, one row for every class")
-    return tuple(tuple(int(count) for count in row) for row in table)
+    return table
 
 
-def recalls(details: Mapping[str, Any], labels: Sequence[str]) -> tuple[ClassRecall, ...]:
+def recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[ClassRecall, ...]:
     """Return the recall of each class: from the confusion matrix with intervals, else ``per_class_recall`` (shares)."""
-    table = confusion_of(details, labels)
+    table = confusion_of(answers, labels)
     if table is None:
-        given = details.get("per_class_recall") or {}
-        return tuple(ClassRecall(str(label), 100 * float(value)) for label, value in given.items() if value is not None)
+        given = answers.per_class_recall
+        return tuple(ClassRecall(label, 100 * value) for label, value in given.items() if value is not None)
     return tuple(
         _recall(label, row[index], sum(row)) for index, (label, row) in enumerate(zip(labels, table, strict=True))
     )
@@ -77,9 +77,9 @@ def _recall(label: str, right: int, total: int) -> ClassRecall:
     return ClassRecall(label, 100 * interval.value, 100 * interval.low, 100 * interval.high, total)
 
 
-def confused_pairs(details: Mapping[str, Any], labels: Sequence[str]) -> tuple[Confused, ...]:
+def confused_pairs(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Confused, ...]:
     """Return the most frequent wrong answers, at most :data:`PAIRS`."""
-    table = confusion_of(details, labels) or ()
+    table = confusion_of(answers, labels) or ()
     pairs = [
         Confused(labels[true], labels[answer], count, 100 * count / sum(row))
         for true, row in enumerate(table)
@@ -89,9 +89,9 @@ def confused_pairs(details: Mapping[str, Any], labels: Sequence[str]) -> tuple[C
     return tuple(sorted(pairs, key=lambda pair: (-pair.count, -pair.share))[:PAIRS])
 
 
-def heatmap(details: Mapping[str, Any], labels: Sequence[str]) -> Heatmap | None:
+def heatmap(answers: ImageAnswers, labels: Sequence[str]) -> Heatmap | None:
     """Return the table to draw, or None where there is none or it has too many classes."""
-    table = confusion_of(details, labels)
+    table = confusion_of(answers, labels)
     if table is None or len(labels) > HEATMAP_CLASSES:
         return None
     shares = tuple(tuple(round(100 * count / max(sum(row), 1)) for count in row) for row in table)

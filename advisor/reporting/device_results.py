@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from advisor.core.budget import ELSEWHERE
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.figures import artefact_of
 from advisor.core.latency_distribution import percent
 from advisor.core.units import show_ms
-from advisor.core.worst_case import EVERYWHERE
 from advisor.reporting.view import RunView
 
 
@@ -49,8 +47,8 @@ class Own:
 def spots(view: RunView, evaluation: Evaluation) -> tuple[DeviceResult, ...]:
     """Return what is known of an evaluation's file on every device of the question."""
     return (
-        *_spots(view, evaluation.details.get(EVERYWHERE), False),
-        *_spots(view, evaluation.details.get(ELSEWHERE), True),
+        *_results(view, evaluation.device_figures, False),
+        *_results(view, evaluation.required_figures or {}, True),
     )
 
 
@@ -84,34 +82,32 @@ def foreign_runtimes(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
     ]
 
 
-def _spots(view: RunView, known: Any, required: bool) -> Iterable[DeviceResult]:
-    for device, facts in known.items() if isinstance(known, Mapping) else ():
-        yield _spot(view, str(device), facts, required)
+def _results(view: RunView, known: Mapping[str, DeviceFigures], required: bool) -> Iterable[DeviceResult]:
+    return (_result(view, device, figures, required) for device, figures in known.items())
 
 
-def _spot(view: RunView, device: str, facts: Mapping[str, Any], required: bool) -> DeviceResult:
-    threads = int(facts.get("threads") or 1)
-    target = f"{facts.get('accelerator')}, {threads} thread{'s'[: threads > 1]}, {facts.get('runtime')}"
-    if facts.get("reason") or facts.get("latency_ms") is None:
-        return DeviceResult(device, target, str(facts.get("reason") or "not known"), "", False, required)
-    held, limit = float(facts.get("held_ms") or facts["latency_ms"]), view.budget.latency_ms
-    chance = facts.get("budget_probability")
+def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) -> DeviceResult:
+    threads, probability = figures.threads, figures.budget_probability
+    target = f"{figures.accelerator}, {threads} thread{'s'[: threads > 1]}, {figures.runtime}"
+    if figures.reason or figures.latency_ms is None:
+        return DeviceResult(device, target, figures.reason or "not known", "", False, required)
+    p90_ms, limit = figures.p90_ms or figures.latency_ms, view.budget.latency_ms
     return DeviceResult(
         device,
         target,
-        _latency(facts),
-        f"{percent(float(chance))} sure" if chance is not None else f"p90 {show_ms(held)}",
-        limit is None or held <= limit,
+        _latency(figures, figures.latency_ms),
+        f"{percent(probability)} sure" if probability is not None else f"p90 {show_ms(p90_ms)}",
+        limit is None or p90_ms <= limit,
         required,
     )
 
 
-def _latency(facts: Mapping[str, Any]) -> str:
-    shown = f"{facts.get('provenance')} {show_ms(float(facts['latency_ms']))}"
-    low, high = facts.get("low_ms"), facts.get("high_ms")
+def _latency(figures: DeviceFigures, latency_ms: float) -> str:
+    shown = f"{figures.provenance} {show_ms(latency_ms)}"
+    low, high = figures.low_ms, figures.high_ms
     if low is None or high is None:
         return shown
-    return f"{shown} [{show_ms(float(low)).removesuffix(' ms')}-{show_ms(float(high)).removesuffix(' ms')}]"
+    return f"{shown} [{show_ms(low).removesuffix(' ms')}-{show_ms(high).removesuffix(' ms')}]"
 
 
 def sentence(spot: DeviceResult) -> str:

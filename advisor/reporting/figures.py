@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from advisor.core.budget_probability import show_budget_probability
 from advisor.core.evaluation import Evaluation
-from advisor.core.figures import robust_of
-from advisor.core.latency_distribution import percent, sure
+from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import show_bytes, show_ms
 from advisor.reporting import text
@@ -50,7 +50,7 @@ def _held_out(evaluation: Evaluation) -> Figure | None:
 
 
 def _robust(evaluation: Evaluation) -> Figure | None:
-    quantity = robust_of(evaluation)
+    quantity = evaluation.capture.holdout
     if quantity is None:
         return None
     remarks = [f"95 %: {text.interval(quantity)}", f"mean over capture conditions, {quantity.n} pictures"]
@@ -64,7 +64,7 @@ def _latency(view: RunView, evaluation: Evaluation) -> Figure | None:
     target = evaluation.configuration.target
     median = f"median {show_ms(evaluation.latency.value)}" if evaluation.latency and evaluation.latency_p90 else ""
     limit = view.budget.latency_ms
-    certain = sure(evaluation, limit) if limit is not None else ""
+    certain = show_budget_probability(evaluation, limit) if limit is not None else ""
     remarks = [median, certain or _limit(limit, show_ms), text.provenance(quantity, target.device)]
     percentile = f"not above with {percent(view.budget.confidence)}" if certain else "90th percentile"
     label = f"Latency, {percentile}" if evaluation.latency_p90 else "Latency, median"
@@ -82,8 +82,8 @@ def _size(view: RunView, evaluation: Evaluation) -> Figure | None:
 
 def _downloads(evaluation: Evaluation) -> str:
     """Say what the file is to download: inside an app's package, and by Zstandard."""
-    kinds = (("in an app's package", "download_bytes"), ("by zstd", "download_zstd_bytes"))
-    sizes = [(name, evaluation.details.get(figure)) for name, figure in kinds]
+    file = evaluation.file_facts
+    sizes = (("in an app's package", file.download_bytes), ("by zstd", file.download_zstd_bytes))
     known = [f"{show_bytes(size)} {name}" for name, size in sizes if size]
     return f"to download {', '.join(known)}" if known else ""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
-from advisor.core.figures import robust_of
+from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.evaluation_json import evaluation_to_json
 from advisor.core.quantity import Quantity
 from advisor.reporting.escape import finite, spreadsheet
 from advisor.reporting.markdown import render_markdown
@@ -61,9 +62,6 @@ FRONT_COLUMNS = (
     "artefact_sha256",
 )
 
-_BULKY = ("confusion", "per_class_recall", "holdout")
-"""Details that recommendation.json keeps for the pick alone."""
-
 
 def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
     """Write all four files into ``folder``, each at once; the machine-readable ones first, whatever the page does."""
@@ -99,7 +97,7 @@ def recommendation(view: RunView) -> dict[str, Any]:
         "prefer": view.request.get("prefer") or "balanced",
         "feasible": decision.feasible,
         "reason": decision.reason,
-        "pick": decision.pick.to_json() if decision.pick else None,
+        "pick": evaluation_to_json(decision.pick) if decision.pick else None,
         "runner_up": _brief(decision.runner_up) if decision.runner_up else None,
         "runner_up_reason": decision.runner_up_reason,
         "ties": [evaluation.configuration.key for evaluation in decision.ties],
@@ -124,9 +122,9 @@ def _device(decision: Decision) -> dict[str, Any]:
 
 
 def _brief(evaluation: Evaluation) -> dict[str, Any]:
-    data = evaluation.to_json()
-    data["details"] = {key: value for key, value in data["details"].items() if key not in _BULKY}
-    return data
+    """Return an evaluation without its answers by class, which recommendation.json has for the pick alone."""
+    answers = ImageAnswers(evaluation.answers.file)
+    return evaluation_to_json(replace(evaluation, answers=answers, holdout_answers=None))
 
 
 def front_csv(view: RunView) -> str:
@@ -164,7 +162,7 @@ def _front_row(view: RunView, evaluation: Evaluation) -> list[object]:
         *_with_ends(accuracy),
         _origin(accuracy),
         *_with_ends(evaluation.holdout_accuracy),
-        *_with_ends(robust_of(evaluation)),
+        *_with_ends(evaluation.capture.holdout),
         *_with_ends(latency),
         evaluation.latency_p90.value if evaluation.latency_p90 else None,
         _origin(latency),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from advisor.core.file_features import FileFeatures
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,9 @@ class GraphSummary:
     arena_bytes: int
 
 
-def graph_summary(details: Mapping[str, Any]) -> GraphSummary | None:
-    """Return ``details["graph"]``, None where it was not kept.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is damaged.
-    """
-    graph = details.get("graph")
-    if not graph:
-        return None
-    counts = sorted(((str(name), int(count)) for name, count in graph["operators"].items()), key=lambda row: -row[1])
-    total = max(sum(count for _, count in counts), 1)
+def graph_summary(file: FileFeatures) -> GraphSummary:
+    """Return what the report says of a file's operators."""
+    counts = sorted(file.operators.items(), key=lambda row: -row[1])
+    total = max(sum(file.operators.values()), 1)
     rows = tuple(OperatorRow(name, count, 100 * count / total) for name, count in counts)
-    macs, parameters, layers = (int(graph[name]) for name in ("macs", "parameters", "layers"))
-    return GraphSummary(rows, macs, parameters, layers, str(graph["form"]), int(graph["arena_bytes"]))
+    return GraphSummary(rows, file.macs, file.parameters, file.layers, file.form, file.arena_bytes)

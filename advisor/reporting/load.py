@@ -92,7 +92,7 @@ def _next_command(folder: str, with_data: bool, decision: Decision) -> str:
             needed = relaxation.needed.replace(" points", "pt").replace(" ", "")
             return f"advisor search --request {folder}/request.yaml {options[relaxation.limit]} {needed}"
     pick = decision.pick
-    if pick is not None and pick.details.get("weights") == "":
+    if pick is not None and pick.card_facts.lacks_weights:
         return f"advisor catalog show {pick.configuration.card}"
     if not with_data and decision.feasible:
         return f"advisor search --request {folder}/request.yaml --data YOUR_PICTURES"

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import robust_of
 from advisor.core.quantity import Quantity
 from advisor.reporting import text
 from advisor.reporting.device_results import own_answers, sentence, spots
@@ -114,20 +113,19 @@ def _cells(view: RunView, row: Evaluation, judged: bool) -> Sequence[str]:
         row.configuration.target.device,
         str(row.configuration.target.threads),
         _share(row.accuracy),
-        *([_share(row.holdout_accuracy), text.percent(robust_of(row))] if judged else []),
+        *([_share(row.holdout_accuracy), text.percent(row.capture.holdout)] if judged else []),
         text.milliseconds(row.latency),
         text.milliseconds(row.latency_p90),
         text.megabytes(row.size),
         text.megabytes(row.memory),
-        _download(row, "download_bytes"),
-        _download(row, "download_zstd_bytes"),
+        _download(row.file_facts.download_bytes),
+        _download(row.file_facts.download_zstd_bytes),
         text.provenance_note(row),
     )
 
 
-def _download(row: Evaluation, figure: str) -> str:
-    size = row.details.get(figure)
-    return f"{size / 1e6:.2f}" if isinstance(size, (int, float)) else text.MISSING
+def _download(size: float | None) -> str:
+    return text.MISSING if size is None else f"{size / 1e6:.2f}"
 
 
 def _share(quantity: Quantity | None) -> str:

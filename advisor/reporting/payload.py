@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.core.evaluation import Evaluation
-from advisor.core.latency_distribution import chance_of
+from advisor.core.evaluation_facts import TimingFacts
 from advisor.core.quantity import Quantity
 from advisor.reporting.ranking import ranked
 from advisor.reporting.text import threads
@@ -17,9 +17,6 @@ LOG_RATIO = 8.0
 """An axis whose largest value is this many times the smallest is drawn on a logarithmic scale."""
 
 QUANTITIES = ("accuracy", "latency", "latency_p90", "size", "memory", "drop", "holdout_accuracy")
-
-EXTRAS = ("load_ms", "first_ms", "arena_bytes", "macs", "download_bytes", "download_zstd_bytes")
-"""Entries of ``Evaluation.details`` that hover and comparison show."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +57,8 @@ def facets(view: RunView) -> tuple[Facet, ...]:
 def _licences(view: RunView) -> dict[str, str]:
     """Return each card's licence, as any of its evaluations states it."""
     found = {e.configuration.card: UNSTATED for e in view.evaluations}
-    found.update(
-        {e.configuration.card: str(e.details["licence"]) for e in view.evaluations if e.details.get("licence")}
-    )
-    return found
+    stated = ((e.configuration.card, e.card_facts.licence) for e in view.evaluations)
+    return found | {card: licence for card, licence in stated if licence}
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
@@ -96,7 +91,7 @@ def payload(view: RunView) -> dict[str, Any]:
 def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict[str, Any]:
     configuration = evaluation.configuration
     target = configuration.target
-    key, chance = configuration.key, chance_of(evaluation)
+    key, chance = configuration.key, evaluation.budget_probability
     flags = {
         "pick": key == view.pick_key,
         "front": key in view.front_keys,
@@ -117,8 +112,21 @@ def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict
         **{name: True for name, value in flags.items() if value},
         **({} if chance is None else {"sure": _short(chance)}),
         "q": [_numbers(getattr(evaluation, name), sources) for name in QUANTITIES],
-        "x": [evaluation.details.get(name) for name in EXTRAS],
+        "x": _extras(evaluation),
     }
+
+
+def _extras(evaluation: Evaluation) -> list[float | None]:
+    """Return what hover and comparison show besides, in the order that the script expects."""
+    timing, file = evaluation.timing or TimingFacts(), evaluation.file_facts
+    return [
+        timing.load_ms,
+        timing.first_ms,
+        file.arena_bytes,
+        evaluation.card_facts.macs,
+        file.download_bytes,
+        file.download_zstd_bytes,
+    ]
 
 
 def _numbers(quantity: Quantity | None, sources: dict[str, int]) -> list[Any] | None:

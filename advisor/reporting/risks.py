@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from advisor.core.evaluation import Evaluation
-from advisor.core.latency_distribution import chance_of, percent
+from advisor.core.latency_distribution import percent
 from advisor.core.licences import PERMISSIVE_WORD, allows
 from advisor.core.quantity import Provenance
 from advisor.core.units import show_ms
@@ -54,7 +53,7 @@ def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:
     limit, latency = view.budget.latency_ms, evaluation.latency_p90 or evaluation.latency
     if limit is None or latency is None:
         return None
-    device, chance = evaluation.configuration.target.device, chance_of(evaluation)
+    device, chance = evaluation.configuration.target.device, evaluation.budget_probability
     if chance is not None:
         level = Level.LOW if chance >= SURE else Level.SOME if chance >= view.budget.confidence else Level.HIGH
         said = f"{percent(chance)} sure to meet {show_ms(limit)} on {device}: predicted, not measured"
@@ -87,7 +86,7 @@ def _compression(_view: RunView, evaluation: Evaluation) -> Risk | None:
 def _capture(view: RunView, evaluation: Evaluation) -> Risk | None:
     if view.dataset is None:
         return None
-    known = captured(evaluation.details)
+    known = captured(evaluation)
     if not known:
         return Risk("Capture", Level.SOME, "How it does in poor light, blur and noise was not measured.")
     worst = min(known, key=lambda row: row.accuracy)
@@ -100,7 +99,7 @@ def _capture(view: RunView, evaluation: Evaluation) -> Risk | None:
 
 
 def _licence(view: RunView, evaluation: Evaluation) -> Risk | None:
-    own = str(evaluation.details.get("licence") or "")
+    own = evaluation.card_facts.licence
     if not own:
         return Risk("Licence", Level.HIGH, "The licence of the network is not stated: ask before you ship it.")
     if allows((PERMISSIVE_WORD,), own):
@@ -117,11 +116,7 @@ class Captured:
     accuracy: float
 
 
-def captured(details: Mapping[str, Any]) -> tuple[Captured, ...]:
-    """Return ``details["robustness"]``: rows of condition, strength and top-1 in %; empty where there is none.
-
-    Raises:
-        ValueError, TypeError: it is something else.
-    """
-    rows = details.get("robustness") or ()
-    return tuple(Captured(f"{condition} {float(strength):g}", float(top1)) for condition, strength, top1 in rows)
+def captured(evaluation: Evaluation) -> tuple[Captured, ...]:
+    """Return the top-1 under each capture condition; empty where it was not measured."""
+    rows = evaluation.capture.by_condition
+    return tuple(Captured(f"{row.condition} {row.strength:g}", row.top1) for row in rows)

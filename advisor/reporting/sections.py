@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.quantity import Quantity
 from advisor.reporting.classes import confused_pairs, heatmap, recalls
 from advisor.reporting.device_results import own_answers, spots
 from advisor.reporting.figures import foundations, key_figures
@@ -75,22 +74,25 @@ def _has_devices(view: RunView) -> bool:
 def _robustness(view: RunView) -> dict[str, Any]:
     pick = view.decision.pick
     assert pick is not None, "the section is wanted only with a pick"
-    robust = pick.details.get("robust_accuracy")
     return {
         "pick": pick,
-        "robust": Quantity.from_json(robust) if isinstance(robust, dict) else None,
-        "rows": sorted(captured(pick.details), key=lambda row: row.accuracy),
+        "robust": pick.capture.holdout,
+        "rows": sorted(captured(pick), key=lambda row: row.accuracy),
     }
 
 
-def _has_detail(name: str) -> Callable[[RunView], bool]:
-    return lambda view: view.decision.pick is not None and bool(view.decision.pick.details.get(name))
+def _has_robustness(view: RunView) -> bool:
+    return view.decision.pick is not None and bool(view.decision.pick.capture.by_condition)
+
+
+def _has_operators(view: RunView) -> bool:
+    return view.decision.pick is not None and view.decision.pick.file_features is not None
 
 
 def _operators(view: RunView) -> dict[str, Any]:
     pick = view.decision.pick
     assert pick is not None, "the section is wanted only with a pick"
-    return {"pick": pick, "graph": graph_summary(pick.details)}
+    return {"pick": pick, "graph": pick.file_features and graph_summary(pick.file_features)}
 
 
 def _explore(view: RunView) -> dict[str, Any]:
@@ -147,16 +149,16 @@ def _classes(view: RunView) -> dict[str, Any]:
     pick = view.decision.pick
     assert pick is not None, "the section is wanted only with a pick"
     labels = view.dataset.classes if view.dataset else ()
-    judged = pick.details.get("holdout")
-    details = judged if judged else pick.details
-    found = recalls(details, labels)
+    judged = pick.holdout_answers
+    answers = judged or pick.answers
+    found = recalls(answers, labels)
     return {
         "pick": pick,
         "judged_on": "pictures held out from training" if judged or not _validated(view) else "validation pictures",
         "recalls": found,
         "weakest": min(found, key=lambda recall: recall.recall, default=None),
-        "pairs": confused_pairs(details, labels),
-        "heatmap": heatmap(details, labels),
+        "pairs": confused_pairs(answers, labels),
+        "heatmap": heatmap(answers, labels),
     }
 
 
@@ -166,7 +168,7 @@ def _validated(view: RunView) -> bool:
 
 def _has_classes(view: RunView) -> bool:
     pick = view.decision.pick
-    return pick is not None and bool(pick.details.get("confusion") or pick.details.get("per_class_recall"))
+    return pick is not None and pick.answers.has_classes
 
 
 def _losses(view: RunView) -> dict[str, Any]:
@@ -182,8 +184,8 @@ SECTIONS = (
     Section("explore", "Trade-offs", _explore, lambda view: bool(view.ok)),
     Section("devices", "Devices", _devices, _has_devices),
     Section("classes", "Classes", _classes, _has_classes),
-    Section("robustness", "Capture", _robustness, _has_detail("robustness")),
-    Section("operators", "Operators", _operators, _has_detail("graph")),
+    Section("robustness", "Capture", _robustness, _has_robustness),
+    Section("operators", "Operators", _operators, _has_operators),
     Section("losses", "Losses", _losses, lambda view: bool(view.diagnoses)),
     Section("evaluations", "All evaluations", _evaluations, lambda view: bool(view.evaluations)),
     Section("funnel", "Funnel", _funnel, lambda view: bool(view.evaluations)),

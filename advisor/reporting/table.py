@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from advisor.core.evaluation import Evaluation
-from advisor.core.figures import HOST, robust_of
+from advisor.core.figures import HOST
 from advisor.core.quantity import Quantity
 from advisor.engine.question import ROBUST
 from advisor.reporting import text
@@ -64,7 +64,7 @@ class _Shape:
         return cls(
             wide=width >= FULL_WIDTH,
             judged=any(row.holdout_accuracy for row in rows),
-            robust=width >= ROBUST_WIDTH and any(robust_of(row) for row in rows),
+            robust=width >= ROBUST_WIDTH and any(row.capture.holdout for row in rows),
             elsewhere=any(row.configuration.target.device != HOST for row in rows),
         )
 
@@ -108,7 +108,7 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> 
     if any(row.holdout_accuracy for row in rows):
         chooses = "validation" if view.request.get("objective") != ROBUST else "validation under capture conditions"
         lines.append(f"{chooses} chooses; the hold-out, looked at once for finalists, is what to expect")
-        if any(robust_of(row) for row in rows):
+        if any(row.capture.holdout for row in rows):
             lines.append("robust: the hold-out as phones take pictures (bad light, motion, ...), at two strengths")
     if view.by_device:
         lines.append("each file on the device where it does worst; the others are told below")
@@ -143,7 +143,7 @@ def _cells(view: RunView, row: Evaluation, shape: _Shape) -> list[str]:
         *([text.plain(configuration.target.device)] if shape.elsewhere else []),
         str(configuration.target.threads),
         *top1,
-        *([text.percent(robust_of(row))] if shape.robust else []),
+        *([text.percent(row.capture.holdout)] if shape.robust else []),
         text.milliseconds(row.latency) + p90 + ("*" if row.contended else ""),
         text.megabytes(row.size),
     ]

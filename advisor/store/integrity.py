@@ -85,7 +85,7 @@ def _lines(run: RunFolder) -> Iterator[Flaw]:
 
 
 def _answers(run: RunFolder, evaluations: list[Evaluation]) -> Iterator[Flaw]:
-    for name in sorted({str(evaluation.details.get("answers") or "") for evaluation in evaluations} - {""}):
+    for name in sorted({evaluation.answers.file for evaluation in evaluations} - {""}):
         if not (run.path / name).is_file():
             yield Flaw(name, "is missing: ties are told from intervals, not picture by picture")
 

@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 
 from advisor.core.errors import UsageError, message_of
 from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
 from advisor.store.atomic import write_atomically
 from advisor.store.full_disk import full_disk, is_full_disk
 from advisor.store.gc_paused import gc_paused
@@ -125,7 +126,7 @@ class RunFolder:
         Raises:
             StageError: the disk is full.
         """
-        line = json.dumps(evaluation.to_json(), ensure_ascii=False) + "\n"
+        line = json.dumps(evaluation_to_json(evaluation), ensure_ascii=False) + "\n"
         try:
             self._append(line)
         except OSError as error:
@@ -222,4 +223,4 @@ def _torn(file: Any) -> bool:
 def _parsed(lines: Iterable[str]) -> Iterable[Evaluation]:
     for line in lines:
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-            yield Evaluation.from_json(json.loads(line))
+            yield evaluation_from_json(json.loads(line))

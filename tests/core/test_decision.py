@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from advisor.core.budget import Budget
 from advisor.core.decision import decide, tied_by_interval
 from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_facts import CardFacts, DeviceFigures
 from tests.builders import evaluation
 
 BUDGET = Budget(latency_ms=50)
@@ -84,8 +85,8 @@ def test_where_no_limit_alone_helps_the_smallest_loosening_of_several_is_named()
 
 
 def test_a_licence_that_is_not_taken_rules_out_and_its_loosening_is_named() -> None:
-    free = replace(evaluation("free", accuracy=70, latency=200, p90=220), details={"licence": "Apache-2.0"})
-    bound = replace(evaluation("bound", accuracy=90, latency=20), details={"licence": "CC-BY-NC-4.0"})
+    free = replace(evaluation("free", accuracy=70, latency=200, p90=220), card_facts=CardFacts(licence="Apache-2.0"))
+    bound = replace(evaluation("bound", accuracy=90, latency=20), card_facts=CardFacts(licence="CC-BY-NC-4.0"))
     decision = decide([free, bound], replace(BUDGET, licence=("permissive",)))
     assert not decision.feasible
     assert decision.pick == free
@@ -102,8 +103,8 @@ def test_a_licence_that_is_not_stated_is_taken_only_where_any_is() -> None:
 
 
 def _elsewhere(card: str, device: str, held: float | None, reason: str = "", **figures: float) -> Evaluation:
-    known = {device: {"held_ms": held, "reason": reason}}
-    return replace(evaluation(card, **figures), details={"elsewhere": known})
+    known = {device: DeviceFigures(p90_ms=held, reason=reason)}
+    return replace(evaluation(card, **figures), required_figures=known)
 
 
 def test_a_pick_must_meet_the_budget_on_every_device_that_it_must_run_on() -> None:

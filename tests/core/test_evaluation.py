@@ -1,19 +1,158 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
 
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation_facts import CardFacts, FileFacts, ImageAnswers
+from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
+from advisor.core.latency_distribution import SHARES
 from tests.builders import configuration, evaluation
+
+QUANTITY = {"value": 64.1, "unit": "%", "provenance": "measured", "n": 104, "source": "hold-out"}
+
+FIGURES = {
+    "key": "net/head/int8@phone:cpux1",
+    "runtime": "tflite",
+    "accelerator": "cpu",
+    "threads": 1,
+    "reason": "",
+    "latency_ms": 2.0,
+    "low_ms": 1.5,
+    "high_ms": None,
+    "provenance": "predicted",
+    "held_ms": 2.5,
+    "budget_probability": 0.97,
+}
+
+DETAILS: dict[str, Any] = {
+    "threads": 2,
+    "effort": "search",
+    "load_ms": 4.3,
+    "first_ms": 0.6,
+    "verdict": "stable",
+    "verdict_reason": "block medians vary by 0.3%",
+    "measured_at": "2026-11-20T19:20:12+00:00",
+    "wall_ms": {"p50": 0.55, "p90": 0.58, "min": 0.54, "cv": 0.07},
+    "cpu_ms": None,
+    "per_class_recall": {"glass": 0.5, "paper": None},
+    "confusion": [[1, 1], [0, 0]],
+    "answers": "answers/net-head-int8.npy",
+    "agreement": 0.98,
+    "agreement_pictures": 84,
+    "answers_kept": 0.99,
+    "arena_bytes": 1806336,
+    "download_bytes": 221064,
+    "download_zstd_bytes": 219395,
+    "compression": {"kept_float": ["conv_1"]},
+    "params": 470329,
+    "macs": 41030528,
+    "licence": "Apache-2.0",
+    "input_size": 224,
+    "preprocessing": {"mean": [127.5, 127.5, 127.5], "std": [127.5, 127.5, 127.5]},
+    "weights": "cache",
+    "graph": {
+        "macs": 40778688,
+        "parameters": 214782,
+        "input_size": 224,
+        "layers": 42,
+        "form": "int8",
+        "arena_bytes": 1806336,
+        "operators": {"CONV_2D": 14},
+        "traits": {
+            "depthwise": 1.0,
+            "grouped": 0.0,
+            "attention": 0.0,
+            "smooth": 0.0,
+            "squeeze_excite": 0.4,
+            "branches": 0.0,
+        },
+        "weight_bytes": 223096,
+        "held_bytes": 1696128,
+    },
+    "holdout": {"per_class_recall": {"glass": 1.0}, "confusion": [[1]], "answers": "answers/holdout-net.npy"},
+    "robustness": [["low light", 1.0, 58.6], ["JPEG", 2.0, 50.9]],
+    "plain_accuracy": QUANTITY,
+    "robust_accuracy": QUANTITY,
+    "latency_quantiles": [float(place + 1) for place in range(len(SHARES))],
+    "budget_probability": 0.97,
+    "reached_over": "adb emulator-5554",
+    "delegated": [60, 66],
+    "operators": [{"kind": "SOFTMAX", "ms": 0.1}],
+    "targets": {"phone": FIGURES},
+    "elsewhere": {"phone": FIGURES},
+}
+"""Every entry that a run folder may have."""
+
+
+def line(details: Mapping[str, Any]) -> dict[str, Any]:
+    return {**evaluation_to_json(evaluation()), "details": details}
 
 
 def test_an_evaluation_survives_json() -> None:
     original = evaluation(accuracy=81.25)
-    assert Evaluation.from_json(json.loads(json.dumps(original.to_json()))) == original
+    assert evaluation_from_json(json.loads(json.dumps(evaluation_to_json(original)))) == original
 
 
 def test_a_failed_evaluation_survives_json_with_its_reason() -> None:
     failed = Evaluation(configuration(), Status.FAILED, reason="crashed with SIGSEGV", stage="convert")
-    assert Evaluation.from_json(failed.to_json()) == failed
+    assert evaluation_from_json(evaluation_to_json(failed)) == failed
+
+
+def test_every_detail_survives_json() -> None:
+    read = evaluation_from_json(json.loads(json.dumps(line(DETAILS))))
+    assert json.loads(json.dumps(evaluation_to_json(read)))["details"] == DETAILS
+
+
+def test_the_details_of_the_example_set_every_field() -> None:
+    read = evaluation_from_json(line(DETAILS))
+    empty = evaluation()
+    for field in fields(Evaluation):
+        if not field.compare:
+            assert getattr(read, field.name) != getattr(empty, field.name), field.name
+
+
+def test_an_evaluation_without_details_writes_none() -> None:
+    assert evaluation_to_json(evaluation())["details"] == {}
+
+
+def test_an_unknown_licence_is_not_an_empty_one() -> None:
+    stated = replace(evaluation(), card_facts=CardFacts(licence=""))
+    assert evaluation_to_json(stated)["details"] == {"licence": ""}
+
+
+@pytest.mark.parametrize("name", DETAILS)
+@pytest.mark.parametrize("damage", [None, "", -1, [], {}, {"a": 1}, ["y"], True, "\u202e<b>", [[1], "x"]])
+def test_a_damaged_detail_leaves_the_others_as_they_are(name: str, damage: object) -> None:
+    whole = evaluation_to_json(evaluation_from_json(line(DETAILS)))["details"]
+    read = evaluation_to_json(evaluation_from_json(line({**DETAILS, name: damage})))["details"]
+    groups = ({"agreement", "agreement_pictures", "answers_kept"}, {"reached_over", "delegated", "operators"})
+    timing = {"load_ms", "first_ms", "threads", "effort", "verdict", "verdict_reason", "measured_at", "wall_ms"}
+    touched = next((group for group in (*groups, timing | {"cpu_ms"}) if name in group), {name})
+    assert {key: value for key, value in read.items() if key not in touched} == {
+        key: value for key, value in whole.items() if key not in touched
+    }
+
+
+@pytest.mark.parametrize("graph", [{}, {"macs": 1}, [], "x", {**DETAILS["graph"], "macs": "many"}])
+def test_a_damaged_graph_is_not_known(graph: object) -> None:
+    assert evaluation_from_json(line({"graph": graph})).file_features is None
+
+
+def test_a_damaged_entry_reads_as_unknown() -> None:
+    details = {"confusion": [[1, "x"]], "per_class_recall": {"a": "b"}, "macs": "many", "download_bytes": True}
+    read = evaluation_from_json(line(details))
+    assert (read.answers, read.card_facts, read.file_facts) == (ImageAnswers(), CardFacts(), FileFacts())
+
+
+@pytest.mark.parametrize("change", [{"details": "none"}, {"family": 7}, {"contended": "yes"}, {"more": 1}])
+def test_a_damaged_line_is_refused(change: Mapping[str, object]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        evaluation_from_json({**line({}), **change})
 
 
 def test_the_key_tells_configurations_apart() -> None:

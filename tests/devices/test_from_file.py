@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +7,9 @@ import pytest
 
 from advisor.compression.recipes import recipe
 from advisor.core.errors import UsageError
-from advisor.devices.latency.features import Architecture, FeatureTable, ModelFeatures, Traits
-from advisor.devices.latency.from_file import FileFeatures, read_features
+from advisor.core.file_features import FileFeatures, Traits
+from advisor.devices.latency.features import Architecture, FeatureTable, ModelFeatures
+from advisor.devices.latency.from_file import model_features, read_features
 from advisor.tflite.float16 import to_float16
 from tests.measurement.small_models import classifier, swish_net
 
@@ -26,15 +26,6 @@ def test_what_a_file_computes_is_counted(found: FileFeatures) -> None:
     assert found.parameters > 0
     assert found.layers == sum(found.operators.values())
     assert found.arena_bytes > 0
-
-
-def test_it_reads_back_from_json(found: FileFeatures) -> None:
-    assert FileFeatures.from_json(json.loads(json.dumps(found.to_json()))) == found
-
-
-@pytest.mark.parametrize("damaged", [None, {}, {"macs": 1}, [], "x"])
-def test_what_is_no_such_object_reads_as_none(damaged: object) -> None:
-    assert FileFeatures.from_json(damaged) is None
 
 
 def test_halved_weights_are_told_by_the_file(found: FileFeatures) -> None:
@@ -56,8 +47,8 @@ def test_smooth_activations_are_seen(found: FileFeatures) -> None:
 def test_a_measured_model_is_taken_for_itself_only_where_the_file_computes_as_much(found: FileFeatures) -> None:
     listed = ModelFeatures("net", "nets", float(found.macs), 1e4, 32, 9.0)
     table = FeatureTable({"net": listed}, (Architecture("net", "nets", 9.0, Traits()),))
-    same = found.features("net", "nets", table)
-    larger = replace(found, macs=2 * found.macs).features("net", "nets", table)
+    same = model_features(found, "net", "nets", table)
+    larger = model_features(replace(found, macs=2 * found.macs), "net", "nets", table)
     assert same is not None
     assert larger is not None
     assert (same.name, same.family) == ("net", "nets")
@@ -66,7 +57,7 @@ def test_a_measured_model_is_taken_for_itself_only_where_the_file_computes_as_mu
 
 
 def test_a_file_that_computes_nothing_has_no_features(found: FileFeatures) -> None:
-    assert replace(found, macs=0).features("net", "nets", FeatureTable({}, ())) is None
+    assert model_features(replace(found, macs=0), "net", "nets", FeatureTable({}, ())) is None
 
 
 def test_a_damaged_file_is_refused() -> None:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.core.errors import UsageError
+from advisor.core.file_features import Traits
 from advisor.devices.latency.anchors import choose
 from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
 from advisor.devices.latency.contrasts import COUNTS, Contrasts
-from advisor.devices.latency.features import ModelFeatures, Traits, load_features, traits_of_operators
+from advisor.devices.latency.features import ModelFeatures, load_features, traits_of_operators
 from advisor.devices.latency.kernels import ModelSpace
 from advisor.devices.latency.model import estimate, place, place_known, posterior_of
 from advisor.devices.latency.silicon import silicon, target_vector

@@ -15,7 +15,6 @@ from pathlib import Path
 import psutil
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import ROBUST_ACCURACY
 from advisor.core.pareto import front
 from advisor.store import RunFolder
 from tests.engine.conftest import SMALLEST, linked_cache
@@ -128,7 +127,7 @@ def written(out: Path) -> Sequence[str]:
             row = json.loads(line)
         except ValueError:
             continue
-        judged = (row["holdout_accuracy"] is not None) + (ROBUST_ACCURACY in row["details"])
+        judged = (row["holdout_accuracy"] is not None) + ("robust_accuracy" in row["details"])
         found += [f"{row['key']} {judged}"] if row["status"] == Status.OK.value else []
     return found
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_facts import CardFacts, DeviceFigures, ImageAnswers
 from advisor.engine.decide import conclude
 from advisor.engine.question import resolve
 from advisor.store import RunFolder
@@ -31,7 +32,7 @@ def answered(run: RunFolder, card: str, wrong: range, latency: float) -> Evaluat
     answers[list(wrong)] = 1 - answers[list(wrong)]
     kept = run.keep_answers(card, answers.tolist())
     made = evaluation(card, accuracy=100 - len(wrong), half_width=8, latency=latency)
-    return replace(made, details={"answers": kept})
+    return replace(made, answers=ImageAnswers(kept))
 
 
 def test_the_same_mistakes_and_a_few_more_are_told_apart_though_intervals_overlap(run: RunFolder) -> None:
@@ -72,18 +73,20 @@ def test_answers_under_capture_conditions_are_compared_image_by_image(run: RunFo
 
 def test_answers_that_were_deleted_leave_the_intervals(run: RunFolder) -> None:
     first, second = answered(run, "first", range(10), 20), answered(run, "second", range(12), 2)
-    (run.path / str(second.details["answers"])).unlink()
+    (run.path / second.answers.file).unlink()
     assert conclude(run, [first, second], QUESTION).decision.pick == second
 
 
 def test_a_pick_measured_without_its_weights_says_so(run: RunFolder) -> None:
-    untrained = replace(evaluation("no_weights"), details={"weights": ""})
+    untrained = replace(evaluation("no_weights"), card_facts=CardFacts(weights=""))
     assert (
         "get its weights first: advisor catalog show no_weights" in conclude(run, [untrained], QUESTION).decision.reason
     )
 
 
 def test_what_an_earlier_decision_noted_is_not_taken_for_a_figure(run: RunFolder) -> None:
-    stale = replace(evaluation("one"), details={"elsewhere": {"phone": {"held_ms": 900}}, "targets": {"phone": {}}})
+    slow = {"phone": DeviceFigures(p90_ms=900)}
+    stale = replace(evaluation("one"), required_figures=slow, device_figures=slow)
     (found,) = conclude(run, [stale], QUESTION).evaluations
-    assert found.details == {}
+    assert found.required_figures is None
+    assert found.device_figures == {}

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import ROBUST_ACCURACY, robust_of
 from advisor.core.quantity import Provenance
 from advisor.datasets.images import load, normalise
+from advisor.engine.history.input_spec import input_spec
 from advisor.engine.history.loaded_run import read_run
 from advisor.engine.question import resolve
 from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES
@@ -37,7 +37,7 @@ def test_every_recipe_and_thread_count_is_evaluated_once(with_images: Searched) 
     evaluations = with_images.run.evaluations()
     assert {(e.configuration.compression, e.configuration.target.threads) for e in evaluations} == wanted
     judged = sum(e.holdout_accuracy is not None for e in evaluations)
-    tried = sum(robust_of(e) is not None for e in evaluations)
+    tried = sum(e.capture.holdout is not None for e in evaluations)
     assert judged > tried > 0
     assert len(lines) == len(evaluations) + judged + tried  # on the hold-out, and on it as phones take pictures
     assert {e.status for e in evaluations if e.configuration.compression in DEFAULT_RECIPES} == {Status.OK}
@@ -55,7 +55,7 @@ def _tried(searched: Searched) -> list[Evaluation]:
 
 def _captured(evaluations: Sequence[Evaluation]) -> set[str]:
     """The artefacts that were tried on pictures as phones take them."""
-    return {str(e.artefact_sha256) for e in evaluations if ROBUST_ACCURACY in e.details}
+    return {str(e.artefact_sha256) for e in evaluations if e.capture.holdout is not None}
 
 
 def test_every_figure_is_measured_and_has_its_source(with_images: Searched) -> None:
@@ -80,14 +80,14 @@ def test_finalists_are_judged_as_phones_take_images(with_images: Searched) -> No
 
     pick = read_run(with_images.run.path).decision.pick
     assert pick is not None
-    assert robust_of(pick) is not None
+    assert pick.capture.holdout is not None
     for evaluation in with_images.run.evaluations():
-        robust = robust_of(evaluation)
+        robust = evaluation.capture.holdout
         if robust is not None:
             assert evaluation.holdout_accuracy is not None
-            rows = evaluation.details["robustness"]
-            assert [(name, strength) for name, strength, _ in rows] == [(c.name, strength) for c, strength in TESTS]
-            assert robust.value == pytest.approx(sum(share for *_, share in rows) / len(rows))
+            rows = evaluation.capture.by_condition
+            assert [(row.condition, row.strength) for row in rows] == [(c.name, strength) for c, strength in TESTS]
+            assert robust.value == pytest.approx(sum(row.top1 for row in rows) / len(rows))
             assert "hold-out" in robust.source
 
 
@@ -97,7 +97,7 @@ def test_candidates_are_compared_on_the_validation_part_alone(with_images: Searc
         assert evaluation.accuracy is not None
         assert evaluation.accuracy.n == len(split["validation"])
         assert "validation" in evaluation.accuracy.source
-        answers = np.load(with_images.run.path / evaluation.details["answers"])
+        answers = np.load(with_images.run.path / evaluation.answers.file)
         names = [split["classes"][label] for label in answers]
         right = sum(name == row["class"] for name, row in zip(names, split["validation"], strict=True))
         assert evaluation.accuracy.value == pytest.approx(100 * right / len(split["validation"]))
@@ -117,13 +117,13 @@ def test_an_artefacts_holdout_accuracy_is_what_plain_litert_gives_on_the_recorde
         artefact = run.path / evaluation.artefact
         labels = read_metadata(artefact.read_bytes())
         assert labels is not None
-        view = evaluation.details["preprocessing"]
+        view = input_spec(evaluation)
         interpreter = Interpreter(model_path=str(artefact))
         interpreter.allocate_tensors()
         (source,), (sink,) = interpreter.get_input_details(), interpreter.get_output_details()
         right = 0
         for row in split["holdout"]:
-            image = normalise(load(root / row["path"], evaluation.details["input_size"]), view["mean"], view["std"])
+            image = normalise(load(root / row["path"], view.size), view.mean, view.std)
             if source["dtype"] is np.int8:
                 scale, zero = source["quantization"]
                 image = np.clip(np.round(image / scale + zero), -128, 127).astype(np.int8)

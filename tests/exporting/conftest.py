@@ -6,13 +6,13 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation_facts import ImageAnswers
 from advisor.datasets.images import load
 from advisor.exporting.bundle import Bundle, export
 from advisor.store import RunFolder
@@ -61,7 +61,9 @@ def evaluation_of(run: RunFolder, form: str) -> Evaluation:
     return next(e for e in run.evaluations() if e.configuration.compression == form and e.status is Status.OK)
 
 
-def replace_artefact(run: RunFolder, evaluation: Evaluation, content: bytes, **details: Any) -> Evaluation:
+def replace_artefact(
+    run: RunFolder, evaluation: Evaluation, content: bytes, answers: ImageAnswers | None = None
+) -> Evaluation:
     """Put another file in place of an artefact, as a search would have written it."""
     path = run.path / "artifacts" / "replaced.tflite"
     path.write_bytes(content)
@@ -69,7 +71,7 @@ def replace_artefact(run: RunFolder, evaluation: Evaluation, content: bytes, **d
         evaluation,
         artefact="artifacts/replaced.tflite",
         artefact_sha256=sha256_file(path),
-        details={**evaluation.details, **details},
+        answers=answers or evaluation.answers,
     )
     run.append(changed)
     return changed

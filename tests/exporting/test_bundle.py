@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from advisor.core.errors import UsageError
+from advisor.core.evaluation_facts import ImageAnswers
 from advisor.engine.history.loaded_run import read_run
 from advisor.exporting.bundle import Bundle, export
 from advisor.exporting.snippets import PLATFORMS, render
@@ -199,7 +200,7 @@ def test_an_artefact_that_was_changed_is_refused(copied: RunFolder, tmp_path: Pa
 
 def test_random_weights_are_not_shipped(copied: RunFolder, tmp_path: Path) -> None:
     pick = evaluation_of(copied, "float32")
-    copied.append(replace(pick, details={**pick.details, "weights": ""}))
+    copied.append(replace(pick, card_facts=replace(pick.card_facts, weights="")))
     with pytest.raises(UsageError, match="measured without its weights"):
         export(copied.path, tmp_path / "b", pick=pick.configuration.key)
 
@@ -233,7 +234,7 @@ def test_hostile_labels_reach_every_file_whole_and_harmless(
     labels = ('<script>alert(1)</script>, "a", b', "two\nlines\u202e\x1b[31m", "מתכת " * 60)
     pick = evaluation_of(copied, "float32")
     content = write_metadata((copied.path / pick.artefact).read_bytes(), Metadata("x", labels, (127.5,), (127.5,)))
-    replace_artefact(copied, pick, content, per_class_recall=dict.fromkeys(labels, 0.5))
+    replace_artefact(copied, pick, content, ImageAnswers(per_class_recall=dict.fromkeys(labels, 0.5)))
     made = export(copied.path, tmp_path / "b", pick=pick.configuration.key)
 
     lines = (made.path / "labels.txt").read_text(encoding="utf-8").split("\n")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from advisor.core.evaluation_facts import DeviceFigures
 from advisor.exporting.readme import benchmark_lines
 from advisor.exporting.settings import settings
 from tests.builders import evaluation
@@ -14,9 +15,9 @@ def test_without_other_devices_the_own_setting_is_all() -> None:
 
 
 def test_every_device_that_runs_the_file_has_its_own_line() -> None:
-    facts = {"accelerator": "npu", "threads": 1, "runtime": "tflite", "latency_ms": 2.0, "provenance": "predicted"}
-    targets = {"phone": facts, "stick": {**facts, "reason": "it takes int8 alone"}}
-    own, phone = settings(replace(evaluation("one"), details={"targets": targets}))
+    figures = DeviceFigures(accelerator="npu", runtime="tflite", latency_ms=2.0, provenance="predicted")
+    devices = {"phone": figures, "stick": replace(figures, reason="it takes int8 alone")}
+    own, phone = settings(replace(evaluation("one"), device_figures=devices))
     assert own.device == "host"
     assert phone.device == "phone"
     assert "--use_nnapi=true" in benchmark_lines(phone)[-1]

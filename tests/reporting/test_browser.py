@@ -237,7 +237,7 @@ def test_filters_for_licence_and_device_leave_their_rows(open_page: Open) -> Non
     rows = [
         replace(
             row,
-            details={**row.details, "licence": "MIT" if row.configuration.card == free else "AGPL-3.0"},
+            card_facts=replace(row.card_facts, licence="MIT" if row.configuration.card == free else "AGPL-3.0"),
             configuration=replace(
                 row.configuration,
                 target=replace(row.configuration.target, device="phone" if place % 2 else "host"),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from advisor.core.evaluation_facts import ImageAnswers
 from advisor.reporting.classes import HEATMAP_CLASSES, confused_pairs, heatmap, recalls
 
 LABELS = ("cat", "dog", "owl")
-DETAILS = {"confusion": [[8, 2, 0], [1, 9, 0], [5, 0, 5]]}
+ANSWERS = ImageAnswers(confusion=((8, 2, 0), (1, 9, 0), (5, 0, 5)))
 
 
 def test_recall_comes_with_its_interval_and_count() -> None:
-    found = {recall.label: recall for recall in recalls(DETAILS, LABELS)}
+    found = {recall.label: recall for recall in recalls(ANSWERS, LABELS)}
 
     assert found["cat"].recall == 80.0
     assert found["cat"].n == 10
@@ -20,19 +21,19 @@ def test_recall_comes_with_its_interval_and_count() -> None:
 
 
 def test_recall_without_counts_is_taken_from_the_shares() -> None:
-    found = recalls({"per_class_recall": {"cat": 0.25}}, LABELS)
+    found = recalls(ImageAnswers(per_class_recall={"cat": 0.25}), LABELS)
 
     assert [(recall.label, recall.recall, recall.low) for recall in found] == [("cat", 25.0, None)]
 
 
 def test_class_without_images_has_the_widest_interval() -> None:
-    found = recalls({"confusion": [[0, 0], [0, 3]]}, ("a", "b"))
+    found = recalls(ImageAnswers(confusion=((0, 0), (0, 3))), ("a", "b"))
 
     assert (found[0].low, found[0].high, found[0].n) == (0.0, 100.0, 0)
 
 
 def test_most_frequent_mistake_is_first() -> None:
-    pairs = confused_pairs(DETAILS, LABELS)
+    pairs = confused_pairs(ANSWERS, LABELS)
 
     assert [(pair.true, pair.answer, pair.count, pair.share) for pair in pairs] == [
         ("owl", "cat", 5, 50.0),
@@ -42,7 +43,7 @@ def test_most_frequent_mistake_is_first() -> None:
 
 
 def test_heat_map_holds_shares_of_the_true_class() -> None:
-    found = heatmap(DETAILS, LABELS)
+    found = heatmap(ANSWERS, LABELS)
 
     assert found is not None
     assert found.shares[2] == (50, 0, 50)
@@ -53,11 +54,12 @@ def test_too_many_classes_have_no_heat_map_but_still_their_mistakes() -> None:
     labels = tuple(str(index) for index in range(count))
     table = [[int(row == column) for column in range(count)] for row in range(count)]
     table[3][4] = 7
+    answers = ImageAnswers(confusion=tuple(map(tuple, table)))
 
-    assert heatmap({"confusion": table}, labels) is None
-    assert [(pair.true, pair.answer) for pair in confused_pairs({"confusion": table}, labels)] == [("3", "4")]
+    assert heatmap(answers, labels) is None
+    assert [(pair.true, pair.answer) for pair in confused_pairs(answers, labels)] == [("3", "4")]
 
 
 def test_matrix_of_another_size_is_refused() -> None:
     with pytest.raises(ValueError, match="not 3 x 3"):
-        recalls({"confusion": [[1, 0], [0, 1]]}, LABELS)
+        recalls(ImageAnswers(confusion=((1, 0), (0, 1))), LABELS)

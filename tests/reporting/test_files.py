@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_json import evaluation_from_json
 from advisor.reporting.files import FRONT_COLUMNS, front_csv, recommendation_json, write_all
 from advisor.reporting.view import RunView
 from tests.reporting.views import HOSTILE, infeasible_view, judged_view, run_view
@@ -47,7 +47,7 @@ def test_recommendation_reads_back_as_the_pick() -> None:
 
     assert data["schema_version"] == 1
     assert data["feasible"] is True
-    assert Evaluation.from_json(data["pick"]) == view.decision.pick
+    assert evaluation_from_json(data["pick"]) == view.decision.pick
     assert [row["key"] for row in data["front"]] == [row.configuration.key for row in view.decision.front]
     assert data["flips"][0]["key"] == view.decision.flips[0].key
     assert data["budget"]["latency_ms"] == 50.0

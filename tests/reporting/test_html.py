@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from advisor.core.evaluation_facts import ImageAnswers, TimingFacts
 from advisor.reporting.html import render_html
 from advisor.reporting.sections import SECTIONS, Section
 from advisor.reporting.view import RunView
@@ -109,7 +110,7 @@ def test_template_signs_in_a_name_are_not_evaluated() -> None:
 
 def test_not_a_number_does_not_break_the_data() -> None:
     view = run_view()
-    broken = replace(view.evaluations[0], details={"load_ms": float("nan"), "first_ms": float("inf")})
+    broken = replace(view.evaluations[0], timing=TimingFacts(float("nan"), float("inf")))
     page = render_html(replace(view, evaluations=(broken, *view.evaluations[1:])))
 
     key = broken.configuration
@@ -143,7 +144,7 @@ def test_damaged_confusion_matrix_costs_only_its_section() -> None:
     view = run_view()
     pick = view.decision.pick
     assert pick is not None
-    damaged = replace(pick, details={**pick.details, "confusion": [[1, 2], [3]]})
+    damaged = replace(pick, answers=ImageAnswers(confusion=((1, 2), (3,))))
     page = without_scripts(render_html(replace(view, decision=replace(view.decision, pick=damaged))))
 
     assert "the confusion matrix is not 6 x 6" in page

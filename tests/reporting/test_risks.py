@@ -6,6 +6,7 @@ import pytest
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_facts import CaptureAccuracy, CardFacts, ConditionAccuracy
 from advisor.core.quantity import Provenance, Quantity
 from advisor.reporting.risks import Level, risks
 from tests.builders import evaluation
@@ -22,7 +23,7 @@ def predicted(chance: float) -> Evaluation:
     row = evaluation("one")
     assert row.latency is not None
     latency = replace(row.latency, provenance=Provenance.PREDICTED)
-    return replace(row, latency=latency, details={"budget_probability": chance})
+    return replace(row, latency=latency, budget_probability=chance)
 
 
 @pytest.mark.parametrize(("chance", "level"), [(0.99, Level.LOW), (0.92, Level.SOME), (0.6, Level.HIGH)])
@@ -46,7 +47,8 @@ def test_float32_loses_nothing() -> None:
 
 
 def test_capture_conditions_name_the_worst() -> None:
-    row = replace(evaluation("one", accuracy=80), details={"robustness": [["blur", 1, 70.0], ["dark", 2, 58.0]]})
+    capture = CaptureAccuracy((ConditionAccuracy("blur", 1, 70.0), ConditionAccuracy("dark", 2, 58.0)))
+    row = replace(evaluation("one", accuracy=80), capture=capture)
     level, text = level_of("Capture", row)
     assert level is Level.HIGH
     assert "dark 2: 58.0 %, 22.0 points less" in text
@@ -54,4 +56,4 @@ def test_capture_conditions_name_the_worst() -> None:
 
 @pytest.mark.parametrize(("licence", "level"), [("Apache-2.0", Level.LOW), ("AGPL-3.0", Level.HIGH), ("", Level.HIGH)])
 def test_a_licence_that_is_not_permissive_is_a_risk(licence: str, level: Level) -> None:
-    assert level_of("Licence", replace(evaluation("one"), details={"licence": licence}))[0] is level
+    assert level_of("Licence", replace(evaluation("one"), card_facts=CardFacts(licence=licence)))[0] is level

@@ -9,6 +9,14 @@ from dataclasses import replace
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
+from advisor.core.evaluation_facts import (
+    CaptureAccuracy,
+    CardFacts,
+    ConditionAccuracy,
+    FileFacts,
+    ImageAnswers,
+    TimingFacts,
+)
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import wilson
 from advisor.reporting.view import DatasetSummary, RejectedImage, RunView
@@ -87,20 +95,20 @@ def judged_view() -> RunView:
 
 def _judged(evaluation: Evaluation) -> Evaluation:
     assert evaluation.accuracy is not None
-    confusion = [
-        [sum(row) if column == label else 0 for column in range(len(row))]
-        for label, row in enumerate(evaluation.details["confusion"])
-    ]
+    confusion = tuple(
+        tuple(sum(row) if column == label else 0 for column in range(len(row)))
+        for label, row in enumerate(evaluation.answers.confusion or ())
+    )
     value = evaluation.accuracy.value - 1.5
     robust = Quantity(value - 9, "%", Provenance.MEASURED, value - 12, value - 6, 0.95, 250, "capture conditions")
-    details = {
-        **evaluation.details,
-        "holdout": {"answers": "answers/holdout-x.npy", "confusion": confusion},
-        "robust_accuracy": robust.to_json(),
-        "robustness": [["low light", 1.0, value - 4], ["low light", 2.0, value - 14]],
-    }
+    conditions = (ConditionAccuracy("low light", 1.0, value - 4), ConditionAccuracy("low light", 2.0, value - 14))
     quantity = Quantity(value, "%", Provenance.MEASURED, value - 3, value + 3, 0.95, 505, "hold-out")
-    return replace(evaluation, holdout_accuracy=quantity, details=details)
+    return replace(
+        evaluation,
+        holdout_accuracy=quantity,
+        holdout_answers=ImageAnswers("answers/holdout-x.npy", confusion=confusion),
+        capture=CaptureAccuracy(conditions, robust),
+    )
 
 
 def infeasible_view() -> RunView:
@@ -174,20 +182,11 @@ def _evaluation(
         contended=family == "mobilenet_v1" and count == 2 and compression == "float32",
         artefact=f"artifacts/{configuration.card}-{compression}.tflite",
         artefact_sha256=f"{rng.getrandbits(256):064x}",
-        details=_details(size, macs, confusion if data else None, rng),
+        card_facts=CardFacts(macs=int(macs * 1e6)),
+        file_facts=FileFacts(int(macs * 7e3), int(size * 0.92), int(size * 0.9)),
+        timing=TimingFacts(round(size / 4e6 + rng.uniform(0.5, 2), 2), round(macs / 5, 2)),
+        answers=ImageAnswers(confusion=tuple(map(tuple, confusion)) if data else None),
     )
-
-
-def _details(size: float, macs: float, confusion: list[list[int]] | None, rng: random.Random) -> dict[str, object]:
-    details: dict[str, object] = {
-        "load_ms": round(size / 4e6 + rng.uniform(0.5, 2), 2),
-        "first_ms": round(macs / 5, 2),
-        "arena_bytes": int(macs * 7e3),
-        "macs": int(macs * 1e6),
-        "download_bytes": int(size * 0.92),
-        "download_zstd_bytes": int(size * 0.9),
-    }
-    return {**details, "confusion": confusion} if confusion is not None else details
 
 
 def _confusion(classes: Sequence[str], share: float, rng: random.Random) -> list[list[int]]:

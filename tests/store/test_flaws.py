@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
+from advisor.core.evaluation_facts import ImageAnswers
 from advisor.store import RunFolder
 from advisor.store.integrity import artefact_flaw, find_flaws
 from tests.stored_runs import lines, write_run
@@ -66,7 +67,7 @@ def test_a_run_without_evaluations_says_so(run: RunFolder) -> None:
 def test_answers_that_are_gone_are_named(tmp_path: Path) -> None:
     from tests.builders import evaluation
 
-    run = write_run(tmp_path, [replace(evaluation(), details={"answers": "answers/x.npy"})])
+    run = write_run(tmp_path, [replace(evaluation(), answers=ImageAnswers("answers/x.npy"))])
     assert "answers/x.npy is missing" in texts(run)[0]
 
 

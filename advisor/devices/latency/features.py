@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from advisor.core.errors import UsageError
+from advisor.core.file_features import Traits
 
 FEATURES_FILE = "model_features.csv"
 TRAITS_FILE = "model_traits.csv"
@@ -20,32 +21,6 @@ _PER_CONVOLUTION = {
     "squeeze_excite": ("MEAN", "REDUCE_MEAN"),
     "branches": ("CONCATENATION", "SPLIT", "SPLIT_V"),
 }
-
-
-@dataclass(frozen=True)
-class Traits:
-    """Shape of an architecture, each 0 (absent) to 1 (everywhere).
-
-    Attributes:
-        depthwise: share of the convolution blocks that are depthwise.
-        grouped: share that are grouped.
-        attention: matrix products between activations.
-        smooth: activations other than ReLU (swish, GELU, sigmoid), which some accelerators lack.
-        squeeze_excite: global pooling inside the blocks.
-        branches: concatenations and splits.
-    """
-
-    depthwise: float = 0.0
-    grouped: float = 0.0
-    attention: float = 0.0
-    smooth: float = 0.0
-    squeeze_excite: float = 0.0
-    branches: float = 0.0
-
-    @property
-    def values(self) -> tuple[float, ...]:
-        """The six shares in a fixed order."""
-        return (self.depthwise, self.grouped, self.attention, self.smooth, self.squeeze_excite, self.branches)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from advisor.devices.latency.features import FeatureTable, ModelFeatures, Traits, traits_of_operators
+from advisor.core.file_features import FileFeatures
+from advisor.devices.latency.features import FeatureTable, ModelFeatures, traits_of_operators
 from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.macs import count
 from advisor.tflite.model import Model, Operator, Subgraph, read
@@ -22,71 +21,30 @@ SAME_NETWORK = 0.15
 that model: another head changes them by a few percent, another input size by far more."""
 
 
-@dataclass(frozen=True)
-class FileFeatures:
-    """One file.
+def model_features(file: FileFeatures, name: str, family: str, table: FeatureTable) -> ModelFeatures | None:
+    """Return what the predictor takes; None for a file that computes nothing that is counted.
 
-    Attributes:
-        macs: multiply-accumulates of one run.
-        parameters: elements of all weights.
-        input_size: side of the square input, pixels.
-        layers: operators, without those that only change the form of a tensor.
-        form: how most of the multiply-accumulates are computed: ``float32``, ``float16`` (halved weights),
-            ``weight_int8``, ``dynamic_int8``, ``int8`` or ``int16x8``.
-        arena_bytes: what the activations take.
-        operators: how many of each kind.
-        traits: shape of the architecture.
-        weight_bytes: all constants as stored; 0 in what was kept before this was read.
-        held_bytes: what the CPU's kernels keep of them besides: packed into their own order, widened where the
-            arithmetic is wider than the stored form.
+    Where measurements exist under ``name``, they are used only if the file computes about as much as that model.
+
+    Args:
+        file: what the file computes.
+        name: of the model card.
+        family: of the model card.
+        table: features of the measured models.
     """
-
-    macs: int
-    parameters: int
-    input_size: int
-    layers: int
-    form: str
-    arena_bytes: int
-    operators: Mapping[str, int]
-    traits: Traits
-    weight_bytes: int = 0
-    held_bytes: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Any) -> FileFeatures | None:
-        """Read back :meth:`to_json`; None where it is not such an object."""
-        try:
-            return cls(**{**data, "traits": Traits(**data["traits"])})
-        except (KeyError, TypeError):
-            return None
-
-    def features(self, name: str, family: str, table: FeatureTable) -> ModelFeatures | None:
-        """Return what the predictor takes; None for a file that computes nothing that is counted.
-
-        Where measurements exist under ``name``, they are used only if the file computes about as much as that model.
-
-        Args:
-            name: of the model card.
-            family: of the model card.
-            table: features of the measured models.
-        """
-        if min(self.macs, self.parameters, self.input_size, self.layers) <= 0:
-            return None
-        listed, architecture = table.models.get(name), table.architecture(name) or table.architecture(family)
-        other = listed is not None and abs(math.log(self.macs / listed.macs)) > SAME_NETWORK
-        return ModelFeatures(
-            name=f"{name} with other layers" if other else name,
-            family=architecture.family if architecture else family,
-            macs=float(self.macs),
-            params=float(self.parameters),
-            input_size=self.input_size,
-            layers=float(self.layers),
-            traits=self.traits,
-        )
+    if min(file.macs, file.parameters, file.input_size, file.layers) <= 0:
+        return None
+    listed, architecture = table.models.get(name), table.architecture(name) or table.architecture(family)
+    other = listed is not None and abs(math.log(file.macs / listed.macs)) > SAME_NETWORK
+    return ModelFeatures(
+        name=f"{name} with other layers" if other else name,
+        family=architecture.family if architecture else family,
+        macs=float(file.macs),
+        params=float(file.parameters),
+        input_size=file.input_size,
+        layers=float(file.layers),
+        traits=file.traits,
+    )
 
 
 def read_features(source: Path | bytes) -> FileFeatures:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from advisor.core.file_features import FileFeatures
 from advisor.core.quantity import Provenance, Quantity
-
-if TYPE_CHECKING:
-    from advisor.devices.latency.from_file import FileFeatures
 
 RUNTIME_BYTES = 1.9e6
 SLACK = 1.06

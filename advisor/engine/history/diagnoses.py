@@ -10,7 +10,7 @@ from typing import Any
 from advisor.compression.diagnosis.request import run_in_child
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.datasets.images import InputSpec
+from advisor.engine.history.input_spec import input_spec
 from advisor.engine.history.loaded_run import LoadedRun, read_run
 from advisor.store import ArtifactCache, RunFolder
 from advisor.store.hashing import sha256_file
@@ -97,8 +97,7 @@ def _images(stored: LoadedRun) -> tuple[Path, ...]:
 
 
 def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> dict[str, Any]:
-    normal = row.details["preprocessing"]
-    view = InputSpec(int(row.details["input_size"]), tuple(normal["mean"]), tuple(normal["std"]))
+    view = input_spec(row)
     source = f"{len(images)} training pictures" if images else "bundled photographs"
     inputs = {
         "model": row.artefact_sha256,

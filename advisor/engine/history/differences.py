@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from advisor.core.evaluation import Evaluation, Status
@@ -68,10 +68,10 @@ def _catalogue(run: LoadedRun) -> dict[str, str]:
     for name, file in _mapping(run.manifest.get("weights")).items():
         found[f"weights of {name}"] = str(file.get("sha256", ""))[:16] if isinstance(file, Mapping) else str(file)
     for evaluation in run.evaluations:
-        details = evaluation.details
-        for name in ("params", "macs", "licence", "input_size", "preprocessing"):
-            if details.get(name) is not None:
-                found[f"{name} of {evaluation.configuration.card}"] = _text(details[name])
+        facts = replace(evaluation.card_facts, weights=None)
+        for name, value in asdict(facts).items():
+            if value is not None:
+                found[f"{name} of {evaluation.configuration.card}"] = _text(value)
     return found
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card
+from advisor.core.evaluation_facts import Agreement, CaptureAccuracy, ConditionAccuracy, ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import Interval, paired_difference, paired_shares, wilson
 
@@ -17,11 +18,13 @@ MAX_CONFUSION_CLASSES = 40
 
 @dataclass(frozen=True)
 class Verdict:
-    """Accuracy of one artefact, its loss against the float32 artefact, and the details of the report."""
+    """Accuracy of one artefact, its loss against the float32 artefact, and what the report shows besides."""
 
     accuracy: Quantity | None
     drop: Quantity | None
-    details: Mapping[str, Any] = field(default_factory=dict)
+    answers: ImageAnswers = field(default_factory=ImageAnswers)
+    agreement: Agreement | None = None
+    capture: CaptureAccuracy = field(default_factory=CaptureAccuracy)
 
 
 def read_answers(probabilities: Path) -> tuple[int, ...]:
@@ -72,7 +75,7 @@ def measured(
             100 * lost.value, "points", Provenance.MEASURED, 100 * lost.low, 100 * lost.high, LEVEL, len(right),
             "against float32 on the same pictures",
         ),
-        details=per_class(answers, labels, classes),
+        answers=per_class(answers, labels, classes),
     )  # fmt: skip
 
 
@@ -106,7 +109,9 @@ def robust(
     return Verdict(
         accuracy=_percent(share, "%", len(labels), source),
         drop=_percent(lost, "points", len(labels), "against float32 on the same pictures"),
-        details={"robustness": [[name, strength, 100 * share] for name, strength, share in found.by_test]},
+        capture=CaptureAccuracy(
+            tuple(ConditionAccuracy(name, strength, 100 * share) for name, strength, share in found.by_test)
+        ),
     )
 
 
@@ -149,16 +154,16 @@ def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers:
     same = [answer[0] == other[0] for answer, other in zip(answers, float_answers, strict=True)]
     sure = [probability for _, probability in float_answers]
     kept = sum(weight for weight, agrees in zip(sure, same, strict=True) if agrees) / sum(sure)
-    agreement = {"agreement": sum(same) / len(same), "agreement_pictures": len(same), "answers_kept": kept}
+    agreement = Agreement(sum(same) / len(same), len(same), kept)
     if verdict.accuracy is not None:
-        return replace(verdict, details=agreement)
+        return replace(verdict, agreement=agreement)
     least = wilson(round(kept * len(same)), len(same), LEVEL).low
     source = f"published float top-1 {float_top1:.1f} % x share of answers kept on {len(same)} photographs"
     accuracy = Quantity(
         float_top1 * kept, "%", Provenance.ESTIMATED, float_top1 * least, float_top1, LEVEL, len(same), source
     )
     drop = Quantity(float_top1 * (1 - kept), "points", Provenance.ESTIMATED, source=source)
-    return Verdict(accuracy, drop, agreement)
+    return Verdict(accuracy, drop, agreement=agreement)
 
 
 def _quote(card: Card, precision: str, value: float) -> Quantity:
@@ -173,15 +178,20 @@ def _source(card: Card, precision: str) -> str:
     return next((row.source for row in card.published if row.precision == precision and row.top1 is not None), "")
 
 
-def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[str]) -> dict[str, Any]:
-    """Recall of each class and, for a readable number of classes, rows = truth, columns = answers."""
+def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[str], file: str = "") -> ImageAnswers:
+    """Return the recall of each class and, for a readable number of classes, the confusion matrix.
+
+    Args:
+        answers: the artefact's label for each picture.
+        labels: the true labels.
+        classes: class names in label order.
+        file: where the run keeps the answers.
+    """
     confusion = [[0] * len(classes) for _ in classes]
     for answer, label in zip(answers, labels, strict=True):
         confusion[label][answer] += 1
     recall = {
         name: row[label] / max(1, sum(row)) for label, (name, row) in enumerate(zip(classes, confusion, strict=True))
     }
-    details: dict[str, Any] = {"per_class_recall": recall}
-    if len(classes) <= MAX_CONFUSION_CLASSES:
-        details["confusion"] = confusion
-    return details
+    shown = tuple(map(tuple, confusion)) if len(classes) <= MAX_CONFUSION_CLASSES else None
+    return ImageAnswers(file, recall, shown)

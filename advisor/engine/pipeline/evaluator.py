@@ -9,6 +9,7 @@ from dataclasses import replace
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.compression.recipes.escalation import Escalation, Outcome
+from advisor.core.details_json import file_from_json
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
@@ -20,7 +21,7 @@ from advisor.engine.pipeline.errors import StageAborted, at
 from advisor.engine.pipeline.holdout import Judge
 from advisor.engine.pipeline.stages import Artefact, Stages
 from advisor.engine.pipeline.timing import ThreadTiming, Timer
-from advisor.engine.pipeline.variants import Variants, card_details
+from advisor.engine.pipeline.variants import Variants, card_facts
 from advisor.store import RunFolder
 
 SCREEN_MARGIN = 6.0
@@ -99,14 +100,12 @@ class Evaluator:
             contended=timing.contended,
             artefact=str(kept.relative_to(self._run.path)),
             artefact_sha256=artefact.sha256,
-            details={
-                **timing.details,
-                **verdict.details,
-                **artefact.figures,
-                **({"compression": dict(artefact.notes)} if artefact.notes else {}),
-                **card_details(card),
-                "weights": self._stages.backbones.weights_of(card),
-            },
+            card_facts=card_facts(card, self._stages.backbones.weights_of(card)),
+            file_facts=replace(file_from_json(artefact.figures), recipe_notes=artefact.notes),
+            timing=timing.facts,
+            answers=verdict.answers,
+            agreement=verdict.agreement,
+            capture=verdict.capture,
         )
 
     async def _screen(self, card: Card) -> None:
@@ -159,10 +158,10 @@ class Evaluator:
             latency_p90=timing.latency_p90,
             memory=timing.memory,
             contended=timing.contended,
-            details={**evaluation.details, **timing.details},
+            timing=timing.facts,
         )
 
 
 async def _untimed() -> ThreadTiming:
     """What is known of a latency on this machine where nobody asked for it."""
-    return ThreadTiming(None, None, None, False, {})
+    return ThreadTiming(None, None, None, False, None)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Evaluation
-from advisor.core.figures import ROBUST_ACCURACY
 from advisor.datasets.split import HOLDOUT
 from advisor.engine.pipeline import accuracy
 from advisor.engine.pipeline.context import Context, Images
@@ -35,11 +34,10 @@ class Judge:
         answers = accuracy.read_answers(await self._stages.scores.probabilities(card, artefact, part))
         right = [answer == label for answer, label in zip(answers, part.labels, strict=True)]
         kept = self._run.keep_answers(f"{HOLDOUT}-{path.stem}", answers)
-        details = {"answers": kept, **accuracy.per_class(answers, part.labels, images.classes)}
         return replace(
             evaluation,
             holdout_accuracy=accuracy.share_of(right, accuracy.HELD_OUT),
-            details={**evaluation.details, HOLDOUT: details},
+            holdout_answers=accuracy.per_class(answers, part.labels, images.classes, kept),
         )
 
     async def capture(self, evaluation: Evaluation) -> Evaluation:
@@ -47,9 +45,8 @@ class Judge:
         images, card, artefact = self._finalist(evaluation)
         labels = accuracy.read_labels(await self._stages.scores.captured(card, artefact, images.captured))
         verdict = accuracy.robust(labels, labels, images.captured.labels, accuracy.CAPTURED_HOLDOUT)
-        assert verdict.accuracy is not None, "it was measured"
-        robust = {**verdict.details, ROBUST_ACCURACY: verdict.accuracy.to_json()}
-        return replace(evaluation, details={**evaluation.details, **robust})
+        found = replace(verdict.capture, holdout=verdict.accuracy, plain=evaluation.capture.plain)
+        return replace(evaluation, capture=found)
 
     def _finalist(self, evaluation: Evaluation) -> tuple[Images, Card, Artefact]:
         images = self._context.images

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from advisor.core.details_json import timing_from_json, timing_to_json
+from advisor.core.evaluation_facts import TimeSummary, TimingFacts
 from advisor.core.figures import HOST
 from advisor.core.quantity import Quantity
 from advisor.engine.pipeline.context import Context, versions
@@ -39,7 +41,7 @@ class ThreadTiming:
     latency_p90: Quantity | None
     memory: Quantity | None
     contended: bool
-    details: dict[str, Any]
+    facts: TimingFacts | None
 
 
 class Timer:
@@ -69,7 +71,7 @@ class Timer:
             latency_p90=Quantity.from_json(row["latency_p90"]),
             memory=Quantity.from_json(memory) if memory else None,
             contended=row["contended"],
-            details=row["details"],
+            facts=timing_from_json(row["details"]),
         )
 
     async def _timing(self, artefact: Artefact, priority: float, card: str, doing: str) -> dict[str, Any]:
@@ -114,18 +116,18 @@ class Timer:
 def _row(timing: ModelTiming, threads: int, now: str) -> dict[str, Any]:
     result = timing.at(threads)
     quantities = {name: quantity.to_json() for name, quantity in timing.to_quantities(threads).items()}
-    details = {
-        "threads": threads,
-        "effort": timing.effort,
-        "load_ms": result.load_ms,
-        "first_ms": result.first_ms,
-        "verdict": result.verdict.value,
-        "verdict_reason": result.reason,
-        "measured_at": now,
-        "wall_ms": {"p50": result.wall.p50, "p90": result.wall.p90, "min": result.wall.min, "cv": result.wall.cv},
-        "cpu_ms": {"p50": result.cpu.p50, "p90": result.cpu.p90} if result.cpu else None,
-    }
-    return {**quantities, "contended": result.contended, "details": details}
+    facts = TimingFacts(
+        load_ms=result.load_ms,
+        first_ms=result.first_ms,
+        threads=threads,
+        effort=timing.effort,
+        verdict=result.verdict.value,
+        verdict_reason=result.reason,
+        measured_at=now,
+        wall_ms=TimeSummary(result.wall.p50, result.wall.p90, result.wall.min, result.wall.cv),
+        cpu_ms=TimeSummary(result.cpu.p50, result.cpu.p90) if result.cpu else None,
+    )
+    return {**quantities, "contended": result.contended, "details": timing_to_json(facts)}
 
 
 def _write(folder: Path, rows: dict[str, Any]) -> None:

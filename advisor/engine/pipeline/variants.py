@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
 
 from advisor.catalog.cards import Card
 from advisor.catalog.labels import published_labels
 from advisor.compression.recipes import Recipe
+from advisor.core.evaluation_facts import CardFacts, Normalisation
 from advisor.core.training import HEAD, HEAD_SUBSET
 from advisor.engine.pipeline import accuracy
 from advisor.engine.pipeline.accuracy import Captured, Verdict
@@ -50,14 +50,13 @@ class Variants:
         )
         verdict = accuracy.measured(own, floats, validation.labels, images.classes)
         if not self._context.question.robust:
-            return replace(verdict, details={**verdict.details, "answers": self._run.keep_answers(name, own)})
+            return replace(verdict, answers=replace(verdict.answers, file=self._run.keep_answers(name, own)))
         labels, float_labels = await asyncio.gather(
             self._captured(card, variant), self._captured(card, (training, "float32"))
         )
         chosen = accuracy.robust(labels, float_labels, validation.labels)
-        plain = {"plain_accuracy": verdict.accuracy.to_json() if verdict.accuracy else None}
-        kept = {"answers": self._run.keep_answers(name, labels)}
-        return replace(chosen, details={**verdict.details, **chosen.details, **plain, **kept})
+        kept = replace(verdict.answers, file=self._run.keep_answers(name, labels))
+        return replace(chosen, answers=kept, capture=replace(chosen.capture, plain=verdict.accuracy))
 
     async def _published(self, card: Card, recipe: str, artefact: Artefact, reference: Artefact) -> Verdict:
         if not self._stages.backbones.weights_of(card):
@@ -96,12 +95,12 @@ def metadata_of(card: Card, images: Images | None, training: str) -> Metadata:
     )
 
 
-def card_details(card: Card) -> dict[str, Any]:
-    """Return what an evaluation keeps of its card."""
-    return {
-        "params": card.params,
-        "macs": card.macs,
-        "licence": card.licence,
-        "input_size": card.input_size,
-        "preprocessing": asdict(card.preprocessing),
-    }
+def card_facts(card: Card, weights: str) -> CardFacts:
+    """Return what an evaluation keeps of its card.
+
+    Args:
+        card: the model card.
+        weights: source of the weights, empty where there are none.
+    """
+    normalisation = Normalisation(card.preprocessing.mean, card.preprocessing.std)
+    return CardFacts(card.params, card.macs, card.licence, card.input_size, normalisation, weights)

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import ROBUST_ACCURACY
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.store import RunFolder
 
@@ -42,7 +41,7 @@ async def judge(
     judged = {e.configuration: e for e in (*chosen, *plain)}
     if in_time():
         tried = captured(tuple(judged.values()))
-        await _each([e for e in tried if ROBUST_ACCURACY not in e.details], evaluator.capture, run)
+        await _each([e for e in tried if e.capture.holdout is None], evaluator.capture, run)
 
 
 def captured(chosen: Sequence[Evaluation]) -> tuple[Evaluation, ...]:

@@ -99,7 +99,7 @@ class SearchLoop:
         seen: set[Configuration] = set()
         while not self.stopping.is_set() and self._time_left() != 0:
             evaluations = self._run.evaluations()
-            brief = [e for e in evaluations if e.details.get("effort") == SURVEY and e.configuration not in seen]
+            brief = [e for e in evaluations if _timed_briefly(e) and e.configuration not in seen]
             if not brief:
                 return
             answer = conclude(self._run, evaluations, self._question)
@@ -156,3 +156,7 @@ async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _timed_briefly(evaluation: Evaluation) -> bool:
+    return evaluation.timing is not None and evaluation.timing.effort == SURVEY

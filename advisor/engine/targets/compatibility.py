@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from advisor.core.evaluation import Evaluation, Target
+from advisor.core.file_features import FileFeatures
 from advisor.core.forms import form_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.devices.profiles.compatibility import form_incompatibility
-
-if TYPE_CHECKING:
-    from advisor.devices.latency.from_file import FileFeatures
-
-GRAPH = "graph"
-"""Name among an evaluation's details of what its file holds (:class:`FileFeatures`)."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +27,6 @@ class TargetDevice:
         return self.target.of(self.label)
 
 
-def graph_of(evaluation: Evaluation) -> FileFeatures | None:
-    """Return what the evaluation's file holds, None where that was not kept."""
-    from advisor.devices.latency.from_file import FileFeatures
-
-    kept = evaluation.details.get(GRAPH)
-    return FileFeatures.from_json(kept) if kept else None
-
-
 def unfit(form: str, place: TargetDevice) -> str:
     """Say why a target does not take a form, empty where it does."""
     reason = form_incompatibility(form, place.target)
@@ -49,7 +35,7 @@ def unfit(form: str, place: TargetDevice) -> str:
 
 def misfit(evaluation: Evaluation, place: TargetDevice) -> str:
     """Say why an artefact cannot run on a target: its form, its operators, its memory, its size; empty where it can."""
-    recipe, graph = evaluation.configuration.compression, graph_of(evaluation)
+    recipe, graph = evaluation.configuration.compression, evaluation.file_features
     form = graph.form if graph else form_of(recipe).name
     checks = [unfit(form, place), _too_large(evaluation, place)]
     if graph is not None:
@@ -75,7 +61,7 @@ def memory_of(evaluation: Evaluation, place: TargetDevice) -> Quantity | None:
     from advisor.devices.latency.table import column_of
     from advisor.devices.prediction.memory import predicted_memory
 
-    graph = graph_of(evaluation)
+    graph = evaluation.file_features
     if graph is None:
         return None
     return predicted_memory(graph, column_of(place.profile, place.target, graph.form).kind)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from advisor.core.budget_probability import with_budget_probability
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import artefact_of
 from advisor.core.forms import form_of
-from advisor.core.latency_distribution import CONFIDENCE, KEY, asked, sampled
+from advisor.core.latency_distribution import CONFIDENCE, LatencyDistribution
 from advisor.devices.prediction.cached import device_predictor
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
-from advisor.engine.targets.compatibility import GRAPH, TargetDevice, graph_of, memory_of, misfit, unfit
+from advisor.engine.targets.compatibility import TargetDevice, memory_of, misfit, unfit
 from advisor.store.hashing import sha256_json
 
 if TYPE_CHECKING:
@@ -26,27 +27,6 @@ LEVEL = 0.8
 
 LEAVES_BELOW = 0.05
 """Chance to meet the latency budget below which a candidate leaves before it is trained."""
-
-KEPT = (
-    "answers",
-    "per_class_recall",
-    "confusion",
-    "holdout",
-    "params",
-    "macs",
-    "licence",
-    "input_size",
-    "preprocessing",
-    "weights",
-    "agreement",
-    "agreement_pictures",
-    "download_bytes",
-    "download_zstd_bytes",
-    "arena_bytes",
-    "robustness",
-    GRAPH,
-)
-"""Details that hold on any device."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +94,13 @@ class DevicePredictor:
         reason = misfit(evaluation, place) or (prediction if isinstance(prediction, str) else "")
         if reason or isinstance(prediction, str):
             return _skipped(evaluation, reason)
-        details = {**evaluation.details, KEY: sampled(prediction.quantile)}
-        memory = memory_of(evaluation, place)
-        return asked(
-            replace(evaluation, latency=prediction.latency, memory=memory, details=details), budget_ms, confidence
+        predicted = replace(
+            evaluation,
+            latency=prediction.latency,
+            memory=memory_of(evaluation, place),
+            latency_distribution=LatencyDistribution.sample(prediction.quantile),
         )
+        return with_budget_probability(predicted, budget_ms, confidence)
 
     def _predictions(
         self, place: TargetDevice, models: Sequence[tuple[str, ModelFeatures | None]]
@@ -146,15 +128,17 @@ class DevicePredictor:
 
     def _model(self, evaluation: Evaluation) -> tuple[str, ModelFeatures | None]:
         """Return form and features of an artefact: read from its file where that was done, else from its card."""
-        configuration, details = evaluation.configuration, evaluation.details
-        graph = graph_of(evaluation)
-        if graph is not None:
-            return graph.form, graph.features(configuration.card, evaluation.family, self.table)
+        from advisor.devices.latency.from_file import model_features
+
+        configuration, card, file = evaluation.configuration, evaluation.card_facts, evaluation.file_features
+        if file is not None:
+            return file.form, model_features(file, configuration.card, evaluation.family, self.table)
         form = form_of(configuration.compression).name
-        macs, params, size = (details.get(name) for name in ("macs", "params", "input_size"))
-        if not macs or not params or not size:
+        if not card.macs or not card.params or not card.input_size:
             return form, None
-        return form, self.table.features(configuration.card, evaluation.family, float(macs), float(params), int(size))
+        return form, self.table.features(
+            configuration.card, evaluation.family, float(card.macs), float(card.params), card.input_size
+        )
 
 
 def one_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
@@ -175,7 +159,12 @@ def _moved(evaluation: Evaluation, place: TargetDevice) -> Evaluation:
         latency_p90=None,
         memory=None,
         contended=False,
-        details={name: evaluation.details[name] for name in KEPT if name in evaluation.details},
+        timing=None,
+        remote=None,
+        latency_distribution=None,
+        budget_probability=None,
+        device_figures={},
+        required_figures=None,
     )
 
 

@@ -9,13 +9,14 @@ from dataclasses import replace
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import artefact_of
-from advisor.core.worst_case import joint, on_device, with_elsewhere
+from advisor.core.file_features import FileFeatures
+from advisor.core.worst_case import on_device, with_required_figures, worst_case
 from advisor.engine.execution.protocol import OnDevice, here
 from advisor.engine.pipeline.evaluator import Evaluator
 from advisor.engine.question import Question
 from advisor.engine.scheduling.promotion import STAGE as PROMOTION
 from advisor.engine.targets.chosen import Targets
-from advisor.engine.targets.compatibility import GRAPH, TargetDevice
+from advisor.engine.targets.compatibility import TargetDevice
 from advisor.engine.targets.prefilter import Prefilter
 from advisor.engine.targets.remote import measured_over_connection
 from advisor.store import RunFolder
@@ -49,7 +50,7 @@ class MultiDeviceEvaluator:
         self._cards, self._run = cards, run
         self._outlook = Prefilter.of(targets, question.limits)
         self._elsewhere: dict[Artefact, asyncio.Task[tuple[Evaluation, ...]]] = {}
-        self._graphs: dict[str, object] = {}
+        self._features: dict[str, FileFeatures] = {}
         evaluator.timing = targets.host
         self._screening = True
 
@@ -117,9 +118,9 @@ class MultiDeviceEvaluator:
         if task is None or not task.done():
             return evaluation
         everywhere = [evaluation, *(e for e in task.result() if e.configuration != evaluation.configuration)]
-        rows = joint(everywhere, self._question.devices)
+        rows = worst_case(everywhere, self._question.devices)
         required = {device: on_device(everywhere, device) for device in self._question.limits.must_run_on}
-        (worst,) = with_elsewhere(rows[:1] or [evaluation], required)
+        (worst,) = with_required_figures(rows[:1] or [evaluation], required)
         return replace(worst, configuration=evaluation.configuration)
 
     async def _on_places(self, made: Evaluation) -> tuple[Evaluation, ...]:
@@ -156,7 +157,7 @@ class MultiDeviceEvaluator:
         """Note what the file holds: operators, multiply-accumulates, how they are computed, memory of activations."""
         from advisor.devices.latency.from_file import read_features
 
-        if made.artefact_sha256 not in self._graphs:
+        if made.artefact_sha256 not in self._features:
             found = await asyncio.to_thread(read_features, self._run.path / made.artefact)
-            self._graphs[made.artefact_sha256] = found.to_json()
-        return replace(made, details={**made.details, GRAPH: self._graphs[made.artefact_sha256]})
+            self._features[made.artefact_sha256] = found
+        return replace(made, file_features=self._features[made.artefact_sha256])

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from advisor.core.details_json import remote_facts
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation_facts import TimingFacts
 from advisor.core.figures import show_latency
-from advisor.core.latency_distribution import KEY
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.targets.compatibility import TargetDevice
 
@@ -55,10 +56,6 @@ def _failed(predicted: Evaluation, reason: str) -> Evaluation:
 
 def _measured(predicted: Evaluation, timing: Timing, label: str) -> Evaluation:
     source = f"{timing.runtime} on {label}"
-    found = {"load_ms": timing.load_ms, "first_ms": timing.first_ms, "reached_over": label}
-    told = {name: timing.details[name] for name in ("delegated", "operators") if timing.details.get(name)}
-    # What was measured needs no distribution.
-    kept = {k: v for k, v in predicted.details.items() if k not in (KEY, "budget_probability")}
     memory = predicted.memory
     if timing.memory_bytes is not None:
         memory = Quantity(float(timing.memory_bytes), "bytes", Provenance.MEASURED, n=1, source=source)
@@ -67,7 +64,10 @@ def _measured(predicted: Evaluation, timing: Timing, label: str) -> Evaluation:
         latency=Quantity(timing.median_ms, "ms", Provenance.MEASURED, n=timing.runs, source=source),
         latency_p90=Quantity(_p90(timing), "ms", Provenance.MEASURED, n=timing.runs, source=source),
         memory=memory,
-        details={**kept, **found, **told},
+        timing=TimingFacts(timing.load_ms, timing.first_ms),
+        remote=remote_facts(label, timing.details.get("delegated"), timing.details.get("operators")),
+        latency_distribution=None,
+        budget_probability=None,
     )
 
 

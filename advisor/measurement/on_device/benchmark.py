@@ -151,7 +151,7 @@ def _prediction(
         UsageError: the target does not take the file's form, or nothing is known to predict from.
     """
     from advisor.devices.latency.features import load_features
-    from advisor.devices.latency.from_file import features_of
+    from advisor.devices.latency.from_file import features_of, model_features
     from advisor.devices.profiles.paths import shipped_profiles
 
     seen, table = features_of(subject.graph), load_features(shipped_profiles())
@@ -159,7 +159,7 @@ def _prediction(
     if reason:
         raise UsageError(f"{target.name} {reason}")
     name = max((known for known in table.models if known in subject.path.stem), key=len, default=subject.path.stem)
-    features = seen.features(name, "", table)
+    features = model_features(seen, name, "", table)
     if features is None:
         raise UsageError("it has no picture or no arithmetic that is counted: nothing to predict from")
     (found,) = predictor.predict(profile, target, seen.form, [features], PREDICTION_LEVEL)

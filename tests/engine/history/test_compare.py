@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation_facts import ImageAnswers
 from advisor.engine.history.compare import Comparison, compare
 from advisor.engine.history.compare_reasons import Outcome
 from advisor.engine.history.loaded_run import read_run
@@ -151,7 +152,7 @@ def test_accuracies_on_the_same_images_are_compared_image_by_image(tmp_path: Pat
     for name, wrong in (("before", 20), ("after", 40)):
         row = evaluation("one", accuracy=100 - wrong / 4, half_width=3)
         row = replace(
-            row, details={"answers": "answers/one.npy"}, artefact="artifacts/one.tflite", artefact_sha256=name
+            row, answers=ImageAnswers("answers/one.npy"), artefact="artifacts/one.tflite", artefact_sha256=name
         )
         run = write_run(tmp_path, [row], name=name)
         run.write_json("split.json", {"classes": ["a", "b"], "holdout": rows, "train": []})

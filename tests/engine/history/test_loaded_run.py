@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from advisor.core.errors import UsageError
+from advisor.core.evaluation_facts import ImageAnswers
 from advisor.engine.history.loaded_run import read_run
 from tests.builders import evaluation
 from tests.stored_runs import lines, write_run
@@ -60,9 +61,9 @@ def test_a_half_written_run_is_decided_over_what_is_there(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("damage", ["missing", "damaged", "of other pictures"])
 def test_without_its_answers_a_tie_is_told_from_intervals(tmp_path: Path, damage: str) -> None:
-    details = {"answers": "answers/a.npy"}
-    one = replace(evaluation("one", accuracy=92, latency=20), details=details)
-    run = write_run(tmp_path, [one, replace(evaluation("two", accuracy=91, latency=2), details=details)])
+    answers = ImageAnswers("answers/a.npy")
+    one = replace(evaluation("one", accuracy=92, latency=20), answers=answers)
+    run = write_run(tmp_path, [one, replace(evaluation("two", accuracy=91, latency=2), answers=answers)])
     rows = [{"class": "a"}, {"class": "b"}]
     run.write_json("split.json", {"classes": ["a", "b"], "holdout": rows, "train": []})
     run.keep_answers("a", [0, 1, 1] if damage == "of other pictures" else [0, 1])
@@ -76,9 +77,9 @@ def test_without_its_answers_a_tie_is_told_from_intervals(tmp_path: Path, damage
 
 
 def test_equal_answers_tie_whatever_the_intervals(tmp_path: Path) -> None:
-    details = {"answers": "answers/a.npy"}
-    one = replace(evaluation("one", accuracy=92, half_width=0.1, latency=20), details=details)
-    two = replace(evaluation("two", accuracy=91, half_width=0.1, latency=2), details=details)
+    answers = ImageAnswers("answers/a.npy")
+    one = replace(evaluation("one", accuracy=92, half_width=0.1, latency=20), answers=answers)
+    two = replace(evaluation("two", accuracy=91, half_width=0.1, latency=2), answers=answers)
     run = write_run(tmp_path, [one, two])
     run.write_json("split.json", {"classes": ["a", "b"], "holdout": [{"class": "a"}] * 50, "train": []})
     run.keep_answers("a", np.zeros(50, np.int32).tolist())

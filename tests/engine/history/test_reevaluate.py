@@ -88,7 +88,7 @@ def test_latencies_are_predicted_with_interval_and_chance_and_nothing_else_is_ma
         assert row.latency_p90 is not None
         assert row.latency_p90.value == pytest.approx(row.latency.high, rel=0.05)
         assert row.memory is None
-        assert "load_ms" not in row.details
+        assert row.timing is None
         assert row.accuracy == next(e for e in rows() if e.configuration.card == row.configuration.card).accuracy
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
+from advisor.core.evaluation_facts import ConditionAccuracy
 from advisor.core.quantity import Provenance
 from advisor.core.statistics import wilson
 from advisor.datasets.capture import TESTS
@@ -20,8 +21,8 @@ def test_measured_accuracy_counts_the_right_answers() -> None:
     assert (verdict.accuracy.value, verdict.accuracy.n) == (75.0, 4)
     assert verdict.drop is not None
     assert verdict.drop.value == 25.0
-    assert verdict.details["per_class_recall"] == {"a": 1.0, "b": pytest.approx(2 / 3)}
-    assert verdict.details["confusion"] == [[1, 0], [1, 2]]
+    assert verdict.answers.per_class_recall == {"a": 1.0, "b": pytest.approx(2 / 3)}
+    assert verdict.answers.confusion == ((1, 0), (1, 2))
 
 
 def test_a_form_that_answers_as_float_has_dropped_nothing() -> None:
@@ -79,8 +80,8 @@ def test_robust_accuracy_is_the_mean_over_the_tests_with_each_of_them() -> None:
     assert verdict.drop is not None
     assert verdict.accuracy.value == pytest.approx(100 * (len(TESTS) - 1) / len(TESTS))
     assert verdict.drop.value == pytest.approx(100 / len(TESTS))
-    assert verdict.details["robustness"][0] == [TESTS[0][0].name, TESTS[0][1], 0.0]
-    assert verdict.details["robustness"][1][2] == 100.0
+    assert verdict.capture.by_condition[0] == ConditionAccuracy(TESTS[0][0].name, TESTS[0][1], 0.0)
+    assert verdict.capture.by_condition[1].top1 == 100.0
 
 
 def test_nothing_but_right_answers_leave_room_for_what_was_not_seen() -> None:

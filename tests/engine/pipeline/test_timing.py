@@ -53,7 +53,7 @@ def test_hundreds_of_configurations_are_timed_briefly() -> None:
 def test_a_timing_says_how_long_it_took_its_time(artefact: Artefact, tmp_path: Path) -> None:
     for effort in (SURVEY, THOROUGH):
         timing = timed(artefact, tmp_path, effort, [])
-        assert timing.details["effort"] == effort
+        assert timing.facts.effort == effort
         assert timing.latency.value > 0
 
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from advisor.core.evaluation import Evaluation
+from advisor.core.file_features import FileFeatures
 from advisor.core.quantity import Provenance
-from advisor.devices.latency.from_file import FileFeatures, features_of
+from advisor.devices.latency.from_file import features_of
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Limits
-from advisor.engine.targets.compatibility import GRAPH, TargetDevice, memory_of, misfit
+from advisor.engine.targets.compatibility import TargetDevice, memory_of, misfit
 from advisor.tflite.model import read
 from tests.builders import evaluation
 from tests.measurement import small_models
@@ -26,7 +27,7 @@ def graph() -> FileFeatures:
 
 @pytest.fixture
 def row(graph: FileFeatures) -> Evaluation:
-    return replace(evaluation(size=300_000), details={GRAPH: graph.to_json()})
+    return replace(evaluation(size=300_000), file_features=graph)
 
 
 def place(**changes: object) -> TargetDevice:

@@ -67,13 +67,13 @@ def test_one_model_for_all_and_a_pick_a_device(elsewhere: Searched, stored: Load
 
 
 def test_what_the_file_holds_is_noted(stored: LoadedRun) -> None:
-    forms = {row.configuration.compression: row.details["graph"]["form"] for row in stored.evaluations}
+    forms = {row.configuration.compression: row.file_features.form for row in stored.evaluations if row.file_features}
     assert forms == {"float32": "float32", "int8": "int8"}
 
 
 def test_the_answer_is_decided_again_for_another_budget_and_confidence(stored: LoadedRun) -> None:
     assert not read_run(stored.folder.path, {"budget": "1us"}).decision.feasible
-    chances = [row.details.get("budget_probability") for row in stored.evaluations]
+    chances = [row.budget_probability for row in stored.evaluations]
     assert any(chance is not None for chance in chances)
     (strict, loose) = (read_run(stored.folder.path, {"confidence": share}) for share in ("99%", "50%"))
     for one, other in zip(strict.evaluations, loose.evaluations, strict=True):

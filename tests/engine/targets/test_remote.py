@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.latency_distribution import SHARES, LatencyDistribution
 from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.connections.protocol import Job, Timing
 from advisor.devices.connections.settings import ConnectionSettings
@@ -54,7 +55,9 @@ def place_of(reach: ConnectionSettings | Bench) -> TargetDevice:
 def predicted() -> Evaluation:
     latency = Quantity(30.0, "ms", Provenance.PREDICTED, 25.0, 36.0, 0.8)
     memory = Quantity(9e6, "bytes", Provenance.PREDICTED)
-    return replace(evaluation(), latency=latency, memory=memory, details={"latency_quantiles": [1.0]})
+    return replace(
+        evaluation(), latency=latency, memory=memory, latency_distribution=LatencyDistribution((1.0,) * len(SHARES))
+    )
 
 
 @pytest.fixture
@@ -79,9 +82,10 @@ def test_a_phone_tells_latency_memory_and_where_the_operators_ran(over_adb: Targ
     assert found.latency_p90.value == pytest.approx(11.85 + 1.2816 * 0.31)
     assert found.memory is not None
     assert (found.memory.value, found.memory.provenance) == (round(46.25 * 2**20), Provenance.MEASURED)
-    assert found.details["delegated"] == (60, 66)
-    assert found.details["operators"][1]["kind"] == "SOFTMAX"
-    assert "latency_quantiles" not in found.details
+    assert found.remote is not None
+    assert found.remote.delegated == (60, 66)
+    assert found.remote.operators[1]["kind"] == "SOFTMAX"
+    assert found.latency_distribution is None
 
 
 @pytest.mark.parametrize(
@@ -178,7 +182,7 @@ def test_devices_work_side_by_side_and_one_measurement_at_a_time_each(model: Pat
     places = [place_of(device) for device in (first, second, first, second)]
     with ThreadPoolExecutor(len(places)) as threads:
         found = list(threads.map(lambda place: measured_over_connection(predicted(), place, model), places))
-    assert [row.details["reached_over"] for row in found] == ["first", "second", "first", "second"]
+    assert [row.remote and row.remote.connection for row in found] == ["first", "second", "first", "second"]
     assert first.overlaps == second.overlaps == []
 
 
@@ -203,7 +207,8 @@ def test_a_search_over_two_phones_goes_on_where_one_vanishes(
     one, other = rows["our-phone"], rows["our-second"]
     assert one.latency is not None
     assert (one.status, one.latency.value, one.latency.provenance) == (Status.OK, 11.85, Provenance.MEASURED)
-    assert one.details["delegated"] == [60, 66]
+    assert one.remote is not None
+    assert one.remote.delegated == (60, 66)
     assert (other.status, other.stage) == (Status.FAILED, "measure")
     assert second_phone.serial in other.reason
     assert any(text.startswith("taskset 1 ") and "--use_gpu=true" in text for text in phone.daemon.commands)

@@ -48,7 +48,7 @@ def changed_places(run: LoadedRun, forecaster: Callable[[], DevicePredictor]) ->
     A device that was measured over its connection stays as it was measured.
     """
     then = run.manifest.get(ENVIRONMENTS)
-    reached = {e.configuration.target.device for e in run.evaluations if e.details.get("reached_over")}
+    reached = {e.configuration.target.device for e in run.evaluations if e.remote is not None}
     labels = [label for label in then if label != HOST and label not in reached] if isinstance(then, Mapping) else []
     if not labels or not isinstance(then, Mapping):
         return Changed()

@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Quantity
-from advisor.datasets.images import InputSpec
-from advisor.datasets.split import HOLDOUT
 from advisor.engine.execution.machine import Machine
+from advisor.engine.history.input_spec import input_spec
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.pipeline import accuracy, jobs
 from advisor.engine.pipeline.context import Context, Images, versions
@@ -110,8 +109,8 @@ def _before_validation(evaluation: Evaluation) -> bool:
 
 def _answers_of(evaluation: Evaluation) -> str:
     """Return where the run keeps the artefact's answers on the hold-out, or nothing."""
-    details = evaluation.details if _before_validation(evaluation) else _mapping(evaluation.details.get(HOLDOUT))
-    return str(details.get("answers") or "")
+    answers = evaluation.answers if _before_validation(evaluation) else evaluation.holdout_answers
+    return answers.file if answers else ""
 
 
 def _same_images(run: LoadedRun, tell: Tell) -> tuple[Images | None, str]:
@@ -144,14 +143,13 @@ async def _timed(run: LoadedRun, timer: Timer, evaluation: Evaluation) -> Evalua
         found = await timer.measure(artefact, target.threads, 0, configuration.card, configuration.compression)
     except AdvisorError as error:
         return _failed(moved, error.message)
-    details = {**evaluation.details, **found.details}
     return replace(
         moved,
         latency=found.latency,
         latency_p90=found.latency_p90,
         memory=found.memory,
         contended=found.contended,
-        details=details,
+        timing=found.facts,
     )
 
 
@@ -168,16 +166,11 @@ def _answers(run: LoadedRun, images: Images, pool: ChildPool, tell: Tell) -> dic
             usable = evaluation.status is Status.OK and artefact_flaw(run.folder, evaluation) is None
             if usable and _judged(evaluation) and evaluation.artefact not in found:
                 tell(f"scoring {evaluation.configuration.card} {evaluation.configuration.compression}")
-                view = _view(evaluation)
+                view = input_spec(evaluation)
                 path = run.folder.path / evaluation.artefact
                 pool.call(f"{jobs.__name__}:score", path, images.holdout.paths, view, place, limits=WORK_LIMITS)
                 found[evaluation.artefact] = list(accuracy.read_answers(place))
     return found
-
-
-def _view(evaluation: Evaluation) -> InputSpec:
-    stored = evaluation.details["preprocessing"]
-    return InputSpec(int(evaluation.details["input_size"]), tuple(stored["mean"]), tuple(stored["std"]))
 
 
 def _scored(
@@ -192,16 +185,17 @@ def _scored(
     labels, classes = images.holdout.labels, images.classes
     if not _before_validation(evaluation):
         right = [answer == label for answer, label in zip(own, labels, strict=True)]
-        details = {"answers": _answers_of(evaluation), **accuracy.per_class(own, labels, classes)}
+        found = accuracy.per_class(own, labels, classes, _answers_of(evaluation))
         again = accuracy.share_of(right, accuracy.HELD_OUT)
-        return replace(evaluation, holdout_accuracy=again, details={**evaluation.details, HOLDOUT: details})
+        return replace(evaluation, holdout_accuracy=again, holdout_answers=found)
     card = evaluation.configuration.card
     reference = next(
         (e.artefact for e in every if e.configuration.card == card and e.configuration.compression == "float32"), ""
     )
     verdict = accuracy.measured(own, answers.get(reference, own), labels, classes, accuracy.HELD_OUT)
     drop: Quantity | None = verdict.drop if reference in answers else evaluation.drop
-    return replace(evaluation, accuracy=verdict.accuracy, drop=drop, details={**evaluation.details, **verdict.details})
+    found = replace(verdict.answers, file=evaluation.answers.file)
+    return replace(evaluation, accuracy=verdict.accuracy, drop=drop, answers=found)
 
 
 def _in_thread(work: Callable[[], Result]) -> Result:

@@ -12,8 +12,8 @@ from typing import Any
 
 from advisor import __version__
 from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_json import evaluation_to_json
 from advisor.core.figures import HOST
-from advisor.datasets.split import HOLDOUT
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.store import RunFolder
 from advisor.store.atomic import write_atomically
@@ -128,7 +128,7 @@ def write_child(parent: LoadedRun, relation: Relation, child: Child) -> RunFolde
         run.keep_answers(Path(name).stem, labels)
     for source in (parent.folder.path, *child.sources):
         _share(source, run, child.evaluations)
-    lines = [json.dumps(evaluation.to_json(), ensure_ascii=False) for evaluation in child.evaluations]
+    lines = [json.dumps(evaluation_to_json(evaluation), ensure_ascii=False) for evaluation in child.evaluations]
     write_atomically(run.evaluations_file, "".join(f"{line}\n" for line in lines))
     asked = parent.request.written["device"] if child.device == HOST else child.device
     run.write_request({**parent.request.written, "device": asked})
@@ -147,6 +147,5 @@ def _share(parent: Path, run: RunFolder, evaluations: Sequence[Evaluation]) -> N
 
 def _answers(evaluation: Evaluation) -> tuple[str, ...]:
     """Return the files of the artefact's answers, on the validation part and on the hold-out."""
-    judged = evaluation.details.get(HOLDOUT)
-    named = (evaluation.details.get("answers"), judged.get("answers") if isinstance(judged, Mapping) else None)
-    return tuple(str(name) for name in named if name)
+    known = (evaluation.answers, evaluation.holdout_answers)
+    return tuple(answers.file for answers in known if answers is not None and answers.file)

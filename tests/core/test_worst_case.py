@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation, Status, Target
-from advisor.core.worst_case import joint, with_elsewhere
+from advisor.core.worst_case import with_required_figures, worst_case
 from tests.builders import evaluation
 
 
@@ -22,20 +22,20 @@ def refused(device: str, card: str, reason: str) -> Evaluation:
 
 
 def test_a_file_is_represented_by_the_device_where_it_is_slowest() -> None:
-    (found,) = joint([on("board", "one", 40), on("phone", "one", 4)], ["board", "phone"])
+    (found,) = worst_case([on("board", "one", 40), on("phone", "one", 4)], ["board", "phone"])
     assert found.configuration.target.device == "board"
-    assert found.details["targets"]["phone"]["latency_ms"] == 4
+    assert found.device_figures["phone"].latency_ms == 4
 
 
 def test_of_several_thread_counts_on_a_device_the_fastest_counts() -> None:
     rows = [on("board", "one", 40, threads=1), on("board", "one", 15, threads=4), on("phone", "one", 4)]
-    (found,) = joint(rows, ["board", "phone"])
+    (found,) = worst_case(rows, ["board", "phone"])
     assert found.configuration.target.threads == 4
 
 
 def test_a_file_that_does_not_run_on_one_device_is_no_candidate_for_all() -> None:
     rows = [on("board", "one", 4), refused("phone", "one", "it takes int8 alone"), on("board", "two", 9)]
-    (found,) = joint(rows, ["board", "phone"])
+    (found,) = worst_case(rows, ["board", "phone"])
     assert found.status is Status.SKIPPED
     assert found.reason == "it takes int8 alone"
 
@@ -47,7 +47,7 @@ def test_the_model_for_all_devices_meets_the_budget_on_each(figures: list[tuple[
         for place, (board, phone, top1) in enumerate(figures)
         for device, latency in (("board", board), ("phone", phone))
     ]
-    decision = decide(joint(rows, ["board", "phone"]), Budget(latency_ms=50))
+    decision = decide(worst_case(rows, ["board", "phone"]), Budget(latency_ms=50))
     possible = [place for place, (board, phone, _) in enumerate(figures) if 1.1 * max(board, phone) <= 50]
     assert decision.feasible == bool(possible)
     if decision.feasible and decision.pick is not None:
@@ -56,7 +56,8 @@ def test_the_model_for_all_devices_meets_the_budget_on_each(figures: list[tuple[
 
 def test_what_is_known_elsewhere_stands_beside_each_evaluation() -> None:
     rows = [on("host", "one", 4), on("host", "two", 5)]
-    (one, two) = with_elsewhere(rows, {"phone": [on("phone", "one", 12)]})
-    assert one.details["elsewhere"]["phone"]["latency_ms"] == 12
-    assert two.details["elsewhere"] == {}
+    (one, two) = with_required_figures(rows, {"phone": [on("phone", "one", 12)]})
+    assert one.required_figures is not None
+    assert one.required_figures["phone"].latency_ms == 12
+    assert two.required_figures == {}
     assert not Budget(must_run_on=("phone",)).met_by(two)

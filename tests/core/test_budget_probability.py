@@ -8,48 +8,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.budget import Budget
+from advisor.core.budget_probability import show_budget_probability, with_budget_probability
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation
-from advisor.core.latency_distribution import (
-    KEY,
-    SHARES,
-    LatencyDistribution,
-    asked,
-    chances_of,
-    percent,
-    sampled,
-    sure,
-)
+from advisor.core.latency_distribution import SHARES, LatencyDistribution, percent
 from advisor.core.quantity import Provenance, Quantity
 from tests.builders import evaluation
 
 NORMAL = NormalDist()
 
 
-def spread(median: float, deviation: float = 0.2) -> list[float]:
-    return sampled(lambda share: median * 2.718281828 ** (deviation * NORMAL.inv_cdf(share)))
+def spread(median: float, deviation: float = 0.2) -> LatencyDistribution:
+    return LatencyDistribution.sample(lambda share: median * 2.718281828 ** (deviation * NORMAL.inv_cdf(share)))
 
 
 def predicted(card: str, median: float, accuracy: float = 80.0) -> Evaluation:
-    values = spread(median)
-    latency = Quantity(median, "ms", Provenance.PREDICTED, values[4], values[-5], 0.8)
-    return replace(evaluation(card, accuracy=accuracy), latency=latency, details={KEY: values})
+    distribution = spread(median)
+    low, high = distribution.at(0.1), distribution.at(0.9)
+    latency = Quantity(median, "ms", Provenance.PREDICTED, low, high, 0.8)
+    return replace(evaluation(card, accuracy=accuracy), latency=latency, latency_distribution=distribution)
 
 
 @given(st.floats(0.01, 0.99))
 def test_the_chance_of_a_quantile_is_its_share(share: float) -> None:
-    chances = LatencyDistribution(tuple(spread(40)))
+    chances = spread(40)
     assert chances.below(chances.at(share)) == pytest.approx(share, abs=1e-9)
 
 
 @given(st.floats(1, 1000), st.floats(1, 1000))
 def test_a_looser_limit_is_never_met_with_less_probability(one: float, other: float) -> None:
-    chances = LatencyDistribution(tuple(spread(40)))
+    chances = spread(40)
     assert chances.below(min(one, other)) <= chances.below(max(one, other))
 
 
 def test_between_the_kept_shares_the_error_is_small() -> None:
-    chances = LatencyDistribution(tuple(spread(40)))
+    chances = spread(40)
     for share in (0.02, 0.15, 0.45, 0.85, 0.97):
         exact = 40 * 2.718281828 ** (0.2 * NORMAL.inv_cdf(share))
         assert chances.below(exact) == pytest.approx(share, abs=0.02)
@@ -57,15 +50,15 @@ def test_between_the_kept_shares_the_error_is_small() -> None:
 
 @pytest.mark.parametrize("damaged", [None, "", [], [1.0] * 3, [-1.0] * len(SHARES), list(range(len(SHARES), 0, -1))])
 def test_a_damaged_distribution_is_none(damaged: object) -> None:
-    assert chances_of(damaged) is None
+    assert LatencyDistribution.read(damaged) is None
 
 
 @given(st.floats(20, 80), st.floats(0.55, 0.98))
 def test_a_prediction_meets_the_limit_exactly_where_its_chance_reaches_the_confidence(
     median: float, confidence: float
 ) -> None:
-    found = asked(predicted("one", median), 50.0, confidence)
-    chance = LatencyDistribution(tuple(spread(median))).below(50.0)
+    found = with_budget_probability(predicted("one", median), 50.0, confidence)
+    chance = spread(median).below(50.0)
     if abs(chance - confidence) > 1e-6:
         assert Budget(latency_ms=50.0).met_by(found) == (chance >= confidence)
 
@@ -73,13 +66,13 @@ def test_a_prediction_meets_the_limit_exactly_where_its_chance_reaches_the_confi
 def test_another_confidence_picks_another_model() -> None:
     rows = [predicted("likely", 42, accuracy=90), predicted("sure", 20, accuracy=80)]
     for confidence, pick in ((0.7, "likely"), (0.95, "sure")):
-        decision = decide([asked(row, 50.0, confidence) for row in rows], Budget(latency_ms=50.0))
+        decision = decide([with_budget_probability(row, 50.0, confidence) for row in rows], Budget(latency_ms=50.0))
         assert decision.pick is not None
         assert decision.pick.configuration.card == pick
 
 
 def test_the_reason_says_how_sure_a_predicted_pick_is() -> None:
-    pick = asked(predicted("one", 38), 50.0, 0.9)
+    pick = with_budget_probability(predicted("one", 38), 50.0, 0.9)
     reason = decide([pick], Budget(latency_ms=50.0)).reason
     assert "predicted 38.0 ms [29.4-49.1]" in reason
     assert "91 % sure to meet 50.0 ms" in reason
@@ -87,8 +80,8 @@ def test_the_reason_says_how_sure_a_predicted_pick_is() -> None:
 
 def test_a_measured_evaluation_is_left_as_it_is() -> None:
     measured = evaluation("one")
-    assert asked(measured, 50.0, 0.9) is measured
-    assert sure(measured, 50.0) == ""
+    assert with_budget_probability(measured, 50.0, 0.9) is measured
+    assert show_budget_probability(measured, 50.0) == ""
 
 
 @pytest.mark.parametrize(("share", "text"), [(0.9999, "over 99 %"), (0.001, "under 1 %"), (0.97, "97 %")])

@@ -1,0 +1,201 @@
+"""What an evaluation knows besides the figures that decide: of the card, the file, the timing, the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from advisor.core.quantity import Quantity
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """How RGB values 0..255 become the model's input: ``(value - mean) / std``, channel by channel."""
+
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class CardFacts:
+    """What the model card says; None where the evaluation does not know it.
+
+    Attributes:
+        params: trained values of the network.
+        macs: multiply-accumulates for one image.
+        licence: SPDX identifier of network and weights, or other words.
+        input_size: side of the square input, pixels.
+        preprocessing: how images are normalised.
+        weights: source of the weights; empty where the file was measured without them.
+    """
+
+    params: float | None = None
+    macs: float | None = None
+    licence: str | None = None
+    input_size: int | None = None
+    preprocessing: Normalisation | None = None
+    weights: str | None = None
+
+    @property
+    def lacks_weights(self) -> bool:
+        """True where the file was measured without the weights of the card."""
+        return self.weights == ""
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What is known of a file without running it; None where it was not computed.
+
+    Attributes:
+        arena_bytes: memory of the activations.
+        download_bytes: size inside an app's package (deflated).
+        download_zstd_bytes: size compressed by Zstandard.
+        recipe_notes: what the compression recipe did and found, where it says more than its name.
+    """
+
+    arena_bytes: float | None = None
+    download_bytes: float | None = None
+    download_zstd_bytes: float | None = None
+    recipe_notes: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TimeSummary:
+    """Milliseconds of many runs: quantiles, and for wall time the minimum and the coefficient of variation."""
+
+    p50: float
+    p90: float
+    min: float | None = None
+    cv: float | None = None
+
+
+@dataclass(frozen=True)
+class TimingFacts:
+    """How a latency was measured.
+
+    Attributes:
+        load_ms: time to load the file.
+        first_ms: time of the first run.
+        threads: CPU threads.
+        effort: how long it was timed (``search`` or ``survey``).
+        verdict: whether the machine was undisturbed (``stable``, ``contended``, ...).
+        verdict_reason: why.
+        measured_at: when, as ISO 8601.
+        wall_ms: wall time of a run; None where a connection measured it.
+        cpu_ms: CPU time of a run, None where the system does not tell it.
+    """
+
+    load_ms: float | None = None
+    first_ms: float | None = None
+    threads: int | None = None
+    effort: str = ""
+    verdict: str = ""
+    verdict_reason: str = ""
+    measured_at: str = ""
+    wall_ms: TimeSummary | None = None
+    cpu_ms: TimeSummary | None = None
+
+
+@dataclass(frozen=True)
+class RemoteFacts:
+    """How a file ran on a device that was measured over its connection.
+
+    Attributes:
+        connection: the connection's label.
+        delegated: operators that a delegate took, and all of them; None where no delegate says so.
+        operators: time of each operator as the device's tool printed it.
+    """
+
+    connection: str
+    delegated: tuple[int, int] | None = None
+    operators: tuple[Mapping[str, object], ...] = ()
+
+
+@dataclass(frozen=True)
+class ImageAnswers:
+    """What a file answered on the images of one part.
+
+    Attributes:
+        file: path of the answers within the run folder, empty where they were not kept.
+        per_class_recall: share of right answers by class, 0 to 1; None for a class without an image.
+        confusion: images by true class (rows) and answer (columns); None where there are too many classes.
+    """
+
+    file: str = ""
+    per_class_recall: Mapping[str, float | None] = field(default_factory=dict)
+    confusion: tuple[tuple[int, ...], ...] | None = None
+
+    @property
+    def has_classes(self) -> bool:
+        """True where something is known by class."""
+        return bool(self.confusion or self.per_class_recall)
+
+
+@dataclass(frozen=True)
+class ConditionAccuracy:
+    """Top-1 in % under one capture condition at one strength."""
+
+    condition: str
+    strength: float
+    top1: float
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far a compressed file answers as its float32 file does, on photographs.
+
+    Attributes:
+        share: share of equal answers, 0 to 1.
+        images: number of photographs.
+        kept: the same share, each photograph weighted by the confidence of the float32 file.
+    """
+
+    share: float
+    images: int
+    kept: float
+
+
+@dataclass(frozen=True)
+class DeviceFigures:
+    """What is known of one file on one device.
+
+    Attributes:
+        key: key of the evaluation there.
+        runtime: runtime and version.
+        accelerator: what it runs on.
+        threads: CPU threads.
+        reason: why it does not run there, empty where it does.
+        latency_ms: median latency, None where it is not known.
+        low_ms: lower end of its interval.
+        high_ms: upper end of its interval.
+        provenance: where the latency comes from.
+        p90_ms: what is compared with the latency budget.
+        budget_probability: probability to meet the latency budget, None for a measured latency.
+    """
+
+    key: str = ""
+    runtime: str = ""
+    accelerator: str = ""
+    threads: int = 1
+    reason: str = ""
+    latency_ms: float | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
+    provenance: str = ""
+    p90_ms: float | None = None
+    budget_probability: float | None = None
+
+
+@dataclass(frozen=True)
+class CaptureAccuracy:
+    """Top-1 under capture conditions: blur, poor light, noise, as phones take images.
+
+    Attributes:
+        by_condition: top-1 of each condition at each strength.
+        holdout: the mean on the hold-out, None where the file is no finalist.
+        plain: top-1 on the unchanged validation images, where capture conditions are the objective.
+    """
+
+    by_condition: tuple[ConditionAccuracy, ...] = ()
+    holdout: Quantity | None = None
+    plain: Quantity | None = None
