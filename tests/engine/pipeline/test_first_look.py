@@ -34,7 +34,7 @@ def _images(counts: list[int]) -> Images:
 @given(st.lists(st.integers(8, 400), min_size=2, max_size=5), st.integers(10, 300))
 def test_some_images_are_of_the_training_part_and_have_every_class(counts: list[int], wanted: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(context, "SUBSET_PICTURES", wanted)
+        patch.setattr(context, "SUBSET_IMAGES", wanted)
         images = _images(counts)
         chosen = images.subset
     assert set(chosen.indices) <= set(images.train.indices)
@@ -55,7 +55,7 @@ def test_a_card_that_passes_the_first_look_is_answered_by_all_images(
 ) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
     monkeypatch.setattr(context, "LARGE", 20)
-    monkeypatch.setattr(context, "SUBSET_PICTURES", 12)
+    monkeypatch.setattr(context, "SUBSET_IMAGES", 12)
     options = {"data": str(photos), "candidates": [SMALLEST], "compressions": ["int8"], "threads": [1]}
     run = run_search(resolve({**options, "out": str(tmp_path)}), Progress(False)).run
     rows = {(e.configuration.training, e.configuration.compression): e for e in run.evaluations()}
