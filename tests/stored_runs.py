@@ -59,12 +59,16 @@ def with_artefact(run: RunFolder, one: Evaluation) -> Evaluation:
 def images(counts: Mapping[str, int], fingerprint: str = "f" * 64) -> dict[str, Any]:
     """Return a ``dataset.json``."""
     total = sum(counts.values())
+    fifth = total // 5
     return {
         "folder": "photos",
         "pictures_per_class": dict(counts),
-        "train": total - total // 5,
-        "holdout": total // 5,
+        "train": total - 2 * fifth,
+        "validation": fifth,
+        "holdout": fifth,
+        "own_split": [],
         "rejected": [],
+        "leaks": [],
         "fingerprint": fingerprint,
     }
 

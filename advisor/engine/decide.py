@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from advisor.core.budget import Budget
 from advisor.core.budget_probability import with_budget_probability
@@ -17,7 +16,7 @@ from advisor.core.relaxation import Relaxation
 from advisor.core.statistics import paired
 from advisor.core.training import HEAD_SUBSET
 from advisor.core.worst_case import on_device, with_required_figures, worst_case
-from advisor.datasets.split import HOLDOUT, VALIDATION
+from advisor.datasets.split import VALIDATION
 from advisor.engine.question import Question
 from advisor.store import RunFolder
 
@@ -145,22 +144,17 @@ def right_answers(run: RunFolder, evaluation: Evaluation) -> tuple[float, ...] |
 
 def compared_on(run: RunFolder) -> tuple[str, ...]:
     """Return the hashes of the pictures that candidates were compared on, in order; empty where not known."""
-    rows = _rows(run.read_json("split.json"))
+    rows = run.read_json("split.json").get(VALIDATION)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         return ()
     return tuple(str(row.get("sha256", "")) for row in rows)
-
-
-def _rows(split: Mapping[str, Any]) -> Any:
-    """Return the pictures of the validation part; of the hold-out in runs from before there was one."""
-    return split.get(VALIDATION) or split.get(HOLDOUT)
 
 
 def _labels(path: Path) -> tuple[int, ...]:
     split = RunFolder(path).read_json("split.json")
     try:
         place = {name: label for label, name in enumerate(split["classes"])}
-        return tuple(place[row["class"]] for row in _rows(split))
+        return tuple(place[row["class"]] for row in split[VALIDATION])
     except (KeyError, TypeError):
         return ()
 

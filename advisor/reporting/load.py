@@ -53,9 +53,9 @@ def _dataset(stored: Mapping[str, Any]) -> DatasetSummary | None:
             holdout=stored["holdout"],
             rejected=tuple(RejectedImage(row["path"], row["reason"]) for row in stored["rejected"]),
             fingerprint=stored["fingerprint"],
-            validation=stored.get("validation", 0),
-            own_split=tuple(stored.get("own_split", ())),
-            leaks=len(stored.get("leaks", ())),
+            validation=stored["validation"],
+            own_split=tuple(stored["own_split"]),
+            leaks=len(stored["leaks"]),
         )
     except (KeyError, TypeError):
         return None

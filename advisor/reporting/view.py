@@ -31,7 +31,7 @@ class DatasetSummary:
         holdout: pictures that finalists were judged on.
         rejected: files left out.
         fingerprint: hash over the pictures and their labels.
-        validation: pictures that candidates were compared on; 0 in runs from before there was such a part.
+        validation: images that candidates were compared on.
         own_split: the parts that the user's own split named.
         leaks: pictures and groups that this split puts on several sides.
     """

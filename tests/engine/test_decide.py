@@ -52,13 +52,6 @@ def test_other_mistakes_of_about_the_same_number_tie(run: RunFolder) -> None:
     assert decision.ties == (first,)
 
 
-def test_a_run_from_before_there_was_a_validation_part_is_compared_on_its_hold_out(run: RunFolder) -> None:
-    split = run.read_json("split.json")
-    run.write_json("split.json", {"classes": ["a", "b"], "train": [], "holdout": split["validation"]})
-    best, worse = answered(run, "best", range(10), 20), answered(run, "worse", range(18), 2)
-    assert conclude(run, [best, worse], QUESTION).decision.pick == best
-
-
 def test_answers_under_capture_conditions_are_compared_image_by_image(run: RunFolder) -> None:
     best, worse = answered(run, "best", range(0), 20), answered(run, "worse", range(20), 2)
     truth = np.array([int(name == "b") for name in LABELS])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from advisor.engine.pipeline.stages.runner import WORK_LIMITS, StageRunner
 from advisor.engine.question import Question
 from advisor.isolation import ChildPool
 from advisor.isolation.cores import usable_cores
+from advisor.isolation.coroutine import run_coroutine
 from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_json
 from advisor.training.labels.out_of_sample import LANDMARKS
@@ -88,10 +87,7 @@ class Judge:
         judged = _judged(dataset)
         say(f"fetching weights of {card.name}")
         weights = fetch(card, options)
-        with ThreadPoolExecutor(1) as thread:  # of its own: a notebook's loop runs in this one
-            return thread.submit(
-                asyncio.run, _judge(card, weights, dataset, judged, pairs, self.landmarks, say)
-            ).result()
+        return run_coroutine(_judge(card, weights, dataset, judged, pairs, self.landmarks, say))
 
     def _chosen(self, options: FetchOptions) -> Card:
         catalogue = load_catalogue(self.catalogs)

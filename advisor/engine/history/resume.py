@@ -55,16 +55,12 @@ def same_cards(
     fingerprint = images.dataset.fingerprint if images else ""
     differences = {
         "candidates": [name for name in names if name not in found],
-        "catalogue's entries": [
-            name
-            for name in names
-            if name in found and hashes.get(name, card_hash(found[name])) != card_hash(found[name])
-        ],
-        "compression recipes": sorted(set(now.items()) ^ set(space.get("recipes", now).items())),
-        "training recipes": _other(_listed(space.get("training")), list(trainings_of(question, images))),
+        "catalogue's entries": [name for name in names if name in found and hashes.get(name) != card_hash(found[name])],
+        "compression recipes": sorted(set(now.items()) ^ set((space.get("recipes") or {}).items())),
+        "training recipes": _other(space.get("training"), list(trainings_of(question, images))),
         "thread counts": _other(space.get("threads"), list(question.thread_counts)),
         "runtime": _other(space.get("runtime"), runtime_version()),
-        "pictures": _other(manifest.get("data_fingerprint", fingerprint), fingerprint),
+        "pictures": _other(manifest.get("data_fingerprint"), fingerprint),
         "parts of the pictures": _other_parts(run.read_json("split.json"), images),
     }
     for what, rows in differences.items():
@@ -91,11 +87,6 @@ def same_weights(run: RunFolder, candidates: Candidates) -> None:
             raise UsageError(f"--resume: the weights of {name} are not those that the run began with", START_ANEW)
 
 
-def _listed(names: Any) -> Any:
-    """Runs from before there were several trainings name one."""
-    return [names] if isinstance(names, str) else names
-
-
 def _other_parts(then: Mapping[str, Any], images: Images | None) -> list[str]:
     """Return the parts of the split that hold other pictures than then: their figures cannot be compared."""
     if images is None or not then:
@@ -109,7 +100,7 @@ def _hashes(rows: Any) -> list[str]:
 
 
 def _other(then: Any, now: Any) -> list[str]:
-    return [f"{_short(then)} then, {_short(now)} now"] if then is not None and then != now else []
+    return [f"{_short(then)} then, {_short(now)} now"] if then != now else []
 
 
 def _short(value: Any) -> str:

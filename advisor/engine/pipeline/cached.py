@@ -22,6 +22,7 @@ from advisor.engine.pipeline.timing import Timer, effort_for
 from advisor.engine.pipeline.variants import metadata_of
 from advisor.engine.question import Question
 from advisor.isolation import ChildPool
+from advisor.isolation.coroutine import run_coroutine
 from advisor.store import ArtifactCache
 
 
@@ -70,7 +71,7 @@ def what_is_known(
             await _Look(context, lookup, cards[name], found[name]).at(recipes)
 
     if weights:
-        _run(look())
+        run_coroutine(look())
     if remeasure:
         for known in found.values():
             known.done = {stage for stage in known.done if stage[0] != "timing"}
@@ -193,11 +194,3 @@ async def _found(result: Awaitable[Any]) -> bool:
     except (_NotDone, UnsupportedRecipe):
         return False
     return True
-
-
-def _run(work: Any) -> None:
-    """Run a coroutine, also where an event loop runs already, as in a notebook."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(asyncio.run, work).result()

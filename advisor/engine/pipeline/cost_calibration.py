@@ -88,8 +88,6 @@ def _read(file: Path) -> dict[str, tuple[Ratio, ...]]:
 
 
 def _ratios(value: Any) -> list[Ratio]:
-    """Return what a book says of one stage; books of before have one ratio, of which nothing is known."""
-    if isinstance(value, int | float):
-        return [Ratio(float(value), disturbed=True)] if 0 < value <= MOST else []
+    """Return what a book says of one stage."""
     pairs = [row for row in value if isinstance(row, list) and len(row) == 2] if isinstance(value, list) else []
     return [Ratio(float(r), bool(d)) for r, d in pairs if isinstance(r, int | float) and 0 < r <= MOST]

@@ -155,7 +155,7 @@ def test_accuracies_on_the_same_images_are_compared_image_by_image(tmp_path: Pat
             row, answers=ImageAnswers("answers/one.npy"), artefact="artifacts/one.tflite", artefact_sha256=name
         )
         run = write_run(tmp_path, [row], name=name)
-        run.write_json("split.json", {"classes": ["a", "b"], "holdout": rows, "train": []})
+        run.write_json("split.json", {"classes": ["a", "b"], "validation": rows, "train": []})
         run.keep_answers("one", [1] * wrong + [0] * (400 - wrong))
         runs.append(read_run(run.path))
     found = compare(*runs)

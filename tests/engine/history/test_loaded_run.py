@@ -65,7 +65,7 @@ def test_without_its_answers_a_tie_is_told_from_intervals(tmp_path: Path, damage
     one = replace(evaluation("one", accuracy=92, latency=20), answers=answers)
     run = write_run(tmp_path, [one, replace(evaluation("two", accuracy=91, latency=2), answers=answers)])
     rows = [{"class": "a"}, {"class": "b"}]
-    run.write_json("split.json", {"classes": ["a", "b"], "holdout": rows, "train": []})
+    run.write_json("split.json", {"classes": ["a", "b"], "validation": rows, "train": []})
     run.keep_answers("a", [0, 1, 1] if damage == "of other pictures" else [0, 1])
     if damage == "missing":
         (run.path / "answers" / "a.npy").unlink()
@@ -81,7 +81,7 @@ def test_equal_answers_tie_whatever_the_intervals(tmp_path: Path) -> None:
     one = replace(evaluation("one", accuracy=92, half_width=0.1, latency=20), answers=answers)
     two = replace(evaluation("two", accuracy=91, half_width=0.1, latency=2), answers=answers)
     run = write_run(tmp_path, [one, two])
-    run.write_json("split.json", {"classes": ["a", "b"], "holdout": [{"class": "a"}] * 50, "train": []})
+    run.write_json("split.json", {"classes": ["a", "b"], "validation": [{"class": "a"}] * 50, "train": []})
     run.keep_answers("a", np.zeros(50, np.int32).tolist())
     decision = read_run(run.path).decision
     assert decision.pick is not None

@@ -40,14 +40,6 @@ def test_a_quiet_machine_counts_before_busy_ones(tmp_path: Path) -> None:
     assert CostCalibration(file).pace == pytest.approx({"convert": 1.0})
 
 
-def test_a_book_of_before_is_read_and_gives_way_to_a_quiet_search(tmp_path: Path) -> None:
-    file = tmp_path / "pace.json"
-    file.write_text('{"convert": 4.0}')
-    assert CostCalibration(file).pace == {"convert": 4.0}
-    searched(file, price_s=32.0, seconds=8.0)
-    assert CostCalibration(file).pace == pytest.approx({"convert": 1.0})
-
-
 def test_stages_from_the_cache_teach_nothing(tmp_path: Path) -> None:
     CostCalibration(tmp_path / "pace.json").keep({"convert-2": 3.0})
     assert not (tmp_path / "pace.json").exists()

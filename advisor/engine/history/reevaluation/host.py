@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.quantity import Quantity
 from advisor.engine.execution.machine import Machine
 from advisor.engine.history.input_spec import input_spec
 from advisor.engine.history.loaded_run import LoadedRun
@@ -23,13 +20,13 @@ from advisor.engine.pipeline.timing import Timer
 from advisor.engine.space.candidates import read_images
 from advisor.isolation import ChildPool
 from advisor.isolation.cores import usable_cores
+from advisor.isolation.coroutine import run_coroutine
 from advisor.measurement import host
 from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_json
 from advisor.store.integrity import artefact_flaw
 
 Tell = Callable[[str], None]
-Result = TypeVar("Result")
 
 RUNTIME = "ai-edge-litert"
 
@@ -86,30 +83,17 @@ def measure_again(run: LoadedRun, tell: Tell) -> tuple[tuple[Evaluation, ...], d
             light=pool,
             notify=lambda _stage, subject, doing, _what: tell(f"{doing} {subject}"),
         )
-        timed = _in_thread(lambda: asyncio.run(_time_all(run, context)))
+        timed = run_coroutine(_time_all(run, context))
         answers = {} if images is None else _answers(run, images, pool, tell)
-    scored = [_scored(e, timed, answers, images) for e in timed]
+    scored = [_scored(e, answers, images) for e in timed]
     rest = [evaluation for evaluation in run.evaluations if evaluation.status is not Status.OK]
     named = {_answers_of(e): answers[e.artefact] for e in ok if e.artefact in answers and _answers_of(e)}
     return (*scored, *rest), named, (remark,) if remark else ()
 
 
-def _judged(evaluation: Evaluation) -> bool:
-    """True where the artefact was judged on the hold-out, which can be done again.
-
-    The validation figure belongs to the same recipe fitted to fewer pictures: a search makes it, a run does not keep
-    the file. Runs from before there was a validation part have their accuracy from the hold-out.
-    """
-    return evaluation.holdout_accuracy is not None or _before_validation(evaluation)
-
-
-def _before_validation(evaluation: Evaluation) -> bool:
-    return evaluation.accuracy is not None and evaluation.accuracy.source == accuracy.HELD_OUT
-
-
 def _answers_of(evaluation: Evaluation) -> str:
     """Return where the run keeps the artefact's answers on the hold-out, or nothing."""
-    answers = evaluation.answers if _before_validation(evaluation) else evaluation.holdout_answers
+    answers = evaluation.holdout_answers
     return answers.file if answers else ""
 
 
@@ -158,13 +142,17 @@ def _failed(evaluation: Evaluation, reason: str) -> Evaluation:
 
 
 def _answers(run: LoadedRun, images: Images, pool: ChildPool, tell: Tell) -> dict[str, list[int]]:
-    """Return each artefact's label for each hold-out picture."""
+    """Return the labels that each artefact predicts for the images of the hold-out.
+
+    Only artefacts that were scored on the hold-out are scored again. The validation accuracy belongs to a file that a
+    run does not keep: the same recipe fitted to fewer images.
+    """
     found: dict[str, list[int]] = {}
     with TemporaryDirectory() as folder:
         place = Path(folder) / "probabilities.npy"
         for evaluation in run.evaluations:
             usable = evaluation.status is Status.OK and artefact_flaw(run.folder, evaluation) is None
-            if usable and _judged(evaluation) and evaluation.artefact not in found:
+            if usable and evaluation.holdout_accuracy is not None and evaluation.artefact not in found:
                 tell(f"scoring {evaluation.configuration.card} {evaluation.configuration.compression}")
                 view = input_spec(evaluation)
                 path = run.folder.path / evaluation.artefact
@@ -175,7 +163,6 @@ def _answers(run: LoadedRun, images: Images, pool: ChildPool, tell: Tell) -> dic
 
 def _scored(
     evaluation: Evaluation,
-    every: Sequence[Evaluation],
     answers: Mapping[str, list[int]],
     images: Images | None,
 ) -> Evaluation:
@@ -183,36 +170,7 @@ def _scored(
     if own is None or images is None:
         return evaluation
     labels, classes = images.holdout.labels, images.classes
-    if not _before_validation(evaluation):
-        right = [answer == label for answer, label in zip(own, labels, strict=True)]
-        found = accuracy.per_class(own, labels, classes, _answers_of(evaluation))
-        again = accuracy.share_of(right, accuracy.HELD_OUT)
-        return replace(evaluation, holdout_accuracy=again, holdout_answers=found)
-    card = evaluation.configuration.card
-    reference = next(
-        (e.artefact for e in every if e.configuration.card == card and e.configuration.compression == "float32"), ""
-    )
-    verdict = accuracy.measured(own, answers.get(reference, own), labels, classes, accuracy.HELD_OUT)
-    drop: Quantity | None = verdict.drop if reference in answers else evaluation.drop
-    found = replace(verdict.answers, file=evaluation.answers.file)
-    return replace(evaluation, accuracy=verdict.accuracy, drop=drop, answers=found)
-
-
-def _in_thread(work: Callable[[], Result]) -> Result:
-    """Run ``work`` in a thread of its own, where no other event loop runs."""
-    results: list[Result] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:
-            errors.append(error)
-
-    worker = threading.Thread(target=run, name="advisor-reevaluate", daemon=True)
-    worker.start()
-    while worker.is_alive():
-        worker.join(0.5)
-    if errors:
-        raise errors[0]
-    return results[0]
+    right = [answer == label for answer, label in zip(own, labels, strict=True)]
+    found = accuracy.per_class(own, labels, classes, _answers_of(evaluation))
+    again = accuracy.share_of(right, accuracy.HELD_OUT)
+    return replace(evaluation, holdout_accuracy=again, holdout_answers=found)
