@@ -1,4 +1,4 @@
-"""Native code runs in child processes: what crashes, hangs or eats the memory there is one failed evaluation."""
+"""Run native code in child processes, so that a crash, a hang or too much memory fails one evaluation only."""
 
 from advisor.isolation.memory_gate import MemoryGate
 from advisor.isolation.pause import ENDS_WITH_PARENT, Pause

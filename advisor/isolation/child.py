@@ -1,8 +1,8 @@
-"""The child's side: import a function by name, call it, send back what it returned or raised.
+"""Run calls in the child process: import a function by name, call it, send back its value or its error.
 
-Run by :class:`advisor.isolation.worker.Worker` as ``python -m advisor.isolation.child FD`` where FD is one end of a
-socket pair. A plain child rather than ``multiprocessing``'s spawn, because spawn runs the caller's main script again:
-three lines of Python without a ``__main__`` guard would start the search inside every child.
+:class:`advisor.isolation.worker.Worker` starts it as ``python -m advisor.isolation.child FD``, where FD is one end of a
+socket pair. We do not use ``multiprocessing``'s spawn, because spawn runs the caller's main script again: a script
+without a ``__main__`` guard would start the search inside every child.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ def main() -> None:
     _end_with_parent(os.getppid())
     while True:
         try:
-            name, args, kwargs = connection.recv()
+            name, arguments = connection.recv()
         except (EOFError, OSError):
             return
-        connection.send(_outcome(name, args, kwargs))
+        connection.send(_answer(name, arguments))
 
 
-def _outcome(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
+def _answer(name: str, arguments: tuple[object, ...]) -> tuple[bool, object]:
+    """Return True and the value of a call, or False and its error."""
     try:
-        return True, _function(name)(*args, **kwargs)
+        return True, _function(name)(*arguments)
     except AdvisorError as error:
         return False, error
     except MemoryError:
@@ -55,20 +56,20 @@ def _outcome(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
         return False, StageError(f"{type(error).__name__}: {first_line(str(error)) or 'no message'}")
 
 
-def _function(name: str) -> Callable[..., Any]:
+def _function(name: str) -> Callable[..., object]:
     module, _, attribute = name.partition(":")
-    function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    function: Callable[..., object] = getattr(importlib.import_module(module), attribute)
     return function
 
 
 def _ended_by_the_kernel() -> None:
-    """Ask Linux to end this process with the thread that started it: one that is stopped cannot watch its parent."""
+    """Ask Linux to kill this process when its parent's thread ends: a paused process cannot watch its parent."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _end_with_parent(parent: int) -> None:
-    """Leave no orphan behind: a parent that was killed cannot stop its children."""
+    """Exit when the parent is gone: a parent that was killed cannot stop its children."""
 
     def watch() -> None:
         while os.getppid() == parent:

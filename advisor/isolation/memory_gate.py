@@ -1,4 +1,4 @@
-"""How much memory is free here, and whether a job that is expected to take some of it may begin."""
+"""Measure the free memory of this machine, and decide whether a job may start."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 import psutil
 
 GROWS_S = 15.0
-"""A job that began less than so long ago has not taken yet what it is expected to take."""
+"""A job that started less than this many seconds ago has not yet taken the memory that it is expected to take."""
 
 KEPT_FREE_BYTES = 300_000_000
-"""For this process, which grows with its evaluations, and for whatever else runs here."""
+"""Reserve for this process, which grows with its evaluations, and for other programs."""
 
 _CGROUP = Path("/sys/fs/cgroup")
 
 
 def free_bytes() -> int:
-    """Return the memory that this process and its children may still take: the machine's, within the cgroup's limit."""
+    """Return how many bytes this process and its children may still take, within the limit of the cgroup."""
     return min(int(psutil.virtual_memory().available), _within_cgroup())
 
 
 def _within_cgroup(root: Path = _CGROUP) -> int:
-    """Return what is left of a cgroup's (v2) limit; files that the kernel could drop are not in use."""
+    """Return what is left of a cgroup's (v2) limit; file pages that the kernel can drop count as free."""
     with contextlib.suppress(OSError, ValueError):
         limit = int((root / "memory.max").read_text(encoding="ascii"))
         used = int((root / "memory.current").read_text(encoding="ascii"))
@@ -35,28 +35,28 @@ def _within_cgroup(root: Path = _CGROUP) -> int:
 
 
 class MemoryGate:
-    """Lets jobs begin as long as what they are expected to take is free.
+    """Lets a job start if the memory that it is expected to take is free.
 
-    A job that runs alone may always begin: waiting would not make more room.
+    A job may always start if no other runs, because waiting would not free memory.
 
     Args:
-        free: gives the free bytes.
-        clock: gives seconds.
+        free: returns the free bytes.
+        clock: returns seconds.
     """
 
     def __init__(self, free: Callable[[], int] = free_bytes, clock: Callable[[], float] = time.monotonic) -> None:
         self._free, self._clock = free, clock
-        self._begun: list[tuple[float, int]] = []
+        self._started: list[tuple[float, int]] = []
 
-    def has(self, memory_bytes: int, running: int) -> bool:
-        """True where a job that takes so much may begin beside ``running`` others."""
+    def admits(self, memory_bytes: int, running: int) -> bool:
+        """Return True if a job that takes ``memory_bytes`` may start while ``running`` others run."""
         if running == 0:
             return True
         now = self._clock()
-        self._begun = [(start, size) for start, size in self._begun if now - start < GROWS_S]
-        growing = sum(size for _, size in self._begun)
+        self._started = [(start, size) for start, size in self._started if now - start < GROWS_S]
+        growing = sum(size for _, size in self._started)
         return self._free() - growing - KEPT_FREE_BYTES >= memory_bytes
 
-    def begin(self, memory_bytes: int) -> None:
-        """Note that a job has begun."""
-        self._begun.append((self._clock(), memory_bytes))
+    def note_start(self, memory_bytes: int) -> None:
+        """Note that a job has started."""
+        self._started.append((self._clock(), memory_bytes))

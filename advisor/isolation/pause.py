@@ -1,4 +1,4 @@
-"""A call that can be stopped for a while: a measurement wants the machine alone, and training must not start anew."""
+"""Pause a call while a measurement needs the whole machine, so that training need not start again."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from functools import partial
 
 
 class Pause:
-    """Stops and continues the child of one call (SIGSTOP, SIGCONT), whatever it does at the time.
+    """Pauses and resumes the child process of one call with SIGSTOP and SIGCONT.
 
-    A child that is stopped cannot see its parent die: children that may be paused ask the kernel to be ended then
+    A paused child cannot see that its parent died, so children that may be paused ask the kernel to kill them then
     (:data:`ENDS_WITH_PARENT`).
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()
-        self._reach: Callable[[int], None] | None = None
+        self._send_signal: Callable[[int], None] | None = None
         self._paused = False
         self._clock = clock
-        self._since = self._still_s = 0.0
+        self._since = self._paused_s = 0.0
 
     @property
-    def still_s(self) -> float:
-        """Seconds that the call has stood still."""
+    def paused_s(self) -> float:
+        """Seconds that the call has been paused so far."""
         with self._lock:
-            return self._still_s + (self._clock() - self._since if self._paused else 0.0)
+            return self._paused_s + (self._clock() - self._since if self._paused else 0.0)
 
-    def attach(self, pid: int) -> None:
-        """The call runs in this process, the leader of a group of its own."""
-        self.reach(partial(_signal, pid))
+    def attach_process(self, pid: int) -> None:
+        """Attach the call that starts now in the process ``pid``, the leader of its own process group."""
+        self.attach(partial(_signal, pid))
 
-    def reach(self, send: Callable[[int], None]) -> None:
-        """The call runs where ``send`` takes a signal to."""
+    def attach(self, send_signal: Callable[[int], None]) -> None:
+        """Attach the call that starts now; ``send_signal`` sends a signal to it, wherever it runs."""
         with self._lock:
-            self._reach = send
+            self._send_signal = send_signal
             if self._paused:
-                send(signal.SIGSTOP)
+                send_signal(signal.SIGSTOP)
 
     def detach(self) -> None:
-        """The call is over; its child goes on for others."""
+        """Detach the call, which is done; its child process continues with other calls."""
         with self._lock:
             if self._paused:
                 self._send(signal.SIGCONT)
-            self._reach = None
+            self._send_signal = None
 
     def pause(self) -> None:
-        """Stop the child, at once or as soon as there is one."""
+        """Pause the call now, or as soon as it is attached."""
         with self._lock:
             if not self._paused:
                 self._since = self._clock()
@@ -58,16 +58,16 @@ class Pause:
             self._send(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let the child go on."""
+        """Resume the call."""
         with self._lock:
             if self._paused:
-                self._still_s += self._clock() - self._since
+                self._paused_s += self._clock() - self._since
             self._paused = False
             self._send(signal.SIGCONT)
 
     def _send(self, number: int) -> None:
-        if self._reach is not None:
-            self._reach(number)
+        if self._send_signal is not None:
+            self._send_signal(number)
 
 
 def _signal(pid: int, number: int) -> None:
@@ -76,4 +76,4 @@ def _signal(pid: int, number: int) -> None:
 
 
 ENDS_WITH_PARENT = {"ADVISOR_CHILD_ENDS_WITH_PARENT": "1"}
-"""Environment of children that may be paused: the kernel ends them with the thread that started them (Linux)."""
+"""Environment of children that may be paused: the kernel (Linux) kills them when the thread that started them ends."""

@@ -1,4 +1,4 @@
-"""A few workers of one kind, handed out to one caller at a time."""
+"""Keep workers of one kind and give each to one caller at a time."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ QUIET_ONE_THREAD = {
     "CUDA_VISIBLE_DEVICES": "-1",
     "KERAS_BACKEND": "tensorflow",
 }
-"""One core a child: the pool runs one child a core, and more threads than cores only wait for each other."""
+"""Environment that limits a child to one core. A pool runs one child per core, and more threads would only wait."""
 
 
 class ChildPool:
-    """Runs functions by name in child processes; safe to call from several threads.
+    """Runs functions by name in child processes; several threads may call it.
 
-    Workers start when first needed and are used again, last used first: it has its imports done.
+    A worker starts when it is first needed. The worker that was used last is used first, because its imports are done.
 
     Args:
         log: file that takes the children's output, None to show it.
-        environment: variables on top of :data:`QUIET_ONE_THREAD`; None takes one of those away.
+        environment: variables added to :data:`QUIET_ONE_THREAD`; the value None removes a variable.
     """
 
     def __init__(self, log: Path | None = None, environment: Mapping[str, str | None] | None = None) -> None:
@@ -44,26 +44,24 @@ class ChildPool:
         self._all: list[Worker] = []
         self._closed = False
 
-    def call(
-        self, function: str, *args: Any, limits: Limits | None = None, pause: Pause | None = None, **kwargs: Any
-    ) -> Any:
-        """Call ``module:function`` in a child; see :meth:`Worker.call` for what it raises.
+    def call(self, function: str, *args: object, limits: Limits | None = None, pause: Pause | None = None) -> Any:
+        """Call ``module:function`` in a child and return its value; see :meth:`Worker.call` for the errors.
 
-        ``pause`` stops and continues the child while it works.
+        ``pause`` can pause and resume the child while it works.
         """
         worker = self._take()
         try:
-            return worker.call(function, *args, limits=limits or Limits(), pause=pause, **kwargs)
+            return worker.call(function, *args, limits=limits or Limits(), pause=pause)
         finally:
             self._give(worker)
 
     @property
     def peak_bytes(self) -> int:
-        """The most resident memory that any child of this pool was seen with."""
+        """The highest resident memory of any child of this pool, in bytes."""
         return max((worker.peak_bytes for worker in self._all), default=0)
 
     def close(self) -> None:
-        """End every child, also the busy ones."""
+        """End every child, also those that work."""
         with self._lock:
             self._closed = True
             workers = list(self._all)

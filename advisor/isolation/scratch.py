@@ -1,8 +1,8 @@
-"""A temporary folder of a child's own: what it leaves there goes with it, however it ends.
+"""Give each child process a temporary folder that is deleted when the child ends, in whatever way.
 
-TensorFlow writes the code that it generates into temporary files and removes them when it exits; a child that crashes
-or is killed does not. The parent removes the folder of a child that ended; a child removes its own when it ends because
-its parent is gone; and where both were killed at once, the next parent finds the folder unlocked.
+TensorFlow writes generated code into temporary files and deletes them when it exits, but not when it crashes or is
+killed. The parent deletes the folder of a child that ended. A child deletes its own folder if its parent is gone. If
+both were killed at once, the next parent finds the folder unlocked and deletes it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import time
 from pathlib import Path
 
 VARIABLE = "TMPDIR"
-"""Where :mod:`tempfile` looks first."""
+"""The environment variable that :mod:`tempfile` reads first."""
 
 _PREFIX = "advisor-child-"
 _LOCKED_WITHIN_S = 60.0
 
 
 class Scratch:
-    """A new folder, locked as long as this process lives."""
+    """A new folder that this process keeps locked as long as it lives."""
 
     def __init__(self) -> None:
         _sweep()
@@ -34,21 +34,21 @@ class Scratch:
         self._remaining = threading.Semaphore()
 
     def remove(self) -> None:
-        """Remove it, for its child ended; once, whichever thread is first."""
+        """Delete the folder, because its child has ended; only the first call does it."""
         if self._remaining.acquire(blocking=False):
             shutil.rmtree(self.path, ignore_errors=True)
             os.close(self._lock)
 
 
 def remove_own() -> None:
-    """Remove the folder that this process was given as a child; nothing where it was given none."""
+    """Delete the folder of this process if it is a child that has one."""
     folder = Path(tempfile.gettempdir())
     if folder.name.startswith(_PREFIX):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sweep() -> None:
-    """Remove folders that no living process has locked, or is about to lock."""
+    """Delete folders that no living process has locked or is about to lock."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)

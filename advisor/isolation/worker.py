@@ -1,4 +1,4 @@
-"""One child process that runs functions by name, within limits of time and memory."""
+"""Run functions by name in one child process, with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True)
 class Limits:
-    """What one call may use before it is stopped and counted as failed.
+    """Limits of one call. A call that exceeds one is stopped and fails.
 
     Attributes:
         seconds: wall-clock time.
@@ -39,11 +39,11 @@ class Limits:
 
 
 class Worker:
-    """A child process that stays for many calls, so that heavy imports are paid once.
+    """A child process that runs many calls, so that heavy imports are paid once.
 
     Args:
         log: file that takes the child's output, None to show it.
-        environment: variables on top of this process's own.
+        environment: variables added to those of this process.
     """
 
     def __init__(self, log: Path | None, environment: dict[str, str]) -> None:
@@ -52,21 +52,21 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection[Any, Any] | None = None
         self._scratch: Scratch | None = None
-        self._changing = threading.RLock()  # a pool is closed by one thread while another's call dies
+        self._changing = threading.RLock()  # one thread may close the pool while the call of another fails
         self.peak_bytes = 0
 
-    def call(self, function: str, *args: Any, limits: Limits, pause: Pause | None = None, **kwargs: Any) -> Any:
+    def call(self, function: str, *args: object, limits: Limits, pause: Pause | None = None) -> Any:
         """Call ``module:function`` in the child and return its value.
 
         Raises:
-            StageError: the call crashed, hung past its limit or used too much memory; the child is replaced.
-            AdvisorError: what the function itself raised.
+            StageError: the call crashed or exceeded its limit of time or memory; the next call gets a new child.
+            AdvisorError: the function itself raised it.
         """
         process, connection = self._started()
         held = pause or Pause()
-        held.attach(process.pid)
+        held.attach_process(process.pid)
         try:
-            connection.send((function, args, kwargs))
+            connection.send((function, args))
             succeeded, value = self._wait(process, connection, limits)
         except (EOFError, OSError, psutil.NoSuchProcess):
             raise StageError(self._death(process)) from None
@@ -77,10 +77,10 @@ class Worker:
         return value
 
     def stop(self) -> None:
-        """End the child, however busy; from any thread. It is gone on return, whoever ended it."""
+        """End the child, also while it works; any thread may call this. The child has ended on return."""
         with self._changing:
             process, scratch = self._process, self._scratch
-            # The connection is not closed but let go: a call that still waits on it reads its end, and closes it last.
+            # The connection is released, not closed: a call that still waits reads the end of it, and closes it last.
             self._process = self._connection = self._scratch = None
             if process is not None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -111,10 +111,12 @@ class Worker:
             self.peak_bytes = max(self.peak_bytes, used)
             if time.monotonic() > deadline:
                 self.stop()
-                raise StageError(f"hung: stopped after its limit of {show_seconds(limits.seconds)}")
+                raise StageError(f"timed out: stopped after its limit of {show_seconds(limits.seconds)}")
             if used > limits.memory_bytes:
                 self.stop()
-                raise StageError(f"used {show_bytes(used)} of memory, over its limit {show_bytes(limits.memory_bytes)}")
+                raise StageError(
+                    f"used {show_bytes(used)} of memory, more than its limit of {show_bytes(limits.memory_bytes)}"
+                )
         self.peak_bytes = max(self.peak_bytes, _resident_bytes(watched))
         return connection.recv()
 
@@ -148,7 +150,7 @@ def _start(log: Path | None, environment: dict[str, str]) -> tuple[subprocess.Po
             stdout=output or sys.stderr.fileno(),
             stderr=output or sys.stderr.fileno(),
             env={**os.environ, **environment},
-            start_new_session=True,  # Ctrl-C belongs to the parent, which ends its children in order
+            start_new_session=True,  # Ctrl-C goes to the parent, which ends its children in order
         )
     finally:
         theirs.close()

@@ -17,21 +17,21 @@ class Clock:
 
 def test_a_job_begins_beside_others_where_what_it_takes_is_free() -> None:
     room = MemoryGate(lambda: 2 * GB + KEPT_FREE_BYTES)
-    assert room.has(2 * GB, running=1)
-    assert not room.has(2 * GB + 1, running=1)
+    assert room.admits(2 * GB, running=1)
+    assert not room.admits(2 * GB + 1, running=1)
 
 
 def test_a_job_that_runs_alone_may_always_begin() -> None:
-    assert MemoryGate(lambda: 0).has(100 * GB, running=0)
+    assert MemoryGate(lambda: 0).admits(100 * GB, running=0)
 
 
 def test_what_began_just_now_counts_until_it_has_grown() -> None:
     clock = Clock()
     room = MemoryGate(lambda: 3 * GB + KEPT_FREE_BYTES, clock)
-    room.begin(2 * GB)
-    assert not room.has(2 * GB, running=1)
+    room.note_start(2 * GB)
+    assert not room.admits(2 * GB, running=1)
     clock.now = GROWS_S + 1
-    assert room.has(2 * GB, running=1)
+    assert room.admits(2 * GB, running=1)
 
 
 def test_free_memory_is_within_the_limit_of_the_control_group(tmp_path: Path) -> None:

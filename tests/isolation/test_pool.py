@@ -25,7 +25,7 @@ def pool(tmp_path: Path) -> Iterator[ChildPool]:
 
 
 def test_a_child_returns_the_value(pool: ChildPool) -> None:
-    assert pool.call(f"{HERE}:add", 2, second=3) == 5
+    assert pool.call(f"{HERE}:add", 2, 3) == 5
 
 
 def test_a_child_is_another_process_and_is_used_again(pool: ChildPool) -> None:
@@ -64,12 +64,12 @@ def test_a_kill_is_named(pool: ChildPool) -> None:
 
 
 def test_a_call_that_hangs_is_stopped(pool: ChildPool) -> None:
-    with pytest.raises(StageError, match="hung: stopped after its limit of 1 s"):
+    with pytest.raises(StageError, match="timed out: stopped after its limit of 1 s"):
         pool.call(f"{HERE}:hang", limits=Limits(seconds=1))
 
 
 def test_a_call_that_eats_memory_is_stopped(pool: ChildPool) -> None:
-    with pytest.raises(StageError, match="of memory, over its limit"):
+    with pytest.raises(StageError, match="of memory, more than its limit of"):
         pool.call(f"{HERE}:eat", 400_000_000, limits=Limits(memory_bytes=200_000_000))
 
 
@@ -164,10 +164,10 @@ def test_a_call_that_is_paused_goes_on_where_it_was(pool: ChildPool) -> None:
     pause = Pause()
     with ThreadPoolExecutor(1) as thread:
         pool.call(f"{HERE}:process")
-        call = thread.submit(pool.call, f"{HERE}:add", 2, second=3, pause=pause)
+        call = thread.submit(pool.call, f"{HERE}:add", 2, 3, pause=pause)
         assert call.result() == 5
         pause.pause()
-        call = thread.submit(pool.call, f"{HERE}:add", 2, second=3, pause=pause)
+        call = thread.submit(pool.call, f"{HERE}:add", 2, 3, pause=pause)
         time.sleep(0.5)
         assert not call.done()
         (worker,) = pool._all
@@ -206,6 +206,6 @@ def test_a_pause_knows_how_long_its_call_stood_still() -> None:
     pause = Pause(lambda: next(now))
     pause.pause()
     pause.resume()
-    assert pause.still_s == 2.5
+    assert pause.paused_s == 2.5
     pause.pause()
-    assert pause.still_s == 3.5
+    assert pause.paused_s == 3.5

@@ -1,6 +1,6 @@
-"""Where the work of a search runs: on the cores of this machine, or on those of a Ray cluster.
+"""Run the work of a search on the cores of this machine or on a Ray cluster.
 
-A new executor is one class with the members of :class:`Executor`, a name in :mod:`advisor.engine.question.names`, and
+To add an executor, write one class with the members of :class:`Executor`, a name in :mod:`advisor.engine.question.names`, and
 one line in :data:`_EXECUTORS`.
 """
 
@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.engine.execution.protocol import Executor, here
+from advisor.engine.execution.protocol import Executor, call_locally
 from advisor.engine.question.names import LOCAL, RAY
 
 if TYPE_CHECKING:
     from advisor.engine.question import Execution
 
-__all__ = ["Executor", "executor_for", "here"]
+__all__ = ["Executor", "call_locally", "executor_for"]
 
 
 def _local(execution: Execution, log: Callable[[], Path | None]) -> Executor:
@@ -32,13 +32,13 @@ def _ray(execution: Execution, _log: Callable[[], Path | None]) -> Executor:
 
 
 _EXECUTORS: Mapping[str, Callable[[Execution, Callable[[], Path | None]], Executor]] = {LOCAL: _local, RAY: _ray}
-"""Name to the function that makes it; the second argument returns the file for the children's output."""
+"""For each name, the function that makes it. The second argument returns the file for the children's output."""
 
 
 def executor_for(execution: Execution, log: Callable[[], Path | None]) -> Executor:
     """Return the connected executor.
 
     Raises:
-        UsageError: it cannot be reached, or what it needs is not installed.
+        UsageError: the executor cannot be reached, or a package that it needs is not installed.
     """
     return _EXECUTORS[execution.executor](execution, log)

@@ -1,14 +1,14 @@
-"""The cores of this machine."""
+"""Run jobs and measurements on the cores of this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from advisor.engine.execution.machine import Machine
-from advisor.engine.execution.protocol import here
+from advisor.engine.execution.protocol import call_locally
 from advisor.isolation import ChildPool, MemoryGate
 from advisor.isolation.pools import HEAVY, LIGHT, POOLS, TRAINERS
 from advisor.measurement import host
@@ -17,38 +17,38 @@ Result = TypeVar("Result")
 
 
 class LocalExecutor:
-    """Children on the cores of this machine, which a measurement takes alone.
+    """Child processes on the cores of this machine. A measurement gets the whole machine.
 
     Args:
-        workers: how many children work side by side.
-        log: gives the file that takes their output, None to show it.
+        workers: how many child processes work at the same time.
+        log: returns the file that takes their output, None to show it.
     """
 
     def __init__(self, workers: int, log: Callable[[], Path | None]) -> None:
         self._log = log
-        self.machine = Machine(workers, room=MemoryGate())
+        self.machine = Machine(workers, memory_gate=MemoryGate())
         self.host = host.describe()
 
     @cached_property
     def heavy(self) -> ChildPool:
-        """Children that import TensorFlow."""
+        """Child processes that import TensorFlow."""
         return POOLS[HEAVY](self._log())
 
     @cached_property
     def light(self) -> ChildPool:
-        """Children that do not."""
+        """Child processes that do not import TensorFlow."""
         return POOLS[LIGHT](self._log())
 
     @cached_property
     def trainers(self) -> ChildPool:
-        """Children that train."""
+        """Child processes that train."""
         return POOLS[TRAINERS](self._log())
 
-    def on_device(self, device: str, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Call a measurement on this machine."""
-        return here(device, function, *arguments)
+    def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+        """Call a measuring function on this machine."""
+        return call_locally(device, function, *arguments)
 
     def close(self) -> None:
-        """End every child."""
+        """End every child process."""
         for pool in (self.heavy, self.light, self.trainers):
             pool.close()

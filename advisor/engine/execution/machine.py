@@ -1,4 +1,4 @@
-"""The host's cores, shared by jobs, and handed over whole to a measurement so that work never spoils a timing."""
+"""Share the cores among jobs, and give a measurement the whole machine so that no job disturbs its timing."""
 
 from __future__ import annotations
 
@@ -11,33 +11,35 @@ from contextlib import asynccontextmanager, contextmanager
 from advisor.isolation import MemoryGate, Pause
 
 AFTER_JOBS = 1e9
-"""Added to the priority of a trainer: what takes minutes waits for what takes seconds."""
+"""Added to the priority of training: jobs of minutes wait for jobs of seconds."""
 
 LOOK_AGAIN_S = 1.0
-"""After so long it is looked whether there is memory now for the job whose turn it is."""
+"""How long to wait before checking again whether there is memory for the next job."""
 
 _Turn = tuple[float, int, asyncio.Future[None], int]
-"""Priority, place in the queue, what is told when the turn comes, and expected memory in bytes."""
+"""Priority, position in the queue, the future that is set when it is this caller's turn, expected memory in bytes."""
 
 
 class Machine:
-    """Cores for jobs, first to the smallest ``priority``; the whole machine for one measurement at a time.
+    """Gives cores to jobs, the smallest ``priority`` first, and the whole machine to one measurement at a time.
 
-    Jobs that can be paused stand still meanwhile; the others are waited for. Measurements are gathered: they start
-    when ``batch`` of them wait or when no job wants a core, and then all that wait are served in a row.
+    A measurement pauses the jobs that can be paused and waits for the others. Measurements run in batches: a batch
+    starts when ``batch`` of them wait or when no job wants a core, and it ends when no measurement waits.
 
     Args:
-        cores: how many jobs may run side by side.
+        cores: how many jobs may run at the same time.
         batch: how many waiting measurements stop new jobs from starting.
-        room: says whether there is memory for a job; None for as much as it wants.
-        apart: measurements run where no job does, so neither waits for the other.
+        memory_gate: tells whether there is memory for a job; None for no limit.
+        separate_measurements: measurements run on a machine without jobs, so neither waits for the other.
     """
 
-    def __init__(self, cores: int, batch: int = 5, room: MemoryGate | None = None, apart: bool = False) -> None:
+    def __init__(
+        self, cores: int, batch: int = 5, memory_gate: MemoryGate | None = None, separate_measurements: bool = False
+    ) -> None:
         self._cores = cores
         self._batch = batch
-        self._room = room
-        self._apart = apart
+        self._memory_gate = memory_gate
+        self._separate = separate_measurements
         self._looking = False
         self._running = 0
         self._alone = False
@@ -50,19 +52,19 @@ class Machine:
 
     @property
     def cores(self) -> int:
-        """How many jobs run side by side at most."""
+        """How many jobs run at the same time at most."""
         return self._cores
 
     @asynccontextmanager
     async def core(
         self, priority: float = 0.0, memory_bytes: int = 0, pause: Pause | None = None
     ) -> AsyncIterator[None]:
-        """Hold one core, once the memory that the job is expected to take is free.
+        """Hold one core; wait until the memory that the job is expected to take is free.
 
         Args:
             priority: the smallest goes first.
-            memory_bytes: what the job is expected to take.
-            pause: stops the job for a while; measurements wait for those that have none.
+            memory_bytes: the memory that the job is expected to take.
+            pause: pauses the job. Measurements wait for jobs that have none.
         """
         await self._wait(self._jobs, priority, memory_bytes)
         if pause is not None:
@@ -78,7 +80,7 @@ class Machine:
 
     @asynccontextmanager
     async def trainer(self, pause: Pause, priority: float = 0.0, memory_bytes: int = 0) -> AsyncIterator[None]:
-        """Hold one core for work of many minutes, after all other jobs."""
+        """Hold one core for training, which starts after all other jobs."""
         async with self.core(AFTER_JOBS + priority, memory_bytes, pause):
             yield
 
@@ -90,7 +92,7 @@ class Machine:
             yield
         finally:
             self._alone = False
-            # One turn of the loop lets the next measurement of the same caller queue up before jobs start again.
+            # Wait one turn of the event loop: the same caller may queue its next measurement before jobs start again.
             asyncio.get_running_loop().call_soon(self._grant)
 
     async def _wait(self, queue: list[_Turn], priority: float, memory_bytes: int = 0) -> None:
@@ -115,7 +117,7 @@ class Machine:
         for queue in (self._jobs, self._measurements):
             queue[:] = [entry for entry in queue if not entry[2].done()]
             heapq.heapify(queue)
-        if self._apart:
+        if self._separate:
             self._measure_apart()
             self._start_jobs()
             return
@@ -142,16 +144,16 @@ class Machine:
     def _start_jobs(self) -> None:
         while self._jobs and self._running < self._cores:
             memory_bytes = self._jobs[0][3]
-            if self._room is not None:
-                if not self._room.has(memory_bytes, self._running):
+            if self._memory_gate is not None:
+                if not self._memory_gate.admits(memory_bytes, self._running):
                     self._look_again()
                     return
-                self._room.begin(memory_bytes)
+                self._memory_gate.note_start(memory_bytes)
             self._running += 1
             heapq.heappop(self._jobs)[2].set_result(None)
 
     def _look_again(self) -> None:
-        """Ask once more in a while: memory becomes free without any job of this search ending."""
+        """Check again later: memory can become free although no job of this search has ended."""
 
         def look() -> None:
             self._looking = False
@@ -171,11 +173,11 @@ class Machine:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep this process's own arithmetic on one core: the sampler's matrices are small, and the cores are handed out.
+    """Limit BLAS in this process to one thread: the sampler's matrices are small, and jobs use the cores.
 
-    With two threads beside busy children a suggestion took four times as long.
+    With two threads beside busy child processes, a suggestion took four times as long.
     """
-    import numpy  # noqa: F401  # only libraries that are loaded can be limited
+    import numpy  # noqa: F401  # threadpoolctl limits only libraries that are loaded
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1, user_api="blas"):

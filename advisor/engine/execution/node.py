@@ -1,4 +1,4 @@
-"""What runs on a machine of the cluster: a job in a child of that machine, its files fetched and sent back."""
+"""Run a call on a machine of the cluster: fetch its files, run it in a child process, return what it wrote."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias, cast
 
 from filelock import FileLock
 
@@ -22,25 +22,26 @@ from advisor.isolation import ChildPool, Limits, Pause
 from advisor.isolation.pools import POOLS
 
 STALE_S = 2 * 24 * 3600
-"""Files of searches that have not touched them for so long are taken away."""
+"""Files that no search has touched for this long are deleted."""
 
-Bundle = Sequence[tuple[int, str, bytes]]
-"""Files in order: number of the folder, name, content."""
+Arguments: TypeAlias = tuple[object, ...]
+Bundle: TypeAlias = Sequence[tuple[int, str, bytes]]
+"""Files in order: folder number, name, content."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CallResult:
     """What a call returned or raised, and the files that it wrote.
 
     Attributes:
-        value: what it returned.
-        error: what it raised, None where it returned.
+        value: the returned value.
+        error: the raised error, None if the call returned.
         files: contents by name.
-        peak_bytes: most memory that a child was seen with.
-        node: the machine.
+        peak_bytes: highest resident memory of any child process on this machine.
+        node: name of the machine.
     """
 
-    value: Any
+    value: object
     error: AdvisorError | None
     files: Mapping[str, bytes]
     peak_bytes: int
@@ -48,20 +49,20 @@ class Outcome:
 
 
 def work(
-    call: Callable[[tuple[Any, ...]], Any],
+    call: Callable[[Arguments], object],
     session: str,
-    arguments: tuple[Any, ...],
-    bundles: Mapping[str, Any],
-    fetch: Callable[[Any], Bundle],
-) -> Outcome:
-    """Call with the arguments' files at hand and return what came of it.
+    arguments: Arguments,
+    bundles: Mapping[str, object],
+    fetch: Callable[[object], Bundle],
+) -> CallResult:
+    """Fetch the files of the arguments, run the call, and return its result.
 
     Args:
         call: takes the arguments with paths.
-        session: name of the search's folder here.
-        arguments: with slips in place of paths.
-        bundles: what stands for each bundle on the way.
-        fetch: returns a bundle's files; asked only for what is not here yet.
+        session: name of the search's folder on this machine.
+        arguments: with file references instead of paths.
+        bundles: the handle of each bundle.
+        fetch: returns the files of a bundle. It is called only for bundles that are not on this machine yet.
     """
     folder = spool() / session
     folder.mkdir(parents=True, exist_ok=True)
@@ -69,51 +70,51 @@ def work(
         out = Path(name)
         found = {key: _files(folder / key[:24], bundle, fetch) for key, bundle in bundles.items()}
 
-        def path(slip: FileRef) -> Path:
-            if slip.bundle in found:
-                return found[slip.bundle][int(slip.place)]
-            place = (folder if slip.bundle == KEPT else out) / str(slip.place)
-            if slip.bundle == FOLDER:
-                place.mkdir(exist_ok=True)
-            return place
+        def path(reference: FileRef) -> Path:
+            if reference.bundle in found:
+                return found[reference.bundle][int(reference.place)]
+            local = (folder if reference.bundle == KEPT else out) / str(reference.place)
+            if reference.bundle == FOLDER:
+                local.mkdir(exist_ok=True)
+            return local
 
         value, error = None, None
         try:
-            value = call(swapped(arguments, lambda slips: [path(slip) for slip in slips], FileRef))
+            value = call(cast("Arguments", swapped(arguments, lambda group: [path(each) for each in group], FileRef)))
         except AdvisorError as raised:
             error = raised
         files = {str(file.relative_to(out)): file.read_bytes() for file in out.rglob("*") if file.is_file()}
-    return Outcome(value, error, files, 0, os.uname().nodename)
+    return CallResult(value, error, files, 0, os.uname().nodename)
 
 
-def in_child(kind: str, function: str, limits: Limits | None, pause: Pause) -> Callable[[tuple[Any, ...]], Any]:
-    """Return what calls a function by name in a child of a kind."""
+def in_child(kind: str, function: str, limits: Limits | None, pause: Pause) -> Callable[[Arguments], object]:
+    """Return a callable that runs a function, given by name, in a child process of this kind."""
     pool = _pool(kind, os.environ.get("CUDA_VISIBLE_DEVICES"))
     return lambda arguments: pool.call(function, *arguments, limits=limits, pause=pause)
 
 
 def peak_bytes(kind: str) -> int:
-    """Return the most memory that a child of this process was seen with."""
+    """Return the highest resident memory of any child process of this kind."""
     return _pool(kind, os.environ.get("CUDA_VISIBLE_DEVICES")).peak_bytes
 
 
 @functools.cache
 def _pool(kind: str, _gpus: str | None) -> ChildPool:
-    """One pool a kind (and GPU) for as long as this process lives: imports are paid once."""
+    """Return the pool of a kind (and GPU); it lives as long as this process, so that imports are paid once."""
     return POOLS[kind](None)
 
 
 def spool() -> Path:
-    """Return the folder of files that came from elsewhere; only this user reads it."""
+    """Return the folder for files from other machines; only this user can read it."""
     folder = Path(tempfile.gettempdir()) / f"advisor-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to somebody else")
+        raise PermissionError(f"{folder} belongs to another user")
     return folder
 
 
 def tidy(session: str) -> None:
-    """Take the files of a search away, and those of searches that were killed long ago."""
+    """Delete the files of a search, and those of searches that were killed long ago."""
     for folder in (spool() / session, *_stale()):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -125,8 +126,8 @@ def _stale() -> Iterator[Path]:
                 yield folder
 
 
-def _files(folder: Path, bundle: Any, fetch: Callable[[Any], Bundle]) -> list[Path]:
-    """Return the files of a bundle, fetched once a machine; names are kept, as some of the work hangs on them."""
+def _files(folder: Path, bundle: object, fetch: Callable[[object], Bundle]) -> list[Path]:
+    """Return the files of a bundle, fetched once per machine; file names are kept because some jobs use them."""
     listing = folder / "names"
     with FileLock(f"{folder}.lock"):
         if not listing.is_file():

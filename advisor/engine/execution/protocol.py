@@ -1,9 +1,9 @@
-"""What a search asks of the place where its work runs."""
+"""What a search needs from the machines that run its work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from advisor.engine.execution.machine import Machine
@@ -12,40 +12,44 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-OnDevice = Callable[..., Any]
-"""Called as ``on_device(device, function, *arguments)``: calls the function where the device is attached."""
+
+class OnDevice(Protocol):
+    """Calls a measuring function on the machine that has the device."""
+
+    def __call__(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+        """Return ``function(*arguments)``, called where ``device`` is attached."""
 
 
 class Executor(Protocol):
-    """Runs jobs in children, and measurements where their device is."""
+    """Runs jobs in child processes, and measurements on the machine that has the device."""
 
     @property
     def machine(self) -> Machine:
-        """Says when a job or a measurement may begin."""
+        """Decides when a job or a measurement may start."""
 
     @property
     def heavy(self) -> Children:
-        """Children that import TensorFlow."""
+        """Child processes that import TensorFlow."""
 
     @property
     def light(self) -> Children:
-        """Children that do not."""
+        """Child processes that do not import TensorFlow."""
 
     @property
     def trainers(self) -> Children:
-        """Children that import TensorFlow, see the GPU, and may be paused for a measurement."""
+        """Child processes that import TensorFlow, see the GPU, and can be paused for a measurement."""
 
     @property
     def host(self) -> Host:
         """The machine that measures the device ``host``."""
 
-    def on_device(self, device: str, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Call a measurement where the device is attached; one at a time where it is another machine."""
+    def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+        """Call a measuring function where the device is attached; on another machine, one call at a time."""
 
     def close(self) -> None:
-        """End everything, also what is busy."""
+        """End every child process, also the busy ones."""
 
 
-def here(_device: str, function: Callable[..., Result], *arguments: Any) -> Result:
-    """Call a measurement on this machine, whatever the device: it has its own connection."""
+def call_locally(_device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+    """Call a measuring function on this machine, which has a connection to every device."""
     return function(*arguments)

@@ -1,4 +1,4 @@
-"""Reaching a Ray cluster, or starting one on this machine, with every fault found before anything is spent."""
+"""Connect to a Ray cluster, or start one on this machine."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ ANSWER_S = 60.0
 CLIENT_PORT = 10001
 
 OWN = {
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # the name is history: nodes then bind to 127.0.0.1 on every system
-    "RAY_agent_register_timeout_ms": "200000",  # a busy machine takes its time to import Ray's agents
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # despite its name, it makes nodes bind to 127.0.0.1 on every system
+    "RAY_agent_register_timeout_ms": "200000",  # importing Ray's agents is slow on a busy machine
     "RAY_raylet_start_wait_time_s": "200",
 }
-"""Environment of a cluster that is started here: only this machine can reach it, and it may be slow to start."""
+"""Environment of a cluster that is started here: only this machine can reach it, and it may start slowly."""
 
 
 def connect(address: str, cores: int, resources: Mapping[str, float]) -> Any:
     """Connect to a cluster and return the module ``ray``.
 
     Args:
-        address: ``host:port`` of its client server; empty for ``$RAY_ADDRESS``, or where that is not set for a cluster
-            that is started on this machine and ends with this process.
-        cores: CPUs of a cluster that is started.
-        resources: further resources of a cluster that is started.
+        address: ``host:port`` of the cluster's client server. If it is empty, ``$RAY_ADDRESS`` is used; if that is not
+            set either, a cluster is started on this machine, which ends with this process.
+        cores: CPUs of a cluster that is started here.
+        resources: further resources of a cluster that is started here.
 
     Raises:
-        UsageError: Ray is not installed, or nothing answers at the address.
+        UsageError: Ray is not installed, or no cluster answers at the address.
     """
     if find_spec("ray") is None:
         raise UsageError("--executor: Ray is not installed", "pip install 'advisor[ray]'")
@@ -55,9 +55,9 @@ def connect(address: str, cores: int, resources: Mapping[str, float]) -> Any:
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-    except Exception as error:  # Ray states no errors of its own for a start that fails
+    except Exception as error:  # Ray defines no error class for a failed start
         raise UsageError(
-            f"--executor: Ray cannot be started here: {message_of(error)}", "take --executor local"
+            f"--executor: Ray cannot be started here: {message_of(error)}", "use --executor local"
         ) from None
     return ray
 
@@ -68,13 +68,13 @@ def _joined(address: str) -> Any:
 
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except Exception as error:  # of Ray, of gRPC, of sockets: whatever it is, the address cannot be used
+    except Exception as error:  # from Ray, gRPC or a socket: in every case the address cannot be used
         raise _unreachable(address, message_of(error)) from None
     return ray
 
 
 def _knock(address: str) -> None:
-    """Open and close a connection, as Ray itself tries for minutes."""
+    """Open and close a connection first, because Ray itself tries for minutes."""
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if address in ("auto", "local"):
         return
@@ -92,5 +92,5 @@ def _unreachable(address: str, why: str) -> UsageError:
     return UsageError(
         f"--executor: no Ray cluster answers at {address}: {why}",
         f"start one with: ray start --head (its client server listens on port {CLIENT_PORT}), "
-        "or take --executor ray to start one on this machine",
+        "or use --executor ray to start one on this machine",
     )

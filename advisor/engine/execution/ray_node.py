@@ -1,4 +1,4 @@
-"""The cluster's side: tasks that Ray runs on its nodes, and the switches that stop trainers for a measurement."""
+"""Tasks that Ray runs on its nodes, and the switches that pause trainers during a measurement."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from importlib.metadata import version
 from typing import Any
 
 from advisor.engine.execution import node
-from advisor.engine.execution.node import Outcome
+from advisor.engine.execution.node import Arguments, Bundle, CallResult
 from advisor.isolation import Limits, Pause
 from advisor.measurement.host import Host, describe
 
 LOOKS_EVERY_S = 0.3
-"""How often a trainer on another machine looks at its switch."""
+"""How often a trainer on another machine checks its switch."""
 
 PACKAGES = ("advisor", "ai-edge-litert", "numpy", "tensorflow")
 
 
 class Switches:
-    """An actor: which trainers are to stand still, and which of them do."""
+    """An actor that knows which trainers must pause and which of them have paused."""
 
     def __init__(self) -> None:
         self._wanted: dict[str, bool] = {}
         self._seen: dict[str, bool] = {}
 
     def want(self, trainer: str, stopped: bool) -> None:
-        """Ask a trainer to stop, or to go on."""
+        """Tell a trainer to pause, or to continue."""
         self._wanted[trainer] = stopped
 
     def look(self, trainer: str, stopped: bool) -> bool:
-        """Take note of how a trainer is, and return how it is to be."""
+        """Note whether a trainer is paused, and return whether it must be."""
         self._seen[trainer] = stopped
         return self._wanted.get(trainer, False)
 
     def drop(self, trainer: str) -> None:
-        """Forget a trainer that is done."""
+        """Forget a trainer that has finished."""
         self._wanted.pop(trainer, None)
         self._seen.pop(trainer, None)
 
     def settled(self) -> bool:
-        """True where every trainer is as it is to be."""
+        """Return True if every trainer has followed its switch."""
         return all(stopped == self._wanted.get(trainer, False) for trainer, stopped in self._seen.items())
 
 
@@ -51,13 +51,13 @@ def job(
     kind: str,
     function: str,
     session: str,
-    arguments: tuple[Any, ...],
-    bundles: Mapping[str, Any],
+    arguments: Arguments,
+    bundles: Mapping[str, object],
     limits: Limits | None,
     switches: Any,
     trainer: str,
-) -> Outcome:
-    """Run a job by name in a child of a node; where ``trainer`` names one, it can be stopped for a while."""
+) -> CallResult:
+    """Run a function, given by name, in a child process of this node; a job with a ``trainer`` name can be paused."""
     pause = Pause()
     with _watched(pause, switches, trainer) if trainer else contextlib.nullcontext():
         call = node.in_child(kind, function, limits, pause)
@@ -65,42 +65,43 @@ def job(
 
 
 def measurement(
-    function: Callable[..., Any], session: str, arguments: tuple[Any, ...], bundles: Mapping[str, Any]
-) -> Outcome:
-    """Call a measurement on the node that has the device."""
+    function: Callable[..., object], session: str, arguments: Arguments, bundles: Mapping[str, object]
+) -> CallResult:
+    """Call a measuring function on this node, which has the device."""
     return node.work(lambda given: function(*given), session, arguments, bundles, _fetch)
 
 
 def versions() -> dict[str, str]:
-    """Return what is installed on a node."""
+    """Return the package versions of this node."""
     return {package: version(package) for package in PACKAGES}
 
 
 def host() -> Host:
-    """Return the machine that a node is."""
+    """Describe this node."""
     return describe()
 
 
 def tidy(session: str) -> None:
-    """Take away what a search left on a node."""
+    """Delete the files of a search on this node."""
     node.tidy(session)
 
 
-def _fetch(reference: Any) -> Any:
+def _fetch(reference: object) -> Bundle:
     import ray
 
-    return ray.get(reference)
+    bundle: Bundle = ray.get(reference)
+    return bundle
 
 
 @contextlib.contextmanager
 def _watched(pause: Pause, switches: Any, trainer: str) -> Iterator[None]:
-    """Hold a pause to its switch for as long as the job runs."""
+    """Pause and resume the job as its switch says, as long as the job runs."""
     import ray
 
     over = threading.Event()
 
     def follow(stopped: bool) -> bool:
-        """Do as the switch says, say so, and return whether the trainer stands still."""
+        """Follow the switch, report it, and return whether the trainer is paused."""
         wanted = bool(ray.get(switches.look.remote(trainer, stopped)))
         if wanted != stopped:
             (pause.pause if wanted else pause.resume)()
@@ -111,7 +112,7 @@ def _watched(pause: Pause, switches: Any, trainer: str) -> Iterator[None]:
         while not over.wait(LOOKS_EVERY_S):
             stopped = follow(stopped)
 
-    # The first look comes before the job: a measurement waits for every trainer that was seen.
+    # Report before the job starts, because a measurement waits for every trainer that has reported.
     begins = follow(False)
     thread = threading.Thread(target=watch, args=(begins,), daemon=True)
     thread.start()
@@ -123,4 +124,4 @@ def _watched(pause: Pause, switches: Any, trainer: str) -> Iterator[None]:
 
 
 STOPS = signal.SIGSTOP
-"""The signal of a pause; every other one lets the trainer go on."""
+"""The signal that pauses a trainer; every other signal lets it continue."""

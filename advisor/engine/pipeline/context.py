@@ -16,7 +16,7 @@ from advisor.datasets.dataset import Dataset
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import Split
 from advisor.engine.execution.machine import Machine
-from advisor.engine.execution.protocol import OnDevice, here
+from advisor.engine.execution.protocol import OnDevice, call_locally
 from advisor.engine.pipeline.cost import CAPTURED_IMAGES, SUBSET_IMAGES
 from advisor.engine.question import Question
 from advisor.isolation import ChildPool, Children
@@ -181,7 +181,7 @@ class Context:
     effort: str = "search"
     remeasure: bool = False
     trainers: Children = field(default_factory=ChildPool)
-    on_device: OnDevice = here
+    on_device: OnDevice = call_locally
     host: Host = field(default_factory=describe)
 
 

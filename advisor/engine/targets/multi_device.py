@@ -11,7 +11,7 @@ from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import artefact_of
 from advisor.core.file_features import FileFeatures
 from advisor.core.worst_case import on_device, with_required_figures, worst_case
-from advisor.engine.execution.protocol import OnDevice, here
+from advisor.engine.execution.protocol import OnDevice, call_locally
 from advisor.engine.pipeline.evaluator import Evaluator
 from advisor.engine.question import Question
 from advisor.engine.scheduling.promotion import STAGE as PROMOTION
@@ -43,7 +43,7 @@ class MultiDeviceEvaluator:
         question: Question,
         cards: Mapping[str, Card],
         run: RunFolder,
-        on_device: OnDevice = here,
+        on_device: OnDevice = call_locally,
     ) -> None:
         self._on_device = on_device
         self._evaluator, self._targets, self._question = evaluator, targets, question

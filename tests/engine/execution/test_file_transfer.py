@@ -45,7 +45,7 @@ class Sender:
         return bundle
 
 
-def called(sender: Sender, outgoing: Outgoing, *arguments: Any) -> node.Outcome:
+def called(sender: Sender, outgoing: Outgoing, *arguments: Any) -> node.CallResult:
     packed = outgoing.pack(arguments)
     return node.work(lambda given: join(*given), "session", packed, outgoing.bundles, sender.fetch)
 

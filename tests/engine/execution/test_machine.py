@@ -194,7 +194,7 @@ def test_nothing_waits_for_ever_and_no_measurement_meets_work(cores: int, wanted
 def test_a_job_waits_for_memory_and_begins_when_there_is_some(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("advisor.engine.execution.machine.LOOK_AGAIN_S", 0.01)
     free = [KEPT_FREE_BYTES + 100]
-    machine, seen = Machine(2, room=MemoryGate(lambda: free[0])), list[str]()
+    machine, seen = Machine(2, memory_gate=MemoryGate(lambda: free[0])), list[str]()
 
     async def small() -> None:
         async with machine.core(0, 50):
@@ -213,7 +213,7 @@ def test_a_job_waits_for_memory_and_begins_when_there_is_some(monkeypatch: pytes
 
 
 def test_measurements_apart_run_beside_jobs_one_at_a_time() -> None:
-    machine, seen, over = Machine(1, apart=True), list[str](), asyncio.Event()
+    machine, seen, over = Machine(1, separate_measurements=True), list[str](), asyncio.Event()
 
     async def job() -> None:
         async with machine.core():

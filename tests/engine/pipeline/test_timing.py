@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from advisor.engine.execution import here
+from advisor.engine.execution import call_locally
 from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.stages import Artefact
 from advisor.engine.pipeline.timing import SURVEY, SURVEYED_FROM, THOROUGH, Timer, effort_for
@@ -37,7 +37,7 @@ def timed(artefact: Artefact, cache: Path, effort: str, events: list[str]) -> An
         machine=Machine(1),
         notify=lambda *event: events.append(event[-1]),
         request=SimpleNamespace(thread_counts=(1,), remeasure=False),
-        on_device=here,
+        on_device=call_locally,
         host=describe(),
     )
     # In a thread of its own: a browser's driver may have left a running loop in this one.

@@ -65,7 +65,7 @@ class _Wait:
     @property
     def worked_s(self) -> float:
         """Seconds since the stage began in which it did not stand still for a measurement."""
-        return time.monotonic() - self._start - self._pause.still_s
+        return time.monotonic() - self._start - self._pause.paused_s
 
     def begins(self, who: str) -> None:
         """Say for whom."""
