@@ -1,7 +1,7 @@
 """Run the work of a search on the cores of this machine or on a Ray cluster.
 
-To add an executor, write one class with the members of :class:`Executor`, a name in :mod:`advisor.engine.question.names`, and
-one line in :data:`_EXECUTORS`.
+To add an executor, write one class with the members of :class:`Executor`, one name in
+:mod:`advisor.engine.question.names`, and one line in :data:`_EXECUTORS`.
 """
 
 from __future__ import annotations
