@@ -1,25 +1,79 @@
-"""Choose, retrain and compress the image model to ship on phones and small devices."""
+"""Choose, retrain and compress the image model to ship on phones and small devices.
+
+::
+
+    import advisor
+    run = advisor.search(budget="50ms", data="photos")
+    print(run.decision.reason, run.report)
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from advisor.version import __version__
+
+__all__ = [
+    "AdvisorError",
+    "Check",
+    "Report",
+    "Run",
+    "UsageError",
+    "__version__",
+    "benchmark",
+    "benchmark_device",
+    "catalog",
+    "check_data",
+    "check_run",
+    "compare",
+    "compress",
+    "devices",
+    "diagnose",
+    "doctor",
+    "export",
+    "exportable",
+    "plan",
+    "profile",
+    "reevaluate",
+    "report",
+    "search",
+]
 
 if TYPE_CHECKING:
-    from advisor.api import Run, benchmark, plan, profile, search
+    from advisor import catalog, devices
+    from advisor.api import (
+        Check,
+        Report,
+        Run,
+        benchmark,
+        benchmark_device,
+        check_data,
+        check_run,
+        compare,
+        compress,
+        diagnose,
+        doctor,
+        export,
+        exportable,
+        plan,
+        profile,
+        reevaluate,
+        report,
+        search,
+    )
     from advisor.core.errors import AdvisorError, UsageError
+else:
+    # Importing the package stays cheap: a name is imported when it is first used (PEP 562).
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
 
-__version__ = "0.1.0"
-__all__ = ["AdvisorError", "Run", "UsageError", "benchmark", "plan", "profile", "search"]
+        if name in ("catalog", "devices"):
+            return import_module(f"advisor.{name}")
+        if name in ("AdvisorError", "UsageError"):
+            return getattr(import_module("advisor.core.errors"), name)
+        if name in __all__:
+            return getattr(import_module("advisor.api"), name)
+        raise AttributeError(f"module 'advisor' has no attribute '{name}'")
 
-
-def __getattr__(name: str) -> Any:
-    # Importing the package stays cheap: the command line starts before anything heavy is loaded.
-    if name in ("Run", "benchmark", "plan", "profile", "search"):
-        from advisor import api
-
-        return getattr(api, name)
-    if name in ("AdvisorError", "UsageError"):
-        from advisor.core import errors
-
-        return getattr(errors, name)
-    raise AttributeError(f"module 'advisor' has no attribute '{name}'")
+    def __dir__() -> list[str]:
+        return __all__

@@ -7,24 +7,39 @@ import sys
 
 import pytest
 
+import advisor
 
-@pytest.mark.parametrize("first", ["", "import advisor.engine.run, advisor.measurement.latency.timing; "])
-def test_every_public_name_is_there_whatever_was_imported_before(first: str) -> None:
+ROOMS = ("catalog", "devices")
+
+
+@pytest.mark.parametrize(
+    "first", ["", "import advisor.engine.run, advisor.reporting.table, advisor.exporting.bundle, advisor.cli.main; "]
+)
+def test_every_public_function_is_there_whatever_was_imported_before(first: str) -> None:
     code = f"{first}import advisor; print([name for name in advisor.__all__ if not callable(getattr(advisor, name))])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.strip() == str(["__version__", *ROOMS])
+
+
+def test_the_functions_of_catalogue_and_devices_are_reached_from_the_package() -> None:
+    code = "import advisor; print(advisor.catalog.show('squeezenet_1.1_227').name, advisor.devices.show('host').name)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["squeezenet_1.1_227", "host"]
+
+
+def test_importing_the_package_imports_none_of_its_rooms() -> None:
+    code = "import sys, advisor; print(sorted(name for name in sys.modules if name.startswith('advisor')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(["advisor", "advisor.version"])
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    import advisor
-
     with pytest.raises(AttributeError, match="no attribute 'serch'"):
-        _ = advisor.serch
+        _ = advisor.serch  # type: ignore[attr-defined]
 
 
-def test_a_wrong_option_from_python_is_a_usage_error_with_the_nearest() -> None:
-    import advisor
-    from advisor.core.errors import UsageError
-
-    with pytest.raises(UsageError, match="did you mean 'budget'"):
-        advisor.search(buget="50ms")
+@pytest.mark.parametrize("function", [advisor.search, advisor.plan], ids=["search", "plan"])
+def test_an_unknown_option_is_refused(function: object) -> None:
+    assert callable(function)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'buget'"):
+        function(buget="50ms")

@@ -1,23 +1,29 @@
-"""The public functions behind the commands; at home in a script and in a notebook."""
+"""The public functions: one for each command, and one for each question that a command asks on the way."""
 
 from __future__ import annotations
 
-from advisor.api.answers import Report, compare, export, reevaluate, report
+from advisor.api.answers import Report, check_run, compare, export, exportable, reevaluate, report
 from advisor.api.images import check_data
+from advisor.api.machine import Check, State, doctor
 from advisor.api.measuring import benchmark, benchmark_device, profile
 from advisor.api.models import compress, diagnose
 from advisor.api.runs import Run, plan, search
 
 __all__ = [
+    "Check",
     "Report",
     "Run",
+    "State",
     "benchmark",
     "benchmark_device",
     "check_data",
+    "check_run",
     "compare",
     "compress",
     "diagnose",
+    "doctor",
     "export",
+    "exportable",
     "plan",
     "profile",
     "reevaluate",

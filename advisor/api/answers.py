@@ -1,13 +1,14 @@
-"""What is made of runs: decided again, exported, compared, answered again."""
+"""What follows from finished runs: decide again, export, compare, re-evaluate, check the files of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.core.decision import Decision
+from advisor.core.evaluation import Evaluation
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """A run, decided again.
+    """A run that was decided again.
 
     Attributes:
-        view: what the report shows; ``view.decision`` is the answer.
-        files: the files written, none where the question was changed and no folder given.
+        view: the content of the report; ``view.decision`` is the answer.
+        files: the files that were written; empty if a limit changed and no folder was given.
     """
 
     view: RunView
@@ -31,7 +32,7 @@ class Report:
 
     @property
     def decision(self) -> Decision:
-        """The answer to the question as it was put now."""
+        """The answer to the question with its present limits."""
         return self.view.decision
 
     def _repr_html_(self) -> str:
@@ -41,38 +42,65 @@ class Report:
 
 
 def report(
-    run: str | Path, *, prefer: str | None = None, to: str | Path | None = None, force: bool = False, **limits: Any
+    run: str | Path,
+    *,
+    prefer: str | None = None,
+    budget: str | None = None,
+    size_budget: str | None = None,
+    memory_budget: str | None = None,
+    max_drop: str | None = None,
+    min_accuracy: str | None = None,
+    confidence: str | None = None,
+    licence: str | None = None,
+    must_run_on: Sequence[str] | None = None,
+    profiles: Sequence[str | Path] | None = None,
+    to: str | Path | None = None,
+    force: bool = False,
 ) -> Report:
-    """Decide again over what a run has measured: nothing is measured or trained.
+    """Decide again from the measurements of a run and write the report. Nothing is measured or trained.
+
+    Each option replaces the run's own value; None keeps it.
 
     ::
 
-        from advisor.api import report
-        print(report("runs/latest", prefer="size", budget="30ms").decision.reason)
+        import advisor
+        print(advisor.report("runs/latest", prefer="size", budget="30ms").decision.reason)
 
     Args:
         run: the run folder.
-        prefer: ``balanced``, ``accuracy``, ``latency``, ``size``, or weights: ``accuracy=2,latency=1``.
-        to: folder for the report files; without it they are written into the run where nothing was changed.
+        prefer: ``balanced``, ``accuracy``, ``latency``, ``size``, or weights such as ``accuracy=2,latency=1``.
+        budget: latency limit (90th percentile), such as ``50ms``.
+        size_budget: limit of the file size, such as ``5MB``.
+        memory_budget: limit of the peak private memory, such as ``100MB``.
+        max_drop: percentage points of accuracy that compression may cost, such as ``1pt``.
+        min_accuracy: lowest top-1 accuracy, such as ``85%``.
+        confidence: probability with which a predicted latency must meet the budget, such as ``90%``.
+        licence: accepted licences: ``permissive``, SPDX identifiers, or both joined by commas.
+        must_run_on: further devices on which the pick must meet the latency budget.
+        profiles: folders of your own device profiles.
+        to: folder for the report files. Default: the run folder, if no option changed the question.
         force: replace report files that are in ``to``.
-        limits: ``budget``, ``size_budget``, ``memory_budget``, ``max_drop``, ``min_accuracy``, ``confidence``, with
-            their units; ``licence``; ``must_run_on`` and ``profiles`` as sequences.
 
     Raises:
-        UsageError: no run folder, one that is damaged, a limit or preference that is not valid, or files in the way.
+        UsageError: no run folder, a damaged one, an invalid option, or report files that are in the way.
     """
     from advisor.engine.history.loaded_run import read_run
     from advisor.reporting.files import write_all
     from advisor.reporting.load import view_of
     from advisor.reporting.output_dir import checked_place
 
-    changes = {name: value for name, value in {"prefer": prefer, **limits}.items() if value is not None}
-    place = checked_place(Path(to), force) if to is not None else None
-    stored = read_run(run, changes)
-    if place is None and stored.own_question:
-        place = stored.folder.path
-    view = view_of(stored)
-    return Report(view, write_all(view, place) if place else ())
+    options = {
+        "prefer": prefer, "budget": budget, "size_budget": size_budget, "memory_budget": memory_budget,
+        "max_drop": max_drop, "min_accuracy": min_accuracy, "confidence": confidence, "licence": licence,
+        "must_run_on": must_run_on, "profiles": profiles,
+    }  # fmt: skip
+    changes = {name: value for name, value in options.items() if value is not None}
+    folder = checked_place(Path(to), force) if to is not None else None
+    loaded = read_run(run, changes)
+    if folder is None and loaded.own_question:
+        folder = loaded.folder.path
+    view = view_of(loaded)
+    return Report(view, write_all(view, folder) if folder else ())
 
 
 def export(
@@ -84,36 +112,71 @@ def export(
     key_file: str | Path | None = None,
     force: bool = False,
 ) -> Bundle:
-    """Write the bundle to ship: model, labels, model card, test vectors, checksums, code for the app.
+    """Write the bundle to ship: model, labels, model card, test vectors, checksums and code for the app.
 
     ::
 
-        from advisor.api import export
-        print(export("runs/latest", "bundle", targets=["android"]).files)
+        import advisor
+        print(advisor.export("runs/latest", "bundle", targets=["android"]).files)
 
     Args:
         run: the run folder.
-        to: folder to make.
-        pick: number of a candidate as ``advisor export RUN --list`` shows them, or its key; None for the pick.
-        targets: ``android``, ``ios``, ``python``, ``edgetpu``; empty for the first three.
-        key_file: encrypt the model with this key (32 bytes, or 64 hexadecimal digits).
-        force: replace a bundle that is there.
+        to: folder that is created.
+        pick: number of a candidate in :func:`exportable`, counted from 1, or its key. Default: the pick of the run.
+        targets: ``android``, ``ios``, ``python``, ``edgetpu``. Default: the first three.
+        key_file: file with the key that encrypts the model (32 bytes, or 64 hexadecimal digits).
+        force: replace a bundle that exists.
 
     Raises:
-        UsageError: as :func:`advisor.exporting.bundle.export` says; nothing is written then.
+        UsageError: the run has no such candidate, a target or the key is invalid, or the folder exists. Nothing is
+            written.
     """
-    from advisor.exporting.bundle import export as written
+    from advisor.exporting import bundle
 
-    return written(run, to, None if pick is None else str(pick), targets, key_file, force)
+    return bundle.export(run, to, None if pick is None else str(pick), targets, key_file, force)
+
+
+def exportable(run: str | Path) -> tuple[Evaluation, ...]:
+    """Return the evaluations that :func:`export` takes by number: the pick, the runner-up, the ties, the front.
+
+    Args:
+        run: the run folder.
+
+    Raises:
+        UsageError: no run folder, or a damaged one.
+    """
+    from advisor.engine.history.loaded_run import read_run
+    from advisor.exporting.choice import choices
+
+    return choices(read_run(run).decision)
+
+
+def check_run(run: str | Path, *, artefacts: bool = False) -> tuple[str, ...]:
+    """Return the files of a run folder that are damaged or missing, one line for each.
+
+    Args:
+        run: the run folder.
+        artefacts: also hash every model file (about one second for each gigabyte).
+
+    Raises:
+        UsageError: no run folder.
+    """
+    from advisor.store.integrity import find_flaws
+
+    return tuple(str(flaw) for flaw in find_flaws(RunFolder.open(Path(run)), artefacts))
 
 
 def compare(before: str | Path, after: str | Path) -> Comparison:
-    """Hold a run against an earlier one: what changed, and whether the recommendation did beyond the noise.
+    """Compare two runs: what changed, and whether the recommendation changed by more than the noise.
 
     ::
 
-        from advisor.api import compare
-        print(compare("runs/20260131-120000-photos", "runs/latest").reason)
+        import advisor
+        print(advisor.compare("runs/20260131-120000-photos", "runs/latest").reason)
+
+    Args:
+        before: folder of the earlier run.
+        after: folder of the later run.
 
     Raises:
         UsageError: one of them is no run folder, or is damaged.
@@ -133,38 +196,37 @@ def reevaluate(
     since_last: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> tuple[Reevaluation, ...]:
-    """Answer earlier runs again for what changed since: devices, runtime, machine, catalogue. Nothing is trained.
+    """Answer earlier runs again after a change of devices, runtime, machine or catalogue. Nothing is trained.
 
-    Each answer that rests on something new is a new run that names its parent, with its report files.
+    Each new answer is a new run that names its parent and has report files.
 
     ::
 
-        from advisor.api import reevaluate
-        for found in reevaluate(device=["raspberry-pi-4"]):
+        import advisor
+        for found in advisor.reevaluate(device=["raspberry-pi-4"]):
             print(found.parent, found.comparison and found.comparison.reason)
 
     Args:
-        run: one run folder; None for every search under ``runs``.
+        run: one run folder. Default: every search in ``runs``.
         runs: folder of the runs.
         device: devices (``raspberry-pi-4``, or ``device:target``) to predict for.
-        profiles: the team's own folders of device profiles; without ``device`` all of theirs are taken.
-        since_last: start from what was made of each run last.
-        tell: told what is being done.
+        profiles: folders of your own device profiles. Without ``device``, all their devices are predicted for.
+        since_last: compare with the latest answer to each run instead of the run itself.
+        tell: called with a line about each step.
 
     Raises:
         UsageError: no run folder, an unknown device, or a profile that is refused.
     """
-    from advisor.engine.history.reevaluation.reevaluate import Devices
-    from advisor.engine.history.reevaluation.reevaluate import reevaluate as answer
-    from advisor.engine.history.reevaluation.reevaluate import reevaluate_all as answer_all
+    from advisor.engine.history.reevaluation import reevaluate as work
     from advisor.reporting.files import write_all
     from advisor.reporting.load import load_view
 
-    devices, say = Devices.chosen(list(device), [Path(folder) for folder in profiles]), tell or (lambda _text: None)
+    devices = work.Devices.chosen(list(device), [Path(folder) for folder in profiles])
+    say = tell or (lambda _text: None)
     if run is not None:
-        found = answer(Path(run), devices, since_last, say)
+        found = work.reevaluate(Path(run), devices, since_last, say)
     else:
-        found = tuple(answer_all(Path(runs), devices, since_last, say))
+        found = tuple(work.reevaluate_all(Path(runs), devices, since_last, say))
     for result in found:
         if result.run is not None and not (result.run / "recommendation.json").exists():
             write_all(load_view(RunFolder.open(result.run)), result.run)

@@ -1,4 +1,4 @@
-"""Pictures of your own: what is wrong with them before anything learns from them."""
+"""Your own images: find faults before a model learns from them."""
 
 from __future__ import annotations
 
@@ -15,34 +15,41 @@ def check_data(
     *,
     labels: bool = True,
     card: str = "",
-    catalog: Sequence[str] = (),
+    catalog: Sequence[str | Path] = (),
     offline: bool = False,
     mirror: str = "",
-    say: Callable[[str], None] = lambda _text: None,
+    fix: str | Path | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Checked:
-    """Say what is wrong with a set of pictures; none of them is changed.
+    """Find faults in a set of images: unreadable, repeated, wrongly labelled. No image is changed.
 
     ::
 
-        from advisor.api import check_data
-        checked = check_data("photos")
+        import advisor
+        checked = advisor.check_data("photos", fix="cleaned.csv")
         print([finding.message for finding in checked.findings])
-        checked.write_manifest(Path("cleaned.csv"))
 
     Args:
         data: a folder, or a CSV or Parquet manifest.
-        labels: look for wrong labels and for crops, with a network's features.
-        card: the model card whose features are taken; empty for the best one that is here.
+        labels: look for wrong labels and for crops, with the features of a network.
+        card: model card of this network. Default: the best one whose weights are on this machine.
         catalog: your own catalogue files.
-        offline: never open a connection.
-        mirror: folder or address that holds weights, asked first.
-        say: told what is being done.
+        offline: open no connection.
+        mirror: folder or address of weights that is asked first.
+        fix: manifest (CSV) to write without the suspects.
+        tell: called with a line about each step.
 
     Raises:
-        UsageError: nothing there, nothing that can be read as a data set, or an unknown card.
+        UsageError: ``data`` is missing or cannot be read as a data set, the card is unknown, or ``fix`` exists or
+            cannot be written.
     """
-    from advisor.engine.data_check import check_data as checked
+    from advisor.datasets.checks.fix import writable
+    from advisor.engine import data_check
     from advisor.engine.data_check.judge import Judge
 
+    manifest = writable(Path(fix)) if fix else None
     judge = Judge(card, tuple(Path(path) for path in catalog), offline, mirror) if labels else None
-    return checked(Path(data), judge, say)
+    checked = data_check.check_data(Path(data), judge, tell or (lambda _text: None))
+    if manifest:
+        checked.write_manifest(manifest)
+    return checked

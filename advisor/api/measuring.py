@@ -1,80 +1,167 @@
-"""How fast a file is, here or on a device, and where its time goes."""
+"""How fast a file is, on this machine or on a device, and where its time goes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from advisor.measurement.latency.findings import Benchmark
     from advisor.measurement.on_device.findings import DeviceBenchmark
     from advisor.measurement.operators.profile_values import Profile
 
+Tell = Callable[[str], None]
 
-def benchmark(*models: str | Path, **options: Any) -> Benchmark:
+
+def benchmark(
+    *models: str | Path,
+    threads: Sequence[int | str] = (1,),
+    effort: str = "quick",
+    shape: Sequence[int] | None = None,
+    kernels: str = "default",
+    runtime: str | None = None,
+    cpus: Sequence[int] | None = None,
+    contended: bool = False,
+    sustained_s: float | None = None,
+    pipeline: bool = True,
+    image: str | Path | None = None,
+    force: bool = False,
+    tell: Tell | None = None,
+) -> Benchmark:
     """Measure one ``.tflite`` file on this machine's CPU, or several interleaved in one run.
 
     ::
 
-        from advisor import benchmark
-        found = benchmark("a.tflite", "b.tflite", threads=(1, 2))
+        import advisor
+        found = advisor.benchmark("a.tflite", "b.tflite", threads=(1, 2))
         print(found.ratios, found.files[0].advice)
 
     Args:
         models: one or more files.
-        options: ``threads``, ``effort``, ``shape``, ``kernels``, ``runtime``, ``contended``, ``sustained_s``,
-            ``pipeline``, ``picture``, ``force``, as ``measurement.latency.session.benchmark`` explains them.
+        threads: thread counts: numbers, or ``all``. Memory and loading are measured with the first.
+        effort: ``quick`` (6 s for each file and thread count), ``normal`` (10 s) or ``full`` (60 s).
+        shape: shape of the first input, if the file leaves it open.
+        kernels: ``default`` (XNNPACK where it applies) or ``builtin``.
+        runtime: another runtime, such as ``tflite-runtime==2.14.0``, installed in a separate environment.
+        cpus: numbers of the processors that run the threads. Default: all.
+        contended: also measure with a load on the other processors.
+        sustained_s: also run for this many seconds without a rest.
+        pipeline: also time the way from an image to an answer, if the file takes one image.
+        image: image for the end-to-end timing. Default: a bundled photograph.
+        force: measure on a busy machine, too.
+        tell: called with a line about each step.
 
     Raises:
-        UsageError: a file cannot be run, an option is not valid, or the machine is not fit for timing.
+        UsageError: no file can be run, an option is invalid, or the machine is too busy. One of several files that
+            cannot be run is a row with a ``failure``.
     """
-    from advisor.measurement.latency.session import benchmark as measured
+    from advisor.api.threads import thread_counts
+    from advisor.measurement.latency import session
 
-    return measured(*models, **options)
+    return session.benchmark(
+        *models,
+        threads=thread_counts(threads),
+        effort=effort,
+        shape=shape,
+        kernels=kernels,
+        runtime=runtime,
+        cpus=cpus,
+        contended=contended,
+        sustained_s=sustained_s,
+        pipeline=pipeline,
+        image=image,
+        force=force,
+        tell=tell,
+    )
 
 
-def benchmark_device(*models: str | Path, **options: Any) -> DeviceBenchmark:
-    """Measure ``.tflite`` files on a device over its connection, or on this machine's GPU; predict where there is none.
+def benchmark_device(
+    *models: str | Path,
+    device: str = "",
+    accelerator: str = "",
+    ssh: str = "",
+    adb: str = "",
+    python: str = "python3",
+    benchmark_model: str | Path | None = None,
+    cores: str = "",
+    threads: Sequence[int | str] = (),
+    effort: str = "quick",
+    profiles: Sequence[str | Path] = (),
+    tell: Tell | None = None,
+) -> DeviceBenchmark:
+    """Measure ``.tflite`` files on a device over its connection, or on this machine's GPU.
+
+    If the device is not available, its latency is predicted. The result says so.
 
     ::
 
-        from advisor.api import benchmark_device
-        print(benchmark_device("a.tflite", device="raspberry-pi-4").rows)
+        import advisor
+        print(advisor.benchmark_device("a.tflite", device="raspberry-pi-4").rows)
 
     Args:
         models: one or more files.
-        options: ``device`` (a name or ``name:target``), ``accelerator``, ``reach``, ``profiles``, ``threads``,
-            ``effort``, as :func:`advisor.engine.targets.benchmarking.elsewhere` explains them.
+        device: name of a device profile, or ``name:target``. Default: this machine.
+        accelerator: ``cpu``, ``gpu``, ``npu`` or ``tpu``: the kind of target, if ``device`` names none.
+        ssh: host to connect to over ssh: ``host``, ``user@host``, or a name of your ssh configuration.
+        adb: serial of the phone to connect to over adb.
+        python: Python interpreter of the device that has a TFLite runtime (ssh).
+        benchmark_model: TensorFlow Lite's ``benchmark_model`` for the phone's processor (adb).
+        cores: hexadecimal mask of the cores that run the models (adb).
+        threads: thread counts: numbers, or ``all``. Default: the thread count of the target.
+        effort: ``quick``, ``normal`` or ``full``.
+        profiles: further folders of your own device profiles.
+        tell: called with a line about each step.
 
     Raises:
-        UsageError: an option is not valid, or not one file can be measured.
+        UsageError: an option is invalid, or no file can be measured.
     """
-    from advisor.engine.targets.benchmarking import elsewhere
+    from advisor.api.threads import thread_counts
+    from advisor.core.errors import UsageError
+    from advisor.devices.connections.settings import ConnectionSettings
+    from advisor.engine.targets.benchmarking import elsewhere, is_elsewhere
 
-    return elsewhere(models, **options)
+    reach = ConnectionSettings.from_options(
+        ssh, adb, python=python, benchmark_model=Path(benchmark_model) if benchmark_model else None, cores=cores
+    )
+    if not is_elsewhere(device, accelerator, reach):
+        raise UsageError("this machine's CPU is not a device", "use benchmark, or name a device or --accelerator gpu")
+    say = tell or (lambda _text: None)
+    return elsewhere(models, device, accelerator, reach, profiles, thread_counts(threads), effort, say)
 
 
-def profile(model: str | Path, **options: Any) -> Profile:
-    """Find where the time of one ``.tflite`` file goes, operator by operator.
+def profile(
+    model: str | Path,
+    *,
+    threads: int = 1,
+    runs: int = 40,
+    kernels: str = "default",
+    shape: Sequence[int] | None = None,
+    accelerators: Sequence[str] = (),
+) -> Profile:
+    """Measure the time of each operator of one ``.tflite`` file.
 
     ::
 
-        from advisor import profile
-        found = profile("model.tflite")
+        import advisor
+        found = advisor.profile("model.tflite")
         print(found.advice, found.top(5))
 
     Args:
         model: the file.
-        options: ``threads``, ``runs``, ``kernels``, ``shape``, ``accelerators``, as
-            :func:`advisor.measurement.operators.operators.profile` explains them.
+        threads: number of CPU threads.
+        runs: number of profiled runs (fewer if they take more than 4 s).
+        kernels: ``default`` (XNNPACK where it applies) or ``builtin``.
+        shape: shape of the first input, if the file leaves it open.
+        accelerators: also compute which operators each of these takes: ``edgetpu``, ``nnapi``, ``coreml``, ...
 
     Raises:
         UsageError: the file is missing or damaged, or the runtime cannot run or profile it.
     """
     from advisor.core.errors import StageError, UsageError
-    from advisor.measurement.operators.profile import profile as profiled
+    from advisor.measurement.operators import profile as operators
 
     try:
-        return profiled(model, **options)
+        return operators.profile(model, threads, runs=runs, kernels=kernels, shape=shape, accelerators=accelerators)
     except StageError as error:
         raise UsageError(error.message, error.hint) from error

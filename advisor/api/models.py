@@ -1,4 +1,4 @@
-"""A model of your own: made smaller, and looked at for what its smaller forms lose."""
+"""Your own model: compress it, and find out what a compressed file loses."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ def compress(
     force: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Compression:
-    """Make forms of a float ``.tflite`` classifier and say what each costs.
+    """Make compressed files of a float ``.tflite`` classifier and measure what each costs.
 
     ::
 
-        from advisor.api import compress
-        found = compress("model.tflite", ["int8", "float16"], data="photos")
+        import advisor
+        found = advisor.compress("model.tflite", ["int8", "float16"], data="photos")
         print([(form.recipe, form.sizes, form.likeness) for form in found.forms])
 
     Args:
         model: the float file.
-        recipes: names of recipes.
-        calibration: folder of pictures to calibrate on; without it those of ``data``, else bundled photographs.
-        data: folder of labelled pictures, one folder a class, to measure accuracy on.
-        max_drop_points: what a form may lose against float; recipes that score or train work towards it.
-        to: folder for the forms, ``MODEL-forms`` by default.
-        mean: subtracted from RGB 0..255, one number or three; by default what the file says.
-        std: what the difference is divided by.
-        seed: of every draw.
-        latency: also time the forms.
-        accelerator: whose operators are counted, such as ``edgetpu``.
-        learn_s: how long a recipe that learns may take; it gives the best that it has by then.
-        force: replace forms that are there.
-        tell: told what is being done.
+        recipes: names of compression recipes.
+        calibration: folder of calibration images. Default: the images of ``data``, else bundled photographs.
+        data: folder of labelled images with one sub-folder for each class; measures accuracy.
+        max_drop_points: percentage points of accuracy that a file may lose against float. Needs ``data``.
+        to: folder for the files. Default: ``MODEL-forms``.
+        mean: value subtracted from RGB 0..255, one number or three. Default: the value in the file.
+        std: value that the difference is divided by. Default: the value in the file.
+        seed: seed of all random draws.
+        latency: also measure the latency of the files.
+        accelerator: accelerator whose operators are counted: ``xnnpack`` (the CPU), ``edgetpu``, ``nnapi``, ...
+        learn_s: time limit of a recipe that trains, in seconds. The best result so far is used.
+        force: replace files that exist.
+        tell: called with a line about each step.
 
     Raises:
-        UsageError: as :func:`advisor.compression.user_model.question.ask` says; nothing is made then.
+        UsageError: the file, a recipe, the images or a limit is invalid, or files are in the way. Nothing is made.
     """
     from advisor.compression.user_model.compress import compress as made
     from advisor.compression.user_model.question import ask
@@ -73,22 +73,22 @@ def diagnose(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> Diagnosis:
-    """Say why a quantized file answers worse, or runs slower, than the float file that it was made from.
+    """Find out why a quantized file is less accurate, or slower, than the float file that it was made from.
 
     ::
 
-        from advisor.api import diagnose
-        print(*diagnose("model-int8.tflite", "model.tflite", calibration="photos").verdict, sep="\\n")
+        import advisor
+        print(*advisor.diagnose("model-int8.tflite", "model.tflite", calibration="photos").verdict, sep="\\n")
 
     Args:
         model: the quantized file.
         against: the float file.
-        calibration: folder of pictures to run both on; bundled photographs without it.
-        mean: subtracted from RGB 0..255, one number or three; by default what one of the files says.
-        std: what the difference is divided by.
+        calibration: folder of images that both files classify. Default: bundled photographs.
+        mean: value subtracted from RGB 0..255, one number or three. Default: the value in one of the files.
+        std: value that the difference is divided by. Default: the value in one of the files.
 
     Raises:
-        UsageError: a file is missing or damaged, they do not fit each other, or nobody says how they read pictures.
+        UsageError: a file is missing or damaged, the files do not belong together, or the normalization is unknown.
     """
     from advisor.compression.diagnosis.request import diagnose as diagnosed
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
+    from advisor.engine.question import Request
     from advisor.engine.space.forecast import PlanView
     from advisor.reporting.view import RunView
 
@@ -65,49 +67,125 @@ class Run:
 
 def search(
     *,
+    task: str | None = None,
+    data: str | Path | None = None,
+    budget: str | None = None,
+    size_budget: str | None = None,
+    memory_budget: str | None = None,
+    max_drop: str | None = None,
+    min_accuracy: str | None = None,
+    confidence: str | None = None,
+    objective: str | None = None,
+    prefer: str | None = None,
+    licence: str | None = None,
+    candidates: Sequence[str] | None = None,
+    catalog: Sequence[str | Path] | None = None,
+    training: Sequence[str] | None = None,
+    tune_training: int | None = None,
+    compressions: Sequence[str] | None = None,
+    device: str | None = None,
+    must_run_on: Sequence[str] | None = None,
+    profiles: Sequence[str | Path] | None = None,
+    threads: Sequence[int | str] | None = None,
+    sampler: str | None = None,
+    seed: int | None = None,
+    time_limit: str | None = None,
+    max_trials: int | None = None,
+    stop_below: str | None = None,
+    executor: str | None = None,
+    workers: int | None = None,
+    shared_folder: str | Path | None = None,
+    storage: str | None = None,
+    remeasure: bool | None = None,
+    offline: bool | None = None,
+    mirror: str | Path | None = None,
+    out: str | Path | None = None,
+    request: str | Path | None = None,
     resume: str | Path | None = None,
     extend: str | None = None,
     verbose: bool = False,
     quiet: bool = False,
-    **options: Any,
 ) -> Run:
-    """Find the model to ship; options are those of :mod:`advisor.engine.question.options`, with their units.
+    """Find the model to ship: evaluate candidates under a budget and recommend one with its reasons.
+
+    Every option is optional. Precedence: argument, request file, default.
 
     ::
 
-        from advisor import search
-        run = search(budget="50ms", data="photos")
+        import advisor
+        run = advisor.search(budget="50ms", data="photos")
         print(run.decision.reason, run.report)
 
     Args:
-        resume: folder of a run to go on with; its own options are taken, and what failed is tried again.
-        extend: go on for so much longer, such as ``30min``; only with ``resume``.
-        verbose: show the libraries' own output instead of keeping it in ``log.txt``.
+        task: task of the model. Default: ``image-classification``.
+        data: labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest.
+        budget: latency limit (90th percentile), such as ``50ms``.
+        size_budget: limit of the file size, such as ``5MB``.
+        memory_budget: limit of the peak private memory, such as ``100MB``.
+        max_drop: percentage points of accuracy that compression may cost, such as ``1pt``.
+        min_accuracy: lowest top-1 accuracy, such as ``85%``.
+        confidence: probability with which a predicted latency must meet the budget. Default: ``90%``.
+        objective: accuracy that is compared: ``accuracy``, or ``robust-accuracy`` (mean over bad light, motion and
+            other capture conditions). Default: ``accuracy``.
+        prefer: preference among the candidates that meet the budget: ``balanced``, ``accuracy``, ``latency``,
+            ``size``, or weights such as ``accuracy=2,latency=1``. Default: ``balanced``.
+        licence: accepted licences: ``permissive``, SPDX identifiers, or both joined by commas. Default: all.
+        candidates: names, families or globs of model cards. Default: the 12 most
+            promising cards with weights.
+        catalog: your own catalogue files (YAML).
+        training: training recipes: ``head``, ``finetune_top``, ``finetune_all``. Default: ``head`` with ``data``.
+        tune_training: number of Optuna trials of fine-tuning for each model. Default: 0, the recipe's own
+            hyperparameters.
+        compressions: compression recipes such as ``float32`` or ``int8``. Default: five recipes.
+        device: devices that run the model: ``host``, or device profiles joined by commas (``device:target``).
+            Default: ``host``.
+        must_run_on: further devices on which the pick must meet the latency budget.
+        profiles: folders of your own device profiles.
+        threads: CPU thread counts to measure: numbers, or ``all``. Default: 1 and all cores.
+        sampler: order of the search: ``advisor``, ``tpe``, ``nsga2``, ``gp`` (needs PyTorch) or ``random``.
+            Default: ``advisor``.
+        seed: seed of the split, of training and of the sampler. Default: 0.
+        time_limit: stop after this time with the best result so far, such as ``10min``. Default: no limit.
+        max_trials: stop after this number of configurations. Default: 0, no limit.
+        stop_below: stop when one more hour is expected to add less than this share of the front's hypervolume, such
+            as ``0.5%``, or ``never``. Default: 0.5 % if there are 100 configurations or more.
+        executor: where the work runs: ``local``, ``ray`` or ``ray://host:10001``. Default: ``local``.
+        workers: largest number of jobs at the same time. Default: 0, one for each core.
+        shared_folder: folder that all nodes of a Ray cluster see under the same name. Default: files are sent.
+        storage: storage of the Optuna study: ``journal`` or ``sqlite`` in the run folder, or
+            ``postgresql://user@host/database``. Default: ``journal``.
+        remeasure: time models again that were timed on this machine before.
+        offline: open no connection.
+        mirror: folder or address of weights that is asked first.
+        out: folder that takes the run. Default: ``runs``.
+        request: YAML file with the same keys.
+        resume: folder of a run to continue with its own options. Failed configurations are tried again.
+        extend: continue for this time, such as ``30min``. Needs ``resume``.
+        verbose: show the output of the libraries instead of writing it to ``log.txt``.
         quiet: show no progress.
-        options: ``task``, ``budget``, ``data``, ``size_budget``, ``max_drop``, ``candidates``, ``seed``, ``out``, ...;
-            ``request`` names a YAML file with the same keys.
 
     Raises:
-        UsageError: an option, the pictures or the output folder is at fault; nothing was spent.
-        WeightsError: no candidate's weights can be had.
+        UsageError: an option, the images or the output folder is invalid. Nothing was spent.
+        WeightsError: none of the candidates has weights that can be fetched.
     """
-    from advisor.core.errors import UsageError
     from advisor.engine.history.diagnoses import diagnose_run
     from advisor.engine.progress import Progress
-    from advisor.engine.question import resolve, resolve_resumed
     from advisor.engine.run import run_search
     from advisor.reporting.files import write_all
 
-    named = options.pop("request", None)
-    file = Path(named) if named else None
+    options = {
+        "task": task, "data": data, "budget": budget, "size_budget": size_budget, "memory_budget": memory_budget,
+        "max_drop": max_drop, "min_accuracy": min_accuracy, "confidence": confidence, "objective": objective,
+        "prefer": prefer, "licence": licence, "candidates": candidates, "catalog": catalog, "training": training,
+        "tune_training": tune_training, "compressions": compressions, "device": device, "must_run_on": must_run_on,
+        "profiles": profiles, "threads": threads, "sampler": sampler, "seed": seed, "time_limit": time_limit,
+        "max_trials": max_trials, "stop_below": stop_below, "executor": executor, "workers": workers,
+        "shared_folder": shared_folder, "storage": storage, "remeasure": remeasure, "offline": offline,
+        "mirror": mirror, "out": out,
+    }  # fmt: skip
     folder = Path(resume) if resume is not None else None
-    if folder is not None:
-        request = resolve_resumed(RunFolder.open(folder).read_request(), options, file, extend)
-    elif extend is not None:
-        raise UsageError("--extend goes on with a run, and --resume names none", "add --resume runs/latest")
-    else:
-        request = resolve(options, file)
-    outcome = run_search(request, Progress(False if quiet else None), folder, verbose)
+    question = _question(options, _path(request), folder, extend)
+    outcome = run_search(question, Progress(False if quiet else None), folder, verbose)
     if outcome.stop.why != "interrupt":
         diagnose_run(outcome.run)
     run = Run(outcome.run.path, outcome.stop.why == "interrupt", outcome.stop.text if outcome.stop.early else "")
@@ -115,23 +193,88 @@ def search(
     return run
 
 
-def plan(**options: Any) -> PlanView:
-    """Say what a search with these options would do and what it would take; nothing is spent, nothing is connected to.
+def plan(
+    *,
+    task: str | None = None,
+    data: str | Path | None = None,
+    budget: str | None = None,
+    size_budget: str | None = None,
+    memory_budget: str | None = None,
+    max_drop: str | None = None,
+    min_accuracy: str | None = None,
+    confidence: str | None = None,
+    objective: str | None = None,
+    prefer: str | None = None,
+    licence: str | None = None,
+    candidates: Sequence[str] | None = None,
+    catalog: Sequence[str | Path] | None = None,
+    training: Sequence[str] | None = None,
+    tune_training: int | None = None,
+    compressions: Sequence[str] | None = None,
+    device: str | None = None,
+    must_run_on: Sequence[str] | None = None,
+    profiles: Sequence[str | Path] | None = None,
+    threads: Sequence[int | str] | None = None,
+    sampler: str | None = None,
+    seed: int | None = None,
+    time_limit: str | None = None,
+    max_trials: int | None = None,
+    stop_below: str | None = None,
+    executor: str | None = None,
+    workers: int | None = None,
+    shared_folder: str | Path | None = None,
+    storage: str | None = None,
+    remeasure: bool | None = None,
+    offline: bool | None = None,
+    mirror: str | Path | None = None,
+    out: str | Path | None = None,
+    request: str | Path | None = None,
+) -> PlanView:
+    """Return what a search with the same options would do and cost. Nothing is spent, no connection is opened.
 
     ::
 
-        from advisor import plan
-        view = plan(budget="50ms", data="photos", time_limit="10min")
+        import advisor
+        view = advisor.plan(budget="50ms", data="photos", time_limit="10min")
         print(view.price_s, [forecast.configuration.key for forecast in view.forecasts])
 
     Args:
-        options: those of :func:`search`; ``request`` names a YAML file with the same keys.
+        task: this option and all others are those of :func:`search`.
 
     Raises:
-        UsageError: what ``search`` would refuse before anything is spent.
+        UsageError: an option or the images are invalid, as in :func:`search`.
     """
     from advisor.engine.question import resolve
     from advisor.engine.space.preview import preview
 
-    file = options.pop("request", None)
-    return preview(resolve(options, Path(file) if file else None))
+    options = {
+        "task": task, "data": data, "budget": budget, "size_budget": size_budget, "memory_budget": memory_budget,
+        "max_drop": max_drop, "min_accuracy": min_accuracy, "confidence": confidence, "objective": objective,
+        "prefer": prefer, "licence": licence, "candidates": candidates, "catalog": catalog, "training": training,
+        "tune_training": tune_training, "compressions": compressions, "device": device, "must_run_on": must_run_on,
+        "profiles": profiles, "threads": threads, "sampler": sampler, "seed": seed, "time_limit": time_limit,
+        "max_trials": max_trials, "stop_below": stop_below, "executor": executor, "workers": workers,
+        "shared_folder": shared_folder, "storage": storage, "remeasure": remeasure, "offline": offline,
+        "mirror": mirror, "out": out,
+    }  # fmt: skip
+    return preview(resolve(options, _path(request)))
+
+
+def _question(options: Mapping[str, object], file: Path | None, resumed: Path | None, extend: str | None) -> Request:
+    """Return the question of a new run, or of one that continues.
+
+    Raises:
+        UsageError: as :func:`search`.
+    """
+    from advisor.core.errors import UsageError
+    from advisor.engine.question import resolve, resolve_resumed
+
+    if resumed is not None:
+        return resolve_resumed(RunFolder.open(resumed).read_request(), options, file, extend)
+    if extend is not None:
+        raise UsageError("--extend continues a run, and --resume names none", "add --resume runs/latest")
+    return resolve(options, file)
+
+
+def _path(given: str | Path | None) -> Path | None:
+    return Path(given) if given else None

@@ -4,5 +4,19 @@ from __future__ import annotations
 
 from advisor.catalog.cards import Card, MemberFile, Preprocessing, Published, WeightSource
 from advisor.catalog.catalogue import Catalogue, load_catalogue
+from advisor.catalog.public import add, check, fetch, list_cards, show
 
-__all__ = ["Card", "Catalogue", "MemberFile", "Preprocessing", "Published", "WeightSource", "load_catalogue"]
+__all__ = [
+    "Card",
+    "Catalogue",
+    "MemberFile",
+    "Preprocessing",
+    "Published",
+    "WeightSource",
+    "add",
+    "check",
+    "fetch",
+    "list_cards",
+    "load_catalogue",
+    "show",
+]

@@ -93,6 +93,21 @@ def seconds(text: str, option: str) -> float:
     return parse(text, SECONDS, option, "10min")
 
 
+def channel_values(text: str, option: str) -> tuple[float, ...]:
+    """Parse a value for all channels, or one for each of three: ``127.5`` or ``123.7,116.3,103.5``.
+
+    Raises:
+        UsageError: something else.
+    """
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if len(values) not in (1, 3) or not all(math.isfinite(value) for value in values):
+        raise UsageError(f"{option}: '{text}' is not one number or three", f"write for example {option} 127.5")
+    return values
+
+
 def show_bytes(size: float) -> str:
     """Format a size for people: ``512 B``, ``3.9 MB`` (10^6)."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -1,1 +1,7 @@
 """Devices: their profiles, predictions of what a model takes on them, and connections to real ones."""
+
+from __future__ import annotations
+
+from advisor.devices.public import add, calibrate, list_devices, remove, show
+
+__all__ = ["add", "calibrate", "list_devices", "remove", "show"]

@@ -43,6 +43,27 @@ class ConnectionSettings:
     cores: str = ""
     config: Path | None = None
 
+    @classmethod
+    def from_options(
+        cls,
+        ssh: str = "",
+        adb: str = "",
+        here: bool = False,
+        python: str = "python3",
+        benchmark_model: Path | None = None,
+        cores: str = "",
+    ) -> ConnectionSettings | None:
+        """Return the way that these options describe, or None if they name none.
+
+        Raises:
+            UsageError: options of adb without a serial.
+        """
+        if ssh or adb or here:
+            return cls(ssh, adb, here, None, python, benchmark_model, cores)
+        if benchmark_model or cores:
+            raise UsageError("--benchmark-model and --cores need --adb", "name the phone by its serial: --adb SERIAL")
+        return None
+
     def connect(self, agent: Path, accelerator: str = "cpu") -> Connection:
         """Return the connection; nothing is reached yet.
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from advisor import __version__
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.engine.history.resume import space_of
@@ -20,6 +19,7 @@ from advisor.engine.space.candidates import Candidates
 from advisor.engine.space.plan import Plan
 from advisor.measurement import host
 from advisor.store import RunFolder
+from advisor.version import __version__
 
 PACKAGES = (
     "tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-learn", "scikit-image", "numpy",

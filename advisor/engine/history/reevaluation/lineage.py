@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from advisor import __version__
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_json import evaluation_to_json
 from advisor.core.figures import HOST
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.store import RunFolder
 from advisor.store.atomic import write_atomically
+from advisor.version import __version__
 
 _STAMP = re.compile(r"^\d{8}-\d{6}-")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.api import catalog
+from advisor import catalog
 from advisor.core.errors import UsageError
 from benchmarks.catalogue import catalogue_text
 from tests.catalog.user_models.models import labels_file, network, tflite

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from advisor.api import State, doctor
 from advisor.cli.main import app
 from advisor.core.exits import ExitCode
-from advisor.doctor import State, examine
 
 
 def test_this_machine_is_ready() -> None:
-    states = {check.name: check.state for check in examine()}
+    states = {check.name: check.state for check in doctor()}
     assert states["python"] is State.OK
     assert states["ai-edge-litert"] is State.OK
     assert states["child process"] is State.OK
@@ -22,7 +22,7 @@ def test_a_cache_that_cannot_be_written_is_named_with_its_way_out(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    cache = next(check for check in examine(run_model=False) if check.name == "cache")
+    cache = next(check for check in doctor(run_model=False) if check.name == "cache")
     assert cache.state is State.FAILED
     assert "ADVISOR_CACHE_DIR" in cache.hint
 
@@ -37,6 +37,6 @@ def test_a_machine_that_is_not_ready_is_no_fault_of_advisors(tmp_path: Path, mon
 
 def test_no_weights_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
-    weights = next(check for check in examine(run_model=False) if check.name == "weights")
+    weights = next(check for check in doctor(run_model=False) if check.name == "weights")
     assert weights.state is State.WARNING
     assert weights.found.startswith("0 of ")

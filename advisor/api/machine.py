@@ -1,4 +1,4 @@
-"""Looks at this machine for what a search will need, and says what to do where something is missing."""
+"""Whether this machine is ready for a search, and what to do if something is missing."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from advisor.core.units import show_bytes
 
 PACKAGES = ("tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-learn", "scikit-image")
 MEMORY_BYTES = 4_000_000_000
-"""A child that converts or scores may take 3 GB, the parent and the system the rest."""
+"""A child process that converts or scores takes up to 3 GB; the rest is for the parent and the system."""
 
 DISK_BYTES = 3_000_000_000
-"""Weights and results of a search over the default cards took 1.2 GB."""
+"""The weights and results of a search with the default cards took 1.2 GB."""
 
 
 class State(StrEnum):
-    """How a check came out."""
+    """The outcome of a check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -32,7 +32,14 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at: what was found, and what to do about it."""
+    """One checked property of the machine.
+
+    Attributes:
+        name: what was checked.
+        state: the outcome.
+        found: what was found.
+        hint: what to do about it; empty if nothing is wrong.
+    """
 
     name: str
     state: State
@@ -40,8 +47,8 @@ class Check:
     hint: str = ""
 
 
-def examine(run_model: bool = True) -> tuple[Check, ...]:
-    """Return every check of this machine.
+def doctor(*, run_model: bool = True) -> tuple[Check, ...]:
+    """Check this machine for what a search needs: packages, memory, disk, weights, load.
 
     Args:
         run_model: also start a child process that loads the runtime (about a second).
@@ -78,7 +85,7 @@ def _machine() -> Iterator[Check]:
     yield Check("free memory", State.OK if enough else State.WARNING, show_bytes(free), hint)
     load = psutil.getloadavg()[0] / (psutil.cpu_count() or 1)
     quiet = load < 0.5
-    hint = "" if quiet else "timings will be marked as contended: end other work before you trust them"
+    hint = "" if quiet else "timings will be marked as contended: end other programs first"
     yield Check("load a core", State.OK if quiet else State.WARNING, f"{load:.2f}", hint)
 
 
@@ -91,7 +98,7 @@ def _cache() -> Iterator[Check]:
         with tempfile.TemporaryFile(dir=root):
             pass
     except OSError as error:
-        yield Check("cache", State.FAILED, f"{root}: {error.strerror}", "name another with ADVISOR_CACHE_DIR")
+        yield Check("cache", State.FAILED, f"{root}: {error.strerror}", "name another folder with ADVISOR_CACHE_DIR")
         return
     free = shutil.disk_usage(root).free
     enough = free >= DISK_BYTES
@@ -106,7 +113,7 @@ def _weights() -> Iterator[Check]:
     cards = load_catalogue().values()
     here = [card.name for card in cards if locate(card, FetchOptions(offline=True))]
     hint = (
-        "" if here else "the first search fetches them; for a machine without network: advisor catalog fetch elsewhere"
+        "" if here else "the first search fetches them; without a network: run advisor catalog fetch on another machine"
     )
     found = f"{len(here)} of {len(cards)} cards have their weights on this machine"
     yield Check("weights", State.OK if here else State.WARNING, found, hint)
@@ -121,4 +128,4 @@ def _runtime() -> Iterator[Check]:
         except AdvisorError as error:
             yield Check("child process", State.FAILED, error.message, "reinstall ai-edge-litert")
             return
-    yield Check("child process", State.OK, "the runtime loads in a process of its own")
+    yield Check("child process", State.OK, "the runtime loads in a child process")

@@ -1,0 +1,204 @@
+"""The public functions of ``advisor.catalog``: list cards, show one, fetch weights, check files, add a model.
+
+::
+
+    import advisor
+    for row in advisor.catalog.list_cards(family=["mobilenet_v2"], max_macs="300M"):
+        print(row.card.name, row.top1, row.here)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from advisor.catalog.cards import Card
+    from advisor.catalog.checking import Checked
+    from advisor.catalog.fetch_all import Fetched
+    from advisor.catalog.listing import Row
+    from advisor.catalog.user_models.description import Given, Inspected
+    from advisor.catalog.user_models.import_model import Added
+
+Files = Sequence[str | Path]
+Progress = Callable[[str, int, int | None], None]
+Tell = Callable[[str], None]
+
+
+def list_cards(
+    *,
+    family: Sequence[str] = (),
+    max_params: float | str | None = None,
+    max_macs: float | str | None = None,
+    licence: str = "",
+    available: bool = False,
+    mirror: str | None = None,
+    catalog: Files = (),
+    tell: Tell | None = None,
+) -> tuple[Row, ...]:
+    """Return the cards with published accuracy, size and the sources of their weights.
+
+    Args:
+        family: only cards of these families.
+        max_params: largest number of parameters: a number, or text such as ``5M``.
+        max_macs: largest number of multiply-accumulates, likewise.
+        licence: only cards with this licence; a glob such as ``apache*`` works too.
+        available: only cards whose weights are on this machine.
+        mirror: folder or address that also holds weights.
+        catalog: catalogue files of your own.
+        tell: called with a line if a large file is read for the first time.
+
+    Raises:
+        UsageError: an unknown family or licence, an invalid number, or a file that is refused.
+    """
+    from advisor.catalog import listing
+    from advisor.catalog.catalogue import load_catalogue
+    from advisor.catalog.weights.options import FetchOptions
+
+    wanted = listing.Wanted(
+        families=tuple(family),
+        max_params=_limit(max_params, "--max-params"),
+        max_macs=_limit(max_macs, "--max-macs"),
+        licence=licence,
+        available=available,
+    )
+    return listing.rows(load_catalogue(_paths(catalog), tell), wanted, FetchOptions(mirror=mirror))
+
+
+def show(name: str, *, catalog: Files = (), tell: Tell | None = None) -> Card:
+    """Return one card: counts, published figures with their sources, and the sources of its weights.
+
+    Args:
+        name: name of the card.
+        catalog: catalogue files of your own.
+        tell: called with a line if a large file is read for the first time.
+
+    Raises:
+        UsageError: no card has this name. The message names the most similar one.
+    """
+    from advisor.catalog.catalogue import load_catalogue
+
+    return load_catalogue(_paths(catalog), tell).card(name)
+
+
+def fetch(
+    *names: str,
+    everything: bool = False,
+    mirror: str | None = None,
+    offline: bool = False,
+    catalog: Files = (),
+    progress: Progress | None = None,
+) -> tuple[Fetched, ...]:
+    """Fetch weights into the cache, so that later searches need no network.
+
+    Args:
+        names: names of cards, families or globs.
+        everything: fetch the weights of every card.
+        mirror: folder or address that is asked first.
+        offline: open no connection.
+        catalog: catalogue files of your own.
+        progress: called with a file's name, its bytes so far, and all its bytes if their number is known.
+
+    Returns:
+        One result for each card: the file in the cache, or the reason why it could not be fetched.
+
+    Raises:
+        UsageError: both names and ``everything``, neither of them, or a name that no card has.
+    """
+    from advisor.catalog.catalogue import load_catalogue
+    from advisor.catalog.fetch_all import fetch_all
+    from advisor.catalog.weights import FetchOptions
+    from advisor.core.errors import UsageError
+
+    if bool(names) == everything:
+        raise UsageError("name the cards to fetch, or add --all", "for example: advisor catalog fetch mobilenet_v2")
+    catalogue = load_catalogue(_paths(catalog))
+    cards = tuple(catalogue.values()) if everything else catalogue.select(names)
+    return fetch_all(cards, FetchOptions(offline=offline, mirror=mirror, progress=progress))
+
+
+def check(*, catalog: Files = (), build: bool = False, tell: Tell | None = None) -> Checked:
+    """Check every card: schema, names, hashes, and published counts (parameters equal, MACs within 2 %).
+
+    Args:
+        catalog: catalogue files of your own.
+        build: also build every graph and count its parameters and MACs; this takes minutes.
+        tell: called with the name of each card whose graph was built.
+    """
+    from advisor.catalog.checking import check_catalogue
+
+    return check_catalogue(_paths(catalog), build, tell)
+
+
+def add(
+    file: str | Path,
+    *,
+    name: str = "",
+    labels: str | Path = "",
+    mean: Sequence[float] = (),
+    std: Sequence[float] = (),
+    input_size: int | None = None,
+    licence: str = "",
+    family: str = "own",
+    top1: float | None = None,
+    into: str | Path | None = None,
+    ask: Callable[[str], str] | None = None,
+    tell: Tell | None = None,
+) -> Added:
+    """Make a card of your own model and check the model by running it. Every later search finds the card.
+
+    No code in the file is run.
+
+    Args:
+        file: a ``.keras`` or ``.tflite`` file, or the folder of a SavedModel.
+        name: name of the card. Default: the name of the file.
+        labels: file with one label per line, or ``imagenet``. Default: the labels in the file.
+        mean: value subtracted from RGB 0..255: one number or three. Default: the value in the file.
+        std: value that the difference is divided by, likewise.
+        input_size: side of the input in pixels, if the model leaves it open.
+        licence: licence of the model.
+        family: family of the card.
+        top1: known accuracy in percent. A search without images uses it.
+        into: catalogue file that takes the card. Default: your own, which every search reads.
+        ask: called with ``labels``, ``mean`` or ``std`` if neither the file nor an argument gives the value; returns
+            the value as text. Default: a missing value is an error.
+        tell: called with a line about each step.
+
+    Raises:
+        UsageError: the file is refused, or a value is missing. Nothing is kept.
+    """
+    from advisor.catalog.user_models import import_model
+    from advisor.catalog.user_models.description import Given
+
+    given = Given(name, str(labels), tuple(mean), tuple(std), licence, family, top1)
+    if tell:
+        tell(f"reading {Path(file).name}")
+    with import_model.inspect(Path(file), input_size) as inspected:
+        complete = _completed(inspected, given, ask) if ask else given
+        return import_model.add(inspected, complete, Path(into) if into else None)
+
+
+def _completed(inspected: Inspected, given: Given, ask: Callable[[str], str]) -> Given:
+    """Ask for the values that neither the file nor the arguments give."""
+    from advisor.catalog.user_models.description import missing
+    from advisor.core.units import channel_values
+
+    answers = {name: ask(name) for name in missing(inspected, given)}
+    return replace(
+        given,
+        labels=answers.get("labels", given.labels),
+        mean=channel_values(answers["mean"], "--mean") if "mean" in answers else given.mean,
+        std=channel_values(answers["std"], "--std") if "std" in answers else given.std,
+    )
+
+
+def _limit(value: float | str | None, option: str) -> float | None:
+    from advisor.catalog import listing
+
+    return listing.count(value, option) if isinstance(value, str) else value
+
+
+def _paths(catalog: Files) -> list[Path]:
+    return [Path(path) for path in catalog]

@@ -1,0 +1,146 @@
+"""The public functions of ``advisor.devices``: list profiles, show, add and remove one, calibrate a device.
+
+::
+
+    import advisor
+    for profile in advisor.devices.list_devices(kind="board"):
+        print(profile.name, profile.soc)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from advisor.devices.calibration.calibrate import Calibrated
+    from advisor.devices.profiles import DeviceProfile
+    from advisor.devices.profiles.team import Added
+
+Folders = Sequence[str | Path]
+
+
+def list_devices(*, kind: str = "", soc: str = "", profiles: Folders = ()) -> tuple[DeviceProfile, ...]:
+    """Return the known device profiles: this machine, then all others by name.
+
+    Args:
+        kind: only devices of this kind: ``phone``, ``board``, ``module``, ``accelerator``, ``microcontroller`` or
+            ``computer``.
+        soc: only devices with this text in the name of the SoC, of a core or of the NPU.
+        profiles: further folders of your own device profiles.
+
+    Raises:
+        UsageError: an unknown kind, or a profile that is refused.
+    """
+    from advisor.devices.profiles.listing import filtered
+    from advisor.devices.profiles.team import known_devices
+
+    return filtered(known_devices(_paths(profiles)).values(), kind, soc)
+
+
+def show(name: str, *, profiles: Folders = ()) -> DeviceProfile:
+    """Return one device profile: processor, limits, targets and known measurements.
+
+    Args:
+        name: name of the device.
+        profiles: further folders of your own device profiles.
+
+    Raises:
+        UsageError: no device has this name (the message names the most similar one), or a profile is refused.
+    """
+    from advisor.devices.profiles.team import known_devices
+
+    return known_devices(_paths(profiles)).profile(name)
+
+
+def add(file: str | Path, *, into: str | Path | None = None, force: bool = False) -> Added:
+    """Check a device profile and copy it with its measurements to your own profiles.
+
+    Args:
+        file: the profile (YAML). Its measurements lie beside it in a CSV file of the same name.
+        into: folder that takes the profile. Default: your own folder, which every command reads.
+        force: replace your profile of the same name.
+
+    Raises:
+        UsageError: the profile is refused (the message gives file and line), or the name is taken.
+    """
+    from advisor.devices.profiles.team import add_profile
+
+    return add_profile(Path(file), _path(into), replace=force)
+
+
+def remove(name: str, *, folder: str | Path | None = None) -> tuple[Path, ...]:
+    """Remove one of your own device profiles with its measurements; return the removed files.
+
+    Args:
+        name: name of the device.
+        folder: folder that holds the profile. Default: your own folder.
+
+    Raises:
+        UsageError: the folder has no such device, or the profile is a shipped one.
+    """
+    from advisor.devices.profiles.team import remove_profile
+
+    return remove_profile(name, _path(folder))
+
+
+def calibrate(
+    device: str,
+    *,
+    ssh: str = "",
+    adb: str = "",
+    here: bool = False,
+    python: str = "python3",
+    benchmark_model: str | Path | None = None,
+    cores: str = "",
+    models: int = 5,
+    profiles: Folders = (),
+    tell: Callable[[str], None] | None = None,
+) -> Calibrated:
+    """Measure the most informative models on a device and add the measurements to its profile.
+
+    A shipped profile is first copied to your own profiles.
+
+    ::
+
+        import advisor
+        found = advisor.devices.calibrate("our-board", ssh="pi@board.local")
+        print(found.report.median_before, found.report.median_after)
+
+    Args:
+        device: name of a device, or ``name:target``.
+        ssh: host to connect to over ssh: ``host``, ``user@host``, or a name of your ssh configuration.
+        adb: serial of the phone to connect to over adb.
+        here: the device is this machine.
+        python: Python interpreter of the device that has a TFLite runtime (ssh).
+        benchmark_model: TensorFlow Lite's ``benchmark_model`` for the phone's processor (adb).
+        cores: hexadecimal mask of the cores that run the models (adb).
+        models: number of models to measure.
+        profiles: further folders of your own device profiles.
+        tell: called with a line about each step.
+
+    Raises:
+        UsageError: an unknown device, a target that cannot be calibrated, or an invalid connection.
+        StageError: the device could not be measured. Nothing is kept.
+    """
+    from advisor.devices.calibration import calibrate as calibrating
+    from advisor.devices.connections import agent
+    from advisor.devices.connections.settings import ConnectionSettings
+    from advisor.devices.prediction.cached import device_predictor
+    from advisor.devices.profiles.team import folder_of, known_devices
+
+    profile, target = known_devices(_paths(profiles)).select(device)
+    calibrating.check_target(profile, target)
+    stated = ConnectionSettings.from_options(ssh, adb, here, python, _path(benchmark_model), cores)
+    connection = (stated or profile.connection or ConnectionSettings()).connect(Path(agent.__file__))
+    say = tell or (lambda _text: None)
+    return calibrating.calibrate(profile, target, connection, device_predictor(), folder_of(profile), models, say)
+
+
+def _paths(folders: Folders) -> list[Path]:
+    return [Path(folder) for folder in folders]
+
+
+def _path(given: str | Path | None) -> Path | None:
+    return Path(given) if given else None
