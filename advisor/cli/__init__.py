@@ -1,1 +1,1 @@
-"""The command line: one file a command; parse, call, print."""
+"""The command line: one module for each command; it parses options, calls the public function and prints."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli import reaching
-from advisor.cli.options import counts, numbers, shape_of
+from advisor.cli import connecting
+from advisor.cli.options import numbers, shape_of, split
 from advisor.cli.output import print_json
 from advisor.cli.progress import progress
 from advisor.core.errors import UsageError
 from advisor.core.exits import ExitCode
+from advisor.core.figures import HOST
 
 if TYPE_CHECKING:
     from advisor.measurement.latency.findings import Benchmark
@@ -22,41 +24,49 @@ Models = Annotated[list[str], typer.Argument(metavar="MODEL", help="One .tflite 
 Device = Annotated[
     str,
     typer.Option(
-        metavar="NAME", help="A device profile, or name:target: measured over its connection, else predicted."
+        metavar="NAME",
+        help="Device profile, or name:target. Measured over its connection, else predicted. Default: this machine.",
     ),
 ]
-Accelerator = Annotated[str, typer.Option(metavar="NAME", help="cpu, or gpu; with --device also npu and tpu.")]
+Accelerator = Annotated[
+    str, typer.Option(metavar="NAME", help="Processor: cpu or gpu; with --device also npu and tpu. Default: cpu.")
+]
 Threads = Annotated[
     list[str] | None,
-    typer.Option(metavar="COUNTS", help="CPU threads: a number or 'all'; repeat, or join by commas. Default 1."),
+    typer.Option(metavar="COUNTS", help="CPU threads: a number or 'all'; repeat, or join by commas. Default: 1."),
 ]
 EffortName = Annotated[
-    str, typer.Option(metavar="NAME", help="quick (6 s a file and thread count), normal (10 s) or full (60 s).")
+    str,
+    typer.Option(
+        metavar="NAME", help="Time for each file and thread count: quick (6 s), normal (10 s) or full (60 s)."
+    ),
 ]
 Shape = Annotated[
     str | None,
-    typer.Option(metavar="SHAPE", help="Shape of the first input where the file leaves it open: 1,224,224,3."),
+    typer.Option(metavar="SHAPE", help="Shape of the first input, if the file leaves it open: 1,224,224,3."),
 ]
 Xnnpack = Annotated[bool, typer.Option("--xnnpack/--no-xnnpack", help="Use XNNPACK where it applies.")]
 Runtime = Annotated[
     str | None,
-    typer.Option(metavar="PACKAGE", help="Another runtime, in an environment of its own: tflite-runtime==2.14.0."),
+    typer.Option(metavar="PACKAGE", help="Another runtime, in a separate environment: tflite-runtime==2.14.0."),
 ]
-Cpus = Annotated[str | None, typer.Option(metavar="NUMBERS", help="Pin the threads to these processors: 0,1.")]
-Contended = Annotated[bool, typer.Option("--contended", help="Also measure beside a load on the other processors.")]
+Cpus = Annotated[str | None, typer.Option(metavar="NUMBERS", help="Processors that run the threads: 0,1.")]
+Contended = Annotated[bool, typer.Option("--contended", help="Also measure with a load on the other processors.")]
 Sustained = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Also run without a rest for so long, such as 5min: does it slow down?"),
+    typer.Option(metavar="TIME", help="Also run for this time without a rest, such as 5min, to see it slow down."),
 ]
 LabelledImage = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Picture whose whole way to an answer is timed; one is at hand.")
+    str | None,
+    typer.Option("--image", metavar="FILE", help="Image for end-to-end timing. Default: a bundled photograph."),
 ]
 Folders = Annotated[
-    list[str] | None, typer.Option("--profiles", metavar="DIR", help="A folder of your own device profiles (--device).")
+    list[str] | None,
+    typer.Option("--profiles", metavar="DIR", help="Folder of your own device profiles (--device); repeat for more."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-AsLog = Annotated[bool, typer.Option("--mllog", help="Print MLPerf-style log lines.")]
-Force = Annotated[bool, typer.Option("--force", help="Time even on a busy machine; the verdict says so.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")]
+AsLog = Annotated[bool, typer.Option("--mllog", help="Print MLPerf-style log lines instead of the table.")]
+Force = Annotated[bool, typer.Option("--force", help="Measure on a busy machine, too; the verdict says so.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -77,77 +87,60 @@ def benchmark(
     contended: Contended = False,
     sustained: Sustained = None,
     image: LabelledImage = None,
-    ssh: reaching.Ssh = "",
-    adb: reaching.Adb = "",
-    python: reaching.Python = "python3",
-    benchmark_model: reaching.BenchmarkModel = "",
-    cores: reaching.Cores = "",
+    ssh: connecting.Ssh = "",
+    adb: connecting.Adb = "",
+    python: connecting.Python = "python3",
+    benchmark_model: connecting.BenchmarkModel = "",
+    cores: connecting.Cores = "",
     profiles: Folders = None,
     as_json: AsJson = False,
     mllog: AsLog = False,
     force: Force = False,
 ) -> None:
-    """Time .tflite files on this machine or on a device, and say whether the figures can be trusted.
+    """Time .tflite files on this machine or on a device, and say whether the timings can be trusted.
 
-    Several files are timed in turn, block by block, and each is held against the first: a ratio with its interval.
-    With --device the files are measured over the connection of its profile (or --ssh, --adb); a device that is not
-    at hand gets a prediction, which says so.
+    Several files are timed in turn, block by block. Each is compared with the first: a ratio with its interval. With
+    --device the files are measured over the connection of its profile (or --ssh, --adb). If the device is not
+    available, the latency is predicted, and the output says so.
 
     Example: advisor benchmark model.tflite --threads 1,2
     """
+    from advisor import api
+
     if as_json and mllog:
-        raise UsageError("--json and --mllog are two forms of one output", "ask for one of them")
-    where = {"device": device, "accelerator": accelerator}
-    reach = reaching.reach(ssh, adb, False, python, benchmark_model, cores)
-    asked = {
-        "shape": shape_of(shape),
-        "kernels": "" if xnnpack else "builtin",
-        "runtime": runtime,
-        "cpus": numbers(cpus, "--cpus"),
-        "contended": contended,
-        "sustained_s": _seconds(sustained),
-        "picture": image,
-    }
-    here = {name: value for name, value in asked.items() if value}
+        raise UsageError("--json and --mllog exclude each other", "give one of them")
+    if device not in ("", HOST) or accelerator not in ("", "cpu") or ssh or adb or benchmark_model or cores:
+        cpu_only = {
+            "--shape": shape, "--no-xnnpack": not xnnpack, "--runtime": runtime, "--cpus": cpus,
+            "--contended": contended, "--sustained": sustained, "--image": image, "--mllog": mllog,
+        }  # fmt: skip
+        _refuse_cpu_only(cpu_only)
+        with progress() as tell:
+            there = api.benchmark_device(
+                *models, device=device, accelerator=accelerator, ssh=ssh, adb=adb, python=python,
+                benchmark_model=benchmark_model, cores=cores, threads=split(threads) or (), effort=effort,
+                profiles=profiles or (), tell=tell,
+            )  # fmt: skip
+        _show_device(there, as_json)
+        return
     with progress() as tell:
-        common = {"effort": effort, "tell": tell}
-        if _elsewhere(reach=reach, **where):
-            _refuse_here_only(here, mllog)
-            given = counts(threads) if threads else ()
-            found = _device(models, reach=reach, profiles=profiles or (), threads=given, **where, **common)
-        else:
-            found = _local(models, threads=counts(threads), force=force, **here, **common)
-    _show(found, as_json, mllog)
+        here = api.benchmark(
+            *models, threads=split(threads) or (1,), effort=effort, shape=shape_of(shape),
+            kernels="default" if xnnpack else "builtin", runtime=runtime, cpus=numbers(cpus, "--cpus"),
+            contended=contended, sustained_s=_seconds(sustained), image=image, force=force, tell=tell,
+        )  # fmt: skip
+    _show(here, as_json, mllog)
 
 
-def _elsewhere(**where: Any) -> bool:
-    from advisor.engine.targets.benchmarking import is_elsewhere
-
-    return is_elsewhere(**where)
-
-
-def _local(models: list[str], **options: Any) -> Benchmark | DeviceBenchmark:
-    from advisor import api
-
-    return api.benchmark(*models, **options)
-
-
-def _device(models: list[str], **options: Any) -> Benchmark | DeviceBenchmark:
-    from advisor import api
-
-    return api.benchmark_device(*models, **options)
-
-
-def _refuse_here_only(asked: dict[str, Any], mllog: bool) -> None:
-    """Refuse what is measured of this machine's CPU alone.
+def _refuse_cpu_only(options: Mapping[str, object]) -> None:
+    """Refuse options that measure only this machine's CPU.
 
     Raises:
         UsageError: such an option is given.
     """
-    names = {"kernels": "--no-xnnpack", "sustained_s": "--sustained"}
-    wrong = [names.get(name, f"--{name}") for name in asked] + ["--mllog"] * mllog
-    if wrong:
-        raise UsageError(f"{wrong[0]} is for this machine's CPU", "leave --device and --accelerator out, or the option")
+    for name, value in options.items():
+        if value:
+            raise UsageError(f"{name} is for this machine's CPU", "leave --device and --accelerator out, or the option")
 
 
 def _seconds(text: str | None) -> float | None:
@@ -156,28 +149,39 @@ def _seconds(text: str | None) -> float | None:
     return seconds(text, "--sustained") if text else None
 
 
-def _show(found: Benchmark | DeviceBenchmark, as_json: bool, mllog: bool) -> None:
-    """Print what was found.
+def _show(found: Benchmark, as_json: bool, mllog: bool) -> None:
+    """Print what was measured on this machine's CPU.
+
+    Raises:
+        typer.Exit: a file could not be measured.
+    """
+    if as_json:
+        print_json(found.to_json())
+    elif mllog:
+        typer.echo(found.to_log())
+    else:
+        from advisor.reporting.profile.benchmark_table import print_benchmark
+
+        print_benchmark(found)
+    for file in found.failed if as_json or mllog else ():
+        typer.echo(f"failed: {file.failure}", err=True)
+    if found.failed:
+        raise typer.Exit(ExitCode.UNSATISFIED)
+
+
+def _show_device(found: DeviceBenchmark, as_json: bool) -> None:
+    """Print what was measured on a device, or predicted for it.
 
     Raises:
         typer.Exit: a file could not be measured, or nothing could be predicted for it.
     """
-    from advisor.measurement.latency.findings import Benchmark
-
     if as_json:
         print_json(found.to_json())
-    elif mllog and isinstance(found, Benchmark):
-        typer.echo(found.to_log())
-    elif isinstance(found, Benchmark):
-        from advisor.reporting.profile.benchmark_table import print_benchmark
-
-        print_benchmark(found)
     else:
         from advisor.reporting.profile.device_table import print_device_benchmark
 
         print_device_benchmark(found)
+    for row in found.failed if as_json else ():
+        typer.echo(f"failed: {row.failure}", err=True)
     if found.failed:
-        for file in found.failed if as_json or mllog else ():
-            typer.echo(f"failed: {file.failure}", err=True)
-        spent = isinstance(found, Benchmark) or bool(found.connection)
-        raise typer.Exit(ExitCode.UNSATISFIED if spent else ExitCode.USAGE)
+        raise typer.Exit(ExitCode.UNSATISFIED if found.connection else ExitCode.USAGE)

@@ -9,7 +9,9 @@ import typer
 from advisor.cli.limits import warn_of_flaws
 from advisor.core.exits import ExitCode
 
-Format = Annotated[str, typer.Option("--format", metavar="FORMAT", help="text, markdown or json.")]
+Format = Annotated[
+    str, typer.Option("--format", metavar="FORMAT", help="Format of the output: text, markdown or json.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -18,13 +20,13 @@ def register(app: typer.Typer) -> None:
 
 
 def compare(
-    before: Annotated[str, typer.Argument(metavar="RUN", help="The earlier run.")],
-    after: Annotated[str, typer.Argument(metavar="RUN", help="The later run.")],
+    before: Annotated[str, typer.Argument(metavar="RUN", help="Folder of the earlier run.")],
+    after: Annotated[str, typer.Argument(metavar="RUN", help="Folder of the later run.")],
     form: Format = "text",
 ) -> None:
     """Show what changed between two runs: question, data, catalogue, devices, versions, figures, recommendation.
 
-    Ends with 4 where the recommendation changed or got worse beyond the noise of its figures, with 0 where not.
+    Exit code 4: the recommendation changed, or got worse by more than the noise of its figures. 0: it did not.
 
     Example: advisor compare runs/20260131-120000-photos runs/latest --format markdown
     """
@@ -41,7 +43,7 @@ def compare(
 
 
 def check_format(form: str) -> None:
-    """Refuse an output format that there is not.
+    """Refuse an unknown output format.
 
     Raises:
         UsageError: an unknown name.

@@ -1,4 +1,4 @@
-"""``advisor compress``: smaller and faster forms of a ``.tflite`` file of one's own, and what each costs."""
+"""``advisor compress``: compressed files of your own ``.tflite`` file, and what each costs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.options import decimals, split_commas
+from advisor.cli.options import channels, split
 from advisor.cli.output import print_json
 from advisor.cli.progress import progress
 from advisor.core.exits import ExitCode
@@ -18,38 +18,47 @@ if TYPE_CHECKING:
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A float .tflite classifier with fixed shapes.")]
 Recipes = Annotated[
     list[str],
-    typer.Option("--recipe", metavar="NAMES", help="Recipes, such as int8,rounded; repeat, or join by commas."),
+    typer.Option(
+        "--recipe", metavar="NAMES", help="Compression recipes, such as int8,rounded; repeat, or join by commas."
+    ),
 ]
-Calibration = Annotated[str | None, typer.Option(metavar="DIR", help="Pictures to calibrate on, labelled or not.")]
+Calibration = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="Folder of calibration images, labelled or not. Default: those of --data."),
+]
 Data = Annotated[
-    str | None, typer.Option(metavar="DIR", help="Labelled pictures, one folder a class: measures accuracy.")
+    str | None, typer.Option(metavar="DIR", help="Labelled images, one sub-folder for each class; measures accuracy.")
 ]
 MaxDrop = Annotated[
-    str | None, typer.Option(metavar="POINTS", help="What a form may lose against float, such as 0.5pt (needs --data).")
+    str | None,
+    typer.Option(metavar="POINTS", help="Points of accuracy that a file may lose, such as 0.5pt (needs --data)."),
 ]
-To = Annotated[str | None, typer.Option(metavar="DIR", help="Folder for the forms. Default MODEL-forms.")]
+To = Annotated[str | None, typer.Option(metavar="DIR", help="Folder for the files. Default: MODEL-forms.")]
 Mean = Annotated[
     str | None,
-    typer.Option(metavar="NUMBERS", help="Subtracted from RGB 0 to 255, where the file does not say it: 127.5"),
+    typer.Option(metavar="NUMBERS", help="Value subtracted from RGB 0 to 255, if the file does not state it: 127.5."),
 ]
-Std = Annotated[str | None, typer.Option(metavar="NUMBERS", help="What the difference is divided by: 127.5")]
-Seed = Annotated[int, typer.Option(metavar="N", help="Draws pictures and splits.")]
-Latency = Annotated[bool, typer.Option("--latency/--no-latency", help="Time the forms.")]
+Std = Annotated[str | None, typer.Option(metavar="NUMBERS", help="Value that the difference is divided by: 127.5.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of all random draws.")]
+Latency = Annotated[bool, typer.Option("--latency/--no-latency", help="Measure the latency of the files.")]
 Accelerator = Annotated[
     str,
-    typer.Option(metavar="NAME", help="Whose operators are counted: xnnpack (the CPU), edgetpu, nnapi, coreml, ..."),
+    typer.Option(
+        metavar="NAME",
+        help="Accelerator whose operators are counted: xnnpack (the CPU), edgetpu, ...",
+    ),
 ]
 TimeLimit = Annotated[
     str,
-    typer.Option(metavar="TIME", help="How long a recipe that learns may take: it gives the best that it has by then."),
+    typer.Option(metavar="TIME", help="Time limit of a recipe that trains; the best result so far is used."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace forms that are there.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("compress", short_help="Make smaller or faster forms of a .tflite file.")(compress)
+    app.command("compress", short_help="Compress a .tflite file and measure what it costs.")(compress)
 
 
 def compress(
@@ -68,9 +77,9 @@ def compress(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Make smaller or faster forms of a float .tflite classifier and say what each costs.
+    """Make compressed files of a float .tflite classifier and measure what each costs.
 
-    Exit code 3: no form could be made that keeps within --max-drop.
+    Exit code 3: no file could be made that stays within --max-drop.
 
     Example: advisor compress model.tflite --recipe int8,float16 --data photos/ --max-drop 0.5pt
     """
@@ -80,13 +89,13 @@ def compress(
     with progress() as tell:
         found = api.compress(
             model,
-            split_commas(recipe),
+            split(recipe) or (),
             calibration=calibration,
             data=data,
             max_drop_points=points(max_drop, "--max-drop") if max_drop else None,
             to=to,
-            mean=decimals(mean, "--mean"),
-            std=decimals(std, "--std"),
+            mean=channels(mean, "--mean"),
+            std=channels(std, "--std"),
             seed=seed,
             latency=latency,
             accelerator=accelerator,

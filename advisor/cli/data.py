@@ -1,4 +1,4 @@
-"""``advisor data``: look at a set of pictures before anything is learnt from it."""
+"""``advisor data``: find faults in a set of images before a model learns from it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SHEET = "data-check.html"
 
 commands = typer.Typer(
     name="data",
-    help="Your own pictures: what is wrong with them, and a manifest without it.",
-    short_help="Your own pictures: what is wrong with them.",
+    help="Find faults in your own images, and write a manifest without them.",
+    short_help="Find faults in your own images.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -25,7 +25,7 @@ commands = typer.Typer(
 
 @commands.callback()
 def _only_group() -> None:
-    """Keep ``check`` a command of its own, though it is the only one."""
+    """Keep ``check`` a sub-command; Typer merges a single one into its group."""
 
 
 def register(app: typer.Typer) -> None:
@@ -35,25 +35,29 @@ def register(app: typer.Typer) -> None:
 
 @commands.command("check")
 def check(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Folder of pictures, or a CSV or Parquet manifest.")],
-    fix: Annotated[str, typer.Option(metavar="FILE", help="Write a manifest (CSV) that leaves the suspects out.")] = "",
-    html: Annotated[str, typer.Option(metavar="FILE", help="Where the contact sheet of the suspects goes.")] = SHEET,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Folder of images, or a CSV or Parquet manifest.")],
+    fix: Annotated[str, typer.Option(metavar="FILE", help="Manifest (CSV) to write without the suspects.")] = "",
+    html: Annotated[str, typer.Option(metavar="FILE", help="File for the contact sheet of the suspects.")] = SHEET,
     card: Annotated[
-        str, typer.Option(metavar="NAME", help="Model card whose features judge the labels. Default: the best here.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Model card whose features judge the labels. Default: the best on this machine."
+        ),
     ] = "",
     labels: Annotated[
         bool, typer.Option("--labels/--no-labels", help="Look for wrong labels and crops with a network.")
     ] = True,
     mirror: Annotated[
-        str, typer.Option(metavar="PLACE", help="Folder or address that holds weights, asked first.")
+        str, typer.Option(metavar="PLACE", help="Folder or address of weights that is asked first.")
     ] = "",
-    offline: Annotated[bool, typer.Option("--offline", help="Never open a connection.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Open no connection.")] = False,
     catalog: Annotated[
-        list[str] | None, typer.Option("--catalog", metavar="FILE", help="Your own catalogue file (YAML).")
+        list[str] | None,
+        typer.Option("--catalog", metavar="FILE", help="Catalogue file of your own (YAML); repeat for more."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
 ) -> None:
-    """Find what is wrong with pictures: unreadable, repeated, wrongly labelled, unlike a phone's. None is changed.
+    """Find faults in images: unreadable, repeated, wrongly labelled, unlike a phone's. No image is changed.
 
     Prints a table and writes a contact sheet of the suspects.
 
@@ -61,21 +65,18 @@ def check(
     """
     from advisor import api
     from advisor.cli.progress import progress
-    from advisor.datasets.checks.fix import writable
 
-    target = writable(Path(fix)) if fix else None
-    with progress() as say:
+    with progress() as tell:
         checked = api.check_data(
-            data, labels=labels, card=card, catalog=catalog or (), offline=offline, mirror=mirror, say=say
+            data, labels=labels, card=card, catalog=catalog or (), offline=offline, mirror=mirror, fix=fix, tell=tell
         )
         sheet = _written(checked, Path(html))
-    kept = checked.write_manifest(target) if target else None
     if as_json:
         print_json(checked.to_json())
         return
     from advisor.reporting.contact_sheet.table import print_checked
 
-    print_checked(checked, sheet, target, kept)
+    print_checked(checked, sheet, Path(fix) if fix else None)
 
 
 def _written(checked: Checked, path: Path) -> Path:
@@ -86,6 +87,6 @@ def _written(checked: Checked, path: Path) -> Path:
         path.write_text(render(checked), encoding="utf-8")
     except OSError as error:
         raise UsageError(
-            f"--html: '{path}' cannot be written: {error.strerror}", "give another place with --html"
+            f"--html: '{path}' cannot be written: {error.strerror}", "name another file with --html"
         ) from None
     return path

@@ -17,20 +17,20 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Check this machine for what a search needs: packages, memory, disk, weights, quiet.
+    """Check this machine for what a search needs: packages, memory, disk, weights, load.
 
-    Exit code 2 where something is missing without which a search cannot run; warnings alone end with 0.
+    Exit code 2: a search cannot run because something is missing. 0: it can; there may be warnings.
     """
-    from advisor.doctor import State, examine
+    from advisor import api
 
-    checks = examine()
+    checks = api.doctor()
     if as_json:
         print_json({"schema_version": 1, "checks": [asdict(check) for check in checks]})
     else:
         for check in checks:
-            mark = {State.OK: "ok     ", State.WARNING: "warning", State.FAILED: "FAILED "}[check.state]
+            mark = {api.State.OK: "ok     ", api.State.WARNING: "warning", api.State.FAILED: "FAILED "}[check.state]
             typer.echo(f"{mark}  {check.name:18} {check.found}")
             if check.hint:
                 typer.echo(f"{'':29}{check.hint}")
-    if any(check.state is State.FAILED for check in checks):
+    if any(check.state is api.State.FAILED for check in checks):
         raise typer.Exit(ExitCode.USAGE)

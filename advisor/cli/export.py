@@ -16,23 +16,22 @@ def register(app: typer.Typer) -> None:
 
 def export(
     run: RunArgument,
-    to: Annotated[str | None, typer.Option(metavar="DIR", help="Folder to make.")] = None,
+    to: Annotated[str | None, typer.Option(metavar="DIR", help="Folder to create.")] = None,
     pick: Annotated[
         str | None,
         typer.Option(
-            metavar="CANDIDATE", help="Ship another candidate than the pick: its number in --list, or its key."
+            metavar="CANDIDATE",
+            help="Candidate to ship: its number in --list, or its key. Default: the pick of the run.",
         ),
     ] = None,
-    android: Annotated[bool, typer.Option("--android", help="With Kotlin for an app.")] = False,
-    ios: Annotated[bool, typer.Option("--ios", help="With Swift for an app.")] = False,
-    python: Annotated[bool, typer.Option("--python", help="With a Python program.")] = False,
-    edgetpu: Annotated[
-        bool, typer.Option("--edgetpu", help="With a program for a Coral Edge TPU (int8 only).")
-    ] = False,
+    android: Annotated[bool, typer.Option("--android", help="Add Kotlin code for an app.")] = False,
+    ios: Annotated[bool, typer.Option("--ios", help="Add Swift code for an app.")] = False,
+    python: Annotated[bool, typer.Option("--python", help="Add a Python program.")] = False,
+    edgetpu: Annotated[bool, typer.Option("--edgetpu", help="Add a program for a Coral Edge TPU (int8 only).")] = False,
     encrypt_key_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Encrypt the model (AES-256-GCM) with the key in this file.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a bundle that is already there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a bundle that exists.")] = False,
     show: Annotated[
         bool, typer.Option("--list", help="Show the candidates that --pick takes, and write nothing.")
     ] = False,
@@ -51,7 +50,7 @@ def export(
         _show(run)
         return
     if to is None:
-        raise UsageError("--to: no folder is given", "write for example --to bundle")
+        raise UsageError("--to is missing", "name the folder to create, for example --to bundle")
     flags = {"android": android, "ios": ios, "python": python, "edgetpu": edgetpu}
     targets = [name for name, given in flags.items() if given]
     bundle = api.export(run, to, pick=pick, targets=targets, key_file=encrypt_key_file, force=force)
@@ -62,9 +61,9 @@ def export(
 
 
 def _show(run: str) -> None:
+    from advisor import api
     from advisor.core.escape import plain
-    from advisor.engine.history.loaded_run import read_run
-    from advisor.exporting.choice import choices, listed
+    from advisor.core.figures import describe
 
-    for line in listed(choices(read_run(run).decision)):
-        typer.echo(plain(line))
+    for number, evaluation in enumerate(api.exportable(run), start=1):
+        typer.echo(plain(f"{number}  {describe(evaluation)}  {evaluation.configuration.key}"))

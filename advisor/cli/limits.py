@@ -1,53 +1,79 @@
-"""Limits and preference as flags, and what is wrong with a run, as several commands show it."""
+"""Options that several commands share: the limits of a question, its preference, and a run folder."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from advisor.cli.panels import DEVICES, QUESTION
+
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.")]
-Budget = Annotated[str | None, typer.Option(metavar="TIME", help="Latency limit, met by 9 of 10 runs, such as 50ms.")]
-SizeBudget = Annotated[str | None, typer.Option(metavar="SIZE", help="Limit of the file's size, such as 5MB.")]
-MemoryBudget = Annotated[str | None, typer.Option(metavar="SIZE", help="Limit of the peak memory, such as 50MB.")]
-MaxDrop = Annotated[
-    str | None, typer.Option(metavar="POINTS", help="Points of accuracy that compression may cost, such as 1pt.")
+Budget = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Latency limit that 9 of 10 runs meet, such as 50ms.", rich_help_panel=QUESTION),
 ]
-MinAccuracy = Annotated[str | None, typer.Option(metavar="PERCENT", help="Least top-1 accuracy, such as 85%.")]
+SizeBudget = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Limit of the file size, such as 5MB.", rich_help_panel=QUESTION)
+]
+MemoryBudget = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Limit of the peak memory, such as 50MB.", rich_help_panel=QUESTION)
+]
+MaxDrop = Annotated[
+    str | None,
+    typer.Option(
+        metavar="POINTS", help="Points of accuracy that compression may cost, such as 1pt.", rich_help_panel=QUESTION
+    ),
+]
+MinAccuracy = Annotated[
+    str | None, typer.Option(metavar="PERCENT", help="Lowest top-1 accuracy, such as 85%.", rich_help_panel=QUESTION)
+]
 Prefer = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="What counts: balanced, accuracy, latency, size, or weights: accuracy=2,latency=1,size=0.5.",
+        help="Preference: balanced, accuracy, latency, size, or weights: accuracy=2,latency=1.",
+        rich_help_panel=QUESTION,
     ),
 ]
 Licence = Annotated[
     str | None,
     typer.Option(
-        metavar="NAMES", help="Licences that are taken: permissive, SPDX identifiers, or both joined by commas."
+        metavar="NAMES",
+        help="Accepted licences: permissive, SPDX identifiers, or both joined by commas.",
+        rich_help_panel=QUESTION,
+    ),
+]
+Confidence = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PERCENT",
+        help="Probability that a predicted latency meets the budget, such as 90%.",
+        rich_help_panel=QUESTION,
     ),
 ]
 MustRunOn = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAMES", help="Devices that the pick must run on too, within the budget; repeat, or join by commas."
+        metavar="NAMES",
+        help="Further devices on which the pick must meet the budget; repeat, or join by commas.",
+        rich_help_panel=DEVICES,
     ),
-]
-Confidence = Annotated[
-    str | None,
-    typer.Option(metavar="PERCENT", help="How sure a predicted latency must be to meet the budget. Default: 90%."),
 ]
 ProfileFolders = Annotated[
     list[str] | None,
-    typer.Option("--profiles", metavar="DIR", help="Folder of your own device profiles; repeat for more."),
+    typer.Option(
+        "--profiles",
+        metavar="DIR",
+        help="Folder of your own device profiles; repeat for more.",
+        rich_help_panel=DEVICES,
+    ),
 ]
 
 
 def warn_of_flaws(run: str, artefacts: bool = False) -> None:
-    """Say on standard error what is wrong with a run folder; what can still be done is done."""
-    from advisor.store import RunFolder
-    from advisor.store.integrity import find_flaws
+    """Write on standard error which files of a run folder are damaged; the command goes on with the others."""
+    from advisor import api
 
-    for flaw in find_flaws(RunFolder.open(Path(run)), artefacts):
+    for flaw in api.check_run(run, artefacts=artefacts):
         typer.echo(f"warning: {run}: {flaw}", err=True)

@@ -1,4 +1,4 @@
-"""The ``advisor`` command: registers the commands and turns errors into exit codes."""
+"""The ``advisor`` command: register the commands and turn errors into exit codes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import NoReturn
 
 import typer
 
-from advisor import __version__
 from advisor.cli import (
     benchmark,
     catalog,
@@ -27,15 +26,16 @@ from advisor.cli import (
 )
 from advisor.core.errors import AdvisorError
 from advisor.core.exits import ExitCode
+from advisor.version import __version__
 
 HELP_WIDTH = 120
-"""Columns that help fills at most: longer lines are hard to read."""
+"""Largest width of the help in columns: longer lines are hard to read."""
 
 app = typer.Typer(
     name="advisor",
     help="Chooses, retrains and compresses the image model to ship on phones and small devices.",
-    epilog="Exit codes: 0 done, 2 wrong usage or data (nothing spent), 3 nothing meets the budget or not all could be "
-    "had, 4 the recommendation changed, 1 internal error, 130 interrupted (state saved).",
+    epilog="Exit codes: 0 done, 2 wrong usage or data (nothing spent), 3 nothing meets the budget or the result is "
+    "incomplete, 4 the recommendation changed, 1 internal error, 130 interrupted (state saved).",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -69,8 +69,8 @@ doctor.register(app)
 
 
 def main() -> NoReturn:
-    """Run the command line; a user's mistake is a message and a hint, never a traceback."""
-    # Not by way of SIGINT: a shell has what it starts in the background ignore that one.
+    """Run the command line. An error of the user prints a message and a hint, never a traceback."""
+    # SIGTERM must not be forwarded as SIGINT: a shell starts background jobs with SIGINT ignored.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app()
@@ -82,7 +82,7 @@ def main() -> NoReturn:
             raise
         _complain(
             f"internal error: {type(error).__name__}: {error}",
-            "this is a fault of advisor; run again with ADVISOR_DEBUG=1 for the place, and please report it",
+            "this is a bug in advisor; run again with ADVISOR_DEBUG=1 for the traceback, and please report it",
         )
         sys.exit(ExitCode.INTERNAL_ERROR)
     sys.exit(ExitCode.OK)

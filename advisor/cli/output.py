@@ -1,18 +1,17 @@
-"""What several commands print alike: JSON for programs."""
+"""JSON output for programs, the same for all commands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import typer
 
 
-def print_json(document: Mapping[str, Any]) -> None:
-    """Write a document to standard output, for programs: ASCII, so that no terminal or file name can break it.
+def print_json(document: Mapping[str, object]) -> None:
+    """Write a document to standard output as ASCII, which no terminal or file name can break.
 
     Raises:
-        ValueError: a figure is not finite, which JSON cannot say.
+        ValueError: a number is not finite; JSON has no form for it.
     """
     import json
 

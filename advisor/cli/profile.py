@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.options import decimals, shape_of, split_commas
+from advisor.cli.options import channels, shape_of, split
 from advisor.cli.output import print_json
 from advisor.cli.progress import progress
 from advisor.core.errors import UsageError
@@ -19,29 +19,31 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file.")]
-Threads = Annotated[int, typer.Option(metavar="N", help="CPU threads.")]
+Threads = Annotated[int, typer.Option(metavar="N", help="Number of CPU threads.")]
 Shape = Annotated[
     str | None,
-    typer.Option(metavar="SHAPE", help="Shape of the first input where the file leaves it open: 1,224,224,3."),
+    typer.Option(metavar="SHAPE", help="Shape of the first input, if the file leaves it open: 1,224,224,3."),
 ]
 Xnnpack = Annotated[bool, typer.Option("--xnnpack/--no-xnnpack", help="Use XNNPACK where it applies.")]
 Accelerators = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAMES", help="Also say what this accelerator would take: edgetpu, nnapi, coreml, ...; repeat for more."
+        metavar="NAMES",
+        help="Also compute which operators this accelerator takes: edgetpu, nnapi, coreml, ...; repeat for more.",
     ),
 ]
 Against = Annotated[
     str | None,
-    typer.Option(metavar="FLOAT", help="The float file it was made from: why does it answer worse than that?"),
+    typer.Option(metavar="FLOAT", help="Float file that MODEL was made from; shows why MODEL is less accurate."),
 ]
 Calibration = Annotated[
-    str | None, typer.Option(metavar="DIR", help="Pictures to run both on; a few that are at hand without it.")
+    str | None,
+    typer.Option(metavar="DIR", help="Folder of images that both files classify. Default: bundled photographs."),
 ]
 Mean = Annotated[
-    str | None, typer.Option(metavar="NUMBERS", help="Subtracted from RGB 0 to 255, where neither file says it: 127.5")
+    str | None, typer.Option(metavar="NUMBERS", help="Value subtracted from RGB 0 to 255, if no file states it: 127.5.")
 ]
-Std = Annotated[str | None, typer.Option(metavar="NUMBERS", help="What the difference is divided by: 127.5")]
+Std = Annotated[str | None, typer.Option(metavar="NUMBERS", help="Value that the difference is divided by: 127.5.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Tsv = Annotated[str | None, typer.Option(metavar="FILE", help="Write the tables for a spreadsheet to this file.")]
 Trace = Annotated[str | None, typer.Option(metavar="FILE", help="Write a trace for Chrome or Perfetto to this file.")]
@@ -53,7 +55,7 @@ Everything = Annotated[bool, typer.Option("--all", help="Show every operator, no
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("profile", short_help="Show where the time of a .tflite file goes, and why it loses.")(profile)
+    app.command("profile", short_help="Show where the time of a .tflite file goes.")(profile)
 
 
 def profile(
@@ -92,7 +94,7 @@ def profile(
             threads=threads,
             kernels="default" if xnnpack else "builtin",
             shape=shape_of(shape),
-            accelerators=split_commas(accelerator),
+            accelerators=split(accelerator) or (),
         )
     written = write_files(found, wanted, diagnosis)
     if as_json:
@@ -107,21 +109,19 @@ def profile(
 def _diagnosis(
     model: str, against: str | None, calibration: str | None, mean: str | None, std: str | None, tell: Tell
 ) -> Diagnosis | None:
-    """Hold the file against the float one, where that is given.
+    """Compare the file with the float file, if that is given.
 
     Raises:
-        UsageError: options of this question without the float file.
+        UsageError: options of this comparison without the float file.
     """
     from advisor import api
 
     if against is None:
         if calibration or mean or std:
-            raise UsageError(
-                "--calibration, --mean and --std belong to --against", "name the float file with --against"
-            )
+            raise UsageError("--calibration, --mean and --std need --against", "name the float file with --against")
         return None
-    tell(f"holding {Path(model).name} against {Path(against).name}")
-    means, stds = decimals(mean, "--mean"), decimals(std, "--std")
+    tell(f"comparing {Path(model).name} with {Path(against).name}")
+    means, stds = channels(mean, "--mean"), channels(std, "--std")
     return api.diagnose(model, against, calibration=calibration, mean=means, std=stds)
 
 

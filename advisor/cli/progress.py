@@ -1,4 +1,4 @@
-"""What is being done, on standard error; nothing where that is no terminal."""
+"""Progress on standard error; nothing if that is no terminal."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Never
 
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """Give a function that shows what is being done, in a line that the next replaces."""
+    """Give a function that shows a line about the present step; each line replaces the last."""
     if not sys.stderr.isatty():
         yield lambda _text: None
         return
@@ -24,10 +24,10 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Give a function that moves a file's bar: its name, bytes that are there, bytes of the whole where known."""
+    """Give a function that moves a file's bar: name, bytes so far, and all bytes if their number is known."""
     from tqdm import tqdm
 
-    bars: dict[str, Any] = {}
+    bars: dict[str, tqdm[Never]] = {}
     lock = threading.Lock()
 
     def advance(name: str, done: int, total: int | None) -> None:

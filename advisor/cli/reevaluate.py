@@ -1,4 +1,4 @@
-"""``advisor reevaluate``: earlier runs, answered again for what changed since."""
+"""``advisor reevaluate``: answer earlier runs again after a change."""
 
 from __future__ import annotations
 
@@ -11,35 +11,37 @@ from advisor.core.exits import ExitCode
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("reevaluate", short_help="Answer earlier runs again for what changed since.")(reevaluate)
+    app.command("reevaluate", short_help="Answer earlier runs again after a change.")(reevaluate)
 
 
 def reevaluate(
     run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every search under --runs instead of one run.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Answer every search in --runs instead of one run.")] = False,
     runs: Annotated[str, typer.Option(metavar="DIR", help="Folder of the runs.")] = "runs",
     device: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Answer for this device too (a profile's name, or name:target); repeat for more."
+            metavar="NAME", help="Also answer for this device (a profile's name, or name:target); repeat for more."
         ),
     ] = None,
     profiles: Annotated[
         list[str] | None,
         typer.Option(
             metavar="DIR",
-            help="Folder of your own device profiles; without --device, all of its devices. Repeat for more.",
+            help="Folder of your own device profiles; without --device, all its devices count. Repeat for more.",
         ),
     ] = None,
     since_last: Annotated[
-        bool, typer.Option("--since-last", help="Start from what was made of each run last: tells only what is new.")
+        bool, typer.Option("--since-last", help="Compare with the latest answer to each run: shows only what is new.")
     ] = False,
-    form: Annotated[str, typer.Option("--format", metavar="FORMAT", help="text, markdown or json.")] = "text",
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="Format of the output: text, markdown or json.")
+    ] = "text",
 ) -> None:
-    """Answer earlier runs again for what changed since: devices, runtime, this machine, the catalogue.
+    """Answer earlier runs again after a change of devices, runtime, this machine or the catalogue.
 
-    Only what is missing is measured or predicted, and nothing is trained. Each new answer is a new run that names its
-    parent. Ends with 4 where a recommendation changed or got worse, with 0 where none did.
+    Only missing figures are measured or predicted, and nothing is trained. Each new answer is a new run that names its
+    parent. Exit code 4: a recommendation changed or got worse. 0: none did.
 
     Example: advisor reevaluate --all --device raspberry-pi-4
     """

@@ -20,7 +20,7 @@ from advisor.cli.limits import (
     SizeBudget,
     warn_of_flaws,
 )
-from advisor.cli.options import split_commas
+from advisor.cli.options import split
 from advisor.core.exits import ExitCode
 
 
@@ -43,16 +43,14 @@ def report(
     confidence: Confidence = None,
     to: Annotated[
         str | None,
-        typer.Option(
-            metavar="DIR", help="Folder for the report files. Default: the run folder, where nothing changed."
-        ),
+        typer.Option(metavar="DIR", help="Folder for the report files. Default: the run folder, if no limit changed."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace report files that are already in --to.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace report files that exist in --to.")] = False,
 ) -> None:
-    """Decide again over what a run has measured, with other limits or another preference, and write the report.
+    """Decide again from the measurements of a run, with other limits or another preference, and write the report.
 
-    Nothing is measured or trained. With the run's own question its report files are written again; with another one
-    the answer is printed, and written where --to says.
+    Nothing is measured or trained. Each limit that you leave out keeps the value of the run. Without any option, the
+    report files of the run are written again. With other limits, the answer is printed, and written to --to if given.
 
     Example: advisor report runs/latest --prefer size --budget 30ms --to report-30ms
     """
@@ -71,7 +69,7 @@ def report(
         max_drop=max_drop,
         min_accuracy=min_accuracy,
         licence=licence,
-        must_run_on=split_commas(must_run_on) or None,
+        must_run_on=split(must_run_on),
         profiles=profiles,
         confidence=confidence,
     )
@@ -79,6 +77,6 @@ def report(
     for path in found.files:
         typer.echo(f"wrote {path}", err=True)
     if not found.files and to is None:
-        typer.echo("the run's own report is as it was; add --to DIR to write this one", err=True)
+        typer.echo("the report of the run is unchanged; add --to DIR to write this one", err=True)
     if not found.view.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)

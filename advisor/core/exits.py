@@ -1,4 +1,4 @@
-"""What a command's end tells: the exit codes of the contract, one meaning each, the same for every command."""
+"""The exit codes of the commands: one meaning each, the same for every command."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ class ExitCode(IntEnum):
     """The exit codes.
 
     Attributes:
-        OK: what was asked for is there; of ``search`` and ``report``, a pick that meets the budget.
-        INTERNAL_ERROR: a fault of advisor, or a stage that failed where there is nothing else to give.
-        USAGE: usage, configuration, data or the machine (``doctor``) are at fault; nothing was spent.
-        UNSATISFIED: completed only partly or without a result: nothing meets the budget, a file or
-            a device could not be measured, no form is good enough, some weights could not be fetched. What there is
-            is given.
+        OK: the command did what it was asked for. For ``search`` and ``report``: a pick meets the budget.
+        INTERNAL_ERROR: a bug in advisor, or a failed stage without which there is no result.
+        USAGE: the options, the configuration, the data or the machine (``doctor``) are at fault. Nothing was spent.
+        UNSATISFIED: completed only partly or without a result: nothing meets the budget, a file or a device could not
+            be measured, no compressed file is accurate enough, or some weights could not be fetched. The results so
+            far are kept.
         CHANGED: a recommendation changed or got worse.
-        INTERRUPTED: ended by the user; the state is saved.
+        INTERRUPTED: interrupted by the user. The state is saved.
     """
 
     OK = 0

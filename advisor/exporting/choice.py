@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import describe
 from advisor.engine.history.loaded_run import LoadedRun
 
 _SEE = "advisor export RUN --list shows the candidates"
@@ -51,11 +50,6 @@ def choose(run: LoadedRun, pick: str | None) -> Evaluation:
     if pick.isdecimal():
         return _by_number(offered, int(pick))
     return _by_key(run, pick)
-
-
-def listed(offered: Sequence[Evaluation]) -> tuple[str, ...]:
-    """Return one line a choice, numbered as ``--pick`` takes it."""
-    return tuple(f"{place}  {describe(e)}  {e.configuration.key}" for place, e in enumerate(offered, start=1))
 
 
 def _by_number(offered: Sequence[Evaluation], number: int) -> Evaluation:

@@ -11,8 +11,8 @@ from PIL import Image
 from skimage import data
 
 from advisor.catalog import load_catalogue
-from advisor.cli.catalog_table import print_card
 from advisor.core.evaluation import Status
+from advisor.reporting.catalog_table import print_card
 from advisor.store import RunFolder
 from tests.catalog.user_models.models import labels_file, network, tflite
 from tests.cli.conftest import Advisor

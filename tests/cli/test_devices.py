@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from advisor.cli.devices_table import print_device
 from advisor.devices.latency.features import load_features
 from advisor.devices.latency.table import build_table
 from advisor.devices.prediction.cached import device_predictor
@@ -17,6 +16,7 @@ from advisor.devices.profiles.listing import filtered
 from advisor.devices.profiles.paths import shipped_profiles
 from advisor.devices.profiles.team import add_profile, known_devices
 from advisor.engine.history.reevaluation.reevaluate import Devices
+from advisor.reporting.devices_table import print_device
 from tests.cli.conftest import Advisor, Said
 
 BOARD = """\

@@ -30,20 +30,17 @@ _GRAVE = frozenset(
 )
 
 
-def print_checked(
-    checked: Checked, sheet: Path, manifest: Path | None = None, kept: int | None = None, console: Console | None = None
-) -> None:
+def print_checked(checked: Checked, sheet: Path, manifest: Path | None = None, console: Console | None = None) -> None:
     """Write the tables to ``console``, or to standard output.
 
     Args:
         checked: what was found.
         sheet: the page that was written.
         manifest: the manifest that was written, or None.
-        kept: how many pictures it names.
         console: where to.
     """
     console = console or default_console()
-    write([*parts(checked, console), *_next(checked, sheet, manifest, kept)], console)
+    write([*parts(checked, console), *_next(checked, sheet, manifest)], console)
 
 
 def parts(checked: Checked, console: Console) -> list[RenderableType]:
@@ -83,11 +80,12 @@ def _advice(checked: Checked) -> Iterator[Text]:
         yield line("Note", f"labels and crops judged with the features of {checked.judged_by}")
 
 
-def _next(checked: Checked, sheet: Path, manifest: Path | None, kept: int | None) -> Iterator[Text]:
+def _next(checked: Checked, sheet: Path, manifest: Path | None) -> Iterator[Text]:
     yield line("Written", f"{sheet} (the suspects' pictures)")
     if manifest:
-        left = len(checked.survey.dataset.images) - (kept or 0)
-        yield line("Written", f"{manifest} ({text.plural(kept or 0, 'picture')}, {left} left out)")
+        images = checked.survey.dataset.images
+        left = sum(image.path in checked.left_out for image in images)
+        yield line("Written", f"{manifest} ({text.plural(len(images) - left, 'picture')}, {left} left out)")
         yield Text.assemble(("Next: ", "bold"), (text.plain(f"advisor search --data {manifest} --budget 50ms"), "cyan"))
     elif checked.left_out:
         yield Text.assemble(
