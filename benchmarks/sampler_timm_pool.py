@@ -30,7 +30,7 @@ from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, TPESampler
 from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
 
-from advisor.engine.scheduling.sampler import AdvisorSampler, Candidate, Objective, candidate_key
+from advisor.engine.scheduling.sampler import AdvisorSampler, Candidate, Objective
 from advisor.engine.scheduling.sampler.hypervolume import Floats, hypervolume
 from advisor.engine.scheduling.sampler.ordering import prior_order
 
@@ -275,7 +275,7 @@ def measure_overhead(objectives: int, count: int, finished: int, asks: int = 50)
         sampler=(sampler := AdvisorSampler(table, [*names, Objective("accuracy", "maximize")])),
     )
     space = sampler.distributions
-    rows = {candidate_key(each.params): row for row, each in enumerate(table)}
+    rows = {tuple(each.params.items()): row for row, each in enumerate(table)}
     for row in rng.permutation(count)[:finished]:
         each = table[int(row)]
         values = [*each.known.values(), accuracy[int(row)]]
@@ -290,7 +290,7 @@ def measure_overhead(objectives: int, count: int, finished: int, asks: int = 50)
         trial = study.ask(dict(space))
         processor.append((time.process_time() - busy) * 1e3)
         durations.append((time.perf_counter() - start) * 1e3)
-        row = rows[candidate_key(trial.params)]
+        row = rows[tuple(trial.params.items())]
         study.tell(trial, [*table[row].known.values(), accuracy[row]])
     middle = statistics.median(processor), statistics.median(durations)
     return Overhead(objectives, count, finished, *middle, max(durations))

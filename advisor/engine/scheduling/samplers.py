@@ -6,35 +6,27 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError
-from advisor.engine.question import GP, NSGA2, RANDOM, TPE
+from advisor.engine.question import GP, NSGA2, TPE
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
-    from advisor.engine.scheduling.sampler import Candidate
-
 
 def require_parts(name: str) -> None:
-    """Refuse a sampler whose library is not installed; nothing is imported.
+    """Refuse a sampler whose library is not installed, without importing it.
 
     Raises:
-        UsageError: it is missing.
+        UsageError: the library is missing.
     """
     if name == GP and find_spec("torch") is None:
         raise UsageError(
             "--sampler: 'gp' is Optuna's Gaussian process, which needs PyTorch, and PyTorch is not installed",
-            "pip install 'advisor[gp]', or take --sampler advisor",
+            "pip install 'advisor[gp]', or use --sampler advisor",
         )
 
 
-def make_sampler(name: str, candidates: list[Candidate], seed: int) -> BaseSampler:
-    """Return the sampler of a study over accuracy, latency and size.
-
-    Args:
-        name: one of :data:`advisor.engine.question.SAMPLERS`.
-        candidates: the search space with what is known of it, which only ``advisor`` looks at.
-        seed: of its random numbers.
-    """
+def optuna_sampler(name: str, seed: int) -> BaseSampler:
+    """Return one of Optuna's own samplers."""
     from optuna import samplers
 
     if name == TPE:
@@ -43,13 +35,4 @@ def make_sampler(name: str, candidates: list[Candidate], seed: int) -> BaseSampl
         return samplers.NSGAIISampler(seed=seed)
     if name == GP:
         return samplers.GPSampler(seed=seed)
-    if name == RANDOM:
-        return samplers.RandomSampler(seed=seed)
-    from advisor.engine.scheduling.sampler import AdvisorSampler, Objective
-
-    objectives = (
-        Objective("accuracy", "maximize"),
-        Objective("latency", "minimize", log=True),
-        Objective("size", "minimize", log=True),
-    )
-    return AdvisorSampler(candidates, objectives, seed=seed)
+    return samplers.RandomSampler(seed=seed)

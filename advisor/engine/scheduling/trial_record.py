@@ -1,9 +1,9 @@
-"""An evaluation as a trial of the study has it: parameters, values, constraints and what it says beside them."""
+"""An evaluation as a trial of the study: parameters, values, constraints and attributes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
@@ -11,14 +11,18 @@ from advisor.core.training import HEAD_SUBSET
 from advisor.engine.scheduling.cost_estimates import also_shown
 from advisor.engine.space.plan import Plan
 
+if TYPE_CHECKING:
+    from optuna.distributions import CategoricalDistribution
+    from optuna.trial import FrozenTrial, TrialState
+
 METRICS = ("accuracy", "latency", "size")
 PARAMETERS = frozenset(("card", "training", "compression", "threads"))
 
 LARGEST = 1e12
-"""Stands for a limit that is broken without end: what a study takes as a constraint is finite."""
+"""Stands for an excess without end: a study's constraints must be finite."""
 
 
-def parameters(configuration: Configuration) -> dict[str, Any]:
+def parameters(configuration: Configuration) -> dict[str, str | int]:
     """Return what the study varies."""
     return {
         "card": configuration.card,
@@ -28,7 +32,12 @@ def parameters(configuration: Configuration) -> dict[str, Any]:
     }
 
 
-def distributions(plan: Plan) -> dict[str, Any]:
+def configuration_of(plan: Plan, params: Mapping[str, Any]) -> Configuration:
+    """Return the configuration of a trial's parameters."""
+    return plan.configuration(params["card"], params["compression"], params["threads"], params["training"])
+
+
+def distributions(plan: Plan) -> dict[str, CategoricalDistribution]:
     """Return the values that each parameter takes."""
     from optuna.distributions import CategoricalDistribution
 
@@ -41,22 +50,22 @@ def distributions(plan: Plan) -> dict[str, Any]:
 
 
 def values(evaluation: Evaluation) -> list[float] | None:
-    """Return the objectives' values, None where the evaluation lacks one."""
+    """Return the objectives' values, None if the evaluation lacks one."""
     quantities = (evaluation.accuracy, evaluation.latency, evaluation.size)
     found = [quantity.value for quantity in quantities if quantity is not None]
     return found if evaluation.status is Status.OK and len(found) == len(METRICS) else None
 
 
 def constraints(evaluation: Evaluation, budget: Budget) -> dict[str, float]:
-    """Return by how much each limit is exceeded, below zero where it is met."""
+    """Return by how much each limit is exceeded, below zero if it is met."""
     return {limit: min(excess, LARGEST) for limit, excess in budget.excesses(evaluation).items()}
 
 
-def attributes(evaluation: Evaluation, recipes: Collection[str]) -> dict[str, Any]:
-    """Return what a trial says beside its values: its end, what it showed of other forms, and that it is no answer."""
+def attributes(evaluation: Evaluation, recipes: Collection[str]) -> dict[str, object]:
+    """Return the trial's attributes: status, reason, what it showed of other forms, and whether it only teaches."""
     from advisor.engine.scheduling.sampler import ALSO, TEACHES_ONLY
 
-    found: dict[str, Any] = {"status": evaluation.status.value}
+    found: dict[str, object] = {"status": evaluation.status.value}
     if evaluation.reason:
         found["reason"] = evaluation.reason
     if shown := also_shown(evaluation, recipes):
@@ -66,10 +75,28 @@ def attributes(evaluation: Evaluation, recipes: Collection[str]) -> dict[str, An
     return found
 
 
-def state(evaluation: Evaluation) -> Any:
+def state(evaluation: Evaluation) -> TrialState:
     """Return the state that the evaluation leaves its trial in."""
     from optuna.trial import TrialState
 
     if values(evaluation) is not None:
         return TrialState.COMPLETE
     return TrialState.FAIL if evaluation.status is Status.FAILED else TrialState.PRUNED
+
+
+def finished_trial(evaluation: Evaluation, plan: Plan, budget: Budget) -> FrozenTrial | None:
+    """Return an evaluation as a finished trial, None if it lies outside the search space."""
+    from optuna.trial import create_trial
+
+    chosen, space = parameters(evaluation.configuration), distributions(plan)
+    if any(value not in space[name].choices for name, value in chosen.items()):
+        return None
+    found = values(evaluation)
+    return create_trial(
+        state=state(evaluation),
+        values=found,
+        params=dict(chosen),
+        distributions={**space},
+        user_attrs=attributes(evaluation, plan.recipes),
+        constraints=constraints(evaluation, budget) if found else None,
+    )

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Target
 from advisor.core.forms import form_of
 from advisor.core.units import show_bytes
-from advisor.engine.pipeline.cost import CostModel, rough_ms, rough_size
-from advisor.engine.space.priors import prior_accuracy
+from advisor.engine.pipeline.cost import CostModel
 from advisor.isolation.cores import usable_cores
-
-if TYPE_CHECKING:
-    from advisor.engine.scheduling.sampler import Candidate
-
-TRAINING_GAIN: Mapping[str, float] = {"finetune_top": 2.0, "finetune_all": 3.0}
-"""Points that the order's prior expects of a training over the head alone; the run's own results correct it."""
 
 LEAST_SHARE = 0.95
 """Of the bytes of the parameters, what is left at least when batch normalisation is folded into the convolutions."""
@@ -84,35 +75,6 @@ class Plan:
         return tuple(
             self.configuration(card.name, recipe, count, training) for training, card, recipe, count in self._points()
         )
-
-    def candidates(self) -> list[Candidate]:
-        """Return the space as the sampler's table: published accuracy as prior, rough latency and size as known."""
-        return [
-            candidate
-            for training, card in product(self.trainings, self.cards)
-            for recipe in self.prices.recipes_of(training)
-            for candidate in self._candidates(training, card, recipe)
-        ]
-
-    def _candidates(self, training: str, card: Card, recipe: str) -> Iterator[Candidate]:
-        """Yield one artefact at every thread count: they share all but their latency."""
-        from advisor.engine.scheduling.sampler import Candidate
-
-        prior = prior_accuracy(card, recipe) + TRAINING_GAIN.get(training, 0.0)
-        size, cost_s = rough_size(card, recipe), self.prices.variant_s(card, (training, recipe)) / len(self.threads)
-        features: dict[str, float | str] = {
-            "card": card.name,
-            "family": card.family,
-            "training": training,
-            "recipe": recipe,
-            "input": float(card.input_size),
-            "log_params": math.log(max(card.params, 1)),
-            "log_macs": math.log(max(card.macs, 1)),
-        }
-        for count in self.threads:
-            params = {"card": card.name, "training": training, "compression": recipe, "threads": count}
-            known = {"latency": rough_ms(card, recipe, count), "size": size}
-            yield Candidate(params, prior, known, features, cost_s)
 
     def _points(self) -> Iterator[tuple[str, Card, str, int]]:
         for training, card in product(self.trainings, self.cards):

@@ -8,7 +8,8 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.cost import rough_ms, rough_size
-from advisor.engine.scheduling.cost_estimates import NOTHING_LEFT_S, Facts, also_shown
+from advisor.engine.scheduling.candidate_table import candidate_table
+from advisor.engine.scheduling.cost_estimates import NOTHING_LEFT_S, CostEstimates, also_shown
 from advisor.engine.space.plan import Plan
 from tests.builders import RUNTIME, evaluation
 
@@ -32,43 +33,45 @@ def measured(plan: Plan, recipe: str, threads: int, slower: float, larger: float
 
 
 def test_what_was_measured_is_taken_as_it_is(plan: Plan) -> None:
-    facts = Facts(plan)
+    estimates = CostEstimates(plan)
     one = measured(plan, "float32", 1, slower=3.0, larger=0.5)
-    assert facts.add(one) == CARD
-    known = facts.about(CARD)["head", "float32", 1]
+    assert estimates.add(one) == CARD
+    known = estimates.of(CARD)[plan.configuration(CARD, "float32", 1)]
     assert one.latency is not None
     assert one.size is not None
     assert (known.latency_ms, known.size_bytes) == (one.latency.value, one.size.value)
 
 
 def test_other_thread_counts_have_the_same_size_and_cost_nothing_more(plan: Plan) -> None:
-    facts = Facts(plan)
-    facts.add(measured(plan, "float32", 1, slower=3.0, larger=0.5))
-    about = facts.about(CARD)
-    assert about["head", "float32", 2].size_bytes == about["head", "float32", 1].size_bytes
-    assert about["head", "float32", 2].cost_s == NOTHING_LEFT_S
+    estimates = CostEstimates(plan)
+    one = measured(plan, "float32", 1, slower=3.0, larger=0.5)
+    estimates.add(one)
+    of_card = estimates.of(CARD)
+    assert of_card[plan.configuration(CARD, "float32", 2)].size_bytes == of_card[one.configuration].size_bytes
+    assert of_card[plan.configuration(CARD, "float32", 2)].cost_s == NOTHING_LEFT_S
 
 
 def test_other_recipes_are_off_by_as_much(plan: Plan) -> None:
-    facts, card = Facts(plan), plan.cards[0]
-    facts.add(measured(plan, "float32", 1, slower=2.0, larger=0.5))
-    facts.add(measured(plan, "float16", 1, slower=8.0, larger=0.5))
-    int8 = facts.about(CARD)["head", "int8", 2]
+    estimates, card = CostEstimates(plan), plan.cards[0]
+    estimates.add(measured(plan, "float32", 1, slower=2.0, larger=0.5))
+    estimates.add(measured(plan, "float16", 1, slower=8.0, larger=0.5))
+    int8 = estimates.of(CARD)[plan.configuration(CARD, "int8", 2)]
     assert int8.latency_ms == pytest.approx(4.0 * rough_ms(card, "int8", 2))
     assert int8.size_bytes == pytest.approx(0.5 * rough_size(card, "int8"))
 
 
 def test_a_card_whose_shared_stages_are_done_costs_less(plan: Plan) -> None:
-    facts = Facts(plan)
-    facts.add(measured(plan, "float32", 1, slower=1.0, larger=1.0))
-    table = {tuple(candidate.params.values()): candidate.cost_s for candidate in plan.candidates()}
-    assert facts.about(CARD)["head", "int8", 1].cost_s < table[CARD, "head", "int8", 1]
+    estimates = CostEstimates(plan)
+    estimates.add(measured(plan, "float32", 1, slower=1.0, larger=1.0))
+    before = dict(zip(plan.configurations(), candidate_table(plan, CostEstimates(plan)), strict=True))
+    int8 = plan.configuration(CARD, "int8", 1)
+    assert estimates.of(CARD)[int8].cost_s < before[int8].cost_s
 
 
 def test_the_samplers_table_is_corrected_for_cards_that_were_seen_only(plan: Plan) -> None:
-    facts = Facts(plan)
-    facts.add(measured(plan, "float32", 1, slower=3.0, larger=0.5))
-    before, after = plan.candidates(), facts.corrected(plan.candidates())
+    estimates = CostEstimates(plan)
+    estimates.add(measured(plan, "float32", 1, slower=3.0, larger=0.5))
+    before, after = candidate_table(plan, CostEstimates(plan)), candidate_table(plan, estimates)
     for old, new in zip(before, after, strict=True):
         assert (old == new) == (old.params["card"] == OTHER)
         assert new.params == old.params
@@ -76,7 +79,7 @@ def test_the_samplers_table_is_corrected_for_cards_that_were_seen_only(plan: Pla
 
 def test_a_failure_says_nothing(plan: Plan) -> None:
     failed = Evaluation(plan.configuration(CARD, "float32", 1), Status.FAILED, reason="crashed")
-    assert Facts(plan).add(failed) is None
+    assert CostEstimates(plan).add(failed) is None
 
 
 def test_a_form_tells_the_accuracy_of_the_float_forms_too() -> None:
@@ -87,3 +90,8 @@ def test_a_form_tells_the_accuracy_of_the_float_forms_too() -> None:
 def test_forms_that_are_not_searched_are_not_told_of() -> None:
     shown = also_shown(evaluation(compression="float32", accuracy=80.0), ("float32", "int8"))
     assert shown == []
+
+
+def test_the_samplers_table_has_a_candidate_for_each_configuration_in_order(plan: Plan) -> None:
+    table = candidate_table(plan, CostEstimates(plan))
+    assert [plan.configuration(**candidate.params) for candidate in table] == list(plan.configurations())  # type: ignore[arg-type]

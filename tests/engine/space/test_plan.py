@@ -29,12 +29,6 @@ def test_the_space_is_every_card_recipe_and_thread_count_once(cards: tuple[Card,
     assert len(configurations) == len(set(configurations)) == plan(cards).size == 12
 
 
-def test_the_samplers_table_has_the_same_points(cards: tuple[Card, ...]) -> None:
-    space = plan(cards)
-    points = {space.configuration(**candidate.params) for candidate in space.candidates()}
-    assert points == set(space.configurations())
-
-
 def test_a_published_figure_of_the_form_itself_is_its_prior(cards: tuple[Card, ...]) -> None:
     lite0 = next(card for card in cards if card.name.startswith("efficientnet"))
     assert prior_accuracy(lite0, "int8") == 74.4

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +19,12 @@ Rows = NDArray[np.intp]
 
 _FIRST_BY_PRIOR = 4
 _PRIOR_EVERY = 16
-"""So many results come by the prior alone, and one suggestion in so many after them, so that a regression that is
-wrong about the exceptions stays bounded. One in four cost more than it saved: 95 % of TrashNet's hypervolume took 47 %
-of the cost of everything instead of 20 % (``benchmarks/search_cost.py``, five networks)."""
+"""The first four suggestions and every sixteenth follow the prior alone, which bounds the loss from a wrong regression.
+Every fourth cost more than it saved: 95 % of TrashNet's hypervolume took 47 % of the cost of everything instead of 20 %
+(``benchmarks/search_cost.py``, five networks)."""
 _CONSTRAINT_SEEN = 3
-_TOLD_SD = 0.05
-"""Share of its deviation that is left to a candidate whose revealed loss another evaluation has told."""
+_HINTED_SD = 0.05
+"""Share of the deviation that is left to a candidate whose revealed loss another evaluation has shown."""
 _EXACT_ROWS = 256
 
 
@@ -34,11 +33,11 @@ class Prediction:
     """What is expected of the candidates ``rows`` (m,).
 
     Attributes:
-        rows: places in the table.
+        rows: positions in the table.
         mean: expected loss, as it would be revealed.
         sd: its standard deviation.
         gain: expected gain of hypervolume, in the normalised units of the acquisition.
-        best: places within ``rows`` of those that were looked at closely.
+        best: positions within ``rows`` of those with an exact gain.
     """
 
     rows: Rows
@@ -56,7 +55,7 @@ class Acquisition:
         prior: (n,) prior of the loss that evaluating reveals.
         features: what it may depend on, a mapping a candidate.
         cost_s: (n,) expected seconds of an evaluation.
-        reference: (d,) worst losses of interest, NaN where the table's worst shall serve.
+        reference: (d,) worst losses of interest, NaN for the table's worst.
         seed: decides between equals.
     """
 
@@ -76,8 +75,8 @@ class Acquisition:
         self._changed = False
         self._refresh()
 
-    def new_evidence(self) -> Observations:
-        """Return the evidence of a study that has shown nothing yet."""
+    def new_observations(self) -> Observations:
+        """Return the observations of a study that has no trials yet."""
         return Observations(self._design, self.known.shape[1] + 1)
 
     def update(self, row: int, axis: int, loss: float) -> None:
@@ -86,86 +85,86 @@ class Acquisition:
             self.known[row, axis] = loss
             self._changed = True
 
-    def choose(self, evidence: Observations, pending: Sequence[int], allowed: Mask) -> int:
+    def choose(self, observations: Observations, pending: Sequence[int], allowed: Mask) -> int:
         """Return the row to evaluate next among those allowed (n,), of which there is at least one.
 
         Args:
-            evidence: what has been seen.
-            pending: rows being evaluated now; they count as if they came out as expected, so that workers spread.
-            allowed: (n,) candidates to choose from.
+            observations: of the study.
+            pending: rows that are being evaluated. They count as if their results were as expected.
+            allowed: bool (n,), the candidates to choose from.
         """
-        self._apply_changes(evidence)
-        turn = evidence.evaluated + len(pending)
-        if evidence.evaluated < _FIRST_BY_PRIOR or turn % _PRIOR_EVERY == 0:
+        self._apply_changes(observations)
+        turn = observations.evaluated + len(pending)
+        if observations.evaluated < _FIRST_BY_PRIOR or turn % _PRIOR_EVERY == 0:
             return self._first_in_order(allowed)
         rows = self._shuffled[allowed[self._shuffled]]
-        predicted = self.predict(evidence, pending, rows)
+        predicted = self.predict(observations, pending, rows)
         best = np.sort(predicted.best)
         rate = predicted.gain[best] / self.cost_s[rows[best]]
         return int(rows[best[np.argmax(rate)]]) if rate.max() > 0 else self._first_in_order(allowed)
 
-    def predict(self, evidence: Observations, pending: Sequence[int], rows: Rows) -> Prediction:
-        """Predict the candidates ``rows``; those that a rough look shows to be no match are left at that look."""
-        self._apply_changes(evidence)
-        means = self._means(evidence)
-        low, high = self._range(evidence, means)
+    def predict(self, observations: Observations, pending: Sequence[int], rows: Rows) -> Prediction:
+        """Predict the candidates ``rows``: roughly first, then exactly for the best of them."""
+        self._apply_changes(observations)
+        means = self._means(observations)
+        low, high = self._range(observations, means)
         believed = np.column_stack([self.known[list(pending)], means[list(pending)]])
-        front = (np.vstack([evidence.front, believed]) - low) / (high - low)
+        front = (np.vstack([observations.front, believed]) - low) / (high - low)
         points = (np.column_stack([self.known[rows], means[rows]]) - low) / (high - low)
         unit = (high - low)[-1]
         kept = np.arange(len(rows))
         gain, sd = np.zeros(len(rows)), np.zeros(len(rows))
         if len(rows) > _EXACT_ROWS:
-            sd = _unless_told(evidence, rows, evidence.revealed.rough_deviations()[rows])
+            sd = _less_where_hinted(observations, rows, observations.revealed.rough_deviations()[rows])
             gain = expected_gain(points, sd / unit, front, 1.0 / self.cost_s[rows], exact=False)
             kept = np.argpartition(-gain / self.cost_s[rows], _EXACT_ROWS)[:_EXACT_ROWS]
-        sd[kept] = _unless_told(evidence, rows[kept], evidence.revealed.deviations(rows[kept]))
+        sd[kept] = _less_where_hinted(observations, rows[kept], observations.revealed.deviations(rows[kept]))
         gain[kept] = expected_gain(points[kept], sd[kept] / unit, front, 1.0 / self.cost_s[rows[kept]])
-        gain[kept] *= self._feasible(evidence, rows[kept])
+        gain[kept] *= self._feasible(observations, rows[kept])
         return Prediction(rows, means[rows], sd, gain, kept)
 
-    def share_in(self, evidence: Observations, free: Mask, seconds: float) -> float:
+    def share_in(self, observations: Observations, free: Mask, seconds: float) -> float:
         """Return an optimistic share of the front's hypervolume that ``seconds`` more would add; see the sampler."""
         if not free.any():
             return 0.0
-        if evidence.evaluated < _FIRST_BY_PRIOR or len(evidence.front) == 0:
+        if observations.evaluated < _FIRST_BY_PRIOR or len(observations.front) == 0:
             return float("inf")
-        predicted = self.predict(evidence, [], np.flatnonzero(free))
-        low, high = self._range(evidence, self._means(evidence))
-        volume = hypervolume((evidence.front - low) / (high - low), np.ones(len(low)))
+        predicted = self.predict(observations, [], np.flatnonzero(free))
+        low, high = self._range(observations, self._means(observations))
+        volume = hypervolume((observations.front - low) / (high - low), np.ones(len(low)))
         order = np.argsort(-predicted.gain / self.cost_s[predicted.rows], kind="stable")
         spent = np.cumsum(self.cost_s[predicted.rows[order]])
         fits = np.concatenate([[True], spent[:-1] < seconds])
         return float(predicted.gain[order][fits].sum() / volume) if volume > 0 else float("inf")
 
     @staticmethod
-    def _means(evidence: Observations) -> Floats:
-        """Return (n,) the expected losses: what was told of a candidate needs no regression."""
-        means = evidence.revealed.means()
-        means[list(evidence.hints)] = list(evidence.hints.values())
+    def _means(observations: Observations) -> Floats:
+        """Return (n,) the expected losses. A hinted loss is taken as it is."""
+        means = observations.revealed.means()
+        means[list(observations.hints)] = list(observations.hints.values())
         return means
 
-    def _feasible(self, evidence: Observations, rows: Rows) -> Floats:
-        chance = np.ones(len(rows))
-        for surrogate in evidence.constraints.values():
+    def _feasible(self, observations: Observations, rows: Rows) -> Floats:
+        probability = np.ones(len(rows))
+        for surrogate in observations.constraints.values():
             if len(surrogate) >= _CONSTRAINT_SEEN:
-                chance *= t4_below(-surrogate.means()[rows] / surrogate.deviations(rows) * np.sqrt(2.0))
-        return chance
+                probability *= t4_below(-surrogate.means()[rows] / surrogate.deviations(rows) * np.sqrt(2.0))
+        return probability
 
-    def _range(self, evidence: Observations, means: Floats) -> tuple[Floats, Floats]:
+    def _range(self, observations: Observations, means: Floats) -> tuple[Floats, Floats]:
         """Return the best and the worst losses (d,) of the table as it looks now; the worst is the reference."""
-        seen = np.append(evidence.front[:, -1], means)
+        seen = np.append(observations.front[:, -1], means)
         low = np.append(self.known.min(axis=0), seen.min())
-        worst = np.append(self.known.max(axis=0), max(float(means.max()), evidence.worst))
+        worst = np.append(self.known.max(axis=0), max(float(means.max()), observations.worst))
         high = np.where(np.isnan(self._reference), worst, self._reference)
         return low, np.where(high > low, high, low + 1.0)
 
-    def _apply_changes(self, evidence: Observations) -> None:
+    def _apply_changes(self, observations: Observations) -> None:
         if self._changed:
             self._changed = False
             self._refresh()
-        if evidence.revealed.design is not self._design:
-            evidence.replace_design(self._design)
+        if observations.revealed.design is not self._design:
+            observations.replace_design(self._design)
 
     def _refresh(self) -> None:
         self._design = make_design(self.prior, self.known, self._features)
@@ -180,22 +179,22 @@ class Acquisition:
         for row in self._drawn:
             if allowed[row]:
                 return row
-        for place in self._order:
-            self._drawn.append(int(self._shuffled[place]))
+        for position in self._order:
+            self._drawn.append(int(self._shuffled[position]))
             if allowed[self._drawn[-1]]:
                 return self._drawn[-1]
         raise ValueError("no row is allowed")
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_order": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._restart_order()
 
 
-def _unless_told(evidence: Observations, rows: Rows, deviations: Floats) -> Floats:
-    """Return the deviations (m,) of ``rows``, next to nothing where the loss is known without evaluating."""
-    told = np.isin(rows, list(evidence.hints))
-    known: Floats = np.where(told, _TOLD_SD * deviations, deviations)
-    return known
+def _less_where_hinted(observations: Observations, rows: Rows, deviations: Floats) -> Floats:
+    """Return the deviations (m,) of ``rows``, almost zero where another evaluation has shown the loss."""
+    hinted = np.isin(rows, list(observations.hints))
+    reduced: Floats = np.where(hinted, _HINTED_SD * deviations, deviations)
+    return reduced

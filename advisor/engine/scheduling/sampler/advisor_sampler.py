@@ -1,14 +1,12 @@
-"""What Optuna calls: the study's trials in, the next candidate out."""
+"""The sampler that Optuna calls: it reads the study's trials and chooses the next candidate."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import TrialPruned
 from optuna.samplers import BaseSampler, RandomSampler
@@ -16,30 +14,34 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from advisor.engine.scheduling.sampler.acquisition import Acquisition
-from advisor.engine.scheduling.sampler.allocation import Allocation, CandidatesExhausted
-from advisor.engine.scheduling.sampler.table import Candidate, Objective, Table
-from advisor.engine.scheduling.sampler.trial_index import CLAIM, TrialIndex, claim_of, shown_by, teaches_only
+from advisor.engine.scheduling.sampler.observations import Observations
+from advisor.engine.scheduling.sampler.table import Candidate, Objective, Params, Table
+from advisor.engine.scheduling.sampler.trial_index import Mask, TrialIndex, fixed_params, shown_by, teaches_only
+
+
+class CandidatesExhausted(RuntimeError):
+    """Every candidate of the table was evaluated or is being evaluated: nothing is left to suggest."""
 
 
 class AdvisorSampler(BaseSampler):
     """Suggests each candidate of a table once, in the order of expected gain.
 
-    Trials that run, completed, were pruned or failed hold their candidate, whichever process made them: a study
-    that is resumed or shared goes on without repeating one. ``Study.enqueue_trial`` goes first and may name some of
-    the parameters only. Trials whose constraints (``Trial.set_constraint``) are above zero teach but do not count
-    for the front; nor do those whose user attribute ``advisor:teaches-only`` is true. What a trial has shown of other
-    candidates' revealed objective on its way can be told in its user attribute ``advisor:also``, pairs of parameters
-    and value.
+    A trial that runs, completed, was pruned or failed keeps its candidate, so a resumed study repeats none. One process
+    works on a study at a time; its threads may share the sampler. Trials of ``Study.enqueue_trial`` go first and may
+    name some of the parameters only. Trials whose constraints (``Trial.set_constraint``) are above zero teach but do
+    not count for the front. The same holds for trials whose user attribute ``advisor:teaches-only`` is true. A trial
+    can tell in its user attribute ``advisor:also`` what it has shown of other candidates' revealed objective: pairs of
+    parameters and value.
 
-    When nothing is left, ``Study.optimize`` returns, while ``Study.ask`` raises :class:`CandidatesExhausted` after
-    marking the empty trial as failed; :meth:`remaining` tells beforehand.
+    When nothing is left, ``Study.optimize`` returns, and ``Study.ask`` marks the empty trial as failed and raises
+    :class:`CandidatesExhausted`. :meth:`remaining` tells beforehand.
 
     Args:
         candidates: the table, at least one entry.
         objectives: two or three, in the study's order. Exactly one of them is missing in ``Candidate.known``: the
             one that evaluating reveals.
         seed: decides between equals only. The same seed, table and results give the same order.
-        reference: worst value of interest by objective name; the worst of the table where not given.
+        reference: worst value of interest by objective name. Default: the worst of the table.
         independent_sampler: for parameters of the objective function that are not in the table.
 
     Raises:
@@ -65,18 +67,18 @@ class AdvisorSampler(BaseSampler):
             seed=seed,
         )
         self._independent = independent_sampler or RandomSampler(seed)
-        self._held_back = np.zeros(len(candidates), bool)
+        self._blocked = np.zeros(len(candidates), bool)
         self._lock = threading.RLock()
-        self._ledger = TrialIndex(None, len(candidates))
-        self._evidence = self._acquisition.new_evidence()
+        self._index = TrialIndex(None, self._table)
+        self._observations = self._acquisition.new_observations()
 
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
         """Each parameter of the table with its values in order of appearance, as ``Study.ask`` takes them."""
         return self._table.distributions
 
-    def update_known(self, params: Mapping[str, Any], values: Mapping[str, float], cost_s: float | None = None) -> None:
-        """Replace predictions by what was measured since, such as ``{"latency": 12.5}``, and the expected seconds.
+    def update_known(self, params: Params, values: Mapping[str, float], cost_s: float | None = None) -> None:
+        """Replace predictions by measurements, such as ``{"latency": 12.5}``, and the expected seconds.
 
         Raises:
             ValueError: parameters that are not in the table, or a value of no known objective.
@@ -90,48 +92,54 @@ class AdvisorSampler(BaseSampler):
             if cost_s is not None:
                 self._acquisition.cost_s[row] = cost_s
 
-    def hold(self, held: NDArray[np.bool_]) -> None:
-        """Suggest no candidate that is held back, until it is said otherwise.
+    def block(self, blocked: Mask) -> None:
+        """Suggest no blocked candidate until the next call.
 
         Args:
-            held: bool (n,), in the order of the candidates.
+            blocked: bool (n,), in the order of the candidates.
 
         Raises:
-            ValueError: not one value a candidate.
+            ValueError: not one value for each candidate.
         """
-        if len(held) != len(self._table):
-            raise ValueError(f"{len(held)} values for {len(self._table)} candidates")
+        if len(blocked) != len(self._table):
+            raise ValueError(f"{len(blocked)} values for {len(self._table)} candidates")
         with self._lock:
-            self._held_back = np.array(held, bool)
+            self._blocked = np.array(blocked, bool)
 
     def remaining(self, study: Study) -> int:
-        """Return how many more trials ``Study.ask`` can answer: candidates not taken, and enqueued trials."""
+        """Return how many more trials ``Study.ask`` can answer: free candidates and enqueued trials."""
         with self._lock:
-            ledger = self._sync(study)
-            return int(ledger.free().sum()) + len(ledger.waiting)
+            index = self._read(study)
+            return int(index.free().sum()) + index.waiting()
 
     def expected_gain(self, study: Study, seconds: float = 3600.0) -> float:
         """Return what ``seconds`` more are expected to add, as a share of the front's hypervolume.
 
-        The gains of the best candidates that fit are summed as if they did not overlap: when even this is small, more
-        would not help. Infinite before enough is known to tell, zero where nothing is left.
+        It sums the gains of the best candidates that fit, as if they did not overlap, so it is never too small.
+        Infinite before enough is known, zero if nothing is left.
         """
         with self._lock:
-            return self._acquisition.share_in(self._evidence_of(study), self._ledger.free(), seconds)
+            index = self._read(study)
+            return self._acquisition.share_in(self._observations, index.free(), seconds)
 
     def reseed_rng(self) -> None:
         """Reseed what samples the parameters outside the table; the table's order has no randomness to reseed."""
         self._independent.reseed_rng()
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Choose the trial's candidate and write the choice into the trial, where other processes see it."""
-        self._check_study(study)
-        if CLAIM in trial.system_attrs:
-            return
+        """Choose the trial's candidate.
+
+        Raises:
+            CandidatesExhausted: nothing is left, and the trial was asked for outside ``Study.optimize``.
+            ValueError: the study's directions are not those of the objectives.
+        """
+        self._check_directions(study)
         with self._lock:
-            claim = Allocation(study, trial, self._table, partial(self._sync, study, own=trial.number))
-            if claim.take(self._held_back, self._best) is None and not trial.system_attrs.get("fixed_params"):
-                self._end(study, trial)
+            index = self._read(study)
+            if index.allocated(trial) is not None or index.allocate(trial, self._blocked, self._best):
+                return
+        if not fixed_params(trial):
+            self._end(study, trial)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """Return no relative space: the whole candidate is chosen before the trial starts."""
@@ -154,55 +162,38 @@ class AdvisorSampler(BaseSampler):
         """
         if param_name not in self._table.names:
             return self._independent.sample_independent(study, trial, param_name, param_distribution)
-        row = self._table.row_of_key(claim_of(trial).get("key"))
+        row = self._index.allocated(trial)
         if row is not None:
             return self._table.params[row][param_name]
-        fixed = trial.system_attrs.get("fixed_params", {})
-        if fixed:
+        if fixed := fixed_params(trial):
             raise ValueError(f"the enqueued trial {fixed!r} fits no candidate that is left")
-        raise TrialPruned("every candidate has been taken")
+        raise TrialPruned("every candidate was taken")
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """Stop ``Study.optimize`` once nothing is left to ask for."""
+        """Stop ``Study.optimize`` once nothing is left to suggest."""
         if self.remaining(study) == 0:
             _stop(study)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_lock": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._lock = threading.RLock()
 
-    def _best(self, allowed: np.ndarray[Any, np.dtype[np.bool_]]) -> int:
-        return self._acquisition.choose(self._evidence, self._ledger.running(), allowed)
+    def _best(self, allowed: Mask) -> int:
+        return self._acquisition.choose(self._observations, self._index.running(), allowed)
 
-    def _evidence_of(self, study: Study) -> Any:
-        self._sync(study)
-        return self._evidence
+    def _read(self, study: Study) -> TrialIndex:
+        """Read what is new in the study's trials."""
+        if self._index.study_id != (study_id := (id(study._storage), study._study_id)):
+            self._index = TrialIndex(study_id, self._table)
+            self._observations = self._acquisition.new_observations()
+        for row, trial in self._index.read(study.get_trials(deepcopy=False)):
+            _observe(self._observations, self._table, row, trial)
+        return self._index
 
-    def _sync(self, study: Study, own: int = -1) -> TrialIndex:
-        """Read what is new in the study's trials; the trial numbered ``own`` is the one being decided."""
-        if self._ledger.study_id != (study_id := (id(study._storage), study._study_id)):
-            self._ledger = TrialIndex(study_id, len(self._table))
-            self._evidence = self._acquisition.new_evidence()
-        for row, trial in self._ledger.read(study.get_trials(deepcopy=False), own, self._row_of):
-            losses = self._table.losses(trial.values)
-            if np.isfinite(losses).all():
-                self._evidence.add(row, losses, trial.constraints, teaches_only=teaches_only(trial))
-            for params, value in shown_by(trial):
-                other, loss = self._table.row_of(params), self._table.revealed_loss(value)
-                if other is not None and np.isfinite(loss):
-                    self._evidence.hint(other, loss)
-        return self._ledger
-
-    def _row_of(self, trial: FrozenTrial) -> int | None:
-        row = self._table.row_of_key(claim_of(trial).get("key"))
-        if row is not None:
-            return row
-        return self._table.row_of({**trial.system_attrs.get("fixed_params", {}), **trial.params})
-
-    def _check_study(self, study: Study) -> None:
+    def _check_directions(self, study: Study) -> None:
         wanted = [objective.direction for objective in self._table.objectives]
         if wanted != [direction.name.lower() for direction in study.directions]:
             raise ValueError(f"the study's directions are not those of the sampler's objectives, {wanted}")
@@ -212,6 +203,17 @@ class AdvisorSampler(BaseSampler):
             return
         study.tell(trial.number, state=TrialState.FAIL)
         raise CandidatesExhausted(f"all {len(self._table)} candidates have been taken")
+
+
+def _observe(observations: Observations, table: Table, row: int, trial: FrozenTrial) -> None:
+    """Add a completed trial and what it has shown of other candidates; values that are not finite teach nothing."""
+    losses = table.losses(trial.values)
+    if np.isfinite(losses).all():
+        observations.add(row, losses, trial.constraints, teaches_only=teaches_only(trial))
+    for params, value in shown_by(trial):
+        other, loss = table.row_of(params), table.revealed_loss(value)
+        if other is not None and np.isfinite(loss):
+            observations.hint(other, loss)
 
 
 def _stop(study: Study) -> bool:

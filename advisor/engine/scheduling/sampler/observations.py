@@ -1,4 +1,4 @@
-"""What one study has shown so far."""
+"""What the trials of one study have shown so far."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from advisor.engine.scheduling.sampler.surrogate import Surrogate
 
 
 class Observations:
-    """What one study has shown, kept incrementally.
+    """What the trials of one study have shown, kept incrementally.
 
     Attributes:
         evaluated: number of finished evaluations.
@@ -35,9 +35,9 @@ class Observations:
     def add(
         self, row: int, losses: Sequence[float], constraints: Mapping[str, float], teaches_only: bool = False
     ) -> None:
-        """Take in one finished evaluation; losses (d,) with the revealed one last.
+        """Add one finished evaluation; losses (d,) with the revealed one last.
 
-        One that breaks a constraint, or that only teaches, is no part of the front.
+        If it breaks a constraint or only teaches, it is not part of the front.
         """
         self.evaluated += 1
         self.hint(row, losses[-1])
@@ -51,7 +51,7 @@ class Observations:
             self.front = points[pareto_mask(points)]
 
     def hint(self, row: int, loss: float) -> None:
-        """Take in the revealed loss of a candidate alone, which counts once however often it is told."""
+        """Add a candidate's revealed loss that another evaluation has shown. Repeats count once."""
         if row not in self._seen:
             self._seen.add(row)
             self.hints[row] = loss

@@ -1,8 +1,8 @@
-"""What a run has seen corrects what was believed: a Bayesian ridge over the prior and the candidates' features.
+"""Corrects the prior by the results seen: a Bayesian ridge over the prior and the candidates' features.
 
 The revealed loss is linear in the prior, in the candidate's numbers, in their squares and products, and in an effect
 for each level of each group (family, training data, recipe), with normal priors whose widths are chosen by marginal
-likelihood: a prior that does not predict this task loses its weight, a family that behaves apart gains its own level.
+likelihood. A prior that does not predict this task loses its weight; a family that differs gets its own level.
 Mean, noise and coefficients have the closed normal-inverse-gamma form (Bishop, "Pattern Recognition and Machine
 Learning", 2006, section 3.5; O'Hagan and Forster, "Kendall's Advanced Theory of Statistics 2B", 2004, chapter 11).
 """
@@ -32,9 +32,9 @@ _TUNE_GROWTH = 1.1
 
 
 class Surrogate:
-    """Predicts a value of every candidate from those seen so far; at least one must have been.
+    """Predicts a value of every candidate from the values added so far, of which there must be one.
 
-    Taking in a value costs O(p^2), the fit after it O(p^3), a prediction O(p), with its exact deviation O(p^2).
+    Adding a value costs O(p^2), the fit after it O(p^3), a prediction O(p), with its exact deviation O(p^2).
 
     Attributes:
         design: the candidates.
@@ -50,7 +50,7 @@ class Surrogate:
         return len(self._rows)
 
     def replace_design(self, design: Design) -> None:
-        """Take a design of the same candidates whose features changed; what was seen is kept."""
+        """Use another design of the same candidates; the values stay."""
         self.design = design
         columns = design.matrix.shape[1]
         self._gram, self._moment, self._sums = np.zeros((columns, columns)), np.zeros(columns), np.zeros(columns)
@@ -59,7 +59,7 @@ class Surrogate:
         self._tuned_at = 0
 
     def add(self, row: int, value: float) -> None:
-        """Note that the candidate ``row`` was seen to have ``value``."""
+        """Add the value of the candidate ``row``."""
         self._rows.append(row)
         self._values.append(value)
         self._fitted = None
@@ -71,7 +71,7 @@ class Surrogate:
         return result
 
     def rough_deviations(self) -> Floats:
-        """Return :meth:`deviations` (n,) of every candidate as if the coefficients were known independently."""
+        """Return :meth:`deviations` (n,) of every candidate as if the coefficients were independent."""
         fit = self._fit()
         return self._deviation(fit, self.design.squares @ (fit.root**2 / np.diag(fit.precision)))
 
@@ -116,8 +116,8 @@ class Surrogate:
     def _tune(self) -> None:
         """Climb the marginal likelihood one width at a time.
 
-        The start is always the same and later steps are rarer, at fixed numbers of values: a run that was resumed
-        gets the widths of one that was not.
+        It starts from the same widths each time, at fixed numbers of values that become rarer. So a resumed run gets
+        the same widths as one that was not interrupted.
         """
         count = _tuning_count(len(self._rows))
         if count == self._tuned_at:
@@ -125,11 +125,11 @@ class Surrogate:
         self._tuned_at = count
         moments = self._moments(count)
         self._widths = {name: _options(name)[0] for name in self.design.blocks}
-        best = _evidence(moments, self._root(self._widths))
+        best = _log_evidence(moments, self._root(self._widths))
         for name in [*self._widths, *self._widths]:
             for option in _options(name):
                 trial = {**self._widths, name: option}
-                if option != self._widths[name] and (found := _evidence(moments, self._root(trial))) > best:
+                if option != self._widths[name] and (found := _log_evidence(moments, self._root(trial))) > best:
                     best, self._widths = found, trial
 
     def _root(self, widths: Mapping[str, float]) -> Floats:
@@ -141,7 +141,7 @@ class Surrogate:
 
 @dataclass(frozen=True)
 class _Moments:
-    """What the fit needs of the data, values being standardised by ``location`` and ``scale``.
+    """Moments of the data; the values are standardised by ``location`` and ``scale``.
 
     Attributes:
         gram: (p, p) sum of the rows' outer products.
@@ -196,7 +196,7 @@ def _fit(moments: _Moments, root: Floats) -> _Fit:
     return _Fit(root, precision, covariance, root * mean, moments.shape, rate, moments.location, moments.scale)
 
 
-def _evidence(moments: _Moments, root: Floats) -> float:
+def _log_evidence(moments: _Moments, root: Floats) -> float:
     """Return the log marginal likelihood up to a constant.
 
     The weighted moment goes through the Cholesky decomposition as one more row, which solves for it on the way.

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.distributions import BaseDistribution, CategoricalChoiceType, CategoricalDistribution
 
 from advisor.engine.scheduling.sampler.hypervolume import Floats
 
-_MISSING = object()
+Params = Mapping[str, CategoricalChoiceType]
+"""The values of a candidate's parameters, by name."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +54,18 @@ class Candidate:
 
     Attributes:
         params: the value of each of the study's parameters, unique within the table.
-        prior: what the one unknown objective is believed to be, in its unit or in one that rises with it.
+        prior: expected value of the one unknown objective, in its unit or in one that rises with it.
         known: the known or predicted value of every other objective, by name.
         features: what the unknown objective may depend on beyond the prior: numbers as they are (take logarithms
             of counts), strings (such as the family) as groups.
         cost_s: seconds that evaluating it is expected to take.
     """
 
-    params: Mapping[str, Any]
+    params: Params
     prior: float
     known: Mapping[str, float]
     features: Mapping[str, float | str] = field(default_factory=dict)
     cost_s: float = 1.0
-
-
-def candidate_key(params: Mapping[str, Any]) -> str:
-    """Return the text by which a candidate is known in a study's trials."""
-    return json.dumps(dict(params), sort_keys=True, default=str)
 
 
 class Table:
@@ -89,34 +84,23 @@ class Table:
         self._revealed = _revealed(candidates, self.objectives)
         self._known = [o for place, o in enumerate(self.objectives) if place != self._revealed]
         self.params = [dict(candidate.params) for candidate in candidates]
-        self._rows = {candidate_key(params): row for row, params in enumerate(self.params)}
-        _check_params(self.params, self._rows)
+        self.names = tuple(self.params[0])
+        _check_params(self.params)
         self._by_values = {tuple(params[name] for name in self.names): row for row, params in enumerate(self.params)}
 
     def __len__(self) -> int:
         return len(self.params)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-        return tuple(self.params[0])
-
-    @property
     def distributions(self) -> dict[str, BaseDistribution]:
         """Each parameter with its values in order of appearance."""
         return {name: CategoricalDistribution(tuple({p[name]: None for p in self.params})) for name in self.names}
 
-    def key(self, row: int) -> str:
-        """Return the key of a row's candidate."""
-        return candidate_key(self.params[row])
-
-    def row_of_key(self, key: object) -> int | None:
-        """Return the row of a key, None where the table has none such."""
-        return self._rows.get(str(key))
-
-    def row_of(self, params: Mapping[str, Any]) -> int | None:
-        """Return the row whose parameters these are; those of other names do not matter."""
-        return self._by_values.get(tuple(params.get(name, _MISSING) for name in self.names))
+    def row_of(self, params: Params) -> int | None:
+        """Return the row with these parameters, None if there is none. Other names are ignored."""
+        if any(name not in params for name in self.names):
+            return None
+        return self._by_values.get(tuple(params[name] for name in self.names))
 
     def axis(self, name: str) -> int:
         """Return the place of a known objective among the losses.
@@ -170,12 +154,13 @@ def _revealed(candidates: Sequence[Candidate], objectives: Sequence[Objective]) 
     return unknown[0]
 
 
-def _check_params(params: Sequence[Mapping[str, Any]], rows: Mapping[str, int]) -> None:
-    if len(rows) < len(params):
-        seen = [candidate_key(p) for p in params]
-        raise ValueError(f"two candidates have the same parameters: {next(k for k in seen if seen.count(k) > 1)}")
+def _check_params(params: Sequence[Params]) -> None:
     for other in params:
         if set(other) != set(params[0]):
             raise ValueError(
                 f"candidates differ in the names of their parameters: {sorted(other)}, {sorted(params[0])}"
             )
+    values, count = Counter(tuple(each[name] for name in params[0]) for each in params).most_common(1)[0]
+    if count > 1:
+        same = dict(zip(params[0], values, strict=True))
+        raise ValueError(f"two candidates have the same parameters: {same}")

@@ -6,7 +6,6 @@ import ast
 import csv
 import pickle
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
@@ -87,7 +86,7 @@ def test_ask_says_when_nothing_is_left() -> None:
     assert [t.state for t in study.trials[12:]] == [TrialState.FAIL]
 
 
-def test_running_pruned_and_failed_trials_hold_their_candidates() -> None:
+def test_running_pruned_and_failed_trials_keep_their_candidates() -> None:
     sampler = AdvisorSampler(_table(), OBJECTIVES)
     study = _study(sampler)
     asked = [study.ask(sampler.distributions) for _ in range(9)]
@@ -98,7 +97,7 @@ def test_running_pruned_and_failed_trials_hold_their_candidates() -> None:
     assert sampler.remaining(study) == 0
 
 
-def test_a_trial_that_suggested_nothing_yet_holds_its_candidate() -> None:
+def test_a_trial_that_suggested_nothing_yet_keeps_its_candidate() -> None:
     sampler = AdvisorSampler(_table(), OBJECTIVES)
     study = _study(sampler)
     asked = [study.ask() for _ in range(12)]
@@ -132,24 +131,6 @@ def test_the_same_seed_and_results_give_the_same_order_whether_resumed_or_not(tm
         resumed = _study(AdvisorSampler(_table(), OBJECTIVES, seed=3), storage)
         resumed.optimize(_objective, n_trials=3)
     assert _params(straight) == _params(resumed)
-
-
-def _race(path: str) -> list[tuple[str, int]]:
-    """Ask for four candidates through a storage of one's own, as another process would."""
-    storage = JournalStorage(JournalFileBackend(path))
-    study = _study(AdvisorSampler(_table(40), OBJECTIVES), storage)
-    asked = [study.ask() for _ in range(10)]
-    choices = [f"m{i}" for i in range(20)]
-    return [(t.suggest_categorical("model", choices), t.suggest_categorical("threads", [1, 2])) for t in asked]
-
-
-def test_workers_that_ask_at_the_same_moment_get_different_candidates(tmp_path: Path) -> None:
-    path = str(tmp_path / "journal")
-    _study(AdvisorSampler(_table(40), OBJECTIVES), JournalStorage(JournalFileBackend(path)))
-    with ThreadPoolExecutor(4) as pool:
-        asked = [params for part in pool.map(_race, [path] * 4) for params in part]
-    assert len(asked) == 40
-    assert len(set(asked)) == 40
 
 
 def test_threads_of_one_study_get_different_candidates() -> None:
@@ -432,23 +413,23 @@ def test_what_a_trial_showed_of_another_candidate_moves_that_one_up() -> None:
     assert orders[1] < orders[0]
 
 
-def test_nothing_is_suggested_of_what_is_held_back_until_it_is_let_go() -> None:
+def test_a_blocked_candidate_is_not_suggested_until_it_is_unblocked() -> None:
     table = _table()
     sampler = AdvisorSampler(table, OBJECTIVES)
     study = _study(sampler)
-    held = np.arange(len(table)) >= 3
-    sampler.hold(held)
+    blocked = np.arange(len(table)) >= 3
+    sampler.block(blocked)
     rows = {tuple(each.params.values()) for each in table[:3]}
     assert {tuple(study.ask(sampler.distributions).params.values()) for _ in range(3)} == rows
     with pytest.raises(CandidatesExhausted):
         study.ask(sampler.distributions)
-    sampler.hold(~held)
+    sampler.block(~blocked)
     assert tuple(study.ask(sampler.distributions).params.values()) not in rows
 
 
-def test_holding_back_takes_one_value_a_candidate() -> None:
+def test_blocking_takes_one_value_for_each_candidate() -> None:
     with pytest.raises(ValueError, match="3 values for 12 candidates"):
-        AdvisorSampler(_table(), OBJECTIVES).hold(np.zeros(3, bool))
+        AdvisorSampler(_table(), OBJECTIVES).block(np.zeros(3, bool))
 
 
 def test_what_only_teaches_is_no_part_of_the_front() -> None:
