@@ -1,4 +1,4 @@
-"""When a figure has changed and when it only varies: by share, by amount AND beyond its interval."""
+"""Whether a figure has changed or only varies: by share, by amount AND beyond its interval."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from advisor.core.units import show_bytes, show_ms
 FIGURES = ("accuracy", "holdout_accuracy", "latency", "latency_p90", "size", "memory", "drop")
 
 BETTER_UP = frozenset({"accuracy", "holdout_accuracy"})
-"""Figures of which more is better; of the others less is."""
+"""Figures of which more is better; of all others, less is better."""
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """The least change that counts: both must be passed."""
+    """The least difference that counts: it must exceed both."""
 
     share: float
     amount: float
@@ -36,19 +36,19 @@ THRESHOLDS: Mapping[str, Threshold] = MappingProxyType(
         "drop": Threshold(0.0, 0.5),
     }
 )
-"""By figure, the amount in its unit (points, ms, bytes). 5 % is what undisturbed timings of one file differ by from
-process to process; half a point is what sources round and re-measure published accuracies by."""
+"""By figure, the amount in its unit (points, ms, bytes). Undisturbed timings of one file differ by 5 % from process to
+process; published accuracies of one model differ by half a point from source to source."""
 
 
 @dataclass(frozen=True)
-class Move:
+class Delta:
     """One figure of one configuration, before and after.
 
     Attributes:
         figure: one of :data:`FIGURES`.
-        before: the figure then, None where it was not known.
-        after: the figure now, None where it is not known.
-        counts: the change is beyond the noise.
+        before: the earlier figure, None where it was unknown.
+        after: the later figure, None where it is unknown.
+        counts: the difference is beyond the noise.
         why: why it counts or does not.
     """
 
@@ -60,7 +60,7 @@ class Move:
 
     @property
     def worse(self) -> bool:
-        """True where the change counts and is for the worse; a figure that is no longer known is worse."""
+        """True where the difference counts and the later figure is worse; a figure that became unknown is worse."""
         if not self.counts or self.before is None:
             return False
         if self.after is None:
@@ -68,49 +68,49 @@ class Move:
         return (self.after.value < self.before.value) == (self.figure in BETTER_UP)
 
 
-def moved(figure: str, before: Quantity | None, after: Quantity | None, told_apart: bool | None = None) -> Move:
-    """Hold one figure against its former value.
+def delta(figure: str, before: Quantity | None, after: Quantity | None, distinct: bool | None = None) -> Delta:
+    """Compare one figure with its earlier value.
 
     Args:
         figure: one of :data:`FIGURES`.
-        before: then.
-        after: now.
-        told_apart: whether a paired comparison tells them apart; None to look at their intervals.
+        before: the earlier value.
+        after: the later value.
+        distinct: whether a paired test finds a difference; None to compare the intervals.
     """
     if before is None or after is None:
-        return Move(figure, before, after, before is not after, "known on one side only" if before or after else "")
+        return Delta(figure, before, after, before is not after, "known on one side only" if before or after else "")
     amount = abs(after.value - before.value)
     threshold = THRESHOLDS[figure]
     if amount <= threshold.amount:
-        return Move(figure, before, after, False, f"not more than {show_figure(figure, threshold.amount)}")
+        return Delta(figure, before, after, False, f"not more than {show_figure(figure, threshold.amount)}")
     if amount <= threshold.share * abs(before.value):
-        return Move(figure, before, after, False, f"not more than {100 * threshold.share:g} %")
-    if told_apart is False:
-        return Move(figure, before, after, False, "picture by picture they cannot be told apart")
-    if told_apart is None and before.overlaps(after):
-        return Move(figure, before, after, False, "the intervals overlap")
-    return Move(figure, before, after, True, "beyond the noise")
+        return Delta(figure, before, after, False, f"not more than {100 * threshold.share:g} %")
+    if distinct is False:
+        return Delta(figure, before, after, False, "no significant difference on the same images")
+    if distinct is None and before.overlaps(after):
+        return Delta(figure, before, after, False, "the intervals overlap")
+    return Delta(figure, before, after, True, "beyond the noise")
 
 
-def moves(before: Evaluation, after: Evaluation) -> tuple[Move, ...]:
-    """Hold every figure of a configuration against its former value.
+def deltas(before: Evaluation, after: Evaluation) -> tuple[Delta, ...]:
+    """Compare every figure of a configuration with its earlier value.
 
-    A latency taken while the machine was busy never counts; the 90th percentile, which has no interval of its own,
-    counts only where the median does.
+    A latency that was measured on a busy machine never counts. The 90th percentile has no interval, so it counts only
+    where the median does.
     """
-    found = {name: moved(name, getattr(before, name), getattr(after, name)) for name in FIGURES}
+    found = {name: delta(name, getattr(before, name), getattr(after, name)) for name in FIGURES}
     if before.holdout_accuracy is None or after.holdout_accuracy is None:
         found["holdout_accuracy"] = replace(found["holdout_accuracy"], counts=False, why="known of finalists only")
     if before.contended or after.contended:
         for name in ("latency", "latency_p90"):
-            found[name] = replace(found[name], counts=False, why="taken while the machine was busy")
+            found[name] = replace(found[name], counts=False, why="measured while the machine was busy")
     elif found["latency_p90"].counts and not found["latency"].counts:
         found["latency_p90"] = replace(found["latency_p90"], counts=False, why="the median has not changed")
     return tuple(found.values())
 
 
-def settled(after: Evaluation, changes: tuple[Move, ...]) -> Evaluation:
-    """Return ``after`` with the former figure wherever the change does not count."""
+def without_noise(after: Evaluation, changes: tuple[Delta, ...]) -> Evaluation:
+    """Return ``after`` with the earlier figure wherever the difference does not count."""
     kept: dict[str, Any] = {change.figure: change.before for change in changes if not change.counts}
     return replace(after, **kept)
 

@@ -12,7 +12,7 @@ from advisor.core.escape import plain
 from advisor.core.evaluation import Evaluation
 from advisor.core.noise import show_figure
 from advisor.core.quantity import Quantity
-from advisor.engine.history.compare import Comparison, MovedFigure
+from advisor.engine.history.compare import ChangedFigure, Comparison
 from advisor.engine.history.differences import Difference
 from advisor.reporting.escape import finite
 
@@ -52,16 +52,16 @@ def _json(comparison: Comparison) -> str:
     return json.dumps(comparison_json(comparison), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _figure(row: MovedFigure) -> dict[str, Any]:
-    move = row.move
+def _figure(row: ChangedFigure) -> dict[str, Any]:
+    delta = row.delta
     return {
         "key": row.key,
-        "figure": move.figure,
-        "before": move.before.to_json() if move.before else None,
-        "after": move.after.to_json() if move.after else None,
-        "counts": move.counts,
-        "worse": move.worse,
-        "why": move.why,
+        "figure": delta.figure,
+        "before": delta.before.to_json() if delta.before else None,
+        "after": delta.after.to_json() if delta.after else None,
+        "counts": delta.counts,
+        "worse": delta.worse,
+        "why": delta.why,
     }
 
 
@@ -73,7 +73,7 @@ def _text(comparison: Comparison) -> str:
     lines = [
         f"{comparison.before} -> {comparison.after}: {comparison.outcome.value}",
         comparison.reason,
-        *_blocks(comparison, "{}:", lambda row: f"  {row.what}: {_ends(row)}", lambda row: f"  {_moved(row)}"),
+        *_blocks(comparison, "{}:", lambda row: f"  {row.what}: {_ends(row)}", lambda row: f"  {_changed(row)}"),
     ]
     return "\n".join(plain(line) if not line.startswith("  ") else "  " + plain(line) for line in lines) + "\n"
 
@@ -87,7 +87,7 @@ def _markdown(comparison: Comparison) -> str:
             comparison,
             "\n**{}**\n",
             lambda row: f"- {escaped(row.what)}: {escaped(_ends(row))}",
-            lambda row: f"- {escaped(_moved(row))}",
+            lambda row: f"- {escaped(_changed(row))}",
         ),
     ]
     return "\n".join(lines) + "\n"
@@ -97,17 +97,17 @@ def _blocks(
     comparison: Comparison,
     title: str,
     difference: Callable[[Difference], str],
-    figure: Callable[[MovedFigure], str],
+    figure: Callable[[ChangedFigure], str],
 ) -> Iterable[str]:
     for topic in dict.fromkeys(row.topic for row in comparison.differences):
         rows = [row for row in comparison.differences if row.topic == topic]
         yield title.format(topic)
         yield from _some([difference(row) for row in rows])
     for name, counts in (("figures that changed", True), ("figures that vary within the noise", False)):
-        moved = [figure(row) for row in comparison.figures if row.move.counts is counts]
-        if moved:
-            yield title.format(f"{name} ({len(moved)})")
-            yield from _some(moved)
+        changed = [figure(row) for row in comparison.figures if row.delta.counts is counts]
+        if changed:
+            yield title.format(f"{name} ({len(changed)})")
+            yield from _some(changed)
 
 
 def _some(lines: list[str]) -> Iterable[str]:
@@ -121,11 +121,11 @@ def _ends(row: Difference) -> str:
     return f"{row.before or 'none'} -> {row.after or 'none'}"
 
 
-def _moved(row: MovedFigure) -> str:
-    move = row.move
-    verdict = ("worse" if move.worse else "better") if move.counts else move.why
-    name = move.figure.replace("_", " ")
-    return f"{row.key} {name}: {_value(move.figure, move.before)} -> {_value(move.figure, move.after)} ({verdict})"
+def _changed(row: ChangedFigure) -> str:
+    delta = row.delta
+    verdict = ("worse" if delta.worse else "better") if delta.counts else delta.why
+    name = delta.figure.replace("_", " ")
+    return f"{row.key} {name}: {_value(delta.figure, delta.before)} -> {_value(delta.figure, delta.after)} ({verdict})"
 
 
 def _value(figure: str, quantity: Quantity | None) -> str:

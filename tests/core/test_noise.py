@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.core.noise import FIGURES, THRESHOLDS, moved, moves, settled
+from advisor.core.noise import FIGURES, THRESHOLDS, delta, deltas, without_noise
 from advisor.core.quantity import Provenance, Quantity
 from tests.builders import evaluation
 
@@ -32,39 +32,39 @@ def latency(value: float, half_width: float | None = 0.0) -> Quantity:
 def test_a_change_counts_by_share_by_amount_and_beyond_the_interval(
     before: Quantity | None, after: Quantity | None, counts: bool, why: str
 ) -> None:
-    change = moved("latency", before, after)
+    change = delta("latency", before, after)
     assert (change.counts, change.why) == (counts, why)
 
 
 @pytest.mark.parametrize(("apart", "counts"), [(True, True), (False, False)])
 def test_images_in_common_tell_more_than_intervals(apart: bool, counts: bool) -> None:
     before, after = evaluation(accuracy=80).accuracy, evaluation(accuracy=82).accuracy
-    assert not moved("accuracy", before, after).counts
-    assert moved("accuracy", before, after, apart).counts is counts
+    assert not delta("accuracy", before, after).counts
+    assert delta("accuracy", before, after, apart).counts is counts
 
 
 def test_more_accuracy_is_better_and_more_of_anything_else_is_worse() -> None:
     before = evaluation(accuracy=80, half_width=0, latency=10, size=1e6, drop=0)
     after = evaluation(accuracy=70, half_width=0, latency=20, size=2e6, drop=5)
     before, after = (replace(each, holdout_accuracy=each.accuracy) for each in (before, after))
-    assert {change.figure for change in moves(before, after) if change.worse} == set(FIGURES) - {"memory"}
-    assert not any(change.worse for change in moves(after, before))
+    assert {change.figure for change in deltas(before, after) if change.worse} == set(FIGURES) - {"memory"}
+    assert not any(change.worse for change in deltas(after, before))
 
 
 def test_a_figure_that_is_lost_is_worse_and_one_that_is_found_is_not() -> None:
-    assert moved("memory", Quantity(1e6, "bytes", Provenance.MEASURED), None).worse
-    assert not moved("memory", None, Quantity(1e6, "bytes", Provenance.MEASURED)).worse
+    assert delta("memory", Quantity(1e6, "bytes", Provenance.MEASURED), None).worse
+    assert not delta("memory", None, Quantity(1e6, "bytes", Provenance.MEASURED)).worse
 
 
 def test_the_hold_out_counts_only_where_both_runs_looked_at_it() -> None:
     known = replace(evaluation(accuracy=80), holdout_accuracy=Quantity(80, "%", Provenance.MEASURED))
     for before, after in ((known, evaluation(accuracy=80)), (evaluation(accuracy=80), known)):
-        assert not any(change.counts for change in moves(before, after))
+        assert not any(change.counts for change in deltas(before, after))
 
 
 def test_a_latency_of_a_busy_machine_never_counts() -> None:
     before, after = evaluation(latency=10), replace(evaluation(latency=30), contended=True)
-    found = {change.figure: change for change in moves(before, after)}
+    found = {change.figure: change for change in deltas(before, after)}
     assert not found["latency"].counts
     assert not found["latency_p90"].counts
     assert "busy" in found["latency"].why
@@ -72,14 +72,14 @@ def test_a_latency_of_a_busy_machine_never_counts() -> None:
 
 def test_a_tail_counts_only_with_the_median() -> None:
     before, after = evaluation(latency=10, p90=11), evaluation(latency=10, p90=30)
-    assert not any(change.counts for change in moves(before, after))
+    assert not any(change.counts for change in deltas(before, after))
 
 
 @given(st.floats(1, 1e3), st.floats(1, 1e3))
 def test_settling_keeps_what_counts_and_sets_back_the_rest(first: float, second: float) -> None:
     before, after = evaluation(latency=first), evaluation(latency=second)
-    changes = moves(before, after)
-    result = settled(after, changes)
+    changes = deltas(before, after)
+    result = without_noise(after, changes)
     for change in changes:
         assert getattr(result, change.figure) == (change.after if change.counts else change.before)
 
@@ -88,4 +88,4 @@ def test_settling_keeps_what_counts_and_sets_back_the_rest(first: float, second:
 def test_a_thousandth_never_counts_for_what_varies_from_run_to_run(figure: str, value: float, factor: float) -> None:
     if THRESHOLDS[figure].share > 0:
         before, after = (Quantity(v, "", Provenance.MEASURED) for v in (value, value * factor))
-        assert not moved(figure, before, after).counts
+        assert not delta(figure, before, after).counts

@@ -11,7 +11,7 @@ from advisor.devices.prediction.forms import stand_in
 def test_a_latency_stands_for_every_recipe(recipe: str) -> None:
     form = form_of(recipe)
     precision, doubt = stand_in(form.name, (), ("float32", "int8", "int16x8"))
-    assert (precision, doubt) == (form.like, form.doubt)
+    assert (precision, doubt) == (form.like, form.log_sd)
 
 
 def test_a_forms_own_measurements_come_first() -> None:

@@ -22,7 +22,7 @@ def stand_in(form: str, measured: Collection[str], known: Collection[str]) -> tu
         UsageError: a form that nothing is known of; the nearest is named.
     """
     other = None if form in measured else _STAND_FOR.get(form)
-    precision, doubt = (other.like, other.doubt) if other else (form, 0.0)
+    precision, doubt = (other.like, other.log_sd) if other else (form, 0.0)
     if precision not in known:
         forms = sorted(set(known) | set(_STAND_FOR))
         raise UsageError(

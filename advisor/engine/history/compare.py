@@ -8,7 +8,7 @@ from typing import Any
 
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.noise import Move, moved, moves, settled
+from advisor.core.noise import Delta, delta, deltas, without_noise
 from advisor.core.statistics import paired
 from advisor.engine.decide import compared_on, conclude, right_answers
 from advisor.engine.history.compare_reasons import Outcome, choice, reason
@@ -19,11 +19,11 @@ HELD_OUT = "holdout_accuracy"
 
 
 @dataclass(frozen=True)
-class MovedFigure:
+class ChangedFigure:
     """A figure of one configuration that differs."""
 
     key: str
-    move: Move
+    delta: Delta
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Comparison:
     pick_before: Evaluation | None
     pick_after: Evaluation | None
     differences: tuple[Difference, ...]
-    figures: tuple[MovedFigure, ...]
+    figures: tuple[ChangedFigure, ...]
 
     @property
     def recommends_otherwise(self) -> bool:
@@ -62,7 +62,7 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     The recommendation counts as changed only where deciding again still changes it after every figure that did not
     move beyond the noise (:mod:`advisor.core.noise`) is set back to what it was.
     """
-    changes = _moves(before, after)
+    changes = _deltas(before, after)
     steady = _steady_decision(after, changes)
     differences = find_differences(before, after)
     one_device = before.question.devices == after.question.devices
@@ -75,19 +75,19 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
         pick_before=before.decision.pick,
         pick_after=after.decision.pick,
         differences=differences,
-        figures=_moved(changes),
+        figures=_changed(changes),
     )
 
 
-def _moves(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Move, ...]]:
-    """Return the moves of every configuration that both runs evaluated, by key."""
+def _deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, ...]]:
+    """Return the deltas of every configuration that both runs evaluated, by key."""
     earlier = {e.configuration.key: e for e in before.evaluations if e.status is Status.OK}
     paired = _paired(before, after)
     found = {}
     for evaluation in after.evaluations:
         then = earlier.get(evaluation.configuration.key)
         if then is not None and evaluation.status is Status.OK:
-            changes = moves(then, evaluation)
+            changes = deltas(then, evaluation)
             refined = _refined(changes, before, then, after, evaluation) if paired else changes
             found[evaluation.configuration.key] = refined
     return found
@@ -99,8 +99,8 @@ def _paired(before: LoadedRun, after: LoadedRun) -> bool:
 
 
 def _refined(
-    changes: tuple[Move, ...], before: LoadedRun, then: Evaluation, after: LoadedRun, now: Evaluation
-) -> tuple[Move, ...]:
+    changes: tuple[Delta, ...], before: LoadedRun, then: Evaluation, after: LoadedRun, now: Evaluation
+) -> tuple[Delta, ...]:
     """On the same pictures, compare accuracies picture by picture; one file has one accuracy."""
     same = then.artefact_sha256 == now.artefact_sha256 != ""
     apart: bool | None = False
@@ -108,16 +108,16 @@ def _refined(
         earlier, later = right_answers(before.folder, then), right_answers(after.folder, now)
         apart = None if earlier is None or later is None else not paired(earlier, later).spans_zero
     return tuple(
-        moved(change.figure, change.before, change.after, apart)
+        delta(change.figure, change.before, change.after, apart)
         if change.figure == "accuracy" or (same and change.before and change.after and change.figure == HELD_OUT)
         else change
         for change in changes
     )
 
 
-def _steady_decision(after: LoadedRun, changes: Mapping[str, tuple[Move, ...]]) -> Decision:
+def _steady_decision(after: LoadedRun, changes: Mapping[str, tuple[Delta, ...]]) -> Decision:
     evaluations = [
-        settled(evaluation, changes[evaluation.configuration.key])
+        without_noise(evaluation, changes[evaluation.configuration.key])
         if evaluation.configuration.key in changes
         else evaluation
         for evaluation in after.evaluations
@@ -126,7 +126,7 @@ def _steady_decision(after: LoadedRun, changes: Mapping[str, tuple[Move, ...]]) 
 
 
 def _outcome(
-    then: Decision, now: Decision, steady: Decision, changes: Mapping[str, tuple[Move, ...]], one_device: bool
+    then: Decision, now: Decision, steady: Decision, changes: Mapping[str, tuple[Delta, ...]], one_device: bool
 ) -> Outcome:
     chosen = [choice(decision.pick, one_device) for decision in (then, now, steady)]
     if chosen[0] != chosen[2]:
@@ -139,14 +139,14 @@ def _outcome(
     return Outcome.WORSE if any(change.worse for change in changes.get(key, ())) else Outcome.SAME
 
 
-def _moved(changes: Mapping[str, tuple[Move, ...]]) -> tuple[MovedFigure, ...]:
+def _changed(changes: Mapping[str, tuple[Delta, ...]]) -> tuple[ChangedFigure, ...]:
     rows = [
-        MovedFigure(key, change)
+        ChangedFigure(key, change)
         for key, figures in changes.items()
         for change in figures
         if _value(change.before) != _value(change.after)
     ]
-    return tuple(sorted(rows, key=lambda row: (not row.move.counts, row.key)))
+    return tuple(sorted(rows, key=lambda row: (not row.delta.counts, row.key)))
 
 
 def _value(quantity: Any) -> float | None:

@@ -7,12 +7,12 @@ from enum import StrEnum
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import describe
-from advisor.core.noise import Move, show_figure
+from advisor.core.noise import Delta, show_figure
 from advisor.core.relaxation import excess_texts
 from advisor.engine.history.differences import Difference
 from advisor.engine.history.loaded_run import LoadedRun
 
-MOVED_SHOWN = 3
+CHANGES_SHOWN = 3
 
 
 class Outcome(StrEnum):
@@ -38,7 +38,7 @@ def reason(
     outcome: Outcome,
     before: LoadedRun,
     after: LoadedRun,
-    changes: Mapping[str, tuple[Move, ...]],
+    changes: Mapping[str, tuple[Delta, ...]],
     differences: tuple[Difference, ...],
 ) -> str:
     """Say in one or more sentences why a comparison came out as it did.
@@ -47,7 +47,7 @@ def reason(
         outcome: what became of the recommendation.
         before: the earlier run.
         after: the later run.
-        changes: moves of every configuration that both evaluated, by key.
+        changes: deltas of every configuration that both evaluated, by key.
         differences: what else is not as it was.
     """
     then, now = before.decision.pick, after.decision.pick
@@ -79,7 +79,7 @@ def _named(evaluation: Evaluation | None) -> str:
     return "nothing" if evaluation is None else describe(evaluation)
 
 
-def _losses(then: Evaluation | None, after: LoadedRun, changes: Mapping[str, tuple[Move, ...]]) -> list[str]:
+def _losses(then: Evaluation | None, after: LoadedRun, changes: Mapping[str, tuple[Delta, ...]]) -> list[str]:
     """Say what happened to the earlier pick."""
     if then is None:
         return []
@@ -90,7 +90,7 @@ def _losses(then: Evaluation | None, after: LoadedRun, changes: Mapping[str, tup
     if now.status is not Status.OK:
         return [f"{key} was {now.status}: {now.reason}"]
     broken = excess_texts(now, after.question.limits)
-    texts = [_moved_text(key, change) for change in changes.get(key, ()) if change.worse]
+    texts = [_changed_text(key, change) for change in changes.get(key, ()) if change.worse]
     return [*texts, *([f"{key} breaks the budget: {' and '.join(broken)}"] if broken else [])]
 
 
@@ -101,7 +101,7 @@ def _counterpart(evaluation: Evaluation, run: LoadedRun) -> Evaluation | None:
     return next(iter([*exact, *same]), None)
 
 
-def _gains(now: Evaluation | None, before: LoadedRun, changes: Mapping[str, tuple[Move, ...]]) -> list[str]:
+def _gains(now: Evaluation | None, before: LoadedRun, changes: Mapping[str, tuple[Delta, ...]]) -> list[str]:
     """Say what is new about the later pick."""
     if now is None:
         return []
@@ -111,10 +111,10 @@ def _gains(now: Evaluation | None, before: LoadedRun, changes: Mapping[str, tupl
         return [f"{key} is new"]
     if then.status is not Status.OK:
         return [f"{key} was {then.status} before ({then.reason})"]
-    return [_moved_text(key, c) for c in changes.get(key, ()) if c.counts and not c.worse][:MOVED_SHOWN]
+    return [_changed_text(key, c) for c in changes.get(key, ()) if c.counts and not c.worse][:CHANGES_SHOWN]
 
 
-def _moved_text(key: str, change: Move) -> str:
+def _changed_text(key: str, change: Delta) -> str:
     ends = [
         "unknown" if quantity is None else show_figure(change.figure, quantity.value)
         for quantity in (change.before, change.after)

@@ -120,7 +120,7 @@ def _predictions(plan: Plan, known: Mapping[str, Known]) -> dict[Key, Prediction
     models = [table.features(card.name, card.family, card.macs, card.params, card.input_size) for card in cards]
     predictor, found = device_predictor(), dict[Key, "Prediction"]()
     for recipe in plan.recipes:
-        for target in machine.targets if form_of(recipe).told else ():
+        for target in machine.targets if form_of(recipe).predictable else ():
             form = form_of(recipe).like
             if len(predictor.posterior(machine, target, form).seen):
                 rows = predictor.predict(machine, target, form, models)
@@ -135,7 +135,7 @@ def _machine(plan: Plan, known: Mapping[str, Known]) -> DeviceProfile:
 
     host = host_profile()
     targets = tuple(replace(host.targets[0], name=f"cpu-x{count}", threads=count) for count in plan.threads)
-    telling = {form.like for form in FORMS.values() if form.told}
+    telling = {form.like for form in FORMS.values() if form.predictable}
     timed = tuple(
         Measurement(f"cpu-x{threads}", card, recipe, latency.value, "median", source_repo=THIS_MACHINE)
         for card, each in known.items()
