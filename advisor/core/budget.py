@@ -1,4 +1,4 @@
-"""Hard limits, and how far an evaluation is beyond them."""
+"""Hard limits, and by how much an evaluation exceeds them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ON = "on "
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits that a pick must meet; None or nothing is no limit.
+    """The limits that a pick must meet; None or empty means no limit.
 
     Attributes:
         latency_ms: upper limit of the 90th percentile of the latency, milliseconds.
@@ -25,8 +25,8 @@ class Budget:
         max_drop_points: how many points of top-1 the artefact may lose against float32.
         min_accuracy: lower limit of top-1, %.
         memory_bytes: upper limit of the peak private memory, bytes.
-        licence: licences that are taken: SPDX identifiers, and ``permissive`` for all of those.
-        must_run_on: devices on which the same file must run too, within the latency limit.
+        licence: accepted licences: SPDX identifiers, or ``permissive`` for all permissive ones.
+        must_run_on: devices on which the same file must also run, within the latency limit.
         confidence: the probability with which a predicted latency must meet the limit.
     """
 
@@ -40,15 +40,15 @@ class Budget:
     confidence: float = CONFIDENCE
 
     def violations(self, evaluation: Evaluation) -> dict[str, float]:
-        """Return each limit that ``evaluation`` breaks with its excess in the limit's unit.
+        """Return each limit that ``evaluation`` exceeds, with the excess in the limit's unit.
 
-        A limit on a figure that the evaluation lacks is broken by infinity: what is not known cannot be promised.
+        The excess of an unknown figure is infinite: an unknown figure meets no limit.
         """
         excesses = self.excesses(evaluation)
         return {name: excess for name, excess in excesses.items() if excess > 0}
 
     def excesses(self, evaluation: Evaluation) -> dict[str, float]:
-        """Return figure minus limit for each limit set (<= 0 is met), the form Optuna takes as constraints."""
+        """Return figure minus limit for each limit that is set (<= 0 is met), as Optuna expects its constraints."""
         rows = (
             ("latency", self.latency_ms, evaluation.latency_p90 or evaluation.latency, 1),
             ("size", self.size_bytes, evaluation.size, 1),
@@ -64,7 +64,7 @@ class Budget:
         return figures | self._licence(evaluation) | self._required(evaluation)
 
     def met_by(self, evaluation: Evaluation) -> bool:
-        """True where the evaluation is ok, has an accuracy to be chosen by, and breaks no limit."""
+        """Return whether the evaluation is ok, has an accuracy, and exceeds no limit."""
         ranked = evaluation.status is Status.OK and evaluation.accuracy is not None
         return ranked and not self.violations(evaluation)
 

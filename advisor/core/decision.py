@@ -1,4 +1,4 @@
-"""ONE pick from the evaluations, its reason, and what would change it."""
+"""One pick from the evaluations, its reason, and what would change it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from advisor.core.relaxation import Relaxation, excess_texts, overrun, relaxatio
 from advisor.core.units import show_bytes, show_ms
 
 TIE_POINTS = 0.5
-"""Published figures closer than this, in points, count as equal: sources round and re-measure by about as much."""
+"""Published figures closer than this, in points, count as equal: sources differ by about as much."""
 
 DEVIATIONS = 1.96
 """Standard errors in half of a 95 % interval."""
@@ -24,19 +24,22 @@ DEVIATIONS = 1.96
 LATENCY_BUDGET = "latency budget"
 
 PREDICTED_APART = 0.05
-"""Share by which a predicted latency must be below another one's to be an answer to a tighter budget."""
+"""Share by which a predicted latency must be below another one to answer a tighter budget."""
 
-UNRANKED = (
-    "What ran has no accuracy to be chosen by: no figure is published for it, and none was measured; "
-    "give labelled pictures with --data."
-)
+UNRANKED = "No candidate has an accuracy: none is published and none was measured. Give labelled images with --data."
 
 Tie = Callable[[Evaluation, Evaluation], bool]
 
 
 @dataclass(frozen=True)
 class Flip:
-    """A change of the question that changes the pick: ``text`` says both; ``key`` names the other pick."""
+    """A change of the question that changes the pick.
+
+    Attributes:
+        condition: the change, such as ``the latency budget is below 6.50 ms``.
+        key: the other pick.
+        text: condition and other pick in words.
+    """
 
     condition: str
     key: str
@@ -48,14 +51,14 @@ class Decision:
     """The answer of a run.
 
     Attributes:
-        pick: the recommended evaluation, the least-bad one where ``feasible`` is false, None where nothing ran.
+        pick: the recommended evaluation; the least bad one where ``feasible`` is false; None where nothing ran.
         feasible: the pick meets the budget.
         reason: one sentence why.
         runner_up: the next best evaluation of another artefact, or None.
-        runner_up_reason: what it would cost or win.
-        ties: evaluations whose accuracy the figures cannot tell from the pick's.
+        runner_up_reason: how its figures differ from those of the pick.
+        ties: evaluations that are statistically tied in accuracy with the most accurate.
         flips: what would change the pick, computed by deciding again.
-        relaxations: where nothing is feasible, the price of loosening each limit.
+        relaxations: where nothing is feasible, the smallest change of each limit that admits a candidate.
         front: the non-dominated evaluations that meet the budget, or all of them where none does.
     """
 
@@ -71,10 +74,10 @@ class Decision:
 
 
 def tied_by_interval(first: Evaluation, second: Evaluation) -> bool:
-    """True where the accuracies cannot be told apart from what each evaluation says of itself.
+    """Return whether two accuracies are statistically tied, from their own figures alone.
 
-    Two artefacts of one card differ by their measured ``drop``; others by overlapping intervals, or by less than
-    :data:`TIE_POINTS` where a figure has no interval.
+    Measured accuracies are tied where their intervals overlap; others where they differ by at most
+    :data:`TIE_POINTS`.
     """
     if first.accuracy is None or second.accuracy is None:
         return False
@@ -90,15 +93,15 @@ def decide(
     tie: Tie = tied_by_interval,
     preference: Preference = BALANCED,
 ) -> Decision:
-    """Pick what the preference puts first of the evaluations that meet the budget.
+    """Pick the evaluation that the preference ranks first among those that meet the budget.
 
-    By default that is the most accurate one, and among its ties the cheapest to run and to carry.
+    By default that is the fastest and smallest of the evaluations that are tied with the most accurate one.
 
     Args:
-        evaluations: everything that the run knows.
+        evaluations: all evaluations of the run.
         budget: the hard limits.
-        tie: tells whether two evaluations' accuracies cannot be told apart (paired intervals where pictures are known).
-        preference: what counts among those that meet the budget.
+        tie: whether two accuracies are statistically tied (a paired test where the images are known).
+        preference: how to rank the evaluations that meet the budget.
     """
     known = [evaluation for evaluation in evaluations if costs(evaluation) is not None]
     if not known and any(evaluation.status is Status.OK for evaluation in evaluations):
@@ -124,7 +127,7 @@ def decide(
 def _choose(
     feasible: Sequence[Evaluation], tie: Tie, preference: Preference
 ) -> tuple[Evaluation, tuple[Evaluation, ...]]:
-    """Return the pick and the other evaluations whose accuracy ties with the best one's."""
+    """Return the pick, and the other evaluations whose accuracy is tied with the best one."""
     best = max(feasible, key=lambda e: (accuracy_of(e), -latency_of(e), -size_of(e)))
     tied = [e for e in feasible if e is best or tie(best, e)]
     pool = [e for e in tied if _close(best, e)] if preference.among_ties else feasible
@@ -135,9 +138,11 @@ def _choose(
 
 
 def _close(best: Evaluation, other: Evaluation) -> bool:
-    """Whether the other lies within one standard error of the best accuracy: what few pictures cannot tell apart may
-    still differ by much, and this is as far as a simpler model is taken for an equal one (Breiman et al.,
-    "Classification and Regression Trees", 1984)."""
+    """Return whether the other lies within one standard error of the best accuracy.
+
+    With few images, tied accuracies may still differ by much. The one-standard-error rule limits how far a simpler
+    model counts as equal (Breiman et al., "Classification and Regression Trees", 1984).
+    """
     accuracy = best.accuracy
     measured = accuracy is not None and accuracy.provenance is Provenance.MEASURED
     if accuracy is None or not measured or accuracy.low is None or accuracy.high is None:
@@ -146,7 +151,7 @@ def _close(best: Evaluation, other: Evaluation) -> bool:
 
 
 def _cost(pool: Sequence[Evaluation], preference: Preference) -> Callable[[Evaluation], float]:
-    """Return what the preference minimises, each figure relative to the best of ``pool``."""
+    """Return the cost that the preference minimises, each figure relative to the best of ``pool``."""
     fastest, smallest = min(map(latency_of, pool)), min(map(size_of, pool))
     most = max(map(accuracy_of, pool))
     return lambda e: preference.cost(latency_of(e) / fastest, size_of(e) / smallest, most - accuracy_of(e))
@@ -157,7 +162,7 @@ def _least_bad(known: Sequence[Evaluation], budget: Budget) -> Decision:
         return Decision(
             None,
             False,
-            "No candidate could be evaluated: see the failures and their reasons.",
+            "No candidate could be evaluated. The failures list the reasons.",
         )
     pick = min(known, key=lambda e: (overrun(e, budget), -accuracy_of(e), e.configuration))
     broken = " and ".join(excess_texts(pick, budget))
@@ -171,7 +176,7 @@ def _least_bad(known: Sequence[Evaluation], budget: Budget) -> Decision:
 
 
 def _flips(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, preference: Preference) -> tuple[Flip, ...]:
-    """Decide again under tighter limits, then under other preferences; keep what has another artefact as the answer."""
+    """Decide again with tighter limits, then with other preferences; keep the changes that pick another artefact."""
     return (
         *_one_per_answer(_tighter(feasible, pick, tie, preference)),
         *_one_per_answer(_preferences(feasible, pick, tie, preference)),
@@ -179,7 +184,7 @@ def _flips(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, preferenc
 
 
 def _one_per_answer(flips: Sequence[Flip]) -> tuple[Flip, ...]:
-    """Keep the first flip to each answer."""
+    """Keep the first flip to each other pick."""
     first = {flip.key: flip for flip in reversed(flips)}
     return tuple(flip for flip in flips if first[flip.key] is flip)
 
@@ -191,20 +196,20 @@ def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, prefere
         below = [e for e in feasible if figure(e) < bound and artefact_of(e) != artefact_of(pick)]
         if below:
             other = _choose(below, tie, preference)[0]
-            rows.append(_flip(f"{limit} below {show(bound)}", other))
+            rows.append(_flip(f"the {limit} is below {show(bound)}", other))
     return rows
 
 
 def _margin(pick: Evaluation, limit: str) -> float:
-    """Two predictions that differ by less say nothing of which is faster."""
+    """Return the relative difference below which two predictions do not show which is faster."""
     predicted = pick.latency is not None and pick.latency.provenance is Provenance.PREDICTED
     return PREDICTED_APART if predicted and limit == LATENCY_BUDGET else 0.0
 
 
 def _preferences(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, preference: Preference) -> list[Flip]:
     questions = [
-        *((f"if {name} mattered twice as much", preference.doubled(name)) for name in ("latency", "size")),
-        *((f"if only {name} mattered", PREFERENCES[name]) for name in ("accuracy", "latency", "size")),
+        *((f"{name} matters twice as much", preference.doubled(name)) for name in ("latency", "size")),
+        *((f"only {name} matters", PREFERENCES[name]) for name in ("accuracy", "latency", "size")),
     ]
     answers = [(condition, _choose(feasible, tie, other)[0]) for condition, other in questions]
     return [_flip(condition, other) for condition, other in answers if artefact_of(other) != artefact_of(pick)]

@@ -1,4 +1,4 @@
-"""Errors that a user can act on: what, the value, the nearest valid thing, and a hint."""
+"""Errors that a user can act on: what happened, the value, the nearest valid value, and a hint."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class UsageError(AdvisorError):
 
 
 class WeightsError(AdvisorError):
-    """Weights that cannot be had, do not match their hash or cannot be read: exit code 2."""
+    """Weights that cannot be fetched, do not match their hash or cannot be read: exit code 2."""
 
     exit_code = ExitCode.USAGE
 
@@ -48,7 +48,7 @@ class UnsupportedRecipe(StageError):
 
 
 class RuntimeRefusal(StageError):
-    """The installed runtime cannot load or run a file: a form that it refuses becomes a ``skipped`` evaluation."""
+    """The installed runtime cannot load or run a file: becomes a ``skipped`` evaluation."""
 
 
 def message_of(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Untrusted text on one line, and inside Markdown: names of classes, files and cards are the users' own."""
+"""Untrusted text on one line and inside Markdown: users choose the names of classes, files and cards."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unicodedata
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 _JOINERS = "\u200c\u200d"
-"""Invisible, yet letters of several scripts and emoji need them."""
+"""Invisible, but several scripts and emoji need them."""
 
 _ENTITIES = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
@@ -28,5 +28,5 @@ def _hidden(char: str) -> bool:
 
 
 def markdown(text: object) -> str:
-    """Return ``text`` on one line with Markdown's and HTML's signs escaped; safe in a table cell, calls nobody by @."""
+    """Return ``text`` on one line with the signs of Markdown and HTML escaped; an ``@`` mentions nobody."""
     return _MARKDOWN.sub(r"\\\1", plain(text)).translate(_ENTITIES).replace("@", "@\u200b")

@@ -1,4 +1,4 @@
-"""Configurations and what became of them."""
+"""Configurations, and the results of evaluating them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from advisor.core.training import NAMED
 
 @dataclass(frozen=True, order=True)
 class Target:
-    """What a latency belongs to: never a device alone.
+    """What a latency belongs to: device, runtime, accelerator and threads together.
 
     Attributes:
         device: name of the device profile, ``host`` for this machine.
@@ -57,19 +57,19 @@ class Configuration:
 
     @property
     def key(self) -> str:
-        """A readable identifier, unique within a run."""
+        """Readable identifier, unique within a run."""
         target = self.target
         place = f"{target.device}:{target.accelerator}x{target.threads}"
         return f"{self.card}/{self.training}/{self.compression}@{place}"
 
     @property
     def form(self) -> str:
-        """How it was made, in as few words as tell it apart: ``int8``, or ``finetune_top int8``."""
+        """How the file was made, in short: ``int8``, or ``finetune_top int8``."""
         return f"{self.training} {self.compression}" if self.training in NAMED else self.compression
 
 
 class Status(StrEnum):
-    """What became of a configuration."""
+    """Result of evaluating a configuration."""
 
     OK = "ok"
     FAILED = "failed"
@@ -78,23 +78,23 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A configuration with its quantities and its status.
+    """A configuration with its status and figures.
 
     Attributes:
         configuration: what was evaluated.
         status: ``ok``, ``failed`` or ``skipped``; the last two carry a ``reason``.
         family: the card's family, for colours and filters.
         reason: why it failed or was skipped.
-        stage: the stage that ended it (``screen``, ``convert``, ``score``, ...), empty when ok.
-        accuracy: top-1 in %, which decides: on the validation part where the user gave pictures, published else.
-        holdout_accuracy: top-1 in % of the artefact on the hold-out, which nothing was learnt from or chosen by: what
-            to expect. Known of finalists only.
+        stage: the stage in which it failed or was skipped (``screen``, ``convert``, ``score``, ...), empty when ok.
+        accuracy: top-1 in %, for ranking: on the validation part where the user gave images, else as published.
+        holdout_accuracy: top-1 in % of the artefact on the hold-out, which was used neither for training nor for
+            selection: the accuracy to expect. Known of finalists only.
         latency: median latency in ms, with its interval.
-        latency_p90: 90th percentile in ms: what the budget is compared with.
+        latency_p90: 90th percentile in ms, which is compared with the budget.
         size: bytes of the artefact.
         memory: peak private memory in bytes of a fresh process that ran it.
         drop: points of accuracy lost against the float32 artefact of the same card, with interval.
-        contended: the machine was busy with something else while timing.
+        contended: other programs used the machine during timing.
         artefact: path of the ``.tflite`` relative to the run folder, empty where none was made.
         artefact_sha256: its hash.
         card_facts: what the model card says.

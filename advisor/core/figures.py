@@ -1,4 +1,4 @@
-"""The figures that evaluations are chosen by, and how an evaluation is named for people."""
+"""The figures that evaluations are ranked by, and their names for people."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ HOST = "host"
 
 
 def artefact_of(evaluation: Evaluation) -> tuple[str, str, str]:
-    """What tells artefacts apart: card, training and compression, whatever they run on."""
+    """Return the identity of the artefact: card, training and compression, without the target."""
     configuration = evaluation.configuration
     return (configuration.card, configuration.training, configuration.compression)
 
 
 def accuracy_of(evaluation: Evaluation) -> float:
-    """Top-1 in %, 0 where it is not known."""
+    """Return top-1 in %, 0 where it is unknown."""
     return evaluation.accuracy.value if evaluation.accuracy else 0.0
 
 
 def latency_of(evaluation: Evaluation) -> float:
-    """Median latency in ms, infinite where it is not known."""
+    """Return the median latency in ms, infinite where it is unknown."""
     return evaluation.latency.value if evaluation.latency else float("inf")
 
 
 def p90_of(evaluation: Evaluation) -> float:
-    """90th percentile of the latency in ms, the median where that alone is known."""
+    """Return the 90th percentile of the latency in ms, the median where only that is known."""
     return evaluation.latency_p90.value if evaluation.latency_p90 else latency_of(evaluation)
 
 
 def size_of(evaluation: Evaluation) -> float:
-    """Bytes of the file, infinite where they are not known."""
+    """Return the bytes of the file, infinite where they are unknown."""
     return evaluation.size.value if evaluation.size else float("inf")
 
 
 def name(evaluation: Evaluation) -> str:
-    """Name an evaluation for people: card, recipe and where it runs."""
+    """Return the name of an evaluation for people: card, recipe and target."""
     configuration = evaluation.configuration
     target = configuration.target
     threads = f"{target.threads} thread{'s'[: target.threads > 1]}"
@@ -45,7 +45,7 @@ def name(evaluation: Evaluation) -> str:
 
 
 def show_latency(quantity: Quantity | None) -> str:
-    """Format a latency; a prediction says so, with its interval: ``predicted 11.8 ms [10.2-13.9]``."""
+    """Format a latency; a prediction is marked and has its interval: ``predicted 11.8 ms [10.2-13.9]``."""
     if quantity is None or quantity.provenance is not Provenance.PREDICTED:
         return show_ms(quantity.value if quantity else float("inf"))
     if quantity.low is None or quantity.high is None:
@@ -55,7 +55,7 @@ def show_latency(quantity: Quantity | None) -> str:
 
 
 def describe(evaluation: Evaluation) -> str:
-    """Name an evaluation with its three figures; a finalist's accuracy is said with what to expect of it."""
+    """Return the name of an evaluation with its figures; a finalist has its accuracy on the hold-out too."""
     top1 = f"{accuracy_of(evaluation):.1f} %"
     if evaluation.holdout_accuracy is not None:
         top1 = f"{top1} on validation, {evaluation.holdout_accuracy.value:.1f} % on the hold-out"

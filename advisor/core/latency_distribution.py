@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 CONFIDENCE = 0.9
-"""A prediction meets a limit where it does so with this probability, which is what a measured 90th percentile says."""
+"""A prediction meets a limit if it does so with this probability; a measured 90th percentile means the same."""
 
 SHARES = (0.005, 0.01, 0.025, 0.05, *(round(0.1 * tenth, 1) for tenth in range(1, 10)), 0.95, 0.975, 0.99, 0.995)
 """Shares of the quantiles that are kept: any budget and any confidence can be answered from them later."""

@@ -19,14 +19,14 @@ def costs(evaluation: Evaluation) -> Costs | None:
 
 
 def dominates(first: Costs, second: Costs) -> bool:
-    """True where ``first`` is nowhere worse than ``second`` and somewhere better."""
+    """Return whether ``first`` is nowhere worse than ``second`` and somewhere better."""
     return all(a <= b for a, b in zip(first, second, strict=True)) and first != second
 
 
 def front(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
     """Return the evaluations that no other dominates, fastest first.
 
-    Evaluations that are not ok or lack one of the three figures are left out; equal points all stay.
+    Evaluations that are not ok or lack one of the three figures are excluded; equal points all stay.
     """
     points = [(evaluation, cost) for evaluation in evaluations if (cost := costs(evaluation)) is not None]
     best = [(evaluation, cost) for evaluation, cost in points if not any(dominates(other, cost) for _, other in points)]

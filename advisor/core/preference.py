@@ -1,4 +1,4 @@
-"""What counts among the candidates that meet the budget."""
+"""How the candidates that meet the budget are ranked."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
 
 from advisor.core.errors import UsageError, nearest
 
 POINT_WORTH = 1.4
-"""How many times slower or larger a candidate may be for one point of accuracy more, at equal weights."""
+"""Factor in latency or size that one more point of accuracy is worth, at equal weights."""
 
 MAX_WEIGHT = 100.0
 
@@ -24,9 +23,9 @@ class Preference:
         accuracy: weight of a point of accuracy: at 1, a point is worth a factor of :data:`POINT_WORTH`.
         latency: weight of a factor in latency.
         size: weight of a factor in size.
-        among_ties: choose only among those whose accuracy cannot be told from the best one's; otherwise among all
-            that meet the budget.
-        name: what people call it, empty for weights of their own.
+        among_ties: rank only the candidates that are tied in accuracy with the best; otherwise all that meet the
+            budget.
+        name: name on the command line, empty for weights that the user wrote.
     """
 
     accuracy: float = 1.0
@@ -36,7 +35,7 @@ class Preference:
     name: str = ""
 
     def cost(self, slower: float, larger: float, points_behind: float) -> float:
-        """Return what is to be minimised: a weighted sum of logarithms.
+        """Return the cost to minimise: a weighted sum of logarithms.
 
         Args:
             slower: latency relative to the fastest, at least 1.
@@ -51,15 +50,21 @@ class Preference:
 
     def doubled(self, figure: str) -> Preference:
         """Return the same preference with twice the weight on ``latency``, ``size`` or ``accuracy``."""
-        changes: dict[str, Any] = {figure: 2 * getattr(self, figure), "name": ""}
-        return replace(self, **changes)
+        factors = {name: 2.0 if name == figure else 1.0 for name in ("accuracy", "latency", "size")}
+        return replace(
+            self,
+            accuracy=self.accuracy * factors["accuracy"],
+            latency=self.latency * factors["latency"],
+            size=self.size * factors["size"],
+            name="",
+        )
 
     def __str__(self) -> str:
         return self.name or f"accuracy={self.accuracy:g},latency={self.latency:g},size={self.size:g}"
 
 
 BALANCED = Preference(among_ties=True, name="balanced")
-"""The default: give away no accuracy that the figures can tell, then take the cheapest to run and to carry."""
+"""The default: of the candidates tied with the most accurate, the fastest and smallest."""
 
 PREFERENCES: Mapping[str, Preference] = MappingProxyType(
     {
@@ -74,10 +79,10 @@ _EXAMPLE = "write --prefer balanced, accuracy, latency or size, or weights: --pr
 
 
 def parse_preference(text: str) -> Preference:
-    """Parse a name of :data:`PREFERENCES`, or weights such as ``accuracy=2,latency=1,size=0.5`` (left out: 0).
+    """Parse a name of :data:`PREFERENCES`, or weights such as ``accuracy=2,latency=1,size=0.5`` (missing: 0).
 
     Raises:
-        UsageError: an unknown name or figure, a weight that is no number from 0 to 100, or no weight above 0.
+        UsageError: an unknown name or figure, a weight outside 0 to 100, or no weight above 0.
     """
     wanted = text.strip().lower()
     if wanted in PREFERENCES:
@@ -91,7 +96,7 @@ def parse_preference(text: str) -> Preference:
             raise UsageError(f"--prefer: unknown figure '{figure}'{nearest(figure, weights)}", _EXAMPLE)
         weights[figure] = _weight(figure, number)
     if not any(weights.values()):
-        raise UsageError(f"--prefer: '{text}' weighs nothing", _EXAMPLE)
+        raise UsageError(f"--prefer: '{text}' has no weight above 0", _EXAMPLE)
     return Preference(weights["accuracy"], weights["latency"], weights["size"])
 
 

@@ -1,4 +1,4 @@
-"""A number that says where it came from."""
+"""A number with its unit, interval and provenance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Provenance(StrEnum):
-    """Where a number came from, from the strongest evidence to the weakest."""
+    """Origin of a number, from the strongest evidence to the weakest."""
 
     MEASURED = "measured"
     PREDICTED = "predicted"
@@ -17,7 +17,7 @@ class Provenance(StrEnum):
     ESTIMATED = "estimated"
 
 
-def _finite(value: Any) -> bool:
+def _finite(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -32,7 +32,7 @@ class Quantity:
         low: lower end of the interval, or None where none is known.
         high: upper end of the interval, or None.
         level: the interval's confidence (0.95 = 95 %), or None.
-        n: how many samples stand behind it, or None.
+        n: number of samples, or None.
         source: the paper, table, host or method.
     """
 
@@ -45,27 +45,27 @@ class Quantity:
     n: int | None = None
     source: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object without the unknown parts."""
+    def to_json(self) -> dict[str, object]:
+        """Return a JSON object; unknown parts have no entry."""
         return {key: value for key, value in asdict(self).items() if value is not None and value != ""}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Quantity:
-        """Read back what :meth:`to_json` wrote.
+        """Read back :meth:`to_json`.
 
         Raises:
-            ValueError, TypeError, KeyError: something else, or a figure that is no finite number.
+            ValueError, TypeError, KeyError: another object, or a figure that is not a finite number.
         """
         quantity = cls(**{**data, "provenance": Provenance(data["provenance"])})
         numbers = (quantity.value, quantity.low, quantity.high, quantity.level, quantity.n)
         if any(number is not None and not _finite(number) for number in numbers) or quantity.value is None:
-            raise ValueError("a figure is no finite number")
+            raise ValueError("a figure is not a finite number")
         if not isinstance(quantity.unit, str) or not isinstance(quantity.source, str):
-            raise TypeError("a unit or source is no text")
+            raise TypeError("a unit or source is not a text")
         return quantity
 
     def overlaps(self, other: Quantity) -> bool:
-        """True where the two intervals share a point; a missing interval is the value alone."""
+        """Return whether the two intervals share a point; a missing interval is the value alone."""
         low, high = (self.value if end is None else end for end in (self.low, self.high))
         other_low, other_high = (other.value if end is None else end for end in (other.low, other.high))
         return low <= other_high and other_low <= high

@@ -1,4 +1,4 @@
-"""Why a pick is the pick, and what another would cost or win: sentences for every place that shows a decision."""
+"""Sentences about a decision: why a candidate was picked, and how another one differs from it."""
 
 from __future__ import annotations
 
@@ -19,27 +19,28 @@ def reason(
     budget: Budget,
     preference: Preference,
 ) -> str:
-    """Say in one sentence why a pick is the pick.
+    """Return one sentence that says why a candidate was picked.
 
     Args:
-        pick: what was chosen.
+        pick: the picked evaluation.
         feasible: everything that meets the budget.
-        ties: what the figures cannot tell from the most accurate of them.
+        ties: evaluations that are tied in accuracy with the most accurate of them.
         budget: the limits.
-        preference: what the pick was chosen by.
+        preference: how the feasible evaluations were ranked.
     """
     best = max(feasible, key=accuracy_of)
     met = _met(pick, budget)
     if not preference.among_ties and preference.name != "accuracy":
         return f"{describe(pick)} is {_praise(preference)}{_price_of(pick, best)}{met}."
     if not preference.among_ties:
-        doubt = f", though the figures cannot tell it from {_others(ties)}" if ties else ""
-        return f"{describe(pick)} has the best accuracy of what fits{doubt}{met}."
+        tied = f", statistically tied with {_others(ties)}" if ties else ""
+        return f"{describe(pick)} is the most accurate candidate within the limits{tied}{met}."
     if pick is best or accuracy_of(pick) == accuracy_of(best):
-        tied = f", tied with {_others(ties)} slower, larger or less accurate" if ties else ""
-        return f"{describe(pick)} has the best accuracy of what fits{tied}{met}."
+        tied = f", statistically tied with {_others(ties)} (slower, larger or less accurate)" if ties else ""
+        return f"{describe(pick)} is the most accurate candidate within the limits{tied}{met}."
     return (
-        f"{describe(pick)} ties in accuracy with the best that fits ({name(best)}, {accuracy_of(best):.1f} %), "
+        f"{describe(pick)} is statistically tied with the most accurate candidate within the limits "
+        f"({name(best)}, {accuracy_of(best):.1f} %), "
         f"is {_times(latency_of(best), latency_of(pick), 'faster', 'slower')} and "
         f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{met}."
     )
@@ -50,7 +51,7 @@ def _others(ties: Sequence[Evaluation]) -> str:
 
 
 def _met(pick: Evaluation, budget: Budget) -> str:
-    """Say how the pick meets the latency budget; a prediction says how sure it is."""
+    """Say how the pick meets the latency budget; for a prediction, with which probability."""
     if budget.latency_ms is None:
         return ""
     if pick.budget_probability is not None:
@@ -59,18 +60,18 @@ def _met(pick: Evaluation, budget: Budget) -> str:
 
 
 def _praise(preference: Preference) -> str:
-    named = {"latency": "the fastest of what fits", "size": "the smallest of what fits"}
-    return named.get(preference.name, f"the best of what fits by the weights {preference}")
+    named = {"latency": "the fastest candidate within the limits", "size": "the smallest candidate within the limits"}
+    return named.get(preference.name, f"the best candidate within the limits by the weights {preference}")
 
 
 def _price_of(pick: Evaluation, best: Evaluation) -> str:
-    """Say how far the pick is behind the most accurate candidate that fits."""
+    """Say how far the pick is behind the most accurate candidate within the limits."""
     behind = accuracy_of(best) - accuracy_of(pick)
     return f", {behind:.1f} points behind the most accurate ({describe(best)})" if behind > 0 else ""
 
 
 def comparison(other: Evaluation, pick: Evaluation) -> str:
-    """Say what another evaluation would cost or win against the pick: points, latency, size."""
+    """Say how another evaluation differs from the pick: points of accuracy, latency, size."""
     points = accuracy_of(other) - accuracy_of(pick)
     return (
         f"{describe(other)}: {points:+.1f} points, {_times(latency_of(pick), latency_of(other), 'faster', 'slower')}, "

@@ -1,4 +1,4 @@
-"""Limits that are broken: by how much, in words, and the smallest loosening that admits a candidate."""
+"""Exceeded limits: by how much, and the smallest change of a limit that admits a candidate."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ NAMES = {
     "accuracy": "accuracy",
     "memory": "memory",
 }
-"""What each limit that is a number is held against."""
+"""The figure that each numeric limit is compared with."""
 
 UNKNOWN = math.inf
 
 NOT_AT_ALL = 10.0
-"""What a limit that cannot be half met (a licence, a device that does not run the file) counts as, in overruns."""
+"""Relative excess of a limit that is met or not (a licence, a device that does not run the file)."""
 
 
 @dataclass(frozen=True)
 class Relaxation:
-    """The smallest loosening of one limit (of several where no single one suffices) that makes a candidate feasible.
+    """The smallest change of one limit, or of several where no single one suffices, that makes a candidate feasible.
 
     Attributes:
         limit: the limit's name; several are joined by `` and ``.
-        current: as it is.
-        needed: as it would have to be.
+        current: the limit as it is.
+        needed: the limit that admits the candidate.
         key: the candidate.
         text: all of this in words.
     """
@@ -47,7 +47,7 @@ class Relaxation:
 
 
 def overrun(evaluation: Evaluation, budget: Budget) -> float:
-    """Sum of the relative excesses over the broken limits."""
+    """Return the sum of the relative excesses over the exceeded limits."""
     limits = limits_of(budget)
     return sum(
         NOT_AT_ALL if excess == UNKNOWN else excess / max(abs(limits.get(name, 1.0)), 1e-9)
@@ -56,7 +56,7 @@ def overrun(evaluation: Evaluation, budget: Budget) -> float:
 
 
 def limits_of(budget: Budget) -> dict[str, float]:
-    """The limits that are set and are numbers, by name, in their base units."""
+    """Return the numeric limits that are set, by name, in their base units."""
     values = {
         "latency": budget.latency_ms,
         "size": budget.size_bytes,
@@ -69,7 +69,7 @@ def limits_of(budget: Budget) -> dict[str, float]:
 
 
 def relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
-    """For each limit alone, the smallest loosening that makes something feasible; else for several at once."""
+    """Return, for each limit alone, the smallest change that admits a candidate; else for several at once."""
     broken = {e.configuration.key: budget.violations(e) for e in known}
     found = []
     for limit in dict.fromkeys(name for excesses in broken.values() for name in excesses):
@@ -81,7 +81,7 @@ def relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation
 
 
 def _together(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
-    """Return the loosening of all limits that the nearest candidate breaks, where no single one admits anything."""
+    """Return the change of all limits that the nearest candidate exceeds, where no single one admits any."""
     possible = [e for e in known if all(_loosens(limit, e, budget) for limit in budget.violations(e))]
     if not possible:
         return ()
@@ -90,7 +90,7 @@ def _together(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, 
 
 
 def _loosens(limit: str, evaluation: Evaluation, budget: Budget) -> bool:
-    """True where a looser limit would help: a figure that is not known meets none."""
+    """Return whether a looser limit would help: an unknown figure meets none."""
     return limit == LICENCE or limit.startswith(ON) or budget.violations(evaluation)[limit] < UNKNOWN
 
 
@@ -104,9 +104,9 @@ def _relaxation(limits: Sequence[str], evaluation: Evaluation, budget: Budget) -
 
 
 def _step(limit: str, evaluation: Evaluation, budget: Budget) -> tuple[str, str]:
-    """Return a limit as it is and as it would have to be."""
+    """Return a limit as it is, and as it has to be to admit the evaluation."""
     if limit == LICENCE:
-        return ", ".join(budget.licence), evaluation.card_facts.licence or "one that is not stated"
+        return ", ".join(budget.licence), evaluation.card_facts.licence or "not stated"
     excess = budget.violations(evaluation)[limit]
     if limit.startswith(ON) and excess == UNKNOWN:
         return "required", "not required"
@@ -116,7 +116,7 @@ def _step(limit: str, evaluation: Evaluation, budget: Budget) -> tuple[str, str]
 
 
 def _outward(limit: str, value: float) -> float:
-    """Round to what :func:`show_limit` shows so that the limit as shown still admits the candidate."""
+    """Round to the precision of :func:`show_limit` so that the limit as shown still admits the candidate."""
     if limit == "accuracy":
         return math.floor(value * 10) / 10
     if _is_latency(limit):
@@ -142,14 +142,15 @@ def show_limit(limit: str, value: float) -> str:
 
 
 def excess_texts(evaluation: Evaluation, budget: Budget) -> list[str]:
-    """Say of each limit that ``evaluation`` breaks what it is against what is allowed."""
+    """Return a text for each limit that ``evaluation`` exceeds: the figure against the limit."""
     return [_excess_text(evaluation, budget, limit, excess) for limit, excess in budget.violations(evaluation).items()]
 
 
 def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:
     if limit == LICENCE:
-        own = evaluation.card_facts.licence or "not stated"
-        return f"licence {own} is not among {', '.join(budget.licence)}"
+        own = evaluation.card_facts.licence
+        accepted = ", ".join(budget.licence)
+        return f"the licence {own} is not among {accepted}" if own else f"the licence is not stated ({accepted} required)"
     if limit.startswith(ON):
         return _excess_on_device(evaluation, budget, limit, excess)
     allowed = limits_of(budget)[limit]
@@ -165,13 +166,13 @@ def _unsure(evaluation: Evaluation, budget: Budget, limit: str) -> str:
     probability = evaluation.budget_probability if limit == "latency" else None
     if probability is None:
         return ""
-    return f" ({percent(probability)} sure to meet it, {percent(budget.confidence)} are asked)"
+    return f" ({percent(probability)} sure to meet it, {percent(budget.confidence)} required)"
 
 
 def _excess_on_device(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:
     device = limit.removeprefix(ON)
     if excess == UNKNOWN:
         known = (evaluation.required_figures or {}).get(device)
-        return f"does not run on {device}: {(known.reason if known else '') or 'nothing is known of it'}"
+        return f"does not run on {device}: {(known.reason if known else '') or 'nothing is known about it there'}"
     allowed = limits_of(budget)[limit]
     return f"{show_ms(allowed + excess)} on {device} against {show_ms(allowed)}"

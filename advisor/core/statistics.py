@@ -1,4 +1,4 @@
-"""Intervals for measured shares and for differences between two candidates scored on the same pictures."""
+"""Intervals for measured shares and for differences between two candidates scored on the same images."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Interval:
 
     @property
     def spans_zero(self) -> bool:
-        """True where the interval does not tell the value from zero."""
+        """Return whether the interval contains zero."""
         return self.low <= 0.0 <= self.high
 
 
@@ -41,22 +41,23 @@ def wilson(successes: int, trials: int, level: float = 0.95) -> Interval:
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Interval:
-    """Return mean(first) - mean(second) over the same pictures: of right and wrong answers, or of shares of each."""
+    """Return mean(first) - mean(second) over the same images: of answers, or of shares of right answers."""
     if all(value in (0, 1) for value in (*first, *second)):
         return paired_difference([value == 1 for value in first], [value == 1 for value in second])
     return paired_shares(first, second)
 
 
 def paired_shares(first: Sequence[float], second: Sequence[float], level: float = 0.95, seed: int = 0) -> Interval:
-    """Return mean(first) - mean(second) of shares of the same pictures, with a percentile bootstrap over the pictures.
+    """Return mean(first) - mean(second) of shares of the same images, with a percentile bootstrap over the images.
 
-    As :func:`paired_difference`, for pictures of which each was judged several times: its answers hang together.
+    Use this instead of :func:`paired_difference` where each image was answered several times: the answers to one image
+    are not independent.
 
     Raises:
         ValueError: the two differ in length, or are empty.
     """
     if len(first) != len(second) or not first:
-        raise ValueError(f"paired_shares: {len(first)} and {len(second)} pictures")
+        raise ValueError(f"paired_shares: {len(first)} and {len(second)} images")
     import numpy as np
 
     differences = np.asarray(first, float) - np.asarray(second, float)
@@ -74,16 +75,16 @@ def paired_difference(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Interval:
-    """Return mean(first) - mean(second) over the same pictures with a percentile bootstrap interval.
+    """Return mean(first) - mean(second) over the same images with a percentile bootstrap interval.
 
-    The pictures on which both agree add nothing, so only the counts of the three outcomes (+1, 0, -1) are resampled.
+    Images on which both agree add nothing, so only the counts of the three outcomes (+1, 0, -1) are resampled.
     Source: B. Efron, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7 (1979).
 
     Raises:
         ValueError: the two differ in length, or are empty.
     """
     if len(first) != len(second) or not first:
-        raise ValueError(f"paired_difference: {len(first)} and {len(second)} pictures")
+        raise ValueError(f"paired_difference: {len(first)} and {len(second)} images")
     total = len(first)
     wins = sum(a and not b for a, b in zip(first, second, strict=True))
     losses = sum(b and not a for a, b in zip(first, second, strict=True))

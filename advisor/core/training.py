@@ -1,26 +1,25 @@
-"""Names of the training recipes and which of them builds on which."""
+"""Names and order of the training recipes."""
 
 from __future__ import annotations
 
 NONE, HEAD, FINETUNE_TOP, FINETUNE_ALL = "none", "head", "finetune_top", "finetune_all"
 
 HEAD_SUBSET = "head_subset"
-"""A first look at large sets: the head alone, learnt from some of the pictures, in float; it decides who learns from
-all of them and is no answer."""
+"""A first look at large data sets: the head alone, trained in float on some of the images. It decides which cards are
+trained on all images, and is never the answer."""
 
 TRAININGS = (NONE, HEAD_SUBSET, HEAD, FINETUNE_TOP, FINETUNE_ALL)
-"""From the lightest to the heaviest: the published weights; a head on the published backbone, of some of the
-pictures, then of all; the last blocks tuned as well; all of them."""
+"""From the lightest to the heaviest: the published weights; a new head on the published backbone, trained on some of
+the images, then on all; the last blocks fine-tuned as well; all layers fine-tuned."""
 
 CHOOSABLE = (NONE, HEAD, FINETUNE_TOP, FINETUNE_ALL)
-"""Those that a user may name."""
+"""Recipes that a user may choose."""
 
 FINETUNED = (FINETUNE_TOP, FINETUNE_ALL)
-"""Trainings of many minutes, which a card climbs to only on the evidence of its head."""
-
+"""Recipes that take many minutes: a card is fine-tuned only if its head was promising."""
 
 NAMED = (HEAD_SUBSET, *FINETUNED)
-"""Trainings that a candidate's name says; the others are what is expected of it."""
+"""Recipes that the name of a candidate mentions; the others are the default."""
 
 
 def in_order(names: tuple[str, ...]) -> tuple[str, ...]:

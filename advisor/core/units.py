@@ -1,4 +1,4 @@
-"""Quantities as people write them: ``50ms``, ``5MB``, ``1.5pt``, ``10min``; a bare number is refused."""
+"""Quantities as people write them: ``50ms``, ``5MB``, ``1.5pt``, ``10min``; a number without a unit is an error."""
 
 from __future__ import annotations
 

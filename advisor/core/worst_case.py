@@ -73,7 +73,7 @@ def figures_of(evaluation: Evaluation) -> DeviceFigures:
 
 
 def _best(evaluations: Iterable[Evaluation]) -> dict[Artefact, Evaluation]:
-    """Return for each artefact its best evaluation on a device: the fastest that ran, else one that did not."""
+    """Return the best evaluation of each artefact on a device: the fastest that ran, else one that did not."""
     found: dict[Artefact, Evaluation] = {}
     for evaluation in evaluations:
         artefact = artefact_of(evaluation)

@@ -144,7 +144,7 @@ def test_no_evaluation_at_all_is_an_answer_too() -> None:
 def test_a_flip_names_the_other_pick() -> None:
     pick, small = evaluation("pick", accuracy=92, latency=5, size=9e6), evaluation("small", accuracy=80, size=1e6)
     texts = [flip.text for flip in decide([pick, small], BUDGET).flips]
-    assert any("if only size mattered: small" in text or "size budget below 9.0 MB: small" in text for text in texts)
+    assert any("only size matters: small" in text or "the size budget is below 9.0 MB: small" in text for text in texts)
 
 
 rows = st.lists(st.tuples(st.floats(40, 95), st.floats(0.5, 120), st.floats(1e5, 2e7)), min_size=1, max_size=15)

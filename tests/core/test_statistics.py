@@ -52,7 +52,7 @@ def test_the_interval_holds_the_difference(pairs: list[tuple[bool, bool]]) -> No
 
 
 def test_answers_of_different_lengths_are_refused() -> None:
-    with pytest.raises(ValueError, match="pictures"):
+    with pytest.raises(ValueError, match="images"):
         paired_difference([True], [True, False])
 
 
