@@ -150,7 +150,9 @@ def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: flo
     if limit == LICENCE:
         own = evaluation.card_facts.licence
         accepted = ", ".join(budget.licence)
-        return f"the licence {own} is not among {accepted}" if own else f"the licence is not stated ({accepted} required)"
+        return (
+            f"the licence {own} is not among {accepted}" if own else f"the licence is not stated ({accepted} required)"
+        )
     if limit.startswith(ON):
         return _excess_on_device(evaluation, budget, limit, excess)
     allowed = limits_of(budget)[limit]

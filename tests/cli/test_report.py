@@ -27,7 +27,9 @@ def test_the_own_question_writes_the_run_s_report(advisor: Advisor, run: Path) -
 def test_a_preference_is_printed_and_the_run_left_alone(advisor: Advisor, run: Path) -> None:
     said = advisor("report", "runs/latest", "--prefer", "size")
     assert said.code == 0, said.err
-    assert "small int8 on 1 thread (80.0 %, 9.00 ms, 1.0 MB) is the smallest candidate within the limits" in " ".join(said.out.split())
+    assert "small int8 on 1 thread (80.0 %, 9.00 ms, 1.0 MB) is the smallest candidate within the limits" in " ".join(
+        said.out.split()
+    )
     assert not (run / "report.md").exists()
     assert "add --to DIR" in said.err
 
