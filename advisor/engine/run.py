@@ -42,8 +42,8 @@ from advisor.engine.space.candidates import (
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.preview import refuse_too_short
 from advisor.engine.space.skipped import leave_out, name_the_rest
-from advisor.engine.targets.chosen import chosen_targets
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
+from advisor.engine.targets.selection import select_targets
 from advisor.store import ArtifactCache, RunFolder
 
 
@@ -103,7 +103,7 @@ class _Search:
         self._started = time.monotonic()
         self.request, question = request, request.question
         require_parts(request.execution.sampler)
-        self.targets = chosen_targets(question)
+        self.targets = select_targets(question)
         self.recipes = chosen_recipes(question)
         self._cards = chosen_cards(question)
         self.images = read_images(question, progress.say)

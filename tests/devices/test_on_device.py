@@ -18,7 +18,7 @@ from advisor.devices.connections.protocol import Connection, Job, Timing
 from advisor.devices.connections.ssh import SshConnection
 from advisor.devices.prediction.predictor import Predictor
 from advisor.devices.profiles import DeviceTarget, Profiles
-from advisor.engine.targets.compatibility import TargetDevice, unfit
+from advisor.engine.targets.compatibility import TargetDevice, form_rejection
 from advisor.measurement.on_device.benchmark import benchmark_on_device
 from tests.devices.conftest import SshServer
 from tests.measurement import small_models
@@ -134,7 +134,7 @@ def test_a_form_that_a_search_refuses_for_the_target_is_not_predicted(
     (row,) = benchmark_on_device([model], board, target, None, lambda: predictor).rows
     assert row.latency is None
     assert row.failure == "dynamic.tflite: npu does not compute floats with 8-bit weights"
-    refused = unfit("dynamic_int8", TargetDevice("board", board, target))
+    refused = form_rejection("dynamic_int8", TargetDevice("board", board, target))
     assert refused == "board:npu does not compute floats with 8-bit weights"
 
 

@@ -85,13 +85,13 @@ def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> t
     missing = [device for device in question.limits.must_run_on if device not in known]
     if not missing or not any(evaluation.status is Status.OK for evaluation in evaluations):
         return evaluations
-    from advisor.engine.targets.chosen import places_of
     from advisor.engine.targets.device_prediction import DevicePredictor
+    from advisor.engine.targets.selection import select_devices
 
     forecaster, limits = DevicePredictor.load(), question.limits
     found = [
         forecaster.evaluate(evaluations, place, limits.latency_ms, limits.confidence)
-        for place in places_of(missing, question.profiles, "--must-run-on")
+        for place in select_devices(missing, question.profiles, "--must-run-on")
     ]
     return (*evaluations, *(evaluation for rows in found for evaluation in rows))
 

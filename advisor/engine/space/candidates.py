@@ -22,7 +22,7 @@ from advisor.datasets.survey import survey
 from advisor.engine.pipeline.context import Images, trainings_of
 from advisor.engine.question import Execution, Question
 from advisor.engine.space.plan import Plan, order_by_promise
-from advisor.engine.targets.chosen import chosen_targets
+from advisor.engine.targets.selection import select_targets
 
 DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
 HEAVIER_RECIPES = ("mixed_int8", "qat_int8")
@@ -159,7 +159,7 @@ def make_plan(
         cores: most jobs at the same time.
         pace: measured seconds of stages on this machine divided by their rough price.
     """
-    place = chosen_targets(question).lead
+    place = select_targets(question).lead
     lead = place.identity if place else None
     return Plan(
         cards=candidates.cards,

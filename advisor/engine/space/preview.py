@@ -32,8 +32,8 @@ from advisor.engine.space.latency_estimates import Expected, Key, expected_laten
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.priors import prior_accuracy
 from advisor.engine.space.skipped import ruled_out
-from advisor.engine.targets.chosen import chosen_targets
 from advisor.engine.targets.prefilter import Prefilter
+from advisor.engine.targets.selection import select_targets
 
 
 def preview(request: Request) -> PlanView:
@@ -126,7 +126,7 @@ def _look_ahead(
     candidates = Candidates(tuple(tried.values()), found.files, found.missing)
     plan = make_plan(question, candidates, recipes, images, execution.cores, CostCalibration().pace)
     known = what_is_known(question, tried, found.files, recipes, images, execution.remeasure)
-    outlook = Prefilter.of(chosen_targets(question), question.limits)
+    outlook = Prefilter.of(select_targets(question), question.limits)
     return _Ahead(plan, found, known, _filtered(plan, question.limits, outlook), outlook)
 
 

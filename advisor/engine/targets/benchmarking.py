@@ -1,4 +1,4 @@
-"""Where ``advisor benchmark`` measures: this machine's CPU, its GPU, or a device of the profiles."""
+"""Decide where ``advisor benchmark`` measures: on this machine's CPU, on its GPU, or on another device."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
 KINDS = ("cpu", "gpu", "npu", "tpu")
 
 
-def is_elsewhere(device: str = "", accelerator: str = "", reach: ConnectionSettings | None = None) -> bool:
-    """Tell whether something else than this machine's CPU is meant.
+def needs_device_benchmark(device: str = "", accelerator: str = "", reach: ConnectionSettings | None = None) -> bool:
+    """Return True if the benchmark is not on this machine's CPU.
 
     Raises:
-        UsageError: an accelerator that is none, or that this machine is not asked for.
+        UsageError: the accelerator is unknown, or this machine's accelerator of that kind cannot be measured.
     """
     if accelerator and accelerator not in KINDS:
         raise UsageError(
             f"unknown accelerator '{accelerator}'{nearest(accelerator, KINDS)}",
-            f"to measure on: {', '.join(KINDS)}; advisor profile FILE --accelerator NAME computes what others take",
+            f"accelerators: {', '.join(KINDS)}; advisor profile FILE --accelerator NAME analyses the others",
         )
     if reach is not None and device in ("", HOST):
-        raise UsageError("--ssh and --adb reach a device: name its profile", "write --device NAME")
+        raise UsageError("--ssh and --adb need the name of a device", "add --device NAME")
     if device not in ("", HOST):
         return True
     if accelerator in ("npu", "tpu"):
         raise UsageError(
-            f"no {accelerator} of this machine can be measured",
-            "--device predicts for devices with one; advisor profile FILE --accelerator NAME says what it would take",
+            f"advisor cannot measure the {accelerator} of this machine",
+            "--device predicts for devices that have one; advisor profile FILE --accelerator NAME analyses a file",
         )
     return accelerator == "gpu"
 
 
-def elsewhere(
+def benchmark_device(
     models: Sequence[str | Path],
     device: str = "",
     accelerator: str = "",
@@ -49,20 +49,20 @@ def elsewhere(
     effort: str = "quick",
     tell: Callable[[str], None] = lambda _text: None,
 ) -> DeviceBenchmark:
-    """Measure files on this machine's GPU, or on a device over its connection; predict where there is none.
+    """Measure files on this machine's GPU or on a device over its connection; without a connection, predict.
 
     Args:
         models: one or more files.
         device: name of a profile or ``name:target``; empty for this machine.
-        accelerator: kind of the target that is meant, where ``device`` names none.
-        reach: how the device is reached, where not as its profile says.
+        accelerator: kind of the target, if ``device`` names no target.
+        reach: connection settings that replace those of the profile.
         profiles: further folders of device profiles.
-        threads: thread counts, the target's own where there is none.
+        threads: thread counts; by default that of the target.
         effort: name of the effort.
-        tell: is told what is being done.
+        tell: called with a line for each step.
 
     Raises:
-        UsageError: an option is not valid, or not one file can be measured.
+        UsageError: an option is not valid, or none of the files can be measured.
     """
     from advisor.measurement.latency.timing import effort_named
 
@@ -78,22 +78,22 @@ def elsewhere(
 
     profile, target = known_devices([Path(folder) for folder in profiles]).select(device)
     target = _of_kind(profile, target, accelerator, ":" in device)
-    way = reach or profile.connection
-    connection = way.connect(Path(agent.__file__), target.accelerator) if way else None
+    settings = reach or profile.connection
+    connection = settings.connect(Path(agent.__file__), target.accelerator) if settings else None
     return benchmark_on_device(models, profile, target, connection, device_predictor, threads, effort, tell)
 
 
 def _of_kind(profile: DeviceProfile, target: DeviceTarget, kind: str, named: bool) -> DeviceTarget:
-    """Return the target of the kind that is asked for: the one named, else the first of that kind.
+    """Return the named target if it is of the wanted kind; without a named target, the first of that kind.
 
     Raises:
-        UsageError: there is none.
+        UsageError: the device has no such target.
     """
     if not kind or target.accelerator == kind:
         return target
-    fitting = [each for each in profile.targets if each.accelerator == kind]
-    if named or not fitting:
+    matching = [each for each in profile.targets if each.accelerator == kind]
+    if named or not matching:
         kinds = ", ".join(dict.fromkeys(each.accelerator for each in profile.targets))
-        place = f"{profile.name}:{target.name} is no" if named else f"{profile.name} has no"
-        raise UsageError(f"{place} {kind} target", f"its targets are of the kinds {kinds}")
-    return fitting[0]
+        subject = f"{profile.name}:{target.name} is no" if named else f"{profile.name} has no"
+        raise UsageError(f"{subject} {kind} target", f"kinds of its targets: {kinds}")
+    return matching[0]

@@ -1,4 +1,4 @@
-"""Whether a target takes an artefact at all: its form, its operators, its memory, its size."""
+"""Tell whether a target can run an artefact: its form, its operators, its memory and its size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from advisor.devices.profiles.compatibility import form_incompatibility
 
 @dataclass(frozen=True)
 class TargetDevice:
-    """One target of one device, and the name under which evaluations on it are kept."""
+    """One target of one device.
+
+    Attributes:
+        label: the device as the user named it; evaluations carry this name.
+        profile: the device.
+        target: its target.
+    """
 
     label: str
     profile: DeviceProfile
@@ -23,61 +29,65 @@ class TargetDevice:
 
     @property
     def identity(self) -> Target:
-        """The identity under which evaluations are kept."""
+        """The target that evaluations on this device carry."""
         return self.target.of(self.label)
 
 
-def unfit(form: str, place: TargetDevice) -> str:
-    """Say why a target does not take a form, empty where it does."""
-    reason = form_incompatibility(form, place.target)
-    return f"{place.label}:{place.target.name} {reason}" if reason else ""
+def form_rejection(form: str, device: TargetDevice) -> str:
+    """Return why a target does not run a form, with the target's name; empty if it does."""
+    reason = form_incompatibility(form, device.target)
+    return f"{device.label}:{device.target.name} {reason}" if reason else ""
 
 
-def misfit(evaluation: Evaluation, place: TargetDevice) -> str:
-    """Say why an artefact cannot run on a target: its form, its operators, its memory, its size; empty where it can."""
-    recipe, graph = evaluation.configuration.compression, evaluation.file_features
-    form = graph.form if graph else form_of(recipe).name
-    checks = [unfit(form, place), _too_large(evaluation, place)]
-    if graph is not None:
-        checks += [_lacks(graph, place), _too_hungry(graph, place), _over_ram(evaluation, place)]
+def rejection(evaluation: Evaluation, device: TargetDevice) -> str:
+    """Return why an artefact cannot run on a target; empty if it can."""
+    recipe, file = evaluation.configuration.compression, evaluation.file_features
+    form = file.form if file else form_of(recipe).name
+    checks = [form_rejection(form, device), _file_too_large(evaluation, device)]
+    if file is not None:
+        checks += [
+            _missing_operators(file, device),
+            _activations_too_large(file, device),
+            _memory_too_small(evaluation, device),
+        ]
     return next((reason for reason in checks if reason), "")
 
 
-def _lacks(graph: FileFeatures, place: TargetDevice) -> str:
-    taken = place.target.operators
-    lacking = [name for name in graph.operators if name not in taken] if taken else []
-    return f"{place.label}:{place.target.name} does not take {', '.join(lacking)}" if lacking else ""
-
-
-def _too_hungry(graph: FileFeatures, place: TargetDevice) -> str:
-    room = place.profile.limits.arena_bytes
-    if room is None or graph.arena_bytes <= room:
-        return ""
-    return f"its activations take {show_bytes(graph.arena_bytes)}, {place.label} has {show_bytes(room)} for them"
-
-
-def memory_of(evaluation: Evaluation, place: TargetDevice) -> Quantity | None:
-    """Return the memory that an artefact is predicted to take there; None where its file was not read."""
+def memory_of(evaluation: Evaluation, device: TargetDevice) -> Quantity | None:
+    """Return the memory in bytes that an artefact is predicted to take on a device; None if its file was not read."""
     from advisor.devices.latency.table import column_of
     from advisor.devices.prediction.memory import predicted_memory
 
-    graph = evaluation.file_features
-    if graph is None:
+    file = evaluation.file_features
+    if file is None:
         return None
-    return predicted_memory(graph, column_of(place.profile, place.target, graph.form).kind)
+    return predicted_memory(file, column_of(device.profile, device.target, file.form).kind)
 
 
-def _over_ram(evaluation: Evaluation, place: TargetDevice) -> str:
-    """Say where even the least that a file is predicted to take is more than all of the device's memory."""
-    memory, room = memory_of(evaluation, place), place.profile.memory_bytes
-    if memory is None or room is None or (memory.low or memory.value) <= room:
+def _missing_operators(file: FileFeatures, device: TargetDevice) -> str:
+    supported = device.target.operators
+    missing = [name for name in file.operators if name not in supported] if supported else []
+    return f"{device.label}:{device.target.name} does not support {', '.join(missing)}" if missing else ""
+
+
+def _activations_too_large(file: FileFeatures, device: TargetDevice) -> str:
+    limit = device.profile.limits.arena_bytes
+    if limit is None or file.arena_bytes <= limit:
         return ""
-    return f"it takes about {show_bytes(memory.value)} of memory, {place.label} has {show_bytes(room)} in all"
+    return f"its activations take {show_bytes(file.arena_bytes)}, {device.label} has {show_bytes(limit)} for them"
 
 
-def _too_large(evaluation: Evaluation, place: TargetDevice) -> str:
-    limits = place.profile.limits
-    room = min((limit for limit in (limits.flash_bytes, limits.package_bytes) if limit is not None), default=None)
-    if room is None or evaluation.size is None or evaluation.size.value <= room:
+def _memory_too_small(evaluation: Evaluation, device: TargetDevice) -> str:
+    """Return a reason if even the lower end of the predicted memory is more than the device has."""
+    memory, installed = memory_of(evaluation, device), device.profile.memory_bytes
+    if memory is None or installed is None or (memory.low or memory.value) <= installed:
         return ""
-    return f"its {show_bytes(evaluation.size.value)} do not fit into {show_bytes(room)} of {place.label}"
+    return f"it takes about {show_bytes(memory.value)} of memory, {device.label} has {show_bytes(installed)} in total"
+
+
+def _file_too_large(evaluation: Evaluation, device: TargetDevice) -> str:
+    limits = device.profile.limits
+    limit = min((each for each in (limits.flash_bytes, limits.package_bytes) if each is not None), default=None)
+    if limit is None or evaluation.size is None or evaluation.size.value <= limit:
+        return ""
+    return f"its {show_bytes(evaluation.size.value)} do not fit into the {show_bytes(limit)} of {device.label}"

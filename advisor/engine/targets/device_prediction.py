@@ -1,19 +1,20 @@
-"""What artefacts would do on a device that is not at hand: predicted, without running anything."""
+"""Predict how artefacts perform on devices that are not available; nothing runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from advisor.core.budget_probability import with_budget_probability
+from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import artefact_of
 from advisor.core.forms import form_of
 from advisor.core.latency_distribution import CONFIDENCE, LatencyDistribution
 from advisor.devices.prediction.cached import device_predictor
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
-from advisor.engine.targets.compatibility import TargetDevice, memory_of, misfit, unfit
+from advisor.engine.targets.compatibility import TargetDevice, form_rejection, memory_of, rejection
 from advisor.store.hashing import sha256_json
 
 if TYPE_CHECKING:
@@ -25,124 +26,127 @@ if TYPE_CHECKING:
 LEVEL = 0.8
 """Confidence of the interval that is shown."""
 
-LEAVES_BELOW = 0.05
-"""Chance to meet the latency budget below which a candidate leaves before it is trained."""
+MIN_BUDGET_PROBABILITY = 0.05
+"""A candidate is rejected before training if it meets the latency budget with less than this probability."""
 
 
-@dataclass(frozen=True)
 class DevicePredictor:
-    """Predictions for every device; made once, used for every run.
+    """Predicts evaluations on devices, and remembers predictions, because the runs of one command share their cards.
 
-    Attributes:
-        predictor: fitted on the measurements of the shipped profiles and the team's own.
-        table: features of architectures.
-        made: predictions so far by profile, target, form and model: runs share their cards.
+    Args:
+        predictor: fitted to the measurements of the shipped profiles and the team's own ones.
+        table: features of known architectures.
     """
 
-    predictor: Predictor
-    table: FeatureTable
-    made: dict[tuple[str, str, str, ModelFeatures], Prediction] = field(default_factory=dict, repr=False)
+    def __init__(self, predictor: Predictor, table: FeatureTable) -> None:
+        self._predictor, self._table = predictor, table
+        self._known: dict[tuple[str, str, str, ModelFeatures], Prediction] = {}
 
     @classmethod
     def load(cls) -> DevicePredictor:
-        """Take the stored predictor, or fit it (seconds)."""
+        """Load the cached predictor, or fit it, which takes seconds."""
         from advisor.devices.latency.features import load_features
         from advisor.devices.profiles.paths import shipped_profiles
 
         return cls(device_predictor(), load_features(shipped_profiles()))
 
     def environment(self, profile: DeviceProfile, target: DeviceTarget) -> str:
-        """Return the hash of everything that the predictions for a target rest on."""
-        return sha256_json([profile.fingerprint(), target.name, self.predictor.data_hash])
+        """Return the hash of everything that predictions for a target depend on."""
+        return sha256_json([profile.fingerprint(), target.name, self._predictor.data_hash])
 
     def evaluate(
         self,
         evaluations: Sequence[Evaluation],
-        place: TargetDevice,
+        device: TargetDevice,
         budget_ms: float | None,
         confidence: float = CONFIDENCE,
     ) -> tuple[Evaluation, ...]:
-        """Return one evaluation an artefact on the device; what cannot be said is ``skipped`` with its reason."""
-        moved = [_moved(evaluation, place) for evaluation in one_per_artefact(evaluations)]
-        found = self._predictions(place, [self._model(evaluation) for evaluation in moved])
+        """Return one evaluation for each artefact on a device; ``skipped`` with a reason if it cannot run there.
+
+        Args:
+            evaluations: made on any device.
+            device: the device to predict for.
+            budget_ms: latency budget, None if there is none.
+            confidence: probability with which the budget must be met.
+        """
+        moved = [_moved(evaluation, device) for evaluation in one_per_artefact(evaluations)]
+        found = self._predictions(device, [self._model(evaluation) for evaluation in moved])
         return tuple(
-            self._evaluated(evaluation, prediction, place, budget_ms, confidence)
+            self._evaluated(evaluation, prediction, device, budget_ms, confidence)
             for evaluation, prediction in zip(moved, found, strict=True)
         )
 
-    def of_cards(self, cards: Sequence[Card], recipe: str, place: TargetDevice) -> list[Prediction | str]:
-        """Return what to expect of cards in a recipe's form before there is a file, or why nothing is known."""
+    def predict_cards(self, cards: Sequence[Card], recipe: str, device: TargetDevice) -> list[Prediction | str]:
+        """Return for each card the prediction for a recipe's form, or the reason why there is none."""
         form = form_of(recipe).name
-        reason = unfit(form, place)
+        reason = form_rejection(form, device)
         models = [
             None
             if reason or not card.macs or not card.params
-            else self.table.features(card.name, card.family, card.macs, card.params, card.input_size)
+            else self._table.features(card.name, card.family, card.macs, card.params, card.input_size)
             for card in cards
         ]
-        found = self._predictions(place, [(form, model) for model in models])
+        found = self._predictions(device, [(form, model) for model in models])
         return [reason if reason else prediction for prediction in found]
 
     def _evaluated(
         self,
         evaluation: Evaluation,
         prediction: Prediction | str,
-        place: TargetDevice,
+        device: TargetDevice,
         budget_ms: float | None,
         confidence: float,
     ) -> Evaluation:
-        reason = misfit(evaluation, place) or (prediction if isinstance(prediction, str) else "")
+        reason = rejection(evaluation, device) or (prediction if isinstance(prediction, str) else "")
         if reason or isinstance(prediction, str):
-            return _skipped(evaluation, reason)
+            return replace(evaluation, status=Status.SKIPPED, stage="predict", reason=reason)
         predicted = replace(
             evaluation,
             latency=prediction.latency,
-            memory=memory_of(evaluation, place),
+            memory=memory_of(evaluation, device),
             latency_distribution=LatencyDistribution.sample(prediction.quantile),
         )
         return with_budget_probability(predicted, budget_ms, confidence)
 
     def _predictions(
-        self, place: TargetDevice, models: Sequence[tuple[str, ModelFeatures | None]]
+        self, device: TargetDevice, models: Sequence[tuple[str, ModelFeatures | None]]
     ) -> list[Prediction | str]:
-        """Return a prediction, or why there is none, for each (form, model)."""
-        from advisor.core.errors import UsageError
-
-        where = (place.profile.fingerprint(), place.target.name)
+        """Return a prediction, or the reason why there is none, for each (form, model)."""
+        key = (device.profile.fingerprint(), device.target.name)
         reasons: dict[str, str] = {}
         for form in dict.fromkeys(form for form, _ in models):
             wanted = dict.fromkeys(model for each, model in models if each == form and model is not None)
-            missing = [model for model in wanted if (*where, form, model) not in self.made]
+            missing = [model for model in wanted if (*key, form, model) not in self._known]
             try:
-                rows = self.predictor.predict(place.profile, place.target, form, missing, LEVEL)
+                rows = self._predictor.predict(device.profile, device.target, form, missing, LEVEL)
             except UsageError as error:
                 reasons[form] = error.message
                 continue
-            self.made.update({(*where, form, model): row for model, row in zip(missing, rows, strict=True)})
+            self._known.update({(*key, form, model): row for model, row in zip(missing, rows, strict=True)})
         return [
-            "its MACs and parameters are not known: nothing to predict from"
+            "its MACs and parameters are not known, so its latency cannot be predicted"
             if model is None
-            else reasons.get(form) or self.made[*where, form, model]
+            else reasons.get(form) or self._known[*key, form, model]
             for form, model in models
         ]
 
     def _model(self, evaluation: Evaluation) -> tuple[str, ModelFeatures | None]:
-        """Return form and features of an artefact: read from its file where that was done, else from its card."""
+        """Return the form and the features of an artefact: from its file if it was read, else from its card."""
         from advisor.devices.latency.from_file import model_features
 
         configuration, card, file = evaluation.configuration, evaluation.card_facts, evaluation.file_features
         if file is not None:
-            return file.form, model_features(file, configuration.card, evaluation.family, self.table)
+            return file.form, model_features(file, configuration.card, evaluation.family, self._table)
         form = form_of(configuration.compression).name
         if not card.macs or not card.params or not card.input_size:
             return form, None
-        return form, self.table.features(
+        return form, self._table.features(
             configuration.card, evaluation.family, float(card.macs), float(card.params), card.input_size
         )
 
 
 def one_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
-    """Return one evaluation that is ok of each artefact: its threads say nothing about another device."""
+    """Return one successful evaluation of each artefact: its thread count does not matter on another device."""
     found: dict[tuple[str, str, str], Evaluation] = {}
     for evaluation in evaluations:
         if evaluation.status is Status.OK:
@@ -150,11 +154,11 @@ def one_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...
     return tuple(found.values())
 
 
-def _moved(evaluation: Evaluation, place: TargetDevice) -> Evaluation:
-    """Return what stays of an evaluation on another device: accuracy, size and the artefact."""
+def _moved(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
+    """Return the evaluation for another device, with the facts that hold on any device: accuracy, size, artefact."""
     return replace(
         evaluation,
-        configuration=replace(evaluation.configuration, target=place.identity),
+        configuration=replace(evaluation.configuration, target=device.identity),
         latency=None,
         latency_p90=None,
         memory=None,
@@ -166,7 +170,3 @@ def _moved(evaluation: Evaluation, place: TargetDevice) -> Evaluation:
         device_figures={},
         required_figures=None,
     )
-
-
-def _skipped(evaluation: Evaluation, reason: str) -> Evaluation:
-    return replace(evaluation, status=Status.SKIPPED, stage="predict", reason=reason)

@@ -15,10 +15,10 @@ from advisor.engine.execution.protocol import OnDevice, call_locally
 from advisor.engine.pipeline.evaluator import Evaluator
 from advisor.engine.question import Question
 from advisor.engine.scheduling.promotion import STAGE as PROMOTION
-from advisor.engine.targets.chosen import Targets
 from advisor.engine.targets.compatibility import TargetDevice
 from advisor.engine.targets.prefilter import Prefilter
 from advisor.engine.targets.remote import measured_over_connection
+from advisor.engine.targets.selection import TargetDevices
 from advisor.store import RunFolder
 
 Artefact = tuple[str, str, str]
@@ -39,7 +39,7 @@ class MultiDeviceEvaluator:
     def __init__(
         self,
         evaluator: Evaluator,
-        targets: Targets,
+        targets: TargetDevices,
         question: Question,
         cards: Mapping[str, Card],
         run: RunFolder,
@@ -75,7 +75,7 @@ class MultiDeviceEvaluator:
         if self._outlook is None:
             return {}
         forecaster = self._outlook.forecaster
-        return {place.label: forecaster.environment(place.profile, place.target) for place in self._targets.places}
+        return {place.label: forecaster.environment(place.profile, place.target) for place in self._targets.devices}
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation on the leading device; those on the others are kept in the run."""
@@ -88,7 +88,7 @@ class MultiDeviceEvaluator:
         if made.status is not Status.OK:
             return made
         made = await self._with_graph(made)
-        if not self._targets.places:
+        if not self._targets.devices:
             return made
         elsewhere = await self._on_places(made)
         if self._targets.host:
@@ -131,9 +131,9 @@ class MultiDeviceEvaluator:
         return await asyncio.shield(self._elsewhere[artefact])
 
     async def _each_place(self, made: Evaluation) -> tuple[Evaluation, ...]:
-        found = await asyncio.gather(*(self._on_place(made, place) for place in self._targets.places))
+        found = await asyncio.gather(*(self._on_place(made, place) for place in self._targets.devices))
         lead = self._targets.lead
-        for place, evaluation in zip(self._targets.places, found, strict=True):
+        for place, evaluation in zip(self._targets.devices, found, strict=True):
             if place is not lead:
                 self._run.append(evaluation)
         return tuple(found)

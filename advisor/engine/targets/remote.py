@@ -1,4 +1,4 @@
-"""A device of the question that can be reached: its latency measured over its connection."""
+"""Measure the latency of an artefact on a device over its connection."""
 
 from __future__ import annotations
 
@@ -22,36 +22,35 @@ if TYPE_CHECKING:
 _NORMAL_P90 = 1.2816
 
 
-def measured_over_connection(predicted: Evaluation, place: TargetDevice, model: Path) -> Evaluation:
-    """Return the evaluation with latency and memory as measured on the device; ``failed`` with the reason else.
+def measured_over_connection(predicted: Evaluation, device: TargetDevice, model: Path) -> Evaluation:
+    """Return the evaluation with measured latency and memory, or ``failed`` with the reason.
 
-    What a reachable device did not do is not answered by a prediction: the row says what was expected and why it was
-    not measured, and the search goes on with the next.
+    A prediction never replaces a failed measurement. The reason names the predicted latency, and the search continues.
 
     Args:
         predicted: the evaluation as predicted for the device.
-        place: the device, whose profile says how it is reached.
+        device: the device; its profile has a connection.
         model: the ``.tflite`` file.
     """
     from advisor.devices.connections import agent
     from advisor.devices.connections.exclusive import exclusive
     from advisor.devices.connections.protocol import Job
 
-    assert place.profile.connection is not None, "it can be reached"
+    assert device.profile.connection is not None, "the profile has a connection"
     try:
-        connection = place.profile.connection.connect(Path(agent.__file__), place.target.accelerator)
+        connection = device.profile.connection.connect(Path(agent.__file__), device.target.accelerator)
         with exclusive(connection.label):
-            (timing,) = connection.measure(Job((model,), (place.target.threads,)))
+            (timing,) = connection.measure(Job((model,), (device.target.threads,)))
     except AdvisorError as error:
         return _failed(predicted, error.message)
     if timing.throttled:
-        return _failed(predicted, f"{connection.label}: {timing.throttled}: let it cool down")
+        return _failed(predicted, f"{connection.label}: {timing.throttled}; let the device cool down")
     return _measured(predicted, timing, connection.label)
 
 
 def _failed(predicted: Evaluation, reason: str) -> Evaluation:
-    expected = f"; {show_latency(predicted.latency)}" if predicted.latency else ""
-    return replace(predicted, status=Status.FAILED, stage="measure", reason=f"{reason}{expected}")
+    prediction = f"; {show_latency(predicted.latency)}" if predicted.latency else ""
+    return replace(predicted, status=Status.FAILED, stage="measure", reason=f"{reason}{prediction}")
 
 
 def _measured(predicted: Evaluation, timing: Timing, label: str) -> Evaluation:
@@ -72,7 +71,7 @@ def _measured(predicted: Evaluation, timing: Timing, label: str) -> Evaluation:
 
 
 def _p90(timing: Timing) -> float:
-    """Return the 90th percentile of the runs (ms); of a tool that tells only deviation and maximum, a normal's."""
+    """Return the 90th percentile of the runs in ms; from mean and deviation if the tool reports no single runs."""
     walls = _walls_ms(timing.details)
     if len(walls) > 1:
         return statistics.quantiles(walls, n=10)[-1]

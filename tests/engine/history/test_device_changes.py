@@ -13,8 +13,8 @@ from advisor.engine.history.loaded_run import read_run
 from advisor.engine.history.reevaluation.device_changes import ENVIRONMENTS, environments
 from advisor.engine.history.reevaluation.host import manifest_changes
 from advisor.engine.history.reevaluation.reevaluate import Devices, reevaluate
-from advisor.engine.targets.chosen import places_of
 from advisor.engine.targets.device_prediction import DevicePredictor
+from advisor.engine.targets.selection import select_devices
 from advisor.store import RunFolder
 from tests.predictor import own_profile, predictor_cache, rows
 from tests.stored_runs import write_run
@@ -39,7 +39,7 @@ def devices(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(tmp_path: Path, devices: Path) -> RunFolder:
     """A search for this machine and the kiosk."""
-    (place,) = places_of([KIOSK], [devices], "--device")
+    (place,) = select_devices([KIOSK], [devices], "--device")
     forecaster = DevicePredictor.load()
     manifest = {**manifest_changes({}), ENVIRONMENTS: environments(forecaster, [place])}
     found: list[Evaluation] = [*rows(), *forecaster.evaluate(rows(), place, 150.0)]

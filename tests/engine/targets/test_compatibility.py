@@ -11,7 +11,7 @@ from advisor.core.file_features import FileFeatures
 from advisor.core.quantity import Provenance
 from advisor.devices.latency.from_file import features_of
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Limits
-from advisor.engine.targets.compatibility import TargetDevice, memory_of, misfit
+from advisor.engine.targets.compatibility import TargetDevice, memory_of, rejection
 from advisor.tflite.model import read
 from tests.builders import evaluation
 from tests.measurement import small_models
@@ -36,26 +36,26 @@ def place(**changes: object) -> TargetDevice:
 
 def test_what_fits_is_left_in(row: Evaluation) -> None:
     limits = Limits(arena_bytes=10**6, flash_bytes=10**6, package_bytes=10**6)
-    assert misfit(row, place(limits=limits, memory_bytes=10**9)) == ""
+    assert rejection(row, place(limits=limits, memory_bytes=10**9)) == ""
 
 
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
         (Limits(arena_bytes=100), "its activations take"),
-        (Limits(flash_bytes=200_000), "do not fit into 200.0 kB of sensor"),
-        (Limits(package_bytes=100_000), "do not fit into 100.0 kB of sensor"),
+        (Limits(flash_bytes=200_000), "do not fit into the 200.0 kB of sensor"),
+        (Limits(package_bytes=100_000), "do not fit into the 100.0 kB of sensor"),
     ],
 )
 def test_arena_flash_and_package_are_hard_limits(row: Evaluation, limits: Limits, reason: str) -> None:
-    assert reason in misfit(row, place(limits=limits))
+    assert reason in rejection(row, place(limits=limits))
 
 
-def test_more_than_all_of_the_memory_is_a_misfit(row: Evaluation) -> None:
+def test_more_than_all_of_the_memory_is_a_rejection(row: Evaluation) -> None:
     board = replace(SENSOR, kind="board")
     where = TargetDevice("board", replace(board, memory_bytes=1_000_000), TARGET)
-    assert "of memory, board has 1.0 MB in all" in misfit(row, where)
-    assert misfit(row, TargetDevice("board", replace(board, memory_bytes=10**9), TARGET)) == ""
+    assert "of memory, board has 1.0 MB in total" in rejection(row, where)
+    assert rejection(row, TargetDevice("board", replace(board, memory_bytes=10**9), TARGET)) == ""
 
 
 def test_a_microcontroller_s_memory_is_the_arena(row: Evaluation, graph: FileFeatures) -> None:

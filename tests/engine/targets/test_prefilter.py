@@ -8,8 +8,8 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.engine.question import resolve
-from advisor.engine.targets.chosen import chosen_targets
 from advisor.engine.targets.prefilter import Prefilter
+from advisor.engine.targets.selection import select_targets
 from tests.predictor import predictor_cache
 
 __all__ = ["predictor_cache"]
@@ -24,7 +24,7 @@ def cache(predictor_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def outlook(**options: object) -> Prefilter:
     question = resolve({"budget": "50ms", **options}).question
-    found = Prefilter.of(chosen_targets(question), question.limits)
+    found = Prefilter.of(select_targets(question), question.limits)
     assert found is not None
     return found
 
@@ -35,7 +35,7 @@ def reason(found: Prefilter, card: str, recipe: str = "float32") -> str:
 
 def test_this_machine_alone_needs_no_outlook() -> None:
     question = resolve({"budget": "50ms"}).question
-    assert Prefilter.of(chosen_targets(question), question.limits) is None
+    assert Prefilter.of(select_targets(question), question.limits) is None
 
 
 def test_a_chance_below_five_percent_on_every_device_is_not_worth_training() -> None:

@@ -9,9 +9,9 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST
 from advisor.engine.history.loaded_run import LoadedRun
-from advisor.engine.targets.chosen import places_of
 from advisor.engine.targets.compatibility import TargetDevice
 from advisor.engine.targets.device_prediction import DevicePredictor
+from advisor.engine.targets.selection import select_devices
 
 ENVIRONMENTS = "targets"
 """Name in the manifest of what the predictions for each device rest on: device to hash."""
@@ -53,7 +53,7 @@ def changed_places(run: LoadedRun, forecaster: Callable[[], DevicePredictor]) ->
     if not labels or not isinstance(then, Mapping):
         return Changed()
     try:
-        places = places_of(labels, run.question.profiles, "--device")
+        places = select_devices(labels, run.question.profiles, "--device")
     except UsageError as error:
         return Changed(remark=f"its devices could not be looked at: {error.message}")
     now = environments(forecaster(), places)

@@ -7,8 +7,8 @@ from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
 from advisor.engine.history.loaded_run import read_run
 from advisor.engine.history.reevaluation.lineage import Child, Relation, newest
 from advisor.engine.history.reevaluation.session import Reevaluation, Session
-from advisor.engine.targets.chosen import runtime_remark
 from advisor.engine.targets.compatibility import TargetDevice
+from advisor.engine.targets.selection import runtime_remark
 
 
 def answer_elsewhere(

@@ -13,8 +13,8 @@ from advisor.devices.profiles.team import distinct, known_devices, own_folder
 from advisor.engine.history.compare import Comparison, compare
 from advisor.engine.history.loaded_run import LoadedRun, read_run
 from advisor.engine.history.reevaluation.lineage import Child, Relation, made_already, newest, relation_of, write_child
-from advisor.engine.targets.chosen import for_tflite
 from advisor.engine.targets.device_prediction import DevicePredictor
+from advisor.engine.targets.selection import prefer_tflite
 
 Tell = Callable[[str], None]
 
@@ -81,7 +81,7 @@ class Devices:
         for name in names:
             if name == HOST:
                 raise UsageError("--device: 'host' is this machine, which is measured, not predicted", "leave it out")
-        return cls(tuple((name, *for_tflite(name, *profiles.select(name))) for name in names))
+        return cls(tuple((name, *prefer_tflite(name, *profiles.select(name))) for name in names))
 
     @cached_property
     def forecaster(self) -> DevicePredictor:
