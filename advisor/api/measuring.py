@@ -119,15 +119,15 @@ def benchmark_device(
     from advisor.api.threads import thread_counts
     from advisor.core.errors import UsageError
     from advisor.devices.connections.settings import ConnectionSettings
-    from advisor.engine.targets.benchmarking import elsewhere, is_elsewhere
+    from advisor.engine.targets.benchmarking import benchmark_device, needs_device_benchmark
 
     reach = ConnectionSettings.from_options(
         ssh, adb, python=python, benchmark_model=Path(benchmark_model) if benchmark_model else None, cores=cores
     )
-    if not is_elsewhere(device, accelerator, reach):
+    if not needs_device_benchmark(device, accelerator, reach):
         raise UsageError("this machine's CPU is not a device", "use benchmark, or name a device or --accelerator gpu")
     say = tell or (lambda _text: None)
-    return elsewhere(models, device, accelerator, reach, profiles, thread_counts(threads), effort, say)
+    return benchmark_device(models, device, accelerator, reach, profiles, thread_counts(threads), effort, say)
 
 
 def profile(
