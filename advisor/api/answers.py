@@ -89,12 +89,11 @@ def report(
     from advisor.reporting.load import view_of
     from advisor.reporting.output_dir import checked_place
 
-    options = {
+    changes = {
         "prefer": prefer, "budget": budget, "size_budget": size_budget, "memory_budget": memory_budget,
         "max_drop": max_drop, "min_accuracy": min_accuracy, "confidence": confidence, "licence": licence,
         "must_run_on": must_run_on, "profiles": profiles,
     }  # fmt: skip
-    changes = {name: value for name, value in options.items() if value is not None}
     folder = checked_place(Path(to), force) if to is not None else None
     loaded = read_run(run, changes)
     if folder is None and loaded.own_question:

@@ -78,8 +78,10 @@ def search(
     objective: str | None = None,
     prefer: str | None = None,
     licence: str | None = None,
+    request: str | Path | None = None,
     candidates: Sequence[str] | None = None,
     catalog: Sequence[str | Path] | None = None,
+    mirror: str | Path | None = None,
     training: Sequence[str] | None = None,
     tune_training: int | None = None,
     compressions: Sequence[str] | None = None,
@@ -98,11 +100,9 @@ def search(
     storage: str | None = None,
     remeasure: bool | None = None,
     offline: bool | None = None,
-    mirror: str | Path | None = None,
-    out: str | Path | None = None,
-    request: str | Path | None = None,
     resume: str | Path | None = None,
     extend: str | None = None,
+    out: str | Path | None = None,
     verbose: bool = False,
     quiet: bool = False,
 ) -> Run:
@@ -130,9 +130,11 @@ def search(
         prefer: preference among the candidates that meet the budget: ``balanced``, ``accuracy``, ``latency``,
             ``size``, or weights such as ``accuracy=2,latency=1``. Default: ``balanced``.
         licence: accepted licences: ``permissive``, SPDX identifiers, or both joined by commas. Default: all.
-        candidates: names, families or globs of model cards. Default: the 12 most
-            promising cards with weights.
+        request: YAML file with the same keys. Arguments take precedence.
+        candidates: names, families or globs of model cards. Default: the 12 most promising cards
+            with weights.
         catalog: your own catalogue files (YAML).
+        mirror: folder or address of weights that is asked first.
         training: training recipes: ``head``, ``finetune_top``, ``finetune_all``. Default: ``head`` with ``data``.
         tune_training: number of Optuna trials of fine-tuning for each model. Default: 0, the recipe's own
             hyperparameters.
@@ -156,11 +158,9 @@ def search(
             ``postgresql://user@host/database``. Default: ``journal``.
         remeasure: time models again that were timed on this machine before.
         offline: open no connection.
-        mirror: folder or address of weights that is asked first.
-        out: folder that takes the run. Default: ``runs``.
-        request: YAML file with the same keys.
         resume: folder of a run to continue with its own options. Failed configurations are tried again.
         extend: continue for this time, such as ``30min``. Needs ``resume``.
+        out: folder that takes the run. Default: ``runs``.
         verbose: show the output of the libraries instead of writing it to ``log.txt``.
         quiet: show no progress.
 
@@ -206,8 +206,10 @@ def plan(
     objective: str | None = None,
     prefer: str | None = None,
     licence: str | None = None,
+    request: str | Path | None = None,
     candidates: Sequence[str] | None = None,
     catalog: Sequence[str | Path] | None = None,
+    mirror: str | Path | None = None,
     training: Sequence[str] | None = None,
     tune_training: int | None = None,
     compressions: Sequence[str] | None = None,
@@ -226,9 +228,7 @@ def plan(
     storage: str | None = None,
     remeasure: bool | None = None,
     offline: bool | None = None,
-    mirror: str | Path | None = None,
     out: str | Path | None = None,
-    request: str | Path | None = None,
 ) -> PlanView:
     """Return what a search with the same options would do and cost. Nothing is spent, no connection is opened.
 

@@ -96,9 +96,9 @@ def test_a_file_that_fails_beside_a_measured_one_is_a_row_and_exit_code_3(
         (("small.tflite", "--threads", "0"), "error: --threads: '0' is not a number of threads"),
         (("small.tflite", "--effort", "fast"), "error: unknown effort 'fast'"),
         (("small.tflite", "--sustained", "5"), "error: --sustained: '5' has no unit"),
-        (("small.tflite", "--picture", "none.jpg"), "error: no picture file 'none.jpg'"),
+        (("small.tflite", "--image", "none.jpg"), "error: no image file 'none.jpg'"),
         (("small.tflite", "--runtime", "torch==2.0"), "error: --runtime: 'torch' is no known runtime"),
-        (("small.tflite", "--json", "--mllog"), "error: --json and --mllog are two forms"),
+        (("small.tflite", "--json", "--mllog"), "error: --json and --mllog exclude each other"),
     ],
 )
 @pytest.mark.usefixtures("model")

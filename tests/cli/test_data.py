@@ -82,7 +82,7 @@ def test_leaks_and_classes_that_a_part_lacks_are_named(advisor: Advisor, tmp_pat
     shutil.copy(tmp_path / "data" / "train" / "cat" / "000.jpg", tmp_path / "data" / "test" / "cat")
     said = advisor("data", "check", "data", "--no-labels", "--json")
     messages = [finding["message"] for finding in json.loads(said.out)["findings"]]
-    assert any("1 picture lies in more than one part" in message for message in messages)
+    assert any("1 image lies in more than one part" in message for message in messages)
     assert "the train part has no picture of 'owl'" in messages
     assert "the holdout part has no picture of 'dog'" in messages
 

@@ -83,7 +83,7 @@ def time_pipeline(
     """
     path, photograph = existing_model(model), image or _photograph()
     if not photograph.is_file():
-        raise UsageError(f"no picture file '{photograph}'", "give a JPEG, PNG, WebP, BMP or GIF file")
+        raise UsageError(f"no image file '{photograph}'", "give a JPEG, PNG, WebP, BMP or GIF file")
     mean, std, normalization = _normalization(path)
     options = ["--threads", str(threads), "--kernels", kernels, f"--mean={_joined(mean)}", f"--std={_joined(std)}"]
     arguments = [str(path.absolute()), str(photograph.absolute()), *options]

@@ -1,0 +1,65 @@
+"""``compress`` and ``diagnose``: what they refuse, and what they pass on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.api import compress, diagnose
+from advisor.compression.user_model import compress as work
+from advisor.compression.user_model import question
+from advisor.core.errors import UsageError
+from tests.measurement import small_models
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(small_models.classifier(32, classes=2))
+    return path
+
+
+def test_every_argument_reaches_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Any, ...]] = []
+    made: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(question, "ask", lambda *given, **options: asked.append((given, options)) or "question")
+    monkeypatch.setattr(work, "compress", lambda *given: made.append(given))
+    options = {"max_drop_points": 0.5, "mean": (1.0,), "std": (2.0,), "seed": 3, "learn_s": 4.0, "force": True}
+    compress(
+        "net.tflite", ["int8"], calibration="c", data="d", to="t", latency=False, accelerator="edgetpu", tell=print,
+        **options,
+    )  # fmt: skip
+    folders = {"calibration": Path("c"), "data": Path("d"), "to": Path("t")}
+    assert asked == [((Path("net.tflite"), ["int8"]), {**options, **folders, "target": "edgetpu"})]
+    assert made == [("question", print, False)]
+
+
+@pytest.mark.parametrize(
+    ("recipes", "options", "message"),
+    [
+        (["int9"], {}, "did you mean 'int8'"),
+        (["int8"], {"max_drop_points": 1.0}, "--max-drop"),
+        (["int8"], {"accelerator": "edgetpuu"}, "did you mean 'edgetpu'"),
+        (["int8"], {}, "does not say"),
+    ],
+)
+def test_what_cannot_be_compressed_is_refused_and_nothing_made(
+    model: Path, monkeypatch: pytest.MonkeyPatch, recipes: list[str], options: dict[str, Any], message: str
+) -> None:
+    monkeypatch.chdir(model.parent)
+    with pytest.raises(UsageError) as caught:
+        compress(model, recipes, **options)
+    assert message in caught.value.message
+    assert [path.name for path in model.parent.iterdir()] == ["net.tflite"]
+
+
+def test_a_file_without_its_normalization_is_not_diagnosed(model: Path) -> None:
+    with pytest.raises(UsageError, match="normalis"):
+        diagnose(model, model)
+
+
+def test_a_file_that_is_missing_is_not_diagnosed(model: Path) -> None:
+    with pytest.raises(UsageError, match=r"absent\.tflite"):
+        diagnose(model.with_name("absent.tflite"), model, mean=[127.5], std=[127.5])

@@ -1,0 +1,108 @@
+"""The public functions name their arguments: typed, documented, and the same as the options of the commands."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import pytest
+import typer
+from typer.core import TyperCommand
+
+import advisor
+from advisor import api, catalog, devices
+from advisor.cli.main import app
+from advisor.cli.panels import PANELS
+from advisor.engine.question.options import ExecutionOptions, OutputOptions, QuestionOptions
+
+FUNCTIONS: dict[str, Callable[..., object]] = {
+    **{name: getattr(api, name) for name in api.__all__ if inspect.isfunction(getattr(api, name))},
+    **{f"catalog.{name}": getattr(catalog, name) for name in ("add", "check", "fetch", "list_cards", "show")},
+    **{f"devices.{name}": getattr(devices, name) for name in devices.__all__},
+}
+OPTIONS = {
+    field.name: field.default for group in (QuestionOptions, ExecutionOptions, OutputOptions) for field in fields(group)
+}
+ONLY_SEARCH = {"resume", "extend", "verbose"}
+TEXT_DEFAULTS = [name for name, default in OPTIONS.items() if isinstance(default, str) and default]
+
+
+def arguments(function: Callable[..., object]) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def command(name: str) -> TyperCommand:
+    found: TyperCommand = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    return found
+
+
+def documented(function: Callable[..., object]) -> dict[str, str]:
+    """The text of each argument in the docstring."""
+    text = inspect.getdoc(function) or ""
+    section = re.search(r"^Args:\n((?:    .*\n?|\n)*)", text, re.MULTILINE)
+    entries = re.findall(r"^    (\w+): ((?:.*\n?)(?:     .*\n?)*)", section[1] if section else "", re.MULTILINE)
+    return {name: " ".join(about.split()) for name, about in entries}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_argument_is_named_and_typed(name: str) -> None:
+    parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
+    assert not [each for each in parameters if each.kind is inspect.Parameter.VAR_KEYWORD]
+    assert all(each.annotation not in (inspect.Parameter.empty, "Any") for each in parameters)
+    assert not [each for each in parameters if re.search(r"\bAny\b", str(each.annotation))]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_argument_is_documented(name: str) -> None:
+    function = FUNCTIONS[name]
+    if function is api.plan:
+        assert ":func:`search`" in documented(function)["task"]
+        return
+    assert list(documented(function)) == arguments(function)
+
+
+def test_search_takes_every_option_of_a_request() -> None:
+    assert set(arguments(api.search)) == {*OPTIONS, *ONLY_SEARCH, "request", "quiet"}
+
+
+def test_plan_takes_the_options_of_a_search_in_the_same_order() -> None:
+    shared = [name for name in arguments(api.search) if name not in {*ONLY_SEARCH, "quiet"}]
+    assert arguments(api.plan) == shared
+
+
+@pytest.mark.parametrize(("name", "own"), [("search", {"quiet"}), ("plan", set())])
+def test_the_command_takes_the_arguments_of_its_function(name: str, own: set[str]) -> None:
+    options = [option.name for option in command(name).params if option.name != "as_json"]
+    assert options == [argument for argument in arguments(FUNCTIONS[name]) if argument not in own]
+
+
+@pytest.mark.parametrize("function", [api.search, api.plan], ids=["search", "plan"])
+def test_an_option_that_is_not_given_is_none_so_that_a_request_file_may_give_it(function: Callable[..., Any]) -> None:
+    hints = get_type_hints(function, {**vars(api.runs), "PlanView": object})
+    for name in (*OPTIONS, "request"):
+        assert inspect.signature(function).parameters[name].default is None
+        assert type(None) in hints[name].__args__
+
+
+@pytest.mark.parametrize("name", ["search", "plan"])
+@pytest.mark.parametrize("option", TEXT_DEFAULTS)
+def test_the_default_of_an_option_is_stated_alike_in_help_and_docstring(name: str, option: str) -> None:
+    (declared,) = (each for each in command(name).params if each.name == option)
+    assert declared.default is None
+    assert f"Default: {OPTIONS[option]}." in (declared.help or "")  # type: ignore[attr-defined]
+    assert f"Default: ``{OPTIONS[option]}``." in documented(api.search)[option]
+
+
+@pytest.mark.parametrize("name", ["search", "plan"])
+def test_every_option_of_a_search_belongs_to_a_group_of_its_help(name: str) -> None:
+    for option in command(name).params:
+        assert option.rich_help_panel in PANELS, option.name  # type: ignore[attr-defined]
+        assert option.help, option.name  # type: ignore[attr-defined]
+
+
+def test_the_package_offers_every_public_function() -> None:
+    assert set(api.__all__) - {"State"} <= set(advisor.__all__)
+    assert all(getattr(advisor, name) is getattr(api, name) for name in api.__all__ if name != "State")

@@ -1,0 +1,87 @@
+"""``advisor.devices`` from a script: the functions behind the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor import devices
+from advisor.core.errors import UsageError
+
+BOARD = """\
+name: our-board
+title: Our board
+kind: board
+soc: Maker M1
+targets:
+- {name: cpu, runtime: tflite, accelerator: cpu, threads: 4, precisions: [float32]}
+- {name: npu, runtime: tflite, accelerator: npu, precisions: [int8]}
+default_target: cpu
+"""
+
+
+@pytest.fixture(autouse=True)
+def team_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings of the test's own."""
+    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Path:
+    path = tmp_path / "our-board.yaml"
+    path.write_text(BOARD, encoding="utf-8")
+    return path
+
+
+def test_this_machine_is_listed_first_and_the_others_by_kind_and_name() -> None:
+    assert devices.list_devices()[0].name == "host"
+    boards = devices.list_devices(kind="board", soc="bcm2712")
+    assert [profile.name for profile in boards] == ["raspberry-pi-5"]
+    with pytest.raises(UsageError, match="did you mean 'board'"):
+        devices.list_devices(kind="bord")
+
+
+def test_an_unknown_device_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean 'raspberry-pi-4'"):
+        devices.show("raspberry-pi-44")
+
+
+def test_a_profile_is_added_shown_replaced_and_removed(board: Path) -> None:
+    added = devices.add(board)
+    assert not added.replaced
+    assert devices.show("our-board").soc == "Maker M1"
+    with pytest.raises(UsageError, match="already"):
+        devices.add(board)
+    assert devices.add(board, force=True).replaced
+    assert devices.remove("our-board") == (added.path, added.path.with_suffix(".csv"))
+    assert not added.path.exists()
+    with pytest.raises(UsageError, match="there is no device 'our-board'"):
+        devices.remove("our-board")
+
+
+def test_a_further_folder_is_read_where_it_is_named(board: Path, tmp_path: Path) -> None:
+    path = devices.add(board, into=tmp_path / "team").path
+    assert path.parent == tmp_path / "team"
+    assert devices.show("our-board", profiles=[path.parent]).origin == path
+    assert path in devices.remove("our-board", folder=path.parent)
+
+
+@pytest.mark.parametrize(
+    ("device", "options", "message"),
+    [
+        ("host", {"here": True}, "'host' is measured by every search"),
+        ("our-board:npu", {}, "our-board:npu cannot be calibrated"),
+        ("our-board", {}, "one of --ssh, --adb and --here"),
+        ("our-board", {"ssh": "pi@board", "adb": "R58"}, "one of --ssh, --adb and --here"),
+        ("our-board", {"cores": "f0"}, "need --adb"),
+        ("our-board", {"adb": "R58", "benchmark_model": "absent"}, "'absent' is not a file"),
+    ],
+)
+def test_a_device_that_cannot_be_calibrated_is_refused(
+    board: Path, device: str, options: dict[str, str], message: str
+) -> None:
+    devices.add(board)
+    with pytest.raises(UsageError) as caught:
+        devices.calibrate(device, **options)  # type: ignore[arg-type]
+    assert message in caught.value.message
