@@ -14,6 +14,7 @@ from advisor.store import RunFolder
 if TYPE_CHECKING:
     from advisor.engine.history.compare import Comparison
     from advisor.engine.history.reevaluation.session import Reevaluation
+    from advisor.engine.question import Request
     from advisor.exporting.bundle import Bundle
     from advisor.reporting.view import RunView
 
@@ -84,7 +85,7 @@ def report(
     Raises:
         UsageError: no run folder, a damaged one, an invalid option, or report files that are in the way.
     """
-    from advisor.engine.history.loaded_run import read_run
+    from advisor.engine.history.loaded_run import load_run
     from advisor.reporting.files import write_all
     from advisor.reporting.load import view_of
     from advisor.reporting.output_dir import checked_place
@@ -95,7 +96,7 @@ def report(
         "must_run_on": must_run_on, "profiles": profiles,
     }  # fmt: skip
     folder = checked_place(Path(to), force) if to is not None else None
-    loaded = read_run(run, changes)
+    loaded = load_run(run, changes)
     if folder is None and loaded.own_question:
         folder = loaded.folder.path
     view = view_of(loaded)
@@ -144,10 +145,10 @@ def exportable(run: str | Path) -> tuple[Evaluation, ...]:
     Raises:
         UsageError: no run folder, or a damaged one.
     """
-    from advisor.engine.history.loaded_run import read_run
+    from advisor.engine.history.loaded_run import load_run
     from advisor.exporting.choice import choices
 
-    return choices(read_run(run).decision)
+    return choices(load_run(run).decision)
 
 
 def check_run(run: str | Path, *, artefacts: bool = False) -> tuple[str, ...]:
@@ -181,9 +182,9 @@ def compare(before: str | Path, after: str | Path) -> Comparison:
         UsageError: one of them is no run folder, or is damaged.
     """
     from advisor.engine.history.compare import compare as compared
-    from advisor.engine.history.loaded_run import read_run
+    from advisor.engine.history.loaded_run import load_run
 
-    return compared(read_run(before), read_run(after))
+    return compared(load_run(before), load_run(after))
 
 
 def reevaluate(
@@ -217,15 +218,20 @@ def reevaluate(
         UsageError: no run folder, an unknown device, or a profile that is refused.
     """
     from advisor.engine.history.reevaluation import reevaluate as work
+    from advisor.engine.progress import Progress
+    from advisor.engine.run import run_search
     from advisor.reporting.files import write_all
     from advisor.reporting.load import load_view
+
+    def search(request: Request) -> RunFolder:
+        return run_search(request, Progress(False)).run
 
     devices = work.Devices.chosen(list(device), [Path(folder) for folder in profiles])
     say = tell or (lambda _text: None)
     if run is not None:
-        found = work.reevaluate(Path(run), devices, since_last, say)
+        found = work.reevaluate(Path(run), devices, search, since_last, say)
     else:
-        found = tuple(work.reevaluate_all(Path(runs), devices, since_last, say))
+        found = tuple(work.reevaluate_all(Path(runs), devices, search, since_last, say))
     for result in found:
         if result.run is not None and not (result.run / "recommendation.json").exists():
             write_all(load_view(RunFolder.open(result.run)), result.run)

@@ -14,7 +14,7 @@ from pathlib import Path
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_json import evaluation_to_json
-from advisor.engine.history.loaded_run import LoadedRun, read_run
+from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.exporting.card import model_card
 from advisor.exporting.choice import choose
 from advisor.exporting.model import ShippedModel, prepare
@@ -74,7 +74,7 @@ def export(
             that is none, or a folder in the way. Nothing is written then.
     """
     place = _checked(Path(to), force)
-    stored = read_run(run)
+    stored = load_run(run)
     evaluation = choose(stored, pick)
     key = read_key(Path(key_file)) if key_file is not None else None
     artefact = _artefact(stored, evaluation)

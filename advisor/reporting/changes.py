@@ -36,7 +36,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
             "schema_version": SCHEMA_VERSION,
             "before": comparison.before,
             "after": comparison.after,
-            "outcome": comparison.outcome.value,
+            "outcome": comparison.result.value,
             "recommends_otherwise": comparison.recommends_otherwise,
             "reason": comparison.reason,
             "pick_before": _key(comparison.pick_before),
@@ -71,7 +71,7 @@ def _key(evaluation: Evaluation | None) -> str | None:
 
 def _text(comparison: Comparison) -> str:
     lines = [
-        f"{comparison.before} -> {comparison.after}: {comparison.outcome.value}",
+        f"{comparison.before} -> {comparison.after}: {comparison.result.value}",
         comparison.reason,
         *_blocks(comparison, "{}:", lambda row: f"  {row.what}: {_ends(row)}", lambda row: f"  {_changed(row)}"),
     ]
@@ -80,7 +80,7 @@ def _text(comparison: Comparison) -> str:
 
 def _markdown(comparison: Comparison) -> str:
     lines = [
-        f"## advisor: {escaped(comparison.before)} → {escaped(comparison.after)}: {comparison.outcome.value}",
+        f"## advisor: {escaped(comparison.before)} → {escaped(comparison.after)}: {comparison.result.value}",
         "",
         escaped(comparison.reason),
         *_blocks(

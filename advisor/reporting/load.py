@@ -11,18 +11,18 @@ from typing import Any
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.decision import Decision
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
-from advisor.engine.history.loaded_run import LoadedRun, read_run
+from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.reporting.view import DatasetSummary, RejectedImage, RunView
 from advisor.store import RunFolder
 
 
 def load_view(run: RunFolder, changes: Mapping[str, Any] | None = None) -> RunView:
-    """Read a run folder, however far it came, and decide; see :func:`advisor.engine.history.loaded_run.read_run`.
+    """Read a run folder, however far it came, and decide; see :func:`advisor.engine.history.loaded_run.load_run`.
 
     Raises:
         UsageError: its request is damaged, or a change is not valid.
     """
-    return view_of(read_run(run.path, changes))
+    return view_of(load_run(run.path, changes))
 
 
 def view_of(stored: LoadedRun) -> RunView:

@@ -68,7 +68,7 @@ def _lines(result: Reevaluation) -> list[str]:
         said = "; ".join(result.causes)
         return [f"{place}: as it was{f' ({said})' if said else ', nothing changed since'}", *result.remarks]
     return [
-        f"{place}: {result.comparison.outcome.value} ({'; '.join(result.causes)})",
+        f"{place}: {result.comparison.result.value} ({'; '.join(result.causes)})",
         result.comparison.reason,
         *result.remarks,
         *([f"new run: {_typed(result.run)}"] if result.run else []),

@@ -25,7 +25,7 @@ def runs(tmp_path: Path) -> tuple[str, str, str]:
 def test_equal_runs_end_with_zero(advisor: Advisor, runs: tuple[str, str, str]) -> None:
     said = advisor("compare", runs[0], runs[1])
     assert said.code == 0, said.err
-    assert "The pick is as it was: best int8" in said.out
+    assert "The pick did not change: best int8" in said.out
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "json"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.engine.history.reevaluation.host import manifest_changes
+from advisor.engine.history.reevaluation.remeasurement import host_manifest
 from tests.cli.conftest import Advisor, Said
 from tests.predictor import REQUEST, own_profile, predictor_cache, rows
 from tests.stored_runs import write_run
@@ -18,7 +18,7 @@ __all__ = ["predictor_cache"]
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     own_profile(tmp_path / "devices")
-    return write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=manifest_changes({})).path
+    return write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=host_manifest({})).path
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from advisor.engine.history.reevaluation.host import manifest_changes
+from advisor.engine.history.reevaluation.remeasurement import host_manifest
 from tests.conftest import PROJECT
 from tests.predictor import REQUEST, own_profile, predictor_cache, rows
 from tests.stored_runs import write_run
@@ -33,7 +33,7 @@ def models(tmp_path: Path) -> Path:
     folder = tmp_path / "models"
     folder.mkdir()
     own_profile(folder / "devices")
-    write_run(folder / "runs", rows(), request=REQUEST, manifest=manifest_changes({}))
+    write_run(folder / "runs", rows(), request=REQUEST, manifest=host_manifest({}))
     return folder
 
 

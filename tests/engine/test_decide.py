@@ -8,7 +8,7 @@ import pytest
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CardFacts, DeviceFigures, ImageAnswers
-from advisor.engine.decide import conclude
+from advisor.engine.decide import decide_run
 from advisor.engine.question import resolve
 from advisor.store import RunFolder
 from tests.builders import evaluation
@@ -40,14 +40,14 @@ def test_the_same_mistakes_and_a_few_more_are_told_apart_though_intervals_overla
     assert best.accuracy is not None
     assert worse.accuracy is not None
     assert best.accuracy.overlaps(worse.accuracy)
-    decision = conclude(run, [best, worse], QUESTION).decision
+    decision = decide_run(run, [best, worse], QUESTION).decision
     assert decision.pick == best
     assert decision.ties == ()
 
 
 def test_other_mistakes_of_about_the_same_number_tie(run: RunFolder) -> None:
     first, second = answered(run, "first", range(10), 20), answered(run, "second", range(40, 51), 2)
-    decision = conclude(run, [first, second], QUESTION).decision
+    decision = decide_run(run, [first, second], QUESTION).decision
     assert decision.pick == second
     assert decision.ties == (first,)
 
@@ -59,7 +59,7 @@ def test_answers_under_capture_conditions_are_compared_image_by_image(run: RunFo
     some[:7, :40] = 1 - some[:7, :40]
     run.keep_answers("best", np.tile(truth, (14, 1)))
     run.keep_answers("worse", some)
-    decision = conclude(run, [best, worse], QUESTION).decision
+    decision = decide_run(run, [best, worse], QUESTION).decision
     assert decision.pick == best
     assert decision.ties == ()
 
@@ -67,19 +67,20 @@ def test_answers_under_capture_conditions_are_compared_image_by_image(run: RunFo
 def test_answers_that_were_deleted_leave_the_intervals(run: RunFolder) -> None:
     first, second = answered(run, "first", range(10), 20), answered(run, "second", range(12), 2)
     (run.path / second.answers.file).unlink()
-    assert conclude(run, [first, second], QUESTION).decision.pick == second
+    assert decide_run(run, [first, second], QUESTION).decision.pick == second
 
 
 def test_a_pick_measured_without_its_weights_says_so(run: RunFolder) -> None:
     untrained = replace(evaluation("no_weights"), card_facts=CardFacts(weights=""))
     assert (
-        "get its weights first: advisor catalog show no_weights" in conclude(run, [untrained], QUESTION).decision.reason
+        "get its weights first: advisor catalog show no_weights"
+        in decide_run(run, [untrained], QUESTION).decision.reason
     )
 
 
 def test_what_an_earlier_decision_noted_is_not_taken_for_a_figure(run: RunFolder) -> None:
     slow = {"phone": DeviceFigures(p90_ms=900)}
     stale = replace(evaluation("one"), required_figures=slow, device_figures=slow)
-    (found,) = conclude(run, [stale], QUESTION).evaluations
+    (found,) = decide_run(run, [stale], QUESTION).evaluations
     assert found.required_figures is None
     assert found.device_figures == {}

@@ -15,7 +15,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance
 from advisor.datasets.images import load, normalise
 from advisor.engine.history.input_spec import input_spec
-from advisor.engine.history.loaded_run import read_run
+from advisor.engine.history.loaded_run import load_run
 from advisor.engine.question import resolve
 from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES
 from advisor.isolation.cores import usable_cores
@@ -78,7 +78,7 @@ def test_finalists_and_they_alone_are_judged_on_the_hold_out(with_images: Search
 def test_finalists_are_judged_as_phones_take_images(with_images: Searched) -> None:
     from advisor.datasets.capture import TESTS
 
-    pick = read_run(with_images.run.path).decision.pick
+    pick = load_run(with_images.run.path).decision.pick
     assert pick is not None
     assert pick.capture.holdout is not None
     for evaluation in with_images.run.evaluations():

@@ -15,7 +15,7 @@ from PIL import Image
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.engine.history.loaded_run import read_run
+from advisor.engine.history.loaded_run import load_run
 from advisor.exporting.bundle import Bundle, export
 from advisor.exporting.snippets import PLATFORMS, render
 from advisor.exporting.vectors import answers
@@ -70,7 +70,7 @@ def test_the_model_is_the_file_that_was_measured(bundle: Bundle) -> None:
 
 def test_the_pick_is_shipped_where_nothing_else_is_said(trained: RunFolder, tmp_path: Path) -> None:
     made = export(trained.path, tmp_path / "b")
-    assert made.evaluation == read_run(trained.path).decision.pick
+    assert made.evaluation == load_run(trained.path).decision.pick
     assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["is_the_pick"] is True
 
 

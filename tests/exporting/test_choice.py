@@ -7,14 +7,14 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.history.loaded_run import LoadedRun, read_run
+from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.exporting.choice import choices, choose
 from tests.builders import evaluation
 from tests.stored_runs import candidates, write_run
 
 
 def stored(tmp_path: Path, *more: Evaluation) -> LoadedRun:
-    return read_run(write_run(tmp_path, [*candidates(), *more]).path)
+    return load_run(write_run(tmp_path, [*candidates(), *more]).path)
 
 
 def test_the_first_choice_is_the_pick_and_the_second_the_runner_up(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from advisor.engine.history.compare import Comparison, compare
-from advisor.engine.history.loaded_run import read_run
+from advisor.engine.history.loaded_run import load_run
 from advisor.reporting.changes import FORMATS, SHOWN, comparison_json, render
 from tests.builders import evaluation
 from tests.reporting.views import HOSTILE
@@ -23,7 +23,7 @@ def comparison(tmp_path: Path) -> Comparison:
     one = write_run(tmp_path, dataset=images({"cat": 10}))
     two = write_run(tmp_path, [slower, *others], dataset=images({"cat": 12, **dict.fromkeys(HOSTILE, 3)}))
     assert best.latency != slower.latency
-    return compare(read_run(one.path), read_run(two.path))
+    return compare(load_run(one.path), load_run(two.path))
 
 
 @pytest.mark.parametrize("form", FORMATS)

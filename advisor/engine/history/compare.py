@@ -1,21 +1,25 @@
-"""What changed between two runs, and whether the recommendation did, beyond the noise of its figures."""
+"""Compare two runs: what changed, and whether the recommendation changed beyond the noise of its figures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.noise import Delta, delta, deltas, without_noise
+from advisor.core.quantity import Quantity
 from advisor.core.statistics import paired
-from advisor.engine.decide import compared_on, conclude, right_answers
-from advisor.engine.history.compare_reasons import Outcome, choice, reason
+from advisor.engine.decide import decide_run
+from advisor.engine.history.compare_reasons import ComparisonResult, choice, reason
 from advisor.engine.history.differences import Difference, find_differences
 from advisor.engine.history.loaded_run import LoadedRun
+from advisor.engine.image_answers import compared_images, correct_answers
 
 HELD_OUT = "holdout_accuracy"
+
+Deltas = Mapping[str, tuple[Delta, ...]]
+"""Changes of the figures of every configuration that both runs evaluated, by key."""
 
 
 @dataclass(frozen=True)
@@ -28,22 +32,22 @@ class ChangedFigure:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs held against each other.
+    """Two runs, compared.
 
     Attributes:
         before: name of the earlier run.
         after: name of the later run.
-        outcome: what became of the recommendation.
+        result: what happened to the recommendation.
         reason: why, in one or more sentences.
         pick_before: the earlier pick.
         pick_after: the later pick.
-        differences: what is not as it was, but for figures.
-        figures: figures that differ, those that count first.
+        differences: everything that differs besides figures.
+        figures: figures that differ; those beyond the noise come first.
     """
 
     before: str
     after: str
-    outcome: Outcome
+    result: ComparisonResult
     reason: str
     pick_before: Evaluation | None
     pick_after: Evaluation | None
@@ -53,93 +57,91 @@ class Comparison:
     @property
     def recommends_otherwise(self) -> bool:
         """True where the recommendation changed, or the same one got worse, beyond the noise."""
-        return self.outcome in (Outcome.CHANGED, Outcome.WORSE)
+        return self.result in (ComparisonResult.CHANGED, ComparisonResult.WORSE)
 
 
 def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
-    """Hold a run against an earlier one.
+    """Compare a run with an earlier one.
 
-    The recommendation counts as changed only where deciding again still changes it after every figure that did not
-    move beyond the noise (:mod:`advisor.core.noise`) is set back to what it was.
+    The recommendation counts as changed only where the decision still changes after every figure within the noise
+    (:mod:`advisor.core.noise`) is set back to its earlier value.
     """
-    changes = _deltas(before, after)
-    steady = _steady_decision(after, changes)
+    changes = _find_deltas(before, after)
+    steady = _decide_without_noise(after, changes)
     differences = find_differences(before, after)
     one_device = before.question.devices == after.question.devices
-    outcome = _outcome(before.decision, after.decision, steady, changes, one_device)
+    result = _result(before.decision, after.decision, steady, changes, one_device)
     return Comparison(
         before=before.name,
         after=after.name,
-        outcome=outcome,
-        reason=reason(outcome, before, after, changes, differences),
+        result=result,
+        reason=reason(result, before, after, changes, differences),
         pick_before=before.decision.pick,
         pick_after=after.decision.pick,
         differences=differences,
-        figures=_changed(changes),
+        figures=_changed_figures(changes),
     )
 
 
-def _deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, ...]]:
-    """Return the deltas of every configuration that both runs evaluated, by key."""
+def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, ...]]:
     earlier = {e.configuration.key: e for e in before.evaluations if e.status is Status.OK}
-    paired = _paired(before, after)
+    same_images = _same_images(before, after)
     found = {}
     for evaluation in after.evaluations:
         then = earlier.get(evaluation.configuration.key)
         if then is not None and evaluation.status is Status.OK:
             changes = deltas(then, evaluation)
-            refined = _refined(changes, before, then, after, evaluation) if paired else changes
-            found[evaluation.configuration.key] = refined
+            paired_changes = _pair_accuracies(changes, before, then, after, evaluation) if same_images else changes
+            found[evaluation.configuration.key] = paired_changes
     return found
 
 
-def _paired(before: LoadedRun, after: LoadedRun) -> bool:
-    images = compared_on(before.folder)
-    return bool(images) and images == compared_on(after.folder)
+def _same_images(before: LoadedRun, after: LoadedRun) -> bool:
+    images = compared_images(before.folder)
+    return bool(images) and images == compared_images(after.folder)
 
 
-def _refined(
+def _pair_accuracies(
     changes: tuple[Delta, ...], before: LoadedRun, then: Evaluation, after: LoadedRun, now: Evaluation
 ) -> tuple[Delta, ...]:
-    """On the same pictures, compare accuracies picture by picture; one file has one accuracy."""
-    same = then.artefact_sha256 == now.artefact_sha256 != ""
+    """Compare accuracies image by image. The same file has the same accuracy, so it never counts as changed."""
+    same_file = then.artefact_sha256 == now.artefact_sha256 != ""
     apart: bool | None = False
-    if not same:
-        earlier, later = right_answers(before.folder, then), right_answers(after.folder, now)
+    if not same_file:
+        earlier, later = correct_answers(before.folder, then), correct_answers(after.folder, now)
         apart = None if earlier is None or later is None else not paired(earlier, later).spans_zero
     return tuple(
         delta(change.figure, change.before, change.after, apart)
-        if change.figure == "accuracy" or (same and change.before and change.after and change.figure == HELD_OUT)
+        if change.figure == "accuracy" or (same_file and change.before and change.after and change.figure == HELD_OUT)
         else change
         for change in changes
     )
 
 
-def _steady_decision(after: LoadedRun, changes: Mapping[str, tuple[Delta, ...]]) -> Decision:
+def _decide_without_noise(after: LoadedRun, changes: Deltas) -> Decision:
+    """Decide over the later run with every figure within the noise set back to its earlier value."""
     evaluations = [
         without_noise(evaluation, changes[evaluation.configuration.key])
         if evaluation.configuration.key in changes
         else evaluation
         for evaluation in after.evaluations
     ]
-    return conclude(after.folder, evaluations, after.question).decision
+    return decide_run(after.folder, evaluations, after.question).decision
 
 
-def _outcome(
-    then: Decision, now: Decision, steady: Decision, changes: Mapping[str, tuple[Delta, ...]], one_device: bool
-) -> Outcome:
-    chosen = [choice(decision.pick, one_device) for decision in (then, now, steady)]
-    if chosen[0] != chosen[2]:
-        return Outcome.CHANGED
+def _result(then: Decision, now: Decision, steady: Decision, changes: Deltas, one_device: bool) -> ComparisonResult:
+    choice_then, choice_now, choice_steady = (choice(decision.pick, one_device) for decision in (then, now, steady))
+    if choice_then != choice_steady:
+        return ComparisonResult.CHANGED
     if then.feasible != steady.feasible:
-        return Outcome.CHANGED if steady.feasible else Outcome.WORSE
-    if chosen[0] != chosen[1] or then.feasible != now.feasible:
-        return Outcome.NOISE
+        return ComparisonResult.CHANGED if steady.feasible else ComparisonResult.WORSE
+    if choice_then != choice_now or then.feasible != now.feasible:
+        return ComparisonResult.NOISE
     key = now.pick.configuration.key if now.pick else ""
-    return Outcome.WORSE if any(change.worse for change in changes.get(key, ())) else Outcome.SAME
+    return ComparisonResult.WORSE if any(change.worse for change in changes.get(key, ())) else ComparisonResult.SAME
 
 
-def _changed(changes: Mapping[str, tuple[Delta, ...]]) -> tuple[ChangedFigure, ...]:
+def _changed_figures(changes: Deltas) -> tuple[ChangedFigure, ...]:
     rows = [
         ChangedFigure(key, change)
         for key, figures in changes.items()
@@ -149,5 +151,5 @@ def _changed(changes: Mapping[str, tuple[Delta, ...]]) -> tuple[ChangedFigure, .
     return tuple(sorted(rows, key=lambda row: (not row.delta.counts, row.key)))
 
 
-def _value(quantity: Any) -> float | None:
+def _value(quantity: Quantity | None) -> float | None:
     return None if quantity is None else quantity.value

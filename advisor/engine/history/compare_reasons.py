@@ -1,4 +1,4 @@
-"""Why a recommendation changed, or did not: the sentences of a comparison."""
+"""The sentences of a comparison: why a recommendation changed, or did not."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from advisor.engine.history.loaded_run import LoadedRun
 CHANGES_SHOWN = 3
 
 
-class Outcome(StrEnum):
-    """What became of the recommendation."""
+class ComparisonResult(StrEnum):
+    """What happened to the recommendation between two runs."""
 
     SAME = "same"
     NOISE = "within noise"
@@ -25,7 +25,7 @@ class Outcome(StrEnum):
 
 
 def choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]:
-    """Return what a team chooses: the artefact, and the device; the number of threads is a setting, not a choice."""
+    """Return what a team chooses: the artefact, and the device. The number of threads is a setting, not a choice."""
     if evaluation is None:
         return ()
     configuration = evaluation.configuration
@@ -35,30 +35,30 @@ def choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]:
 
 
 def reason(
-    outcome: Outcome,
+    result: ComparisonResult,
     before: LoadedRun,
     after: LoadedRun,
     changes: Mapping[str, tuple[Delta, ...]],
     differences: tuple[Difference, ...],
 ) -> str:
-    """Say in one or more sentences why a comparison came out as it did.
+    """Return the reason for the result of a comparison, in one or more sentences.
 
     Args:
-        outcome: what became of the recommendation.
+        result: what happened to the recommendation.
         before: the earlier run.
         after: the later run.
-        changes: deltas of every configuration that both evaluated, by key.
-        differences: what else is not as it was.
+        changes: changes of the figures of every configuration that both evaluated, by key.
+        differences: everything else that differs.
     """
     then, now = before.decision.pick, after.decision.pick
-    if outcome is Outcome.SAME:
-        return f"The pick is as it was: {_named(now)}."
-    if outcome is Outcome.NOISE:
+    if result is ComparisonResult.SAME:
+        return f"The pick did not change: {_named(now)}."
+    if result is ComparisonResult.NOISE:
         return (
-            f"The pick would be {_named(now)} instead of {_named(then)}, but no figure that decides it moved beyond "
+            f"The pick would be {_named(now)} instead of {_named(then)}, but no figure that decides it changed beyond "
             "the noise: not counted as a change."
         )
-    if outcome is Outcome.WORSE:
+    if result is ComparisonResult.WORSE:
         return f"The pick is still {_named(now)}, and worse: {'; '.join(_losses(then, after, changes))}."
     causes = [
         *(
@@ -69,10 +69,10 @@ def reason(
         *_losses(then, after, changes),
         *_gains(now, before, changes),
     ]
-    told = f" Because {'; '.join(causes)}." if causes else f" {after.decision.reason}"
+    because = f" Because {'; '.join(causes)}." if causes else f" {after.decision.reason}"
     if now is not None and not after.decision.feasible:
-        return f"Nothing meets the budget; the least bad is {_named(now)}, the pick was {_named(then)}.{told}"
-    return f"The pick changed from {_named(then)} to {_named(now)}.{told}"
+        return f"Nothing meets the budget; the least bad is {_named(now)}, the pick was {_named(then)}.{because}"
+    return f"The pick changed from {_named(then)} to {_named(now)}.{because}"
 
 
 def _named(evaluation: Evaluation | None) -> str:
@@ -80,7 +80,7 @@ def _named(evaluation: Evaluation | None) -> str:
 
 
 def _losses(then: Evaluation | None, after: LoadedRun, changes: Mapping[str, tuple[Delta, ...]]) -> list[str]:
-    """Say what happened to the earlier pick."""
+    """Return what happened to the earlier pick."""
     if then is None:
         return []
     now = _counterpart(then, after)
@@ -95,14 +95,14 @@ def _losses(then: Evaluation | None, after: LoadedRun, changes: Mapping[str, tup
 
 
 def _counterpart(evaluation: Evaluation, run: LoadedRun) -> Evaluation | None:
-    """Return the same configuration in another run, or the same artefact where that is on another device."""
+    """Return the same configuration in another run; where there is none, the same artefact on another device."""
     same = [e for e in run.evaluations if choice(e, False) == choice(evaluation, False)]
     exact = [e for e in same if e.configuration.key == evaluation.configuration.key]
     return next(iter([*exact, *same]), None)
 
 
 def _gains(now: Evaluation | None, before: LoadedRun, changes: Mapping[str, tuple[Delta, ...]]) -> list[str]:
-    """Say what is new about the later pick."""
+    """Return what is new about the later pick."""
     if now is None:
         return []
     key = now.configuration.key

@@ -1,4 +1,4 @@
-"""Why the compressed forms of the best cards lose what they lose: looked into once, at the end of a search."""
+"""Diagnose at the end of a search why compressed forms of the best cards lose accuracy."""
 
 from __future__ import annotations
 
@@ -11,40 +11,41 @@ from advisor.compression.diagnosis.request import run_in_child
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.history.input_spec import input_spec
-from advisor.engine.history.loaded_run import LoadedRun, read_run
+from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.store import ArtifactCache, RunFolder
 from advisor.store.hashing import sha256_file
 
 FILE = "diagnosis.json"
 MOST = 2
-"""How many forms are looked into, each of another card."""
+"""Most forms to diagnose, each of another card."""
 
 IMAGES = 8
 SECONDS = 8.0
-"""For one form; a picture that was begun is finished."""
+"""Time for one form; an image that was begun is finished."""
 
 CLEAR_POINTS = 2.0
-"""A loss that is only estimated counts from here on."""
+"""An estimated loss counts from this number of points on."""
 
 _FLOATS = frozenset({"float32", "float16"})
 
 
-def diagnose_run(run: RunFolder) -> None:
+def diagnose_run(folder: RunFolder) -> None:
     """Write ``diagnosis.json`` where a form of a card on the front loses clearly, or more than ``--max-drop``.
 
-    What cannot be looked into is left out: a report without this part is better than none.
+    A form that cannot be diagnosed is left out: a report without this part is better than none.
     """
-    stored = read_run(run.path)
-    found = [{"key": row.configuration.key, "diagnosis": told} for row, told in _told(stored)]
+    found = [
+        {"key": row.configuration.key, "diagnosis": diagnosis} for row, diagnosis in _diagnoses(load_run(folder.path))
+    ]
     if found:
-        run.write_json(FILE, {"forms": found})
+        folder.write_json(FILE, {"forms": found})
 
 
-def losing(stored: LoadedRun) -> tuple[Evaluation, ...]:
-    """Return the forms to look into: the one that loses most of each card on the front, the greatest loss first."""
-    front = {row.configuration.card for row in (stored.decision.front or ())}
-    limit = stored.question.limits.max_drop_points
-    rows = [row for row in stored.evaluations if row.configuration.card in front and _lost(row, limit)]
+def losing(run: LoadedRun) -> tuple[Evaluation, ...]:
+    """Return the forms to diagnose: of each card on the front the one that loses most, the largest loss first."""
+    front = {row.configuration.card for row in (run.decision.front or ())}
+    limit = run.question.limits.max_drop_points
+    rows = [row for row in run.evaluations if row.configuration.card in front and _lost(row, limit)]
     rows.sort(key=lambda row: -(row.drop.value if row.drop else 0.0))
     by_card: dict[str, Evaluation] = {}
     for row in rows:
@@ -60,44 +61,44 @@ def _lost(row: Evaluation, limit: float | None) -> bool:
     return row.drop.low > 0 if row.drop.low is not None else row.drop.value >= CLEAR_POINTS
 
 
-def _told(stored: LoadedRun) -> Iterator[tuple[Evaluation, dict[str, Any]]]:
-    images = _images(stored)
-    for row in losing(stored):
-        origin = _origin(stored, row)
+def _diagnoses(run: LoadedRun) -> Iterator[tuple[Evaluation, dict[str, Any]]]:
+    images = _images(run)
+    for row in losing(run):
+        origin = _origin(run, row)
         if origin is None:
             continue
         try:
-            yield row, _diagnosis(stored.folder.path / row.artefact, origin, images, row)
+            yield row, _diagnosis(run.folder.path / row.artefact, origin, images, row)
         except (AdvisorError, OSError, KeyError, TypeError, ValueError):
             continue
 
 
-def _origin(stored: LoadedRun, row: Evaluation) -> Path | None:
-    """Return the float file of the same card and training."""
-    for other in stored.evaluations:
+def _origin(run: LoadedRun, row: Evaluation) -> Path | None:
+    """Return the float32 file of the same card and training, None where there is none."""
+    for other in run.evaluations:
         same = (other.configuration.card, other.configuration.training) == (
             row.configuration.card,
             row.configuration.training,
         )
         if same and other.configuration.compression == "float32" and other.artefact:
-            path = stored.folder.path / other.artefact
+            path = run.folder.path / other.artefact
             return path if path.is_file() else None
     return None
 
 
-def _images(stored: LoadedRun) -> tuple[Path, ...]:
-    """Return a few training pictures, evenly drawn; none where they are not there (any more)."""
-    rows = stored.folder.read_json("split.json").get("train") or []
-    if not rows or stored.question.data is None:
+def _images(run: LoadedRun) -> tuple[Path, ...]:
+    """Return a few training images, evenly drawn; none where they are no longer available."""
+    rows = run.folder.read_json("split.json").get("train") or []
+    if not rows or run.question.data is None:
         return ()
-    root = stored.question.data
+    root = run.question.data
     chosen = rows[:: max(1, len(rows) // IMAGES)][:IMAGES]
     paths = tuple((root if root.is_dir() else root.parent) / row["path"] for row in chosen)
     return paths if all(path.is_file() for path in paths) else ()
 
 
 def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> dict[str, Any]:
-    view = input_spec(row)
+    spec = input_spec(row)
     source = f"{len(images)} training pictures" if images else "bundled photographs"
     inputs = {
         "model": row.artefact_sha256,
@@ -106,10 +107,10 @@ def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluatio
     }
 
     def make(folder: Path) -> None:
-        found = run_in_child(model, origin, images, view, source, SECONDS).to_json()
-        told = {**found, "model": model.name, "against": origin.name}
-        (folder / FILE).write_text(json.dumps(told, allow_nan=False), encoding="utf-8")
+        found = run_in_child(model, origin, images, spec, source, SECONDS).to_json()
+        document = {**found, "model": model.name, "against": origin.name}
+        (folder / FILE).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
 
     kept = ArtifactCache().get("diagnosis-2", inputs, make)
-    told: dict[str, Any] = json.loads((kept / FILE).read_text(encoding="utf-8"))
-    return told
+    diagnosis: dict[str, Any] = json.loads((kept / FILE).read_text(encoding="utf-8"))
+    return diagnosis

@@ -1,12 +1,12 @@
-"""In what two runs differ but for their figures: question, data, catalogue, devices, versions, candidates."""
+"""Find what differs between two runs besides figures: question, data, catalogue, devices, versions, candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from advisor.core.evaluation import Evaluation, Status
+from advisor.engine.history.documents import section
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.question import QUESTION_OPTIONS
 
@@ -15,13 +15,13 @@ _HOST_FACTS = ("cpu", "cores", "memory_bytes", "system", "fingerprint")
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not as it was.
+    """One thing that differs between two runs.
 
     Attributes:
         topic: ``question``, ``data``, ``catalogue``, ``devices``, ``versions`` or ``candidates``.
         what: its name.
-        before: then, empty where it was not there.
-        after: now, empty where it is no longer there.
+        before: its value in the earlier run, empty where it had none.
+        after: its value in the later run, empty where it has none.
     """
 
     topic: str
@@ -31,7 +31,7 @@ class Difference:
 
 
 def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, ...]:
-    """Return everything in which two runs differ but for their figures."""
+    """Return everything that differs between two runs besides figures."""
     return (
         *_rows("question", _question(before), _question(after)),
         *_rows("data", _data(before), _data(after)),
@@ -54,18 +54,18 @@ def _question(run: LoadedRun) -> dict[str, str]:
 
 
 def _data(run: LoadedRun) -> dict[str, str]:
-    counts = _mapping(run.dataset.get("pictures_per_class"))
+    counts = section(run.dataset, "pictures_per_class")
     classes = {f"pictures of '{name}'": str(count) for name, count in counts.items()}
     rest = {name: _text(run.dataset.get(name)) for name in ("train", "validation", "holdout", "fingerprint")}
     return {**classes, **{name: value for name, value in rest.items() if value}}
 
 
 def _catalogue(run: LoadedRun) -> dict[str, str]:
-    """What is known of each card: the hash of its content, its weights, its size."""
+    """Return the facts of each card: the hash of its content, its weights, its size."""
     found: dict[str, str] = {}
-    for name, digest in _mapping(run.manifest.get("cards")).items():
+    for name, digest in section(run.manifest, "cards").items():
         found[f"card {name}"] = str(digest)[:16]
-    for name, file in _mapping(run.manifest.get("weights")).items():
+    for name, file in section(run.manifest, "weights").items():
         found[f"weights of {name}"] = str(file.get("sha256", ""))[:16] if isinstance(file, Mapping) else str(file)
     for evaluation in run.evaluations:
         facts = replace(evaluation.card_facts, weights=None)
@@ -76,10 +76,10 @@ def _catalogue(run: LoadedRun) -> dict[str, str]:
 
 
 def _devices(run: LoadedRun) -> dict[str, str]:
-    host = _mapping(run.manifest.get("host"))
+    host = section(run.manifest, "host")
     facts = {f"host {name}": _text(host.get(name)) for name in _HOST_FACTS}
     targets = {(e.configuration.target.device, e.configuration.target.accelerator) for e in run.evaluations}
-    profiles = _mapping(run.manifest.get("devices"))
+    profiles = section(run.manifest, "devices")
     hashes = {f"profile {name}": str(value)[:16] for name, value in profiles.items()}
     return {
         **facts,
@@ -89,7 +89,7 @@ def _devices(run: LoadedRun) -> dict[str, str]:
 
 
 def _versions(run: LoadedRun) -> dict[str, str]:
-    found = {name: str(version) for name, version in _mapping(run.manifest.get("versions")).items()}
+    found = {name: str(version) for name, version in section(run.manifest, "versions").items()}
     return {"advisor": _text(run.manifest.get("advisor")), **found}
 
 
@@ -101,12 +101,7 @@ def _status(evaluation: Evaluation) -> str:
     return str(evaluation.status) if evaluation.status is Status.OK else f"{evaluation.status}: {evaluation.reason}"
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    """Return a part of a document that should be a mapping; nothing where it is damaged."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None or value == "" or value == []:
         return ""
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

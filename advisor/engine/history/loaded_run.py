@@ -1,4 +1,4 @@
-"""A finished or interrupted run as a value, decided anew: with its own question, or with another one."""
+"""Load a finished or interrupted run, and decide anew: for its own question, or with other limits."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.decide import conclude
+from advisor.engine.decide import decide_run
 from advisor.engine.question import Question, Request, resolve
 from advisor.store import RunFolder
 
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """What a run folder says, and what follows from it.
+    """The content of a run folder, and the decision over it.
 
     Attributes:
         folder: the run folder.
         request: the question, with the limits that the decision was made under, and how it was answered.
         manifest: versions, host, weights, ...; empty where it is missing or damaged.
-        dataset: the pictures in figures; empty without pictures.
-        evaluations: the last one of each configuration, with what its prediction says of the budget.
+        dataset: numbers of images; empty without images.
+        evaluations: the last one of each configuration, with the probability that it meets the latency budget.
         decision: the answer, computed now; of several devices, the one model for all.
         by_device: the answer for each device, where there are several.
-        own_question: limits and preference are those that the run was asked with.
+        own_question: limits and preference are the run's own.
     """
 
     folder: RunFolder
@@ -50,8 +50,8 @@ class LoadedRun:
         return self.request.question
 
 
-def read_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> LoadedRun:
-    """Read a run folder, however far it came, and decide.
+def load_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> LoadedRun:
+    """Load a run folder, complete or not, and decide.
 
     Args:
         path: the folder, such as ``runs/latest``.
@@ -61,12 +61,11 @@ def read_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> Load
         UsageError: not a run folder, its request is damaged or of another version, or a change is not valid.
     """
     folder = RunFolder.open(Path(path))
-    stored = {key: value for key, value in folder.read_request().items() if key != "schema_version"}
-    own = _resolved(folder, stored)
+    own = _resolve_own(folder)
     wanted = {key: value for key, value in (changes or {}).items() if value is not None}
     request = resolve({**own.written, **wanted}) if wanted else own
     question = request.question
-    answer = conclude(folder, _with_required(folder.evaluations(), question), question)
+    answer = decide_run(folder, _with_required(folder.evaluations(), question), question)
     return LoadedRun(
         folder=folder,
         request=request,
@@ -80,7 +79,7 @@ def read_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> Load
 
 
 def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> tuple[Evaluation, ...]:
-    """Predict the artefacts on devices that they must run on and that the run was not asked about."""
+    """Return the evaluations, with predictions on required devices that the run has no evaluations for."""
     known = {evaluation.configuration.target.device for evaluation in evaluations}
     missing = [device for device in question.limits.must_run_on if device not in known]
     if not missing or not any(evaluation.status is Status.OK for evaluation in evaluations):
@@ -88,17 +87,17 @@ def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> t
     from advisor.engine.targets.device_prediction import DevicePredictor
     from advisor.engine.targets.selection import select_devices
 
-    forecaster, limits = DevicePredictor.load(), question.limits
-    found = [
-        forecaster.evaluate(evaluations, place, limits.latency_ms, limits.confidence)
-        for place in select_devices(missing, question.profiles, "--must-run-on")
+    predictor, limits = DevicePredictor.load(), question.limits
+    predicted = [
+        predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
+        for device in select_devices(missing, question.profiles, "--must-run-on")
     ]
-    return (*evaluations, *(evaluation for rows in found for evaluation in rows))
+    return (*evaluations, *(evaluation for rows in predicted for evaluation in rows))
 
 
-def _resolved(folder: RunFolder, stored: Mapping[str, Any]) -> Request:
+def _resolve_own(folder: RunFolder) -> Request:
     try:
-        return resolve(stored)
+        return resolve(_without_version(folder.read_request()))
     except UsageError as error:
         raise UsageError(
             f"the request of '{folder.path}' is damaged or of another version: {error.message}",

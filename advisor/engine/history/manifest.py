@@ -1,4 +1,4 @@
-"""What a run's folder says of the pictures, the versions, the machine and the weights that stand behind it."""
+"""Write what a run's figures depend on: the images, the versions, the machine, the weights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PACKAGES = (
 
 
 def write_images(run: RunFolder, images: Images) -> None:
-    """Write ``split.json`` and ``dataset.json``: what was read, what was left out, and how it was split."""
+    """Write ``split.json`` and ``dataset.json``: the images, the rejected files, and the split."""
     dataset, split = images.dataset, images.split
     run.write_json("split.json", split.to_json(dataset))
     counts = dict(zip(dataset.classes, dataset.counts, strict=True))
@@ -57,7 +57,7 @@ def describe_run(
     recipes: Mapping[str, Recipe],
     data_fingerprint: str,
 ) -> dict[str, Any]:
-    """Return the manifest without what only the end of a search knows."""
+    """Return the manifest, without the entries that are known only at the end of a search."""
     weights = {
         name: {"sha256": file.sha256, "source": file.source} if file else "fixed-seed random weights"
         for name, file in candidates.weights.items()
@@ -81,15 +81,15 @@ def describe_run(
 
 
 def write_manifest(run: RunFolder, manifest: Mapping[str, Any]) -> None:
-    """Write ``manifest.json``; cards that the run considered before, as one that goes on did, stay in it."""
+    """Write ``manifest.json``; cards that the run considered before it was resumed stay in it."""
     considered = run.read_json("manifest.json").get("cards") or {}
     run.write_json("manifest.json", {**manifest, "cards": {**considered, **manifest["cards"]}})
 
 
 def _peak_bytes() -> int:
-    """Return the most resident memory that this process has had.
+    """Return the peak resident memory of this process in bytes.
 
-    Linux is asked for this program's own peak: what ``getrusage`` says there counts the process that started it too.
+    On Linux it is read from ``/proc``, because ``getrusage`` also counts the process that started this one.
     """
     with contextlib.suppress(OSError, StopIteration):
         status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""A run that goes on is about the same candidates, recipes and pictures as when it began, or it is refused."""
+"""Refuse to resume a run whose candidates, recipes or images have changed since it began."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from advisor.engine.space.candidates import Candidates, runtime_version
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
 
-START_ANEW = "start a new run: what is done and unchanged is taken from the cache"
+START_ANEW = "start a new run: unchanged work is taken from the cache"
 
 
 def space_of(plan: Plan, recipes: Mapping[str, Recipe]) -> dict[str, Any]:
-    """Return the search space as the manifest keeps it."""
+    """Return the search space for the manifest."""
     return {
         "cards": [card.name for card in plan.cards],
         "recipes": {name: recipes[name].version for name in plan.recipes},
@@ -35,19 +35,19 @@ def same_cards(
     """Return the cards that the run began with.
 
     Args:
-        run: the run that goes on.
+        run: the run to resume.
         question: its question.
-        cards: what the question would choose now: weights and catalogues may have come since.
-        recipes: the recipes chosen now.
-        images: the pictures as they are now.
+        cards: the cards that the question selects now; weights and catalogues may be new since.
+        recipes: the recipes that it selects now.
+        images: the images as they are now.
 
     Raises:
-        UsageError: a card, a recipe, the pictures, the thread counts or the runtime are others than at the beginning.
+        UsageError: a card, a recipe, the images, the thread counts or the runtime have changed.
     """
     manifest = run.read_json("manifest.json")
     space = manifest.get("space")
     if not isinstance(space, dict):
-        return tuple(cards)  # killed before anything was chosen
+        return tuple(cards)  # the run was killed before it chose anything
     found = {card.name: card for card in cards}
     hashes = manifest.get("cards") or {}
     names = space.get("cards", [])
@@ -60,35 +60,35 @@ def same_cards(
         "training recipes": _other(space.get("training"), list(trainings_of(question, images))),
         "thread counts": _other(space.get("threads"), list(question.thread_counts)),
         "runtime": _other(space.get("runtime"), runtime_version()),
-        "pictures": _other(manifest.get("data_fingerprint"), fingerprint),
-        "parts of the pictures": _other_parts(run.read_json("split.json"), images),
+        "images": _other(manifest.get("data_fingerprint"), fingerprint),
+        "parts of the images": _other_parts(run.read_json("split.json"), images),
     }
     for what, rows in differences.items():
         if rows:
-            raise UsageError(f"--resume: the {what} of '{run.path}' are not what they were: {_shown(rows)}", START_ANEW)
+            raise UsageError(f"--resume: the {what} of '{run.path}' have changed: {_shown(rows)}", START_ANEW)
     return tuple(found[name] for name in names)
 
 
 def same_weights(run: RunFolder, candidates: Candidates) -> None:
-    """Refuse to go on with other weights than those that the run began with; a new run has none to differ from.
+    """Refuse to resume with other weights than the run began with. A new run is never refused.
 
     Raises:
-        UsageError: they are others, or cannot be had any more.
+        UsageError: the weights have changed, or are no longer available.
     """
     manifest = run.read_json("manifest.json")
     names = manifest["space"]["cards"] if isinstance(manifest.get("space"), dict) else ()
     for name in names:
         then = manifest.get("weights", {}).get(name)
         if name not in candidates.weights:
-            why = candidates.missing.get(name, "it is no candidate any more")
-            raise UsageError(f"--resume: the weights of {name} cannot be had any more: {why}", START_ANEW)
+            why = candidates.missing.get(name, "it is no longer a candidate")
+            raise UsageError(f"--resume: the weights of {name} are no longer available: {why}", START_ANEW)
         file = candidates.weights[name]
         if isinstance(then, dict) and (file is None or file.sha256 != then.get("sha256")):
-            raise UsageError(f"--resume: the weights of {name} are not those that the run began with", START_ANEW)
+            raise UsageError(f"--resume: the weights of {name} have changed since the run began", START_ANEW)
 
 
 def _other_parts(then: Mapping[str, Any], images: Images | None) -> list[str]:
-    """Return the parts of the split that hold other pictures than then: their figures cannot be compared."""
+    """Return the parts of the split that hold other images than then: their figures cannot be compared."""
     if images is None or not then:
         return []
     now = images.split.to_json(images.dataset)

@@ -9,7 +9,7 @@ from typing import Any
 
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation
-from advisor.engine.decide import conclude
+from advisor.engine.decide import decide_run
 from advisor.engine.pipeline.timing import SURVEY
 from advisor.engine.progress import Progress
 from advisor.engine.question import Request
@@ -81,7 +81,7 @@ class SearchLoop:
         Of cards that were too slow to be trained the fastest, else of files over the size budget the smallest.
         """
         evaluations = self._run.evaluations()
-        if self.stopping.is_set() or conclude(self._run, evaluations, self._question).decision.feasible:
+        if self.stopping.is_set() or decide_run(self._run, evaluations, self._question).decision.feasible:
             return
         again = too_slow(plan, evaluations)
         if not again and self._time_left() != 0:
@@ -102,7 +102,7 @@ class SearchLoop:
             brief = [e for e in evaluations if _timed_briefly(e) and e.configuration not in seen]
             if not brief:
                 return
-            answer = conclude(self._run, evaluations, self._question)
+            answer = decide_run(self._run, evaluations, self._question)
             named = {e.configuration for e in finalists((answer.decision, *answer.by_device.values()), evaluations)}
             chosen = [e for e in brief if e.configuration in named]
             if not chosen:
@@ -119,7 +119,7 @@ class SearchLoop:
             return
         self._progress.say("judging the finalists on the hold-out")
         evaluations = self._run.evaluations()
-        answer = conclude(self._run, evaluations, self._question)
+        answer = decide_run(self._run, evaluations, self._question)
         chosen = finalists((answer.decision, *answer.by_device.values()), evaluations)
         judging = asyncio.ensure_future(judge(chosen, evaluator, self._run, lambda: self._time_left() != 0))
         stopped = asyncio.ensure_future(self.stopping.wait())

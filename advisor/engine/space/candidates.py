@@ -28,6 +28,7 @@ DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
 HEAVIER_RECIPES = ("mixed_int8", "qat_int8")
 """Tried where ``--max-drop`` is given, on cards whose lighter forms miss it."""
 
+RUNTIME = "ai-edge-litert"
 DOWNLOADS = 4
 DEFAULT_CARDS = 12
 """How many cards are tried where none are named: the most promising ones whose weights can be had."""
@@ -180,7 +181,7 @@ def make_plan(
 
 def runtime_version() -> str:
     """Return the runtime that measures, with its version."""
-    return f"ai-edge-litert=={version('ai-edge-litert')}"
+    return f"{RUNTIME}=={version(RUNTIME)}"
 
 
 def _nothing_left(errors: Mapping[str, WeightsError], options: FetchOptions) -> WeightsError:

@@ -12,8 +12,8 @@ import pytest
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.engine.history.compare import Comparison, compare
-from advisor.engine.history.compare_reasons import Outcome
-from advisor.engine.history.loaded_run import read_run
+from advisor.engine.history.compare_reasons import ComparisonResult
+from advisor.engine.history.loaded_run import load_run
 from tests.builders import evaluation
 from tests.stored_runs import HOST, VERSIONS, candidates, images, write_run
 
@@ -29,7 +29,7 @@ def compared(
 ) -> Comparison:
     one = write_run(tmp_path, before, name="before", **(first or {}))
     two = write_run(tmp_path, after, name="after", **(second or {}))
-    return compare(read_run(one.path), read_run(two.path))
+    return compare(load_run(one.path), load_run(two.path))
 
 
 def with_latency(row: Evaluation, latency: float) -> Evaluation:
@@ -39,14 +39,14 @@ def with_latency(row: Evaluation, latency: float) -> Evaluation:
 
 def test_equal_runs_recommend_the_same(tmp_path: Path) -> None:
     found = compared(tmp_path, candidates())
-    assert found.outcome is Outcome.SAME
+    assert found.result is ComparisonResult.SAME
     assert not found.recommends_otherwise
     assert found.differences == found.figures == ()
 
 
 def test_a_pick_that_no_longer_meets_the_budget_is_a_change_with_its_reason(tmp_path: Path) -> None:
     found = compared(tmp_path, [with_latency(BEST, 60), FAST, SMALL])
-    assert found.outcome is Outcome.CHANGED
+    assert found.result is ComparisonResult.CHANGED
     assert found.recommends_otherwise
     assert "latency of best/head/int8@host:cpux1 20.0 ms -> 60.0 ms" in found.reason
     assert "breaks the budget: p90 latency 66.0 ms against 50.0 ms" in found.reason
@@ -59,67 +59,67 @@ def test_a_pick_that_changes_within_the_noise_is_none(tmp_path: Path) -> None:
     found = compared(tmp_path, [over, other], [edge, other])
     assert found.pick_after is not None
     assert found.pick_after.configuration.card == "fast"
-    assert found.outcome is Outcome.NOISE
+    assert found.result is ComparisonResult.NOISE
     assert not found.recommends_otherwise
     assert "not counted as a change" in found.reason
 
 
 def test_a_latency_of_a_busy_machine_changes_nothing(tmp_path: Path) -> None:
     found = compared(tmp_path, [replace(with_latency(BEST, 60), contended=True), FAST, SMALL])
-    assert found.outcome is Outcome.NOISE
+    assert found.result is ComparisonResult.NOISE
 
 
 def test_the_same_pick_that_got_worse_is_told(tmp_path: Path) -> None:
     found = compared(tmp_path, [with_latency(BEST, 30), FAST, SMALL])
-    assert found.outcome is Outcome.WORSE
+    assert found.result is ComparisonResult.WORSE
     assert found.recommends_otherwise
     assert "20.0 ms -> 30.0 ms" in found.reason
 
 
 def test_the_same_pick_that_got_better_is_the_same(tmp_path: Path) -> None:
-    assert compared(tmp_path, [with_latency(BEST, 10), FAST, SMALL]).outcome is Outcome.SAME
+    assert compared(tmp_path, [with_latency(BEST, 10), FAST, SMALL]).result is ComparisonResult.SAME
 
 
 def test_a_new_candidate_that_wins_is_a_change(tmp_path: Path) -> None:
     newer = evaluation("newer", accuracy=97, half_width=1, latency=10)
     found = compared(tmp_path, [*candidates(), newer])
-    assert found.outcome is Outcome.CHANGED
+    assert found.result is ComparisonResult.CHANGED
     assert "newer/head/float32@host:cpux1 is new" in found.reason
 
 
 def test_a_pick_that_failed_is_a_change_with_its_reason(tmp_path: Path) -> None:
     found = compared(tmp_path, [replace(BEST, status=Status.FAILED, reason="converter crashed"), FAST, SMALL])
-    assert found.outcome is Outcome.CHANGED
+    assert found.result is ComparisonResult.CHANGED
     assert "converter crashed" in found.reason
 
 
 def test_another_question_is_named_as_the_cause(tmp_path: Path) -> None:
     found = compared(tmp_path, candidates(), second={"request": {"budget": "10ms"}})
-    assert found.outcome is Outcome.CHANGED
+    assert found.result is ComparisonResult.CHANGED
     assert "budget: 50ms -> 10ms" in found.reason
 
 
 def test_no_longer_meeting_the_budget_is_worse_and_meeting_it_again_a_change(tmp_path: Path) -> None:
     slow = with_latency(BEST, 80)
-    assert compared(tmp_path / "a", [slow], [BEST]).outcome is Outcome.WORSE
-    assert compared(tmp_path / "b", [BEST], [slow]).outcome is Outcome.CHANGED
+    assert compared(tmp_path / "a", [slow], [BEST]).result is ComparisonResult.WORSE
+    assert compared(tmp_path / "b", [BEST], [slow]).result is ComparisonResult.CHANGED
 
 
 def test_where_nothing_meets_the_budget_any_more_no_pick_is_claimed(tmp_path: Path) -> None:
     found = compared(tmp_path, [with_latency(BEST, 300), with_latency(FAST, 60)], [BEST, FAST])
-    assert found.outcome is Outcome.CHANGED
+    assert found.result is ComparisonResult.CHANGED
     assert found.reason.startswith("Nothing meets the budget; the least bad is fast int8")
     assert "the pick was best int8" in found.reason
 
 
 def test_other_threads_are_no_other_choice(tmp_path: Path) -> None:
     one, two = (evaluation("one", threads=count, latency=8 / count) for count in (1, 2))
-    assert compared(tmp_path, [one, two], [one]).outcome is Outcome.SAME
+    assert compared(tmp_path, [one, two], [one]).result is ComparisonResult.SAME
 
 
 def test_a_run_without_any_candidate_is_compared_too(tmp_path: Path) -> None:
-    assert compared(tmp_path / "a", [], []).outcome is Outcome.SAME
-    assert compared(tmp_path / "b", candidates(), []).outcome is Outcome.CHANGED
+    assert compared(tmp_path / "a", [], []).result is ComparisonResult.SAME
+    assert compared(tmp_path / "b", candidates(), []).result is ComparisonResult.CHANGED
 
 
 def test_everything_else_that_differs_is_named_by_topic(tmp_path: Path) -> None:
@@ -157,9 +157,9 @@ def test_accuracies_on_the_same_images_are_compared_image_by_image(tmp_path: Pat
         run = write_run(tmp_path, [row], name=name)
         run.write_json("split.json", {"classes": ["a", "b"], "validation": rows, "train": []})
         run.keep_answers("one", [1] * wrong + [0] * (400 - wrong))
-        runs.append(read_run(run.path))
+        runs.append(load_run(run.path))
     found = compare(*runs)
-    assert found.outcome is Outcome.WORSE
+    assert found.result is ComparisonResult.WORSE
     assert "accuracy of one/head/float32@host:cpux1 95.0 % -> 90.0 %" in found.reason
 
 
@@ -167,11 +167,11 @@ def test_accuracies_on_the_same_images_are_compared_image_by_image(tmp_path: Pat
 def test_damaged_documents_are_compared_as_far_as_they_go(tmp_path: Path, damaged: str) -> None:
     one, two = (write_run(tmp_path, dataset=images({"a": 10})) for _ in range(2))
     (two.path / damaged).write_text('{"schema_version": 1, "versions": 3, "host": [], "pictures_per_class": "x"}')
-    assert compare(read_run(one.path), read_run(two.path)).outcome is Outcome.SAME
+    assert compare(load_run(one.path), load_run(two.path)).result is ComparisonResult.SAME
 
 
 def test_another_execution_is_no_reason_for_a_change(tmp_path: Path) -> None:
     found = compared(tmp_path, [with_latency(BEST, 60), FAST, SMALL], second={"request": {"workers": 2}})
-    assert found.outcome is Outcome.CHANGED
+    assert found.result is ComparisonResult.CHANGED
     assert "workers" not in found.reason
     assert found.differences == ()

@@ -9,13 +9,14 @@ import pytest
 from advisor.core.evaluation import Evaluation
 from advisor.core.worst_case import on_device
 from advisor.devices.profiles.team import add_profile
-from advisor.engine.history.loaded_run import read_run
-from advisor.engine.history.reevaluation.device_changes import ENVIRONMENTS, environments
-from advisor.engine.history.reevaluation.host import manifest_changes
-from advisor.engine.history.reevaluation.reevaluate import Devices, reevaluate
+from advisor.engine.history.loaded_run import load_run
+from advisor.engine.history.reevaluation.device_changes import ENVIRONMENTS, find_environments
+from advisor.engine.history.reevaluation.remeasurement import host_manifest
+from advisor.engine.history.reevaluation.session import Devices
 from advisor.engine.targets.device_prediction import DevicePredictor
 from advisor.engine.targets.selection import select_devices
 from advisor.store import RunFolder
+from tests.engine.history.with_search import reevaluate
 from tests.predictor import own_profile, predictor_cache, rows
 from tests.stored_runs import write_run
 
@@ -40,9 +41,9 @@ def devices(tmp_path: Path) -> Path:
 def run(tmp_path: Path, devices: Path) -> RunFolder:
     """A search for this machine and the kiosk."""
     (place,) = select_devices([KIOSK], [devices], "--device")
-    forecaster = DevicePredictor.load()
-    manifest = {**manifest_changes({}), ENVIRONMENTS: environments(forecaster, [place])}
-    found: list[Evaluation] = [*rows(), *forecaster.evaluate(rows(), place, 150.0)]
+    predictor = DevicePredictor.load()
+    manifest = {**host_manifest({}), ENVIRONMENTS: find_environments(predictor, [place])}
+    found: list[Evaluation] = [*rows(), *predictor.evaluate(rows(), place, 150.0)]
     request = {"budget": "150ms", "device": f"host,{KIOSK}", "profiles": [str(devices)]}
     return write_run(tmp_path / "runs", found, request=request, manifest=manifest)
 
@@ -58,7 +59,7 @@ def test_a_device_that_changed_is_predicted_again_and_the_rest_stays(run: RunFol
     (found,) = reevaluate(run.path, Devices())
     assert found.causes == (f"the device {KIOSK} was changed",)
     assert found.run is not None
-    before, after = read_run(run.path), read_run(found.run)
+    before, after = load_run(run.path), load_run(found.run)
     assert after.question.devices == ("host", KIOSK)
     assert on_device(after.evaluations, "host") == on_device(before.evaluations, "host")
     assert len(on_device(after.evaluations, KIOSK)) == len(on_device(before.evaluations, KIOSK))
@@ -69,7 +70,7 @@ def test_a_device_that_is_gone_is_remarked_and_the_run_is_answered_as_it_is(run:
     (devices / f"{KIOSK}.yaml").unlink()
     (found,) = reevaluate(run.path, Devices())
     assert any(f"unknown device '{KIOSK}'" in remark for remark in found.remarks)
-    assert read_run(run.path).decision.pick is not None
+    assert load_run(run.path).decision.pick is not None
 
 
 def test_a_device_that_was_added_among_the_own_is_picked_up(run: RunFolder, devices: Path, tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_a_device_that_was_added_among_the_own_is_picked_up(run: RunFolder, devi
 
 def test_a_run_for_another_device_alone_is_never_timed_here(tmp_path: Path, devices: Path, run: RunFolder) -> None:
     request = {"budget": "150ms", "device": KIOSK, "profiles": [str(devices)]}
-    there = on_device(read_run(run.path).evaluations, KIOSK)
+    there = on_device(load_run(run.path).evaluations, KIOSK)
     other = write_run(tmp_path / "others", there, request=request, manifest={"versions": {"ai-edge-litert": "1.0.0"}})
     (found,) = reevaluate(other.path, Devices())
     assert found.causes == ()

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from advisor.engine.history.differences import Difference, find_differences
-from advisor.engine.history.loaded_run import read_run
+from advisor.engine.history.loaded_run import load_run
 from tests.stored_runs import write_run
 
 
 def _differences(tmp_path: Path, **second: Any) -> tuple[Difference, ...]:
     """Return what differs between a run and one with other options."""
     before, after = write_run(tmp_path, name="before"), write_run(tmp_path, name="after", request=second)
-    return find_differences(read_run(before.path), read_run(after.path))
+    return find_differences(load_run(before.path), load_run(after.path))
 
 
 @pytest.mark.parametrize(

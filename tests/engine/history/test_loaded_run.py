@@ -10,34 +10,34 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.engine.history.loaded_run import read_run
+from advisor.engine.history.loaded_run import load_run
 from tests.builders import evaluation
 from tests.stored_runs import lines, write_run
 
 
 def test_its_own_question_gives_its_own_answer(tmp_path: Path) -> None:
     run = write_run(tmp_path)
-    decision = read_run(run.path).decision
+    decision = load_run(run.path).decision
     assert decision.pick is not None
     assert decision.pick.configuration.card == "best"
 
 
 def test_another_budget_gives_another_answer(tmp_path: Path) -> None:
-    stored = read_run(write_run(tmp_path).path, {"budget": "10ms", "size_budget": None})
+    stored = load_run(write_run(tmp_path).path, {"budget": "10ms", "size_budget": None})
     assert stored.question.limits.latency_ms == 10
     assert stored.decision.pick is not None
     assert stored.decision.pick.configuration.card == "fast"
 
 
 def test_a_preference_is_held(tmp_path: Path) -> None:
-    stored = read_run(write_run(tmp_path).path, {"prefer": "size"})
+    stored = load_run(write_run(tmp_path).path, {"prefer": "size"})
     assert stored.decision.pick is not None
     assert stored.decision.pick.configuration.card == "small"
 
 
 def test_a_limit_without_unit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no unit"):
-        read_run(write_run(tmp_path).path, {"budget": "10"})
+        load_run(write_run(tmp_path).path, {"budget": "10"})
 
 
 def test_a_request_of_another_version_is_refused_with_the_way_out(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_a_request_of_another_version_is_refused_with_the_way_out(tmp_path: Path
     with (run.path / "request.yaml").open("a") as file:
         file.write("horizon: 3\n")
     with pytest.raises(UsageError, match="unknown option 'horizon'") as caught:
-        read_run(run.path)
+        load_run(run.path)
     assert "manifest.json" in caught.value.hint
 
 
@@ -54,7 +54,7 @@ def test_a_half_written_run_is_decided_over_what_is_there(tmp_path: Path) -> Non
     first = lines(run)[0]
     run.evaluations_file.write_text(first + "\n" + first[:50], encoding="utf-8")
     (run.path / "manifest.json").unlink()
-    stored = read_run(run.path)
+    stored = load_run(run.path)
     assert [e.configuration.card for e in stored.evaluations] == ["best"]
     assert stored.manifest == {}
 
@@ -71,7 +71,7 @@ def test_without_its_answers_a_tie_is_told_from_intervals(tmp_path: Path, damage
         (run.path / "answers" / "a.npy").unlink()
     if damage == "damaged":
         (run.path / "answers" / "a.npy").write_bytes(b"\x93NUMPY")
-    decision = read_run(run.path).decision
+    decision = load_run(run.path).decision
     assert decision.pick is not None
     assert decision.pick.configuration.card == "two"
 
@@ -83,7 +83,7 @@ def test_equal_answers_tie_whatever_the_intervals(tmp_path: Path) -> None:
     run = write_run(tmp_path, [one, two])
     run.write_json("split.json", {"classes": ["a", "b"], "validation": [{"class": "a"}] * 50, "train": []})
     run.keep_answers("a", np.zeros(50, np.int32).tolist())
-    decision = read_run(run.path).decision
+    decision = load_run(run.path).decision
     assert decision.pick is not None
     assert decision.pick.configuration.card == "one"
     assert [e.configuration.card for e in decision.ties] == ["two"]

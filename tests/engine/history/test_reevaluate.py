@@ -15,14 +15,15 @@ import yaml
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
-from advisor.engine.history.compare_reasons import Outcome
-from advisor.engine.history.loaded_run import read_run
-from advisor.engine.history.reevaluation.cards import card_changes
-from advisor.engine.history.reevaluation.host import manifest_changes
-from advisor.engine.history.reevaluation.reevaluate import Devices, Reevaluation, reevaluate, reevaluate_all
+from advisor.engine.history.compare_reasons import ComparisonResult
+from advisor.engine.history.loaded_run import load_run
+from advisor.engine.history.reevaluation.card_changes import find_card_changes
+from advisor.engine.history.reevaluation.reevaluate import Devices, Reevaluation
+from advisor.engine.history.reevaluation.remeasurement import host_manifest
 from advisor.store import RunFolder
 from advisor.store.integrity import find_flaws
 from tests.engine.conftest import Searched
+from tests.engine.history.with_search import reevaluate, reevaluate_all
 from tests.predictor import REQUEST, own_profile, predictor_cache, rows
 from tests.stored_runs import write_run
 
@@ -37,7 +38,7 @@ def cache(predictor_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
     """A run that was evaluated on this machine, with the runtime that is installed."""
-    return write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=manifest_changes({}))
+    return write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=host_manifest({}))
 
 
 def on(name: str, folders: Sequence[Path] = ()) -> Devices:
@@ -60,7 +61,7 @@ def test_a_slower_device_changes_the_pick_and_says_why(run: RunFolder) -> None:
     found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
     assert found.causes == ("the device raspberry-pi-4 was added",)
     assert found.comparison is not None
-    assert found.comparison.outcome is Outcome.CHANGED
+    assert found.comparison.result is ComparisonResult.CHANGED
     assert found.changed
     assert "inception_v3_299/head/float32@raspberry-pi-4" in found.comparison.reason
     assert "breaks the budget: p90 latency" in found.comparison.reason
@@ -73,13 +74,13 @@ def test_the_new_run_is_whole_and_names_its_parent(run: RunFolder) -> None:
     assert find_flaws(child) == ()
     origin = child.read_json("manifest.json")["reevaluated"]
     assert (origin["parent"], origin["root"], origin["device"]) == (run.path.name, run.path.name, "raspberry-pi-4")
-    assert read_run(child.path).question.devices == ("raspberry-pi-4",)
+    assert load_run(child.path).question.devices == ("raspberry-pi-4",)
 
 
 def test_latencies_are_predicted_with_interval_and_chance_and_nothing_else_is_made_up(run: RunFolder) -> None:
     found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
     assert found.run is not None
-    for row in read_run(found.run).evaluations:
+    for row in load_run(found.run).evaluations:
         assert row.latency is not None
         assert row.latency.provenance in (Provenance.PREDICTED, Provenance.PUBLISHED)
         assert row.latency.low is not None
@@ -101,10 +102,10 @@ def test_the_parent_is_not_touched(run: RunFolder) -> None:
 def test_a_device_that_takes_integers_only_skips_the_rest_with_the_reason(run: RunFolder) -> None:
     found = answered(reevaluate(run.path, on("coral-usb")), "coral-usb")
     assert found.run is not None
-    assert {row.status for row in read_run(found.run).evaluations} == {Status.SKIPPED}
-    assert all("takes int8, not float32" in row.reason for row in read_run(found.run).evaluations)
+    assert {row.status for row in load_run(found.run).evaluations} == {Status.SKIPPED}
+    assert all("takes int8, not float32" in row.reason for row in load_run(found.run).evaluations)
     assert found.comparison is not None
-    assert found.comparison.outcome is Outcome.CHANGED
+    assert found.comparison.result is ComparisonResult.CHANGED
 
 
 def test_what_changed_once_is_answered_once(run: RunFolder) -> None:
@@ -133,13 +134,13 @@ def test_a_device_whose_profile_changed_is_answered_anew(run: RunFolder, tmp_pat
     found = [r for r in reevaluate_all(run.path.parent, Devices.chosen([], [folder]), since_last=True) if r.run]
     assert [result.causes for result in found] == [("the device our-kiosk was changed",)]
     assert found[0].comparison is not None
-    assert found[0].comparison.outcome is Outcome.SAME
+    assert found[0].comparison.result is ComparisonResult.SAME
 
 
 def test_every_search_is_answered_and_a_damaged_one_is_passed_over(run: RunFolder) -> None:
     out = run.path.parent
-    other = write_run(out, rows(), request=REQUEST, name="other", manifest=manifest_changes({}))
-    damaged = write_run(out, rows(), name="damaged", manifest=manifest_changes({}))
+    other = write_run(out, rows(), request=REQUEST, name="other", manifest=host_manifest({}))
+    damaged = write_run(out, rows(), name="damaged", manifest=host_manifest({}))
     (damaged.path / "request.yaml").write_text("budget: [")
     found = list(reevaluate_all(out, on("raspberry-pi-4")))
     assert {result.parent for result in found if result.changed} == {run.path.name, other.path.name}
@@ -196,7 +197,7 @@ def test_another_runtime_is_measured_and_scored_anew(searched: RunFolder) -> Non
     assert found.causes == ("ai-edge-litert 2.2.0 -> 2.3.0",)
     assert found.remarks == ()
     assert found.run is not None
-    former, latter = read_run(searched.path), read_run(found.run)
+    former, latter = load_run(searched.path), load_run(found.run)
     assert len(latter.evaluations) == len(former.evaluations)
     accuracies = {e.configuration.key: (e.accuracy, e.holdout_accuracy) for e in former.evaluations}
     assert any(e.holdout_accuracy for e in latter.evaluations)
@@ -220,7 +221,7 @@ def test_images_that_are_gone_are_said_and_the_accuracy_kept(searched: RunFolder
     (found,) = reevaluate(searched.path, Devices())
     assert "not scored again" in found.remarks[0]
     assert found.run is not None
-    rows_now = {e.configuration.key: e for e in read_run(found.run).evaluations}
+    rows_now = {e.configuration.key: e for e in load_run(found.run).evaluations}
     assert rows_now[lost.configuration.key].status is Status.FAILED
     assert "is missing" in rows_now[lost.configuration.key].reason
     kept = next(e for e in searched.evaluations() if e.configuration.compression == "float32")
@@ -246,7 +247,7 @@ def test_a_changed_card_is_evaluated_where_nothing_is_trained(
     (found,) = reevaluate(run.path, Devices())
     assert found.causes == ("changed in the catalogue: mobilenet_v1_0.25_224",)
     assert found.run is not None
-    child = read_run(found.run)
+    child = load_run(found.run)
     assert {e.configuration for e in child.evaluations} == {e.configuration for e in run.evaluations()}
     assert find_flaws(child.folder) == ()
     assert reevaluate(found.run, Devices())[0].run is None
@@ -255,7 +256,7 @@ def test_a_changed_card_is_evaluated_where_nothing_is_trained(
 def test_of_the_cards_that_changed_those_count_that_were_evaluated(run: RunFolder) -> None:
     names = ("mobilenet_v1_0.25_224", "inception_v3_299", "squeezenet_1.1_227")
     edited(run, cards=dict.fromkeys(names, "another"))
-    changes = card_changes(read_run(run.path))
+    changes = find_card_changes(load_run(run.path))
     assert set(changes.changed) == {"mobilenet_v1_0.25_224", "inception_v3_299"}
     assert "mobilenet_v2_1.0_224" in changes.added
     assert not set(names) & set(changes.added)

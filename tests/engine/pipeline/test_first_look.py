@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from advisor.core.evaluation import Status
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import split
-from advisor.engine.decide import conclude
+from advisor.engine.decide import decide_run
 from advisor.engine.pipeline import context
 from advisor.engine.pipeline.context import Images
 from advisor.engine.progress import Progress
@@ -65,7 +65,7 @@ def test_a_card_that_passes_the_first_look_is_answered_by_all_images(
     assert first.holdout_accuracy is None
     assert first.accuracy is not None
     assert first.accuracy.n == len(run.read_json("split.json")["validation"])
-    decision = conclude(run, run.evaluations(), resolve(options).question).decision
+    decision = decide_run(run, run.evaluations(), resolve(options).question).decision
     assert decision.pick is not None
     assert {e.configuration.training for e in (decision.pick, *decision.front)} == {"head"}
     assert run.read_json("manifest.json")["space"]["training"] == ["head_subset", "head"]

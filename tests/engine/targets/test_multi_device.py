@@ -12,7 +12,7 @@ import yaml
 from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
 from advisor.devices.profiles.paths import shipped_profiles
-from advisor.engine.history.loaded_run import LoadedRun, read_run
+from advisor.engine.history.loaded_run import LoadedRun, load_run
 from tests.devices.conftest import SshServer, ssh_server
 from tests.engine.conftest import SMALLEST, Searched, command, environment, searched_once
 
@@ -33,7 +33,7 @@ def elsewhere(shared_folder: Path, warm_cache: Path, photos: Path) -> Searched:
 @pytest.fixture(scope="session")
 def stored(elsewhere: Searched) -> LoadedRun:
     assert elsewhere.code == 0, elsewhere.err
-    return read_run(elsewhere.run.path)
+    return load_run(elsewhere.run.path)
 
 
 def test_each_file_is_made_once_and_predicted_on_each_device(stored: LoadedRun) -> None:
@@ -72,10 +72,10 @@ def test_what_the_file_holds_is_noted(stored: LoadedRun) -> None:
 
 
 def test_the_answer_is_decided_again_for_another_budget_and_confidence(stored: LoadedRun) -> None:
-    assert not read_run(stored.folder.path, {"budget": "1us"}).decision.feasible
+    assert not load_run(stored.folder.path, {"budget": "1us"}).decision.feasible
     chances = [row.budget_probability for row in stored.evaluations]
     assert any(chance is not None for chance in chances)
-    (strict, loose) = (read_run(stored.folder.path, {"confidence": share}) for share in ("99%", "50%"))
+    (strict, loose) = (load_run(stored.folder.path, {"confidence": share}) for share in ("99%", "50%"))
     for one, other in zip(strict.evaluations, loose.evaluations, strict=True):
         assert one.latency_p90 is not None
         assert other.latency_p90 is not None
@@ -83,7 +83,7 @@ def test_the_answer_is_decided_again_for_another_budget_and_confidence(stored: L
 
 
 def test_a_device_that_the_pick_must_run_on_is_predicted_when_asked(stored: LoadedRun) -> None:
-    found = read_run(stored.folder.path, {"must_run_on": ["coral-usb"]})
+    found = load_run(stored.folder.path, {"must_run_on": ["coral-usb"]})
     assert found.decision.pick is not None
     assert found.decision.pick.configuration.compression == "int8"
 
@@ -96,7 +96,7 @@ def test_what_could_hardly_meet_the_budget_leaves_before_it_is_trained(
     if f"{SLOW}:" in done.stderr:
         pytest.skip(f"the weights of {SLOW} are not here")
     assert done.returncode == 0, done.stderr
-    rows = {row.configuration.card: row for row in read_run(next((tmp_path / "runs").glob("2*"))).evaluations}
+    rows = {row.configuration.card: row for row in load_run(next((tmp_path / "runs").glob("2*"))).evaluations}
     assert rows[SMALLEST].status is Status.OK
     assert (rows[SLOW].status, rows[SLOW].stage) == (Status.SKIPPED, "predict")
     assert "under 1 % sure to meet 30.0 ms: not trained" in rows[SLOW].reason
@@ -120,7 +120,7 @@ def test_a_device_that_can_be_reached_is_measured_over_its_connection(
     arguments = ("--device", "our-board", "--profiles", str(place.parent), "--candidates", SMALLEST)
     done = run(tmp_path, warm_cache, *arguments, "--compressions", "float32", "--budget", "500ms")
     assert done.returncode == 0, done.stderr
-    (row,) = read_run(next((tmp_path / "runs").glob("2*"))).evaluations
+    (row,) = load_run(next((tmp_path / "runs").glob("2*"))).evaluations
     assert row.latency is not None
     assert row.latency.provenance is Provenance.MEASURED, row.reason
     assert "ai-edge-litert" in row.latency.source

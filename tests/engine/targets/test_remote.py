@@ -21,7 +21,7 @@ from advisor.devices.connections.protocol import Job, Timing
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.profiles import DeviceTarget, read_profile
 from advisor.devices.profiles.paths import shipped_profiles
-from advisor.engine.history.loaded_run import read_run
+from advisor.engine.history.loaded_run import load_run
 from advisor.engine.targets.compatibility import TargetDevice
 from advisor.engine.targets.remote import measured_over_connection
 from tests.builders import evaluation
@@ -203,7 +203,7 @@ def test_a_search_over_two_phones_goes_on_where_one_vanishes(
         env=environment(warm_cache), capture_output=True, text=True, timeout=540, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 3, done.stderr
-    rows = {row.configuration.target.device: row for row in read_run(next((tmp_path / "runs").glob("2*"))).evaluations}
+    rows = {row.configuration.target.device: row for row in load_run(next((tmp_path / "runs").glob("2*"))).evaluations}
     one, other = rows["our-phone"], rows["our-second"]
     assert one.latency is not None
     assert (one.status, one.latency.value, one.latency.provenance) == (Status.OK, 11.85, Provenance.MEASURED)

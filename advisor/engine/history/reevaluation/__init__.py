@@ -1,1 +1,1 @@
-"""Earlier runs answered again for what changed since: a device, a runtime, the machine, the catalogue."""
+"""Earlier runs, evaluated again for what changed since: a device, a runtime, the machine, the catalogue."""

@@ -1,4 +1,4 @@
-"""A search's devices other than this machine: predicted again where what is known of them changed."""
+"""Devices of a search other than this machine: predicted again where their profile or the predictor changed."""
 
 from __future__ import annotations
 
@@ -8,67 +8,73 @@ from dataclasses import dataclass, field
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST
+from advisor.engine.history.documents import section
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.targets.compatibility import TargetDevice
 from advisor.engine.targets.device_prediction import DevicePredictor
 from advisor.engine.targets.selection import select_devices
 
 ENVIRONMENTS = "targets"
-"""Name in the manifest of what the predictions for each device rest on: device to hash."""
+"""Name in the manifest of the hash of what the predictions for each device depend on, by device."""
 
 
 @dataclass(frozen=True)
-class Changed:
-    """Devices of a question of which something else is known now.
+class DeviceChanges:
+    """Devices of a question whose predictions would be others now.
 
     Attributes:
-        places: the devices.
-        environments: what predictions for them rest on now, by name.
+        devices: the devices.
+        environments: hash of what the predictions depend on now, by device.
         remark: why that is not known, or empty.
     """
 
-    places: tuple[TargetDevice, ...] = ()
+    devices: tuple[TargetDevice, ...] = ()
     environments: Mapping[str, str] = field(default_factory=dict)
     remark: str = ""
 
     @property
     def causes(self) -> Iterator[str]:
         """What changed, in words."""
-        return (f"the device {place.label} was changed" for place in self.places)
+        return (f"the device {device.label} was changed" for device in self.devices)
 
 
-def environments(forecaster: DevicePredictor, places: Sequence[TargetDevice]) -> dict[str, str]:
-    """Return what the predictions for each device rest on, by its name."""
-    return {place.label: forecaster.environment(place.profile, place.target) for place in places}
+def find_environments(predictor: DevicePredictor, devices: Sequence[TargetDevice]) -> dict[str, str]:
+    """Return the hash of what the predictions for each device depend on, by its name."""
+    return {device.label: predictor.environment(device.profile, device.target) for device in devices}
 
 
-def changed_places(run: LoadedRun, forecaster: Callable[[], DevicePredictor]) -> Changed:
-    """Hold what a run's predictions rest on against what is known now.
+def find_device_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) -> DeviceChanges:
+    """Compare what a run's predictions depended on with what they would depend on now.
 
-    A device that was measured over its connection stays as it was measured.
+    A device that was measured over its connection keeps its measurements.
+
+    Args:
+        run: the run.
+        load_predictor: called only where the run has predictions.
     """
-    then = run.manifest.get(ENVIRONMENTS)
-    reached = {e.configuration.target.device for e in run.evaluations if e.remote is not None}
-    labels = [label for label in then if label != HOST and label not in reached] if isinstance(then, Mapping) else []
-    if not labels or not isinstance(then, Mapping):
-        return Changed()
+    then = section(run.manifest, ENVIRONMENTS)
+    measured = {e.configuration.target.device for e in run.evaluations if e.remote is not None}
+    names = [name for name in then if name != HOST and name not in measured]
+    if not names:
+        return DeviceChanges()
     try:
-        places = select_devices(labels, run.question.profiles, "--device")
+        devices = select_devices(names, run.question.profiles, "--device")
     except UsageError as error:
-        return Changed(remark=f"its devices could not be looked at: {error.message}")
-    now = environments(forecaster(), places)
-    return Changed(tuple(place for place in places if then[place.label] != now[place.label]), {**then, **now})
+        return DeviceChanges(remark=f"the devices of the run cannot be read: {error.message}")
+    now = find_environments(load_predictor(), devices)
+    changed = tuple(device for device in devices if then[device.label] != now[device.label])
+    return DeviceChanges(changed, {**then, **now})
 
 
-def predicted_again(
-    run: LoadedRun, evaluations: Sequence[Evaluation], places: Sequence[TargetDevice], forecaster: DevicePredictor
+def predict_again(
+    run: LoadedRun, evaluations: Sequence[Evaluation], devices: Sequence[TargetDevice], predictor: DevicePredictor
 ) -> tuple[Evaluation, ...]:
-    """Return the evaluations with those on ``places`` predicted anew; others stay."""
-    labels, limits = {place.label for place in places}, run.question.limits
-    kept = [e for e in evaluations if e.configuration.target.device not in labels]
-    found = [
+    """Return the evaluations; those on ``devices`` are predicted anew."""
+    names, limits = {device.label for device in devices}, run.question.limits
+    kept = [e for e in evaluations if e.configuration.target.device not in names]
+    predicted = [
         evaluation
-        for place in places
-        for evaluation in forecaster.evaluate(evaluations, place, limits.latency_ms, limits.confidence)
+        for device in devices
+        for evaluation in predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
     ]
-    return (*kept, *found)
+    return (*kept, *predicted)

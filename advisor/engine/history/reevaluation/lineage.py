@@ -13,6 +13,7 @@ from typing import Any
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_json import evaluation_to_json
 from advisor.core.figures import HOST
+from advisor.engine.history.documents import section
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.store import RunFolder
 from advisor.store.atomic import write_atomically
@@ -22,16 +23,16 @@ _STAMP = re.compile(r"^\d{8}-\d{6}-")
 
 
 @dataclass(frozen=True)
-class Relation:
-    """What a manifest says of a run's origin.
+class Origin:
+    """Where a run came from, as its manifest says.
 
     Attributes:
         path: the run folder.
-        parent: name of the run that it was made from, empty for one that was searched.
-        root: name of the search at the beginning, its own name for a search.
+        parent: name of the run that it was made from, empty for a search.
+        root: name of the search at the beginning; a search is its own root.
         device: the device that it answers for.
-        environment: hash of what it was evaluated under, empty for a search.
-        made: when, as ISO 8601.
+        environment: hash of what its figures depend on, empty for a search.
+        updated: when the manifest was written, as ISO 8601.
     """
 
     path: Path
@@ -39,113 +40,105 @@ class Relation:
     root: str
     device: str
     environment: str
-    made: str
+    updated: str
 
 
-def relations(out: Path) -> tuple[Relation, ...]:
-    """Return every run under ``out``, oldest first; folders that are no whole run are left out."""
-    found = [
-        _relation(path)
+def read_origins(out: Path) -> tuple[Origin, ...]:
+    """Return the origin of every run under ``out``, oldest first; incomplete run folders are left out."""
+    origins = [
+        read_origin(path)
         for path in sorted(out.iterdir() if out.is_dir() else ())
         if not path.is_symlink() and (path / "request.yaml").is_file()
     ]
-    return tuple(sorted(found, key=lambda relation: (relation.made, relation.path.name)))
+    return tuple(sorted(origins, key=lambda origin: (origin.updated, origin.path.name)))
 
 
-def relation_of(path: Path, known: Sequence[Relation]) -> Relation:
-    """Return the relation of one run."""
-    resolved = path.resolve()
-    return next((relation for relation in known if relation.path.resolve() == resolved), _relation(resolved))
-
-
-def newest(root: str, device: str, known: Sequence[Relation]) -> Relation | None:
-    """Return the latest run that came from ``root`` and answers for ``device``, the root itself among them."""
-    return next((r for r in reversed(known) if r.root == root and r.device == device), None)
-
-
-def made_already(parent: str, environment: str, known: Sequence[Relation]) -> Relation | None:
-    """Return the run that was made from ``parent`` under the same environment, or None."""
-    return next((r for r in known if r.parent == parent and r.environment == environment), None)
-
-
-def _relation(path: Path) -> Relation:
+def read_origin(path: Path) -> Origin:
+    """Return the origin of one run."""
     manifest = RunFolder(path).read_json("manifest.json")
-    origin = manifest.get("reevaluated")
-    facts: Mapping[str, Any] = origin if isinstance(origin, Mapping) else {}
-    return Relation(
+    facts = section(manifest, "reevaluated")
+    return Origin(
         path=path,
         parent=str(facts.get("parent", "")),
         root=str(facts.get("root", path.name)),
-        device=str(facts.get("device", "host")),
+        device=str(facts.get("device", HOST)),
         environment=str(facts.get("environment", "")),
-        made=str(manifest.get("updated", "")),
+        updated=str(manifest.get("updated", "")),
     )
+
+
+def latest_descendant(root: str, device: str, known: Sequence[Origin]) -> Origin | None:
+    """Return the latest run that came from ``root`` and answers for ``device``; it may be the root itself."""
+    return next((origin for origin in reversed(known) if origin.root == root and origin.device == device), None)
 
 
 @dataclass(frozen=True)
 class Child:
-    """What a new run is to hold.
+    """The content of a run that is made from another one.
 
     Attributes:
         evaluations: all of them.
-        device: what it answers for.
-        environment: hash of what it was evaluated under.
-        changes: entries of the manifest that differ from the parent's.
-        answers: new answers on the hold-out by path within the run; the parent's are shared for the others.
-        sources: runs to take files from that the parent does not have.
+        device: the device that it answers for.
+        environment: hash of what its figures depend on.
+        manifest: entries of the manifest that differ from the parent's.
+        answers: new answers on the hold-out by path within the run; other answers are shared with the parent.
+        sources: further runs to take files from.
     """
 
     evaluations: Sequence[Evaluation]
     device: str
     environment: str
-    changes: Mapping[str, Any]
+    manifest: Mapping[str, Any]
     answers: Mapping[str, Sequence[int]] = field(default_factory=dict)
     sources: Sequence[Path] = ()
 
 
-def write_child(parent: LoadedRun, relation: Relation, child: Child) -> RunFolder:
-    """Write a new run beside its parent; files that are as they were are shared with it.
+def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
+    """Write a new run beside its parent; files that did not change are shared with it.
 
-    The request comes last: what was killed half-way is no run.
+    The request is written last: a run folder without one is incomplete.
 
     Args:
         parent: the run that it is made from.
-        relation: the parent's origin.
-        child: what it is to hold.
+        origin: the parent's origin.
+        child: the content.
     """
-    base = _STAMP.sub("", relation.root)
-    run = RunFolder.create(parent.folder.path.parent, f"{base[:20]} {child.device}")
-    origin = {"parent": parent.name, "root": relation.root, "device": child.device, "environment": child.environment}
-    manifest = {
-        **parent.manifest,
-        **child.changes,
-        "advisor": __version__,
-        "updated": datetime.now(UTC).isoformat(timespec="microseconds"),
-        "reevaluated": origin,
-    }
-    run.write_json("manifest.json", manifest)
-    for name, labels in child.answers.items():
-        run.keep_answers(Path(name).stem, labels)
+    name = _STAMP.sub("", origin.root)
+    run = RunFolder.create(parent.folder.path.parent, f"{name[:20]} {child.device}")
+    run.write_json("manifest.json", _manifest(parent, origin, child))
+    for file, labels in child.answers.items():
+        run.keep_answers(Path(file).stem, labels)
     for source in (parent.folder.path, *child.sources):
-        _share(source, run, child.evaluations)
+        _share_files(source, run, child.evaluations)
     lines = [json.dumps(evaluation_to_json(evaluation), ensure_ascii=False) for evaluation in child.evaluations]
     write_atomically(run.evaluations_file, "".join(f"{line}\n" for line in lines))
-    asked = parent.request.written["device"] if child.device == HOST else child.device
-    run.write_request({**parent.request.written, "device": asked})
+    device = parent.request.written["device"] if child.device == HOST else child.device
+    run.write_request({**parent.request.written, "device": device})
     return run
 
 
-def _share(parent: Path, run: RunFolder, evaluations: Sequence[Evaluation]) -> None:
+def _manifest(parent: LoadedRun, origin: Origin, child: Child) -> dict[str, Any]:
+    facts = {"parent": parent.name, "root": origin.root, "device": child.device, "environment": child.environment}
+    return {
+        **parent.manifest,
+        **child.manifest,
+        "advisor": __version__,
+        "updated": datetime.now(UTC).isoformat(timespec="microseconds"),
+        "reevaluated": facts,
+    }
+
+
+def _share_files(source: Path, run: RunFolder, evaluations: Sequence[Evaluation]) -> None:
     names = {"dataset.json", "split.json"}
     names |= {evaluation.artefact for evaluation in evaluations if evaluation.artefact}
-    names |= {name for evaluation in evaluations for name in _answers(evaluation)}
+    names |= {name for evaluation in evaluations for name in _answer_files(evaluation)}
     for name in sorted(names):
-        source = parent / name
-        if source.is_file() and source.resolve().is_relative_to(parent.resolve()):
-            run.share(source, name)
+        file = source / name
+        if file.is_file() and file.resolve().is_relative_to(source.resolve()):
+            run.share(file, name)
 
 
-def _answers(evaluation: Evaluation) -> tuple[str, ...]:
+def _answer_files(evaluation: Evaluation) -> tuple[str, ...]:
     """Return the files of the artefact's answers, on the validation part and on the hold-out."""
     known = (evaluation.answers, evaluation.holdout_answers)
     return tuple(answers.file for answers in known if answers is not None and answers.file)

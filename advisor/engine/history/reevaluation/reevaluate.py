@@ -1,4 +1,4 @@
-"""Earlier runs, answered again for what changed since; nothing is trained."""
+"""Re-evaluate earlier runs for everything that changed since; nothing is trained."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.devices.profiles import HOST
-from advisor.engine.history.reevaluation.lineage import Relation, relation_of, relations
-from advisor.engine.history.reevaluation.on_device import answer_elsewhere
-from advisor.engine.history.reevaluation.on_host import answer_here
+from advisor.engine.history.reevaluation.card_changes import Search
+from advisor.engine.history.reevaluation.lineage import Origin, read_origin, read_origins
+from advisor.engine.history.reevaluation.on_device import reevaluate_on_device
+from advisor.engine.history.reevaluation.on_host import reevaluate_on_host
 from advisor.engine.history.reevaluation.session import Devices, Reevaluation, Session, Tell
 from advisor.store import RunFolder
 
@@ -17,45 +18,46 @@ __all__ = ["Devices", "Reevaluation", "reevaluate", "reevaluate_all"]
 
 
 def reevaluate(
-    run: Path, devices: Devices, since_last: bool = False, tell: Tell = lambda _text: None
+    run: Path, devices: Devices, search: Search, since_last: bool = False, tell: Tell = lambda _text: None
 ) -> tuple[Reevaluation, ...]:
-    """Answer one run again: on this machine where its runtime, the machine or the catalogue changed, and on devices.
+    """Re-evaluate one run: on this machine where its runtime, the machine or the catalogue changed, and on devices.
 
     Args:
         run: the run folder.
         devices: devices to predict for.
-        since_last: start from what was made of the run last, instead of from the run itself.
-        tell: told what is being done.
+        search: runs a search over new cards.
+        since_last: start from the run's latest re-evaluation instead of from the run itself.
+        tell: is called with what is being done.
 
     Raises:
         UsageError: not a run folder, or a damaged one.
     """
     path = RunFolder.open(run).path
-    session = Session(devices, since_last, tell, list(relations(path.parent)))
-    return tuple(_answers(session, relation_of(path, session.known)))
+    session = Session(devices, search, since_last, tell, list(read_origins(path.parent)))
+    return tuple(_reevaluate(session, read_origin(path.resolve())))
 
 
 def reevaluate_all(
-    out: Path, devices: Devices, since_last: bool = False, tell: Tell = lambda _text: None
+    out: Path, devices: Devices, search: Search, since_last: bool = False, tell: Tell = lambda _text: None
 ) -> Iterator[Reevaluation]:
-    """Answer every search under ``out`` again, oldest first; one that cannot be read is said and passed over.
+    """Re-evaluate every search under ``out``, oldest first; one that cannot be read is reported and skipped.
 
     Raises:
         UsageError: no such folder.
     """
     if not out.is_dir():
         raise UsageError(f"--runs: '{out}' is not a folder", "name the folder that holds the runs, such as runs")
-    session = Session(devices, since_last, tell, list(relations(out)))
-    for relation in [relation for relation in session.known if not relation.parent]:
+    session = Session(devices, search, since_last, tell, list(read_origins(out)))
+    for origin in [origin for origin in session.known if not origin.parent]:
         try:
-            yield from _answers(session, relation)
+            yield from _reevaluate(session, origin)
         except (AdvisorError, OSError) as error:
-            yield Reevaluation(relation.path.name, relation.device, error=getattr(error, "message", str(error)))
+            yield Reevaluation(origin.path.name, origin.device, error=getattr(error, "message", str(error)))
 
 
-def _answers(session: Session, relation: Relation) -> Iterator[Reevaluation]:
-    if relation.device == HOST:
-        yield answer_here(session, relation)
+def _reevaluate(session: Session, origin: Origin) -> Iterator[Reevaluation]:
+    if origin.device == HOST:
+        yield reevaluate_on_host(session, origin)
     for selector, profile, target in session.devices.targets:
-        if relation.device in (HOST, selector):
-            yield answer_elsewhere(session, relation, selector, profile, target)
+        if origin.device in (HOST, selector):
+            yield reevaluate_on_device(session, origin, selector, profile, target)

@@ -1,4 +1,4 @@
-"""What the re-evaluation of several runs shares, and what each comes to."""
+"""What the re-evaluations of several runs share, and the result of each."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from advisor.core.errors import UsageError
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget, load_profiles
 from advisor.devices.profiles.team import distinct, known_devices, own_folder
 from advisor.engine.history.compare import Comparison, compare
-from advisor.engine.history.loaded_run import LoadedRun, read_run
-from advisor.engine.history.reevaluation.lineage import Child, Relation, made_already, newest, relation_of, write_child
+from advisor.engine.history.loaded_run import LoadedRun, load_run
+from advisor.engine.history.reevaluation.card_changes import Search
+from advisor.engine.history.reevaluation.lineage import Child, Origin, latest_descendant, read_origin, write_child
 from advisor.engine.targets.device_prediction import DevicePredictor
 from advisor.engine.targets.selection import prefer_tflite
 
@@ -21,16 +22,16 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Reevaluation:
-    """One run, answered again.
+    """The result of one re-evaluation.
 
     Attributes:
         parent: name of the run.
-        device: what it was answered for.
-        causes: what changed since, in words; empty where nothing did.
-        run: the new run, or the one that had been made for the same changes; None where nothing changed.
-        comparison: the new answer held against the parent's; None where there is no new run.
+        device: the device that it was evaluated for.
+        causes: what changed since the run, in words; empty where nothing did.
+        run: the new run, or the one that was made for the same changes before; None where nothing changed.
+        comparison: the new run compared with its parent; None where there is no new run.
         remarks: what could not be done.
-        error: why the run could not be read or answered, or empty.
+        error: why the run could not be read or evaluated, or empty.
     """
 
     parent: str
@@ -50,23 +51,23 @@ class Reevaluation:
     def of(
         cls, before: LoadedRun, path: Path, device: str, causes: tuple[str, ...], remarks: tuple[str, ...] = ()
     ) -> Reevaluation:
-        """Hold a new run against the one that it was made from."""
-        return cls(before.name, device, causes, path, compare(before, read_run(path)), remarks)
+        """Compare a new run with the one that it was made from."""
+        return cls(before.name, device, causes, path, compare(before, load_run(path)), remarks)
 
 
 @dataclass(frozen=True)
 class Devices:
-    """The devices to answer for, and what predicts them.
+    """The devices to re-evaluate for, and their predictor.
 
     Attributes:
-        targets: ``device`` or ``device:target`` as asked, with profile and target.
+        targets: ``device`` or ``device:target`` as the user named it, with profile and target.
     """
 
     targets: tuple[tuple[str, DeviceProfile, DeviceTarget], ...] = ()
 
     @classmethod
     def chosen(cls, selectors: Sequence[str], folders: Sequence[Path]) -> Devices:
-        """Return the devices named, or, where none is, every device of ``folders`` and of the team's own folder.
+        """Return the named devices; without names, every device of ``folders`` and of the team's folder.
 
         A name may be that of a shipped device, of one added with ``advisor devices add``, or of one in ``folders``.
 
@@ -84,38 +85,39 @@ class Devices:
         return cls(tuple((name, *prefer_tflite(name, *profiles.select(name))) for name in names))
 
     @cached_property
-    def forecaster(self) -> DevicePredictor:
-        """What predicts latencies, made when first needed."""
+    def predictor(self) -> DevicePredictor:
+        """The predictor of latencies, loaded when it is first needed."""
         return DevicePredictor.load()
 
 
 @dataclass
 class Session:
-    """What the re-evaluation of several runs shares.
+    """What the re-evaluations of several runs share.
 
     Attributes:
-        devices: the devices to answer for.
-        since_last: start from what was made of a run last, instead of from the run itself.
-        tell: told what is being done.
-        known: every run in the folder, those that are made meanwhile too.
+        devices: the devices to re-evaluate for.
+        search: runs a search over new cards.
+        since_last: start from the run's latest re-evaluation instead of from the run itself.
+        tell: is called with what is being done.
+        known: origins of every run in the folder; new runs are added.
     """
 
     devices: Devices
+    search: Search
     since_last: bool
     tell: Tell
-    known: list[Relation] = field(default_factory=list)
+    known: list[Origin] = field(default_factory=list)
 
-    def former(self, relation: Relation, device: str) -> Relation:
-        """Return the run to start from: this one, or with ``since_last`` the latest of its descent for the device."""
-        return (newest(relation.root, device, self.known) if self.since_last else None) or relation
+    def start_of(self, origin: Origin, device: str) -> Origin:
+        """Return the run to start from: this one, or with ``since_last`` its latest descendant for the device."""
+        return (latest_descendant(origin.root, device, self.known) if self.since_last else None) or origin
 
-    def made(self, former: Relation, environment: str) -> Path | None:
-        """Return the run that was made of another under the same environment, or None."""
-        existing = made_already(former.path.name, environment, self.known)
-        return existing.path if existing else None
+    def existing(self, parent: Origin, environment: str) -> Path | None:
+        """Return the run that was made from ``parent`` for the same environment, or None."""
+        return next((o.path for o in self.known if o.parent == parent.path.name and o.environment == environment), None)
 
-    def make(self, parent: LoadedRun, former: Relation, child: Child) -> Path:
-        """Write a new run and take it among the known ones."""
-        path = write_child(parent, former, child).path
-        self.known.append(relation_of(path, ()))
+    def add(self, parent: LoadedRun, origin: Origin, child: Child) -> Path:
+        """Write a new run and return its folder."""
+        path = write_child(parent, origin, child).path
+        self.known.append(read_origin(path))
         return path
