@@ -1,21 +1,31 @@
-"""The hold-out, looked at once: the artefacts that may be shipped, judged on pictures that nothing was chosen by."""
+"""Scores what may be shipped on the hold-out: images on which nothing was chosen. They are used once."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Protocol
 
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.store import RunFolder
 
 
-def finalists(decisions: Sequence[Decision], evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
-    """Return what an answer may name: pick, runner-up, ties, then the front, wherever they run.
+class FinalistScorer(Protocol):
+    """Scores one evaluation's file on images that nothing was chosen by."""
 
-    One file has one accuracy, so an artefact is judged once, whatever it runs on.
+    async def hold_out(self, evaluation: Evaluation) -> Evaluation:
+        """Return the evaluation with its accuracy on the hold-out."""
+
+    async def capture(self, evaluation: Evaluation) -> Evaluation:
+        """Return the evaluation with its accuracy on the hold-out under capture conditions."""
+
+
+def finalists(decisions: Sequence[Decision], evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
+    """Return what an answer may name: pick, runner-up, ties, then the front, on every device.
+
+    A file has the same accuracy on every device, so it is scored once.
 
     Args:
         decisions: the answer, and those for single devices where there are several.
@@ -23,9 +33,9 @@ def finalists(decisions: Sequence[Decision], evaluations: Sequence[Evaluation]) 
     """
     named = [e for decision in decisions for e in (decision.pick, decision.runner_up, *decision.ties) if e is not None]
     front = [e for decision in decisions for e in decision.front]
-    places = {e.artefact_sha256: place for place, e in enumerate(_first([*named, *front]))}
-    chosen = [e for e in evaluations if e.status is Status.OK and e.artefact_sha256 in places]
-    return tuple(sorted(chosen, key=lambda e: places[e.artefact_sha256]))
+    positions = {e.artefact_sha256: position for position, e in enumerate(_first([*named, *front]))}
+    chosen = [e for e in evaluations if e.status is Status.OK and e.artefact_sha256 in positions]
+    return tuple(sorted(chosen, key=lambda e: positions[e.artefact_sha256]))
 
 
 def _first(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
@@ -33,25 +43,32 @@ def _first(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
     return tuple({e.artefact_sha256: e for e in evaluations if e.artefact_sha256}.values())
 
 
-async def judge(
-    chosen: Sequence[Evaluation], evaluator: MultiDeviceEvaluator, run: RunFolder, in_time: Callable[[], bool]
+async def score(
+    chosen: Sequence[Evaluation], scorer: FinalistScorer, run: RunFolder, in_time: Callable[[], bool]
 ) -> None:
-    """Measure the finalists on the hold-out, then, in time, on it as phones take pictures; each is kept at once."""
-    plain = await _each([e for e in chosen if e.holdout_accuracy is None], evaluator.hold_out, run)
-    judged = {e.configuration: e for e in (*chosen, *plain)}
+    """Score the finalists on the hold-out and, if time is left, under capture conditions. Each result is kept at once.
+
+    Args:
+        chosen: the finalists, pick and runner-up first.
+        scorer: scores them.
+        run: keeps the results.
+        in_time: says whether time is left.
+    """
+    plain = await _each([e for e in chosen if e.holdout_accuracy is None], scorer.hold_out, run)
+    scored = {e.configuration: e for e in (*chosen, *plain)}
     if in_time():
-        tried = captured(tuple(judged.values()))
-        await _each([e for e in tried if e.capture.holdout is None], evaluator.capture, run)
+        tried = captured(tuple(scored.values()))
+        await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
 
 
 def captured(chosen: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
-    """Return the finalists that phone pictures are tried on: the first two files, and the first of each network.
+    """Return the finalists that are scored under capture conditions: the first two files, and one of each network.
 
-    A network's forms differ little in this, and fourteen answers a picture for every form would take longer than all
-    the rest of a search.
+    The forms of a network differ little in this. Each needs fourteen answers for each image, so trying every form would
+    take longer than the rest of the search.
 
     Args:
-        chosen: finalists, pick and runner-up first.
+        chosen: the finalists, pick and runner-up first.
     """
     files = list(dict.fromkeys(e.artefact_sha256 for e in chosen))[:2]
     networks = {(e.configuration.card, e.configuration.training): e.artefact_sha256 for e in reversed(chosen)}
@@ -59,16 +76,17 @@ def captured(chosen: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
 
 
 async def _each(
-    left: Sequence[Evaluation], measure: Callable[[Evaluation], Awaitable[Evaluation]], run: RunFolder
+    chosen: Sequence[Evaluation], measure: Callable[[Evaluation], Awaitable[Evaluation]], run: RunFolder
 ) -> list[Evaluation]:
+    """Return what could be measured. A file that cannot be scored stays without the figure, and the report says so."""
+
     async def one(evaluation: Evaluation) -> Evaluation:
         measured = await measure(evaluation)
         run.append(measured)
         return measured
 
-    found = await asyncio.gather(*(one(e) for e in left), return_exceptions=True)
+    found = await asyncio.gather(*(one(e) for e in chosen), return_exceptions=True)
     for problem in found:
-        # A file that cannot be judged stays without the figure, which the report says; the search has its answer.
         if isinstance(problem, BaseException) and not isinstance(problem, AdvisorError | OSError):
             raise problem
     return [each for each in found if isinstance(each, Evaluation)]

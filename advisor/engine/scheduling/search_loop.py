@@ -1,27 +1,70 @@
-"""Keeps evaluations in flight, from the first that the study asks for to the last that a limit allows."""
+"""Evaluates what the study suggests, several configurations at a time, until the search ends; then the finalists."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
 
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation
 from advisor.engine.decide import decide_run
 from advisor.engine.pipeline.timing import SURVEY
-from advisor.engine.progress import Progress
 from advisor.engine.question import Request
-from advisor.engine.scheduling.finalists import finalists, judge
+from advisor.engine.scheduling.finalists import FinalistScorer, finalists, score
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.scheduler import CARDS_IN_FLIGHT, Scheduler
-from advisor.engine.scheduling.stopping import COMPLETE, Stop, Worth, max_trials_reached, time_limit_reached
+from advisor.engine.scheduling.stopping import (
+    COMPLETE,
+    ExpectedGainRule,
+    Stop,
+    max_trials_reached,
+    time_limit_reached,
+)
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.skipped import too_large, too_slow
-from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.store import RunFolder
+
+_Future = asyncio.Future[Evaluation] | asyncio.Future[None]
+
+
+class Progress(Protocol):
+    """Shows a search while it runs."""
+
+    def say(self, text: str) -> None:
+        """Show what is being done."""
+
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """Count a result."""
+
+    def turned_away(self, configurations: Collection[Configuration]) -> None:
+        """Leave deferred configurations out of what is left to do."""
+
+
+class Evaluator(FinalistScorer, Protocol):
+    """Evaluates configurations.
+
+    Attributes:
+        screening: skip what cannot meet the latency budget before it is trained.
+    """
+
+    screening: bool
+
+    async def evaluate(self, configuration: Configuration) -> Evaluation:
+        """Return a configuration's evaluation."""
+
+    async def time_again(self, evaluation: Evaluation) -> Evaluation:
+        """Return an evaluation with a longer timing."""
+
+    def not_worth(self, configuration: Configuration, reason: str) -> Evaluation:
+        """Return the skipped evaluation of a configuration that cannot reach the front."""
+
+    def told(self, evaluation: Evaluation) -> Evaluation:
+        """Return the evaluation as the study gets it."""
 
 
 class SearchLoop:
@@ -29,10 +72,13 @@ class SearchLoop:
 
     Args:
         request: its limits.
-        run: takes the evaluations.
-        progress: is told of each.
-        started: when the search began, on the monotonic clock.
+        run: keeps the evaluations.
+        progress: shows them.
+        started: when the search began, in seconds of the monotonic clock.
         cores: how many jobs run side by side.
+
+    Attributes:
+        stopping: set it to end the search; what is done is kept.
     """
 
     def __init__(
@@ -44,41 +90,42 @@ class SearchLoop:
         self._bound = FrontBound(request.question.limits)
         self.stopping = asyncio.Event()
 
-    async def evaluate_all(self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int) -> Stop:
-        """Keep some cards' configurations in flight until the study, a limit or the user's patience ends; say why."""
-        left = max(0, self._execution.max_trials - done) if self._execution.max_trials else plan.size
-        worth = Worth(study, self._execution.least_gain(plan.size))
-        turns = Scheduler(study, self._bound, plan, left, self._cores)
-        flying: dict[asyncio.Task[Evaluation], Configuration] = {}
-        stopped = asyncio.ensure_future(self.stopping.wait())
+    async def evaluate_all(self, study: Study, evaluator: Evaluator, plan: Plan, done: int) -> Stop:
+        """Evaluate until nothing is left, a limit is reached or the user stops the search; return why it ended.
+
+        Args:
+            study: suggests configurations.
+            evaluator: evaluates them.
+            plan: the search space.
+            done: number of configurations that have a result already.
+        """
         self._bound.add(self._run.evaluations())
-        while True:
-            while not worth.ended and (asked := turns.next(flying.values())) is not None:
-                flying[asyncio.ensure_future(evaluator.evaluate(asked))] = asked
-            self._progress.turned_away(turns.deferred)
-            if not flying and (worth.ended or not turns.deferred):
-                break
-            if not flying:
-                self._turn_away(turns, study, evaluator)
-                continue
-            finished, _ = await asyncio.wait(
-                {*flying, stopped}, timeout=self._time_left(), return_when="FIRST_COMPLETED"
-            )
-            for task in [task for task in flying if task in finished]:
-                del flying[task]
-                self._record(task.result(), study, evaluator)
-            worth.look()
-            if stopped in finished or self._time_left() == 0:
-                break
-        self._turn_away(turns, study, evaluator)
-        why = self._why(study, worth, bool(flying))
-        await _cancel([*flying, stopped])
-        return why
+        scheduler = Scheduler(study, self._bound, plan, self._trials_left(plan, done), self._cores)
+        rule = ExpectedGainRule(study, self._execution.least_gain(plan.size))
+        recorder = _Recorder(self._run, study, self._bound, evaluator, self._progress)
+        running = _Running(evaluator.evaluate, self.stopping)
+        ended = False
+        while not ended:
+            if not rule.met:
+                running.start_all(scheduler)
+            self._progress.turned_away(scheduler.deferred)
+            if running.configurations:
+                recorder.record(await running.results(self._time_left()))
+                rule.update()
+                ended = running.stopped or self._time_left() == 0
+            elif scheduler.deferred and not rule.met:
+                recorder.reject_deferred(scheduler)
+            else:
+                ended = True
+        recorder.reject_deferred(scheduler)
+        stop = self._stop(study, rule, unfinished=bool(running.configurations))
+        await running.cancel()
+        return stop
 
-    async def rescue(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
-        """Where all was left out or failed, evaluate a little of it: the least-bad answer needs figures too.
+    async def rescue(self, evaluator: Evaluator, plan: Plan) -> None:
+        """Evaluate a little of what was skipped if nothing meets the budget: the least-bad answer needs figures.
 
-        Of cards that were too slow to be trained the fastest, else of files over the size budget the smallest.
+        These are the fastest of the cards that were too slow, else the smallest of the files over the size budget.
         """
         evaluations = self._run.evaluations()
         if self.stopping.is_set() or decide_run(self._run, evaluations, self._question).decision.feasible:
@@ -87,72 +134,131 @@ class SearchLoop:
         if not again and self._time_left() != 0:
             again = too_large(plan, evaluations)
         evaluator.screening = False
-        for card in again:
-            for evaluation in await asyncio.gather(*(evaluator.evaluate(c) for c in again[card])):
+        for configurations in again.values():
+            for evaluation in await asyncio.gather(*map(evaluator.evaluate, configurations)):
                 self._run.append(evaluation)
 
-    async def time_again(self, evaluator: MultiDeviceEvaluator) -> None:
-        """Time finalists of a large space, which was timed briefly, as long as the answer needs.
+    async def time_again(self, evaluator: Evaluator) -> None:
+        """Time the finalists for longer. In a large space every configuration was timed briefly.
 
-        What takes their place on the front by that is timed again too, until the front stands.
+        A longer timing can bring others to the front: they are timed again too, until the front stays the same.
         """
         seen: set[Configuration] = set()
         while not self.stopping.is_set() and self._time_left() != 0:
-            evaluations = self._run.evaluations()
-            brief = [e for e in evaluations if _timed_briefly(e) and e.configuration not in seen]
-            if not brief:
-                return
-            answer = decide_run(self._run, evaluations, self._question)
-            named = {e.configuration for e in finalists((answer.decision, *answer.by_device.values()), evaluations)}
+            brief = [e for e in self._run.evaluations() if _timed_briefly(e) and e.configuration not in seen]
+            named = {e.configuration for e in self._finalists()} if brief else set[Configuration]()
             chosen = [e for e in brief if e.configuration in named]
             if not chosen:
                 return
             seen |= {e.configuration for e in chosen}
             self._progress.say(f"timing {len(chosen)} finalists again, for longer")
             for evaluation in chosen:
-                with contextlib.suppress(AdvisorError):  # the brief timing stays, and says that it was brief
+                with contextlib.suppress(AdvisorError):  # the brief timing stays, and the report says that it was brief
                     self._run.append(await evaluator.time_again(evaluation))
 
-    async def judge(self, evaluator: MultiDeviceEvaluator) -> None:
-        """Look at the hold-out, once for each finalist; an interrupt leaves it for the run that goes on."""
+    async def judge(self, evaluator: Evaluator) -> None:
+        """Score the finalists on the hold-out. After an interrupt the resumed run does it."""
         if self._question.data is None or self.stopping.is_set():
             return
         self._progress.say("judging the finalists on the hold-out")
+        scoring = asyncio.ensure_future(
+            score(self._finalists(), evaluator, self._run, in_time=lambda: self._time_left() != 0)
+        )
+        stopped = asyncio.ensure_future(_until(self.stopping))
+        finished, _ = await asyncio.wait({scoring, stopped}, return_when="FIRST_COMPLETED")
+        await _cancel(each for each in (scoring, stopped) if each not in finished)
+        if scoring in finished:
+            scoring.result()
+
+    def _finalists(self) -> tuple[Evaluation, ...]:
         evaluations = self._run.evaluations()
         answer = decide_run(self._run, evaluations, self._question)
-        chosen = finalists((answer.decision, *answer.by_device.values()), evaluations)
-        judging = asyncio.ensure_future(judge(chosen, evaluator, self._run, lambda: self._time_left() != 0))
-        stopped = asyncio.ensure_future(self.stopping.wait())
-        finished, _ = await asyncio.wait({judging, stopped}, return_when="FIRST_COMPLETED")
-        await _cancel([each for each in (judging, stopped) if each not in finished])
-        if judging in finished:
-            judging.result()
+        return finalists((answer.decision, *answer.by_device.values()), evaluations)
 
-    def _why(self, study: Study, worth: Worth, in_flight: bool) -> Stop:
-        count = study.unevaluated
-        if in_flight:
-            return time_limit_reached(self._execution.time_limit, count)
-        if count == 0:
+    def _trials_left(self, plan: Plan, done: int) -> int:
+        return max(0, self._execution.max_trials - done) if self._execution.max_trials else plan.size
+
+    def _stop(self, study: Study, rule: ExpectedGainRule, unfinished: bool) -> Stop:
+        left = study.unevaluated
+        if unfinished:
+            return time_limit_reached(self._execution.time_limit, left)
+        if left == 0:
             return COMPLETE
-        return worth.stop(count) if worth.ended else max_trials_reached(self._execution.max_trials, count)
-
-    def _turn_away(self, turns: Scheduler, study: Study, evaluator: MultiDeviceEvaluator) -> None:
-        """Keep what was not worth beginning, with the reasons."""
-        for configuration, reason in turns.reject_deferred():
-            self._record(evaluator.not_worth(configuration, reason), study, evaluator)
-
-    def _record(self, evaluation: Evaluation, study: Study, evaluator: MultiDeviceEvaluator) -> None:
-        self._run.append(evaluation)
-        study.tell(evaluator.told(evaluation))
-        self._bound.add([evaluation])
-        self._progress.evaluated(evaluation)
+        return rule.stop(left) if rule.met else max_trials_reached(self._execution.max_trials, left)
 
     def _time_left(self) -> float | None:
         limit = self._execution.time_limit_s
         return None if limit is None else max(0.0, limit - (time.monotonic() - self._started))
 
 
-async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:
+@dataclass(frozen=True)
+class _Recorder:
+    """Passes results on to everything that needs them."""
+
+    run: RunFolder
+    study: Study
+    bound: FrontBound
+    evaluator: Evaluator
+    progress: Progress
+
+    def record(self, evaluations: Iterable[Evaluation]) -> None:
+        for evaluation in evaluations:
+            self.run.append(evaluation)
+            self.study.tell(self.evaluator.told(evaluation))
+            self.bound.add([evaluation])
+            self.progress.evaluated(evaluation)
+
+    def reject_deferred(self, scheduler: Scheduler) -> None:
+        """Record the deferred configurations that cannot reach the front as skipped, with the reasons."""
+        self.record(self.evaluator.not_worth(each, reason) for each, reason in scheduler.reject_deferred())
+
+
+class _Running:
+    """The evaluations that run now.
+
+    Args:
+        evaluate: evaluates one configuration.
+        stopping: is set when the user stops the search.
+    """
+
+    def __init__(self, evaluate: Callable[[Configuration], Awaitable[Evaluation]], stopping: asyncio.Event) -> None:
+        self._evaluate = evaluate
+        self._tasks: dict[asyncio.Future[Evaluation], Configuration] = {}
+        self._stop_wanted = asyncio.ensure_future(_until(stopping))
+
+    @property
+    def configurations(self) -> Collection[Configuration]:
+        return self._tasks.values()
+
+    @property
+    def stopped(self) -> bool:
+        return self._stop_wanted.done()
+
+    def start_all(self, scheduler: Scheduler) -> None:
+        """Start everything that the scheduler hands out."""
+        while (configuration := scheduler.next(self.configurations)) is not None:
+            self._tasks[asyncio.ensure_future(self._evaluate(configuration))] = configuration
+
+    async def results(self, timeout_s: float | None) -> Iterator[Evaluation]:
+        """Wait for the next results; none if the time is over or the user stops the search before."""
+        waited_for: set[_Future] = {*self._tasks, self._stop_wanted}
+        finished, _ = await asyncio.wait(waited_for, timeout=timeout_s, return_when="FIRST_COMPLETED")
+        ended = [task for task in self._tasks if task in finished]
+        for task in ended:
+            del self._tasks[task]
+        return (task.result() for task in ended)
+
+    async def cancel(self) -> None:
+        """Cancel what still runs."""
+        await _cancel([*self._tasks, self._stop_wanted])
+
+
+async def _until(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+async def _cancel(tasks: Iterable[_Future]) -> None:
+    tasks = list(tasks)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

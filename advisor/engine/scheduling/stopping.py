@@ -1,4 +1,4 @@
-"""Why a search ended, and when more of it would not help."""
+"""Why a search ended, and the rule that ends it when more would not help."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from advisor.engine.scheduling.study import Study
 
 HORIZON_S = 3600.0
-"""What an hour more is expected to add decides whether it is worth it."""
+"""The rule looks at what an hour more is expected to add."""
 
-STAYS = 3
-"""How many results in a row must leave the expectation below the share: one surprise may still change it."""
+CONSECUTIVE = 3
+"""After so many results in a row the expectation must be below the share: one surprise may still change it."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Stop:
 
     @property
     def early(self) -> bool:
-        """True where something was left to evaluate."""
+        """True if something was left to evaluate."""
         return self.why != "complete"
 
     @property
@@ -45,21 +45,21 @@ INTERRUPTED = Stop("interrupt", "interrupted")
 
 
 def time_limit_reached(limit: str, left: int) -> Stop:
-    """Say that the time is over."""
+    """Return the end of a search by its time limit, with so many configurations left."""
     return Stop("time_limit", f"stopped at --time-limit {limit}: {_left(left)}")
 
 
 def max_trials_reached(limit: int, left: int) -> Stop:
-    """Say that as many configurations were evaluated as were asked for."""
+    """Return the end of a search by its number of trials, with so many configurations left."""
     return Stop("max_trials", f"stopped at --max-trials {limit}: {_left(left)}")
 
 
-class Worth:
-    """Watches what more would gain.
+class ExpectedGainRule:
+    """Ends a search if an hour more is not expected to add enough to the front.
 
     Args:
         study: says what is expected.
-        least: share of the front's hypervolume below which an hour more is not worth it; None to go on to the end.
+        least: share of the front's hypervolume that an hour more must be expected to add; None for no such rule.
     """
 
     def __init__(self, study: Study, least: float | None) -> None:
@@ -68,19 +68,19 @@ class Worth:
         self._gain = float("inf")
 
     @property
-    def ended(self) -> bool:
-        """True where the expectation stayed below the share."""
-        return self._below >= STAYS
+    def met(self) -> bool:
+        """True if the expectation stayed below the share."""
+        return self._below >= CONSECUTIVE
 
-    def look(self) -> None:
-        """Look at the expectation again, after a result."""
-        if self._least is None or self.ended:
+    def update(self) -> None:
+        """Ask the study again, after a result."""
+        if self._least is None or self.met:
             return
         self._gain = self._study.expected_gain(HORIZON_S)
         self._below = self._below + 1 if self._gain < self._least else 0
 
     def stop(self, left: int) -> Stop:
-        """Say that more is not worth it."""
+        """Return the end of the search by this rule, with so many configurations left."""
         least = 100 * (self._least or 0.0)
         text = (
             f"stopped because an hour more was expected to add {100 * self._gain:.2g} % to the front's hypervolume, "

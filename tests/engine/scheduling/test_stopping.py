@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from optuna.storages import InMemoryStorage
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
@@ -11,8 +11,7 @@ from advisor.core.errors import UsageError
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.question import LEAST_GAIN, resolve
-from advisor.engine.scheduling.stopping import STAYS, Worth, max_trials_reached, time_limit_reached
-from advisor.engine.scheduling.storage import journal
+from advisor.engine.scheduling.stopping import CONSECUTIVE, ExpectedGainRule, max_trials_reached, time_limit_reached
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.priors import prior_accuracy
@@ -27,11 +26,16 @@ def plan() -> Plan:
     return Plan(tuple(cards), RECIPES, (1,), ("none",), RUNTIME)
 
 
-def searched(file: Path, plan: Plan, sampler: str, least: float | None) -> tuple[int, Worth]:
+@pytest.fixture(scope="module")
+def small(plan: Plan) -> Plan:
+    return replace(plan, cards=plan.cards[:5])
+
+
+def searched(plan: Plan, sampler: str, least: float | None) -> tuple[int, ExpectedGainRule]:
     """Search a table that is as published; returns how many were evaluated."""
-    study = Study(journal(file), "advisor", plan, Budget(), sampler, 0, ())
-    worth, cards, count = Worth(study, least), {card.name: card for card in plan.cards}, 0
-    while not worth.ended and (asked := study.ask()) is not None:
+    study = Study(InMemoryStorage(), "advisor", plan, Budget(), sampler, 0, ())
+    rule, cards, count = ExpectedGainRule(study, least), {card.name: card for card in plan.cards}, 0
+    while not rule.met and (asked := study.ask()) is not None:
         card, recipe = cards[asked.card], asked.compression
         one = replace(
             evaluation(),
@@ -41,26 +45,26 @@ def searched(file: Path, plan: Plan, sampler: str, least: float | None) -> tuple
             size=Quantity(rough_size(card, recipe), "bytes", Provenance.MEASURED),
         )
         study.tell(one)
-        worth.look()
+        rule.update()
         count += 1
-    return count, worth
+    return count, rule
 
 
-def test_a_search_ends_where_more_is_not_expected_to_help(tmp_path: Path, plan: Plan) -> None:
-    count, worth = searched(tmp_path / "journal", plan, "advisor", 0.05)
-    assert STAYS < count < plan.size
-    stop = worth.stop(plan.size - count)
+def test_a_search_ends_where_more_is_not_expected_to_help(plan: Plan) -> None:
+    count, rule = searched(plan, "advisor", 0.05)
+    assert CONSECUTIVE < count < plan.size
+    stop = rule.stop(plan.size - count)
     assert stop.why == "gain"
     assert "less than --stop-below 5%" in stop.text
     assert f"{plan.size - count} configurations not evaluated" in stop.text
 
 
-def test_without_a_share_everything_is_evaluated(tmp_path: Path, plan: Plan) -> None:
-    assert searched(tmp_path / "journal", plan, "advisor", None)[0] == plan.size
+def test_without_a_share_everything_is_evaluated(small: Plan) -> None:
+    assert searched(small, "advisor", None)[0] == small.size
 
 
-def test_a_sampler_without_expectation_goes_on_to_the_end(tmp_path: Path, plan: Plan) -> None:
-    assert searched(tmp_path / "journal", plan, "random", 0.05)[0] == plan.size
+def test_a_sampler_without_expectation_goes_on_to_the_end(small: Plan) -> None:
+    assert searched(small, "random", 0.05)[0] == small.size
 
 
 def test_large_spaces_stop_by_themselves_and_small_ones_do_not() -> None:

@@ -1,0 +1,241 @@
+"""The search loop over an evaluator that makes its results up: what it starts, keeps and returns."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from optuna.storages import InMemoryStorage
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.core.errors import StageError
+from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.evaluation_facts import TimeSummary, TimingFacts
+from advisor.core.quantity import Provenance, Quantity
+from advisor.engine.pipeline.timing import SURVEY
+from advisor.engine.question import resolve
+from advisor.engine.scheduling.promotion import STAGE
+from advisor.engine.scheduling.search_loop import SearchLoop
+from advisor.engine.scheduling.stopping import COMPLETE, Stop
+from advisor.engine.scheduling.study import Study
+from advisor.engine.space.plan import Plan
+from advisor.store import RunFolder
+from tests.builders import RUNTIME, evaluation
+
+CARDS = ("mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227")
+BEST = CARDS[0]
+Result = Callable[[Configuration], Evaluation]
+
+
+def plan(*trainings: str) -> Plan:
+    return Plan(load_catalogue().select(list(CARDS)), ("float32", "int8"), (1,), trainings or ("head",), RUNTIME)
+
+
+def ok(configuration: Configuration) -> Evaluation:
+    """The first card is better in everything than the others."""
+    rank = CARDS.index(configuration.card)
+    made = evaluation(accuracy=95 - 20 * rank, half_width=1, latency=5 + 5 * rank, size=1e6 * (1 + rank))
+    return replace(
+        made, configuration=configuration, artefact_sha256=f"{configuration.card}-{configuration.compression}"
+    )
+
+
+class MadeUp:
+    """Evaluates by a function, after a pause; notes what was started, cancelled and scored."""
+
+    def __init__(self, result: Result = ok, pause_s: float = 0.0) -> None:
+        self._result, self._pause_s = result, pause_s
+        self.screening = True
+        self.started: list[Configuration] = []
+        self.cancelled: list[Configuration] = []
+        self.scored: list[str] = []
+
+    async def evaluate(self, configuration: Configuration) -> Evaluation:
+        self.started.append(configuration)
+        try:
+            await asyncio.sleep(self._pause_s)
+        except asyncio.CancelledError:
+            self.cancelled.append(configuration)
+            raise
+        return self._result(configuration)
+
+    async def time_again(self, made: Evaluation) -> Evaluation:
+        assert made.timing is not None
+        return replace(made, timing=replace(made.timing, effort="search"))
+
+    async def hold_out(self, made: Evaluation) -> Evaluation:
+        self.scored.append(made.artefact_sha256)
+        return replace(made, holdout_accuracy=Quantity(90.0, "%", Provenance.MEASURED))
+
+    async def capture(self, made: Evaluation) -> Evaluation:
+        raise StageError("no such images")
+
+    def not_worth(self, configuration: Configuration, reason: str) -> Evaluation:
+        return Evaluation(configuration, Status.SKIPPED, reason=reason, stage=STAGE)
+
+    def told(self, made: Evaluation) -> Evaluation:
+        return made
+
+
+class Quiet:
+    """Notes what a progress bar would show."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.count = 0
+        self.most_deferred = 0
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def evaluated(self, made: Evaluation) -> None:
+        self.count += 1
+
+    def turned_away(self, configurations: Collection[Configuration]) -> None:
+        self.most_deferred = max(self.most_deferred, len(configurations))
+
+
+class Search:
+    """One search in a run folder."""
+
+    def __init__(self, folder: Path, space: Plan, **options: object) -> None:
+        self.request = resolve({"sampler": "advisor", **options})
+        self.run, self.progress, self.plan = RunFolder.create(folder, "run"), Quiet(), space
+        self.study = Study(InMemoryStorage(), "s", space, self.request.question.limits, "advisor", seed=0, done=())
+
+    def loop(self) -> SearchLoop:
+        return SearchLoop(self.request, self.run, self.progress, time.monotonic(), cores=2)
+
+    async def evaluate_all(self, evaluator: MadeUp) -> Stop:
+        return await self.loop().evaluate_all(self.study, evaluator, self.plan, done=0)
+
+
+def test_everything_is_evaluated_once_kept_and_told(tmp_path: Path) -> None:
+    search, evaluator = Search(tmp_path, plan()), MadeUp()
+    assert asyncio.run(search.evaluate_all(evaluator)) == COMPLETE
+    assert sorted(evaluator.started) == sorted(search.plan.configurations())
+    assert sorted(e.configuration for e in search.run.evaluations()) == sorted(search.plan.configurations())
+    assert search.study.unevaluated == 0
+    assert search.progress.count == search.plan.size
+
+
+def test_a_number_of_trials_ends_the_search(tmp_path: Path) -> None:
+    search, evaluator = Search(tmp_path, plan(), max_trials=2), MadeUp()
+    stop = asyncio.run(search.evaluate_all(evaluator))
+    assert stop.text == "stopped at --max-trials 2: 4 configurations not evaluated"
+    assert len(evaluator.started) == 2
+
+
+def test_a_time_limit_cancels_what_runs_and_keeps_what_is_done(tmp_path: Path) -> None:
+    search, evaluator = Search(tmp_path, plan(), time_limit="1s"), MadeUp(pause_s=60)
+    stop = asyncio.run(search.evaluate_all(evaluator))
+    assert stop.why == "time_limit"
+    assert evaluator.cancelled == evaluator.started != []
+    assert list(search.run.evaluations()) == []
+
+
+def test_the_user_can_stop_it(tmp_path: Path) -> None:
+    search, evaluator = Search(tmp_path, plan()), MadeUp(pause_s=60)
+
+    async def stopped() -> None:
+        loop = search.loop()
+        running = asyncio.ensure_future(loop.evaluate_all(search.study, evaluator, search.plan, done=0))
+        await asyncio.sleep(0.01)
+        loop.stopping.set()
+        await running
+
+    asyncio.run(stopped())
+    assert evaluator.cancelled == evaluator.started != []
+
+
+def test_what_cannot_reach_the_front_is_skipped_with_the_reason(tmp_path: Path) -> None:
+    search, evaluator = Search(tmp_path, plan("head", "finetune_top")), MadeUp()
+    asyncio.run(search.evaluate_all(evaluator))
+    skipped = [e for e in search.run.evaluations() if e.status is Status.SKIPPED]
+    assert {e.configuration.card for e in skipped} == set(CARDS) - {BEST}
+    assert all(BEST in e.reason for e in skipped)
+    assert {c.card for c in evaluator.started if c.training == "finetune_top"} == {BEST}
+    assert search.progress.most_deferred == len(skipped)
+
+
+def test_a_failure_is_kept_and_the_search_goes_on(tmp_path: Path) -> None:
+    def fails(configuration: Configuration) -> Evaluation:
+        if configuration.card == BEST:
+            return Evaluation(configuration, Status.FAILED, reason="crashed", stage="convert")
+        return ok(configuration)
+
+    search = Search(tmp_path, plan())
+    assert asyncio.run(search.evaluate_all(MadeUp(fails))) == COMPLETE
+    assert [e.configuration.card for e in search.run.evaluations() if e.status is Status.FAILED] == [BEST, BEST]
+
+
+def test_an_error_of_the_evaluator_is_raised(tmp_path: Path) -> None:
+    def broken(configuration: Configuration) -> Evaluation:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(Search(tmp_path, plan()).evaluate_all(MadeUp(broken)))
+
+
+def test_the_finalists_are_scored_on_the_hold_out_once(tmp_path: Path) -> None:
+    search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), MadeUp()
+
+    async def judged() -> None:
+        await search.evaluate_all(evaluator)
+        for _ in range(2):
+            await search.loop().judge(evaluator)
+
+    asyncio.run(judged())
+    assert sorted(evaluator.scored) == [f"{BEST}-float32", f"{BEST}-int8"]
+    scored = [e for e in search.run.evaluations() if e.holdout_accuracy is not None]
+    assert {e.configuration.card for e in scored} == {BEST}
+
+
+def test_an_interrupted_search_leaves_the_hold_out_to_the_resumed_one(tmp_path: Path) -> None:
+    search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), MadeUp()
+
+    async def interrupted() -> None:
+        await search.evaluate_all(evaluator)
+        loop = search.loop()
+        loop.stopping.set()
+        await loop.judge(evaluator)
+
+    asyncio.run(interrupted())
+    assert evaluator.scored == []
+
+
+def test_finalists_that_were_timed_briefly_are_timed_again(tmp_path: Path) -> None:
+    def brief(configuration: Configuration) -> Evaluation:
+        return replace(ok(configuration), timing=TimingFacts(effort=SURVEY, wall_ms=TimeSummary(5.0, 6.0)))
+
+    search, evaluator = Search(tmp_path, plan()), MadeUp(brief)
+
+    async def timed() -> None:
+        await search.evaluate_all(evaluator)
+        await search.loop().time_again(evaluator)
+
+    asyncio.run(timed())
+    efforts = {(e.configuration.card, e.timing.effort) for e in search.run.evaluations() if e.timing is not None}
+    assert efforts == {(BEST, "search"), *((card, SURVEY) for card in CARDS[1:])}
+
+
+def test_where_every_card_is_too_slow_the_fastest_are_evaluated_all_the_same(tmp_path: Path) -> None:
+    def screened(configuration: Configuration) -> Evaluation:
+        if evaluator.screening:
+            return Evaluation(configuration, Status.SKIPPED, reason="too slow", stage="screen")
+        return ok(configuration)
+
+    search, evaluator = Search(tmp_path, plan(), budget="1ms"), MadeUp(screened)
+
+    async def rescued() -> None:
+        await search.evaluate_all(evaluator)
+        await search.loop().rescue(evaluator, search.plan)
+
+    asyncio.run(rescued())
+    fastest = sorted(search.plan.cards, key=lambda card: card.macs)[:2]
+    found = {e.configuration.card for e in search.run.evaluations() if e.status is Status.OK}
+    assert found == {card.name for card in fastest}
