@@ -1,4 +1,7 @@
-"""Where the Optuna study is kept: a journal or SQLite in the run folder, or a PostgreSQL that many searches share."""
+"""Stores the Optuna study: a journal or SQLite in the run folder, or a PostgreSQL database.
+
+Many searches may share a database: each run has its own study there.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.core.errors import AdvisorError, UsageError, first_line
 from advisor.engine.question import JOURNAL, SCHEMES, SQLITE, without_password
@@ -18,16 +21,20 @@ if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
 CONNECT_S = 5
+"""Seconds until a connection attempt fails."""
+
 TABLES_TRIES = 5
+"""Attempts to make the tables: another search may make them at the same time."""
+
 STUDY = "advisor"
-"""Name of the study where a run has a file of its own."""
+"""Name of the study in a run's own file."""
 
 
 def reach(storage: str) -> None:
-    """Open the database and make its tables where they are not there yet; files need no check.
+    """Check that the database can be used, and make its tables if there are none. Files need no check.
 
     Raises:
-        UsageError: it cannot be reached, or the driver is not installed.
+        UsageError: the connection fails, or the driver is not installed.
     """
     if storage not in (JOURNAL, SQLITE):
         _close(_database(storage))
@@ -35,29 +42,29 @@ def reach(storage: str) -> None:
 
 @contextlib.contextmanager
 def opened(storage: str, run: RunFolder) -> Iterator[tuple[BaseStorage, str]]:
-    """Open the run's study storage; yields it with the study's name.
+    """Open the storage of a run's study; yield it with the study's name.
 
     Raises:
-        UsageError: the database cannot be reached.
+        UsageError: the connection to the database fails.
     """
     if storage == JOURNAL:
         yield journal(run.study_file), STUDY
         return
     name = STUDY if storage == SQLITE else _study_name(run)
-    kept = _database(f"sqlite:///{run.path / 'study.sqlite'}" if storage == SQLITE else storage)
+    database = _database(f"sqlite:///{run.path / 'study.sqlite'}" if storage == SQLITE else storage)
     try:
-        yield kept, name
+        yield database, name
     finally:
-        _close(kept)
+        _close(database)
 
 
 @gc_paused()
 def journal(file: Path) -> BaseStorage:
-    """Open a journal, in whatever state a killed process left it.
+    """Open a journal, also one that a killed process left.
 
-    A line that was torn is taken away, for the next one would be written behind it and damage both; so is the lock of
-    a process that is gone (the run itself is held by a lock that dies with its holder). A journal that cannot be read
-    is moved aside: the evaluations are in a file of their own, and the study is made again from them.
+    An incomplete last line is removed: the next line would be appended to it, and both would be damaged. The lock of
+    the killed process is removed too; the run folder has a lock that ends with its process. A journal that cannot be
+    read is renamed, and the study is made again from the run's evaluations.
     """
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
@@ -73,10 +80,10 @@ def journal(file: Path) -> BaseStorage:
 
 @contextlib.contextmanager
 def lost_connection(storage: str, run: Path) -> Iterator[None]:
-    """Say in words that the database went away during a search.
+    """Turn a lost connection during a search into an error that says what to do.
 
     Raises:
-        AdvisorError: it did; what was evaluated is in the run folder.
+        AdvisorError: the connection was lost. The evaluations are in the run folder.
     """
     from optuna.exceptions import StorageInternalError
     from sqlalchemy.exc import SQLAlchemyError
@@ -91,7 +98,7 @@ def lost_connection(storage: str, run: Path) -> Iterator[None]:
 
 
 def _database(address: str) -> BaseStorage:
-    """Connect; of several searches that make the tables at a time, the late ones find them made when they try again."""
+    """Connect, and try again if another search makes the tables at the same time."""
     from sqlalchemy.exc import IntegrityError, ProgrammingError, SQLAlchemyError
 
     for attempt in range(TABLES_TRIES):
@@ -116,7 +123,7 @@ def _connected(address: str) -> BaseStorage:
     from sqlalchemy.engine import make_url
 
     url = make_url(address)
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     if url.get_backend_name() in SCHEMES:
         url = url.set(drivername="postgresql+psycopg")
         options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": CONNECT_S}}
@@ -131,13 +138,13 @@ def _unreachable(address: str, error: Exception) -> UsageError:
 
 
 def _reason(error: Exception) -> str:
-    """Return the driver's own words, a line, without the statement and its values."""
+    """Return the first line of the driver's message, without the statement and its values."""
     cause = getattr(error, "orig", None) or error.__cause__ or error
     return first_line(without_password(str(cause))) or type(cause).__name__
 
 
 def _study_name(run: RunFolder) -> str:
-    """Return the run's name with something random: folders on two machines may be called alike."""
+    """Return the run's name with a random suffix: folders on two machines may have the same name."""
     stored = run.read_json("study.json").get("study")
     if isinstance(stored, str) and stored:
         return stored
@@ -154,6 +161,7 @@ def _close(storage: BaseStorage) -> None:
 
 
 def _cut_torn_line(file: Path) -> None:
+    """Remove what follows the last line end, reading from the end."""
     if not file.is_file():
         return
     with file.open("rb+") as content:
@@ -161,9 +169,9 @@ def _cut_torn_line(file: Path) -> None:
         while end:
             start = max(0, end - 65536)
             content.seek(start)
-            place = content.read(end - start).rfind(b"\n")
-            if place >= 0:
-                content.truncate(start + place + 1)
+            line_end = content.read(end - start).rfind(b"\n")
+            if line_end >= 0:
+                content.truncate(start + line_end + 1)
                 return
             end = start
         content.truncate(0)
