@@ -1,4 +1,4 @@
-"""What is being done, what is left and when it will be over; quiet where nobody watches."""
+"""Show what is being done, what is left and how long it will take; quiet where nobody watches."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.units import show_seconds
+from advisor.engine.pipeline.events import EventKind, StageEvent
+from advisor.engine.pipeline.stage import Stage
 from advisor.engine.space.plan import Plan
 
 if TYPE_CHECKING:
     from tqdm import tqdm
-
-WAITS = "waits for "
-"""Begins the event of a stage that another process is at."""
 
 TRUST_S = 20.0
 """How many seconds of finished work weigh as much as the plan's own price in the estimate of what is left."""
@@ -35,7 +34,6 @@ class Progress:
         self._cores = cores
         self._lock = threading.RLock()
         self._bar: tqdm[Any] | None = None
-        self._weights: dict[tuple[str, str], float] = {}
         self._running: dict[str, str] = {}
         self._partly: dict[str, float] = {}
         self._saying = ""
@@ -55,38 +53,37 @@ class Progress:
 
     def start(self, plan: Plan, done: int) -> None:
         """Begin with ``plan``, of which ``done`` configurations are done already."""
-        prices = {card.name: plan.prices.each(card) for card in plan.cards}
+        total = sum(plan.costs.total_s(plan.costs.stages(card)) for card in plan.cards)
         with self._lock:
-            self._weights = {(stage, card): p for card, rows in prices.items() for stage, (_, p) in rows.items()}
             self._evaluated, self._configurations = done, plan.size
             self._started, self._saying = time.monotonic(), ""
-            total = sum(count * price for rows in prices.values() for count, price in rows.values())
             self._plan, self._total_s = plan, total * (1 - done / plan.size)
             if self._shown:
                 self._open().reset(total=self._total_s)
                 threading.Thread(target=self._tick, daemon=True).start()
 
-    def stage(self, name: str, card: str, doing: str, event: str) -> None:
-        """Take note of a stage that started, is done or was found in the cache."""
-        subject = f"{doing} {card}"
-        weight = self._weights.get((name.rsplit("-", 1)[0], card), 0.0)
+    def stage(self, event: StageEvent) -> None:
+        """Take note of an event of a stage."""
+        subject, seconds = event.stage.subject, self._seconds_of(event.stage)
         with self._lock:
-            if event == "started":
+            if event.kind is EventKind.STARTED:
                 self._running[subject] = ""
-            elif event.startswith(WAITS):
-                self._running[subject] = f" (waits for another search, {event.removeprefix(WAITS)}, that does it)"
-            elif event.startswith("epoch "):
-                self._epoch(subject, weight, event)
+            elif event.kind is EventKind.WAITING:
+                self._running[subject] = f" (waits for another search, {event.holder}, that does it)"
+            elif event.kind is EventKind.EPOCH:
+                self._epoch(subject, seconds, *event.epochs)
             else:
                 self._running.pop(subject, None)
-                self._advance(weight - self._partly.pop(subject, 0.0), worked=event == "done")
+                self._advance(seconds - self._partly.pop(subject, 0.0), worked=event.kind is EventKind.DONE)
             self._show()
 
-    def _epoch(self, subject: str, weight: float, event: str) -> None:
-        """Count a share of a long stage: ``epoch 3 of 12``."""
-        _, done, _, epochs = event.split()
-        reached = weight * int(done) / int(epochs)
-        self._running[subject] = f" ({event})"
+    def _seconds_of(self, stage: Stage[Any]) -> float:
+        return self._plan.costs.seconds(stage) if self._plan is not None else 0.0
+
+    def _epoch(self, subject: str, seconds: float, done: int, epochs: int) -> None:
+        """Count a share of a long stage."""
+        reached = seconds * done / epochs
+        self._running[subject] = f" (epoch {done} of {epochs})"
         self._advance(reached - self._partly.get(subject, 0.0), worked=True)
         self._partly[subject] = reached
 

@@ -1,4 +1,4 @@
-"""One search from question to evaluations, in its run folder."""
+"""Run one search: from a question to its evaluations, in a run folder."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.core.evaluation import Evaluation
-from advisor.engine.card_times import CardTimes
-from advisor.engine.execution import executor_for
+from advisor.engine.durations import Durations
+from advisor.engine.execution import Executor, executor_for
 from advisor.engine.execution.machine import one_blas_thread
 from advisor.engine.history.manifest import describe_run, write_images, write_manifest
 from advisor.engine.history.resume import same_cards, same_weights
-from advisor.engine.pipeline.context import Context, Notify
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.evaluator import Evaluator
-from advisor.engine.pipeline.stages import StageRunner, Stages
-from advisor.engine.pipeline.timing import effort_for
+from advisor.engine.pipeline.events import EventKind, StageEvent
+from advisor.engine.pipeline.finalists import FinalistScorer
+from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.stage import Pool
+from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.progress import Progress
 from advisor.engine.question import Request
 from advisor.engine.scheduling.samplers import require_parts
@@ -37,18 +40,22 @@ from advisor.engine.space.candidates import (
     chosen_recipes,
     find_weights,
     make_plan,
+    materials_of,
     read_images,
 )
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.preview import refuse_too_short
-from advisor.engine.space.skipped import leave_out, name_the_rest
+from advisor.engine.space.skipped import record_unevaluated, skip_ruled_out
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
-from advisor.engine.targets.selection import select_targets
-from advisor.store import ArtifactCache, RunFolder
+from advisor.engine.targets.selection import TargetDevices, select_targets
+from advisor.store import RunFolder
+
+THREADS = 32
+"""Threads that wait for child processes; more jobs than cores never run."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SearchResult:
     """What a search left behind.
 
     Attributes:
@@ -60,183 +67,241 @@ class Outcome:
     stop: Stop
 
 
-def run_search(request: Request, progress: Progress, resume: Path | None = None, verbose: bool = False) -> Outcome:
+@dataclass(frozen=True)
+class Prepared:
+    """A question whose parts were found and checked; nothing was spent yet.
+
+    Attributes:
+        request: the question.
+        targets: the devices.
+        recipes: compression recipes by name.
+        cards: the candidates, the most promising first.
+        images: the user's images, or None.
+    """
+
+    request: Request
+    targets: TargetDevices
+    recipes: Mapping[str, Recipe]
+    cards: tuple[Card, ...]
+    images: Images | None
+
+    @property
+    def data_fingerprint(self) -> str:
+        """Hash of the images, empty without."""
+        return self.images.dataset.fingerprint if self.images else ""
+
+
+def run_search(request: Request, progress: Progress, resume: Path | None = None, verbose: bool = False) -> SearchResult:
     """Answer ``request`` in a new run folder, or go on with the run in ``resume``.
 
     The work happens in a thread with an event loop of its own, so that it also runs where a loop runs already, as in a
     notebook, and so that an interrupt reaches the caller's thread and stops the search in order.
 
     Raises:
-        UsageError: the question, the pictures, the catalogue or the output folder is at fault; nothing was spent.
-        WeightsError: no candidate's weights can be had.
+        UsageError: the question, the images, the catalogue or the output folder is at fault; nothing was spent.
+        WeightsError: no candidate's weights can be fetched.
         AdvisorError: the study's database went away; what was evaluated is kept.
     """
-    search = _Search(request, progress, resume, verbose)
-    worker = threading.Thread(target=search.work, name="advisor-search", daemon=True)
-    with contextlib.closing(search.executor), search.run.hold():
-        search.write_images()
-        worker.start()
-        interrupted = _wait(worker, search.stop)
-        if search.error is not None:
-            raise search.error
-    return Outcome(search.run, INTERRUPTED if interrupted else search.stopped)
+    started = time.monotonic()
+    prepared = prepare(request, progress.say)
+    if resume:
+        run = RunFolder.open(resume)
+        prepared = _as_begun(prepared, run)
+        executor = executor_for(request.execution, lambda: None if verbose else run.log_file)
+    else:
+        refuse_what_cannot_work(prepared)
+        executor = executor_for(request.execution, lambda: None if verbose else run.log_file)
+        run = RunFolder.create(request.output.folder, _slug(request))
+        run.write_request(request.written)
+    with contextlib.closing(executor), run.hold():
+        if prepared.images is not None:
+            write_images(run, prepared.images)
+        return _Search(prepared, run, executor, progress, started).result()
 
 
-def _wait(worker: threading.Thread, stop: Callable[[], None]) -> bool:
-    interrupted = False
-    while worker.is_alive():
-        try:
-            worker.join(0.5)
-        except KeyboardInterrupt:
-            if interrupted:
-                raise
-            interrupted = True
-            stop()
-    return interrupted
+def prepare(request: Request, say: Callable[[str], None]) -> Prepared:
+    """Find and check everything that a question names.
+
+    Raises:
+        UsageError: something is missing, unknown or damaged.
+    """
+    require_parts(request.execution.sampler)
+    question = request.question
+    return Prepared(
+        request, select_targets(question), chosen_recipes(question), chosen_cards(question), read_images(question, say)
+    )
+
+
+def refuse_what_cannot_work(prepared: Prepared) -> None:
+    """Refuse a time limit that is too short, and a database that cannot be reached.
+
+    Raises:
+        UsageError: one of them.
+    """
+    execution = prepared.request.execution
+    if execution.time_limit_s is not None:
+        refuse_too_short(prepared.request, prepared.recipes, prepared.cards, prepared.images)
+    reach(execution.storage)
+
+
+def _as_begun(prepared: Prepared, run: RunFolder) -> Prepared:
+    """Return the question with the cards that the run began with."""
+    cards = same_cards(run, prepared.request.question, prepared.cards, prepared.recipes, prepared.images)
+    return Prepared(prepared.request, prepared.targets, prepared.recipes, cards, prepared.images)
 
 
 class _Search:
-    """The state of one search while it runs."""
+    """One search while it runs."""
 
-    def __init__(self, request: Request, progress: Progress, resume: Path | None, verbose: bool) -> None:
-        self._progress = progress
-        self._started = time.monotonic()
-        self.request, question = request, request.question
-        require_parts(request.execution.sampler)
-        self.targets = select_targets(question)
-        self.recipes = chosen_recipes(question)
-        self._cards = chosen_cards(question)
-        self.images = read_images(question, progress.say)
-        if resume:
-            self.run = RunFolder.open(resume)
-            self._cards = same_cards(self.run, question, self._cards, self.recipes, self.images)
-        else:
-            self._refuse_what_cannot_work()
-        self.executor = executor_for(request.execution, lambda: None if verbose else self.run.log_file)
-        if not resume:
-            self.run = RunFolder.create(request.output.folder, _slug(request))
-            self.run.write_request(request.written)
+    def __init__(
+        self, prepared: Prepared, run: RunFolder, executor: Executor, progress: Progress, started: float
+    ) -> None:
+        self._prepared, self._run, self._executor, self._progress = prepared, run, executor, progress
+        self._started = started
+        self._calibration, self._durations = CostCalibration(), Durations()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._drive: SearchLoop | None = None
-        self._book, self._times = CostCalibration(), CardTimes()
-        self.stopped = COMPLETE
-        self.error: BaseException | None = None
+        self._search_loop = SearchLoop(prepared.request, run, progress, started, executor.machine.cores)
+        self._stop = COMPLETE
+        self._error: BaseException | None = None
 
-    def _refuse_what_cannot_work(self) -> None:
-        if self.request.execution.time_limit_s is not None:
-            refuse_too_short(self.request, self.recipes, self._cards, self.images)
-        reach(self.request.execution.storage)
+    def result(self) -> SearchResult:
+        """Run the search in a thread and wait for it; the first interrupt stops it in order."""
+        worker = threading.Thread(target=self._work, name="advisor-search", daemon=True)
+        worker.start()
+        interrupted = False
+        while worker.is_alive():
+            try:
+                worker.join(0.5)
+            except KeyboardInterrupt:
+                if interrupted:
+                    raise
+                interrupted = True
+                self._interrupt()
+        if self._error is not None:
+            raise self._error
+        return SearchResult(self._run, INTERRUPTED if interrupted else self._stop)
 
-    def work(self) -> None:
-        """Run the search; what it raises is left in ``error``."""
+    def _interrupt(self) -> None:
+        """End the search in order: what is in flight is dropped, what is done is kept."""
+        self._progress.say("stopping: keeping what is done")
+        if self._loop:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._search_loop.stopping.set)
+
+    def _work(self) -> None:
+        """Run the search; an error is kept for the caller's thread."""
         try:
-            candidates = find_weights(self.request.question, self.request.execution, self._cards, self._progress.say)
-            same_weights(self.run, candidates)
+            request, cards = self._prepared.request, self._prepared.cards
+            candidates = find_weights(request.question, request.execution, cards, self._progress.say)
+            same_weights(self._run, candidates)
             with one_blas_thread():
-                asyncio.run(self._work(candidates))
+                asyncio.run(self._search(candidates))
         except BaseException as error:  # it is raised again in the caller's thread
-            self.error = error
+            self._error = error
         finally:
             self._progress.close()
 
-    def stop(self) -> None:
-        """End the search in order: what is in flight is dropped, what is done is kept."""
-        self._progress.say("stopping: keeping what is done")
-        if self._loop and self._drive:
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._drive.stopping.set)
-
-    async def _work(self, candidates: Candidates) -> None:
+    async def _search(self, candidates: Candidates) -> None:
+        """Plan, evaluate, judge the finalists, and write down what it took."""
         self._loop = asyncio.get_running_loop()
-        executor = self.executor
-        drive = self._drive = SearchLoop(self.request, self.run, self._progress, self._started, executor.machine.cores)
-        self._loop.set_default_executor(ThreadPoolExecutor(32))
-        question, execution = self.request.question, self.request.execution
-        plan = make_plan(question, candidates, self.recipes, self.images, execution.cores, self._book.pace)
-        done = leave_out(self.run, plan, question.limits)
-        with opened(execution.storage, self.run) as (storage, name), lost_connection(execution.storage, self.run.path):
+        self._loop.set_default_executor(ThreadPoolExecutor(THREADS))
+        run, prepared, question = self._run, self._prepared, self._prepared.request.question
+        execution, pace = prepared.request.execution, self._calibration.pace
+        plan = make_plan(question, candidates, prepared.recipes, prepared.images, execution.cores, pace)
+        done = skip_ruled_out(run, plan, question.limits)
+        with opened(execution.storage, run) as (storage, name), lost_connection(execution.storage, run.path):
             study = Study(storage, name, plan, question.limits, execution.sampler, question.seed, done)
             self._write_manifest(candidates, plan)
-            with contextlib.closing(executor):
+            with contextlib.closing(self._executor):
                 evaluator = self._evaluator(candidates, plan)
                 self._progress.start(plan, len(done))
-                began = time.monotonic()
-                self.stopped = await drive.evaluate_all(study, evaluator, plan, len(done))
-                evaluating = time.monotonic() - began
-                executor.trainers.close()  # what a limit cut off would train on beside the finalists' timings
-                await drive.rescue(evaluator, plan)
-                if not drive.stopping.is_set():
-                    name_the_rest(self.run, plan, self.stopped)
-                await drive.time_again(evaluator)
-                await drive.judge(evaluator)
-                self._book.keep(evaluator.spent, disturbed=_disturbed(self.run.evaluations()))
-                rows = {"evaluating": evaluating, **evaluator.spent}
-                spent = {stage: round(seconds, 1) for stage, seconds in sorted(rows.items())}
-                peak = max(each.peak_bytes for each in (executor.heavy, executor.light, executor.trainers))
-                if drive.stopping.is_set():
-                    self.stopped = INTERRUPTED
-                more: dict[str, Any] = {"targets": evaluator.environments} if evaluator.environments else {}
-                more |= {
-                    "host": executor.host.to_json(),
-                    "children_peak_bytes": peak,
-                    "stopped": self.stopped.to_json(),
-                }
-                self._write_manifest(candidates, plan, spent, **more)
+                evaluating_s = await self._evaluate(study, evaluator, plan, len(done))
+                await self._search_loop.time_again(evaluator)
+                await self._search_loop.judge(evaluator)
+                self._calibration.keep(self._durations.by_stage, disturbed=_disturbed(run.evaluations()))
+                if self._search_loop.stopping.is_set():
+                    self._stop = INTERRUPTED
+                self._write_manifest(candidates, plan, evaluating_s, evaluator.environments)
+
+    async def _evaluate(self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int) -> float:
+        """Evaluate what the study asks for, and record the cards that it did not reach; return the seconds."""
+        began = time.monotonic()
+        self._stop = await self._search_loop.evaluate_all(study, evaluator, plan, done)
+        seconds = time.monotonic() - began
+        self._executor.trainers.close()  # what a limit cut off would train on beside the finalists' timings
+        await self._search_loop.rescue(evaluator, plan)
+        if not self._search_loop.stopping.is_set():
+            record_unevaluated(self._run, plan, self._stop.reason)
+        return seconds
 
     def _evaluator(self, candidates: Candidates, plan: Plan) -> MultiDeviceEvaluator:
-        executor = self.executor
-        context = Context(
-            question=self.request.question,
-            remeasure=self.request.execution.remeasure,
-            images=self.images,
-            cache=ArtifactCache(),
-            machine=executor.machine,
-            heavy=executor.heavy,
-            light=executor.light,
-            notify=self._notify(plan),
-            effort=effort_for(plan.size),
-            trainers=executor.trainers,
-            on_device=executor.on_device,
-            host=executor.host,
+        executor, prepared, question = self._executor, self._prepared, self._prepared.request.question
+        materials = materials_of(question, prepared.images, candidates.weights, plan.size, executor.host)
+        workers = Workers(
+            executor.machine,
+            {Pool.LIGHT: executor.light, Pool.HEAVY: executor.heavy, Pool.TRAINERS: executor.trainers},
+            executor.on_device,
+            _priorities(plan),
         )
-        # Of what is in flight the cheapest goes first: answers come early, and the cores stay busy to the end.
-        by_price = sorted(plan.cards, key=lambda card: plan.prices.variant_s(card, (plan.trainings[0], "float32")))
-        order = {card.name: place for place, card in enumerate(by_price)}
-        stages = Stages(StageRunner(context, order), candidates.weights)
+        walker = Walker(materials, workers, self._listener(plan), prepared.request.execution.remeasure)
         cards = {card.name: card for card in plan.cards}
-        recipes: dict[str, Recipe] = self.recipes
-        evaluator = Evaluator(context, stages, cards, recipes, self.run, order)
-        return MultiDeviceEvaluator(evaluator, self.targets, self.request.question, cards, self.run, executor.on_device)
+        evaluator = Evaluator(
+            walker, plan.workload, cards, prepared.recipes, question.limits, frozenset(question.compressions),
+            self._run, prepared.targets.host,
+        )  # fmt: skip
+        scorer = FinalistScorer(walker, cards, self._run) if prepared.images else None
+        return MultiDeviceEvaluator(evaluator, scorer, prepared.targets, question, cards, self._run, executor.on_device)
 
-    def _notify(self, plan: Plan) -> Notify:
-        cards = {card.name: card for card in plan.cards}
-        prices = {name: plan.prices.each(card) for name, card in cards.items()}
+    def _listener(self, plan: Plan) -> Callable[[StageEvent], None]:
+        def listen(event: StageEvent) -> None:
+            self._progress.stage(event)
+            self._durations.note(event)
+            if event.kind is EventKind.DONE:
+                self._calibration.note(event.stage.name, plan.costs.seconds(event.stage))
 
-        def notify(stage: str, card: str, doing: str, event: str) -> None:
-            self._progress.stage(stage, card, doing, event)
-            self._times.note(stage, card, doing, event)
-            if event == "done":
-                name = stage.rsplit("-", 1)[0]
-                self._book.note(name, prices[card].get(name, (0, 0.0))[1])
-
-        return notify
-
-    def write_images(self) -> None:
-        """Write what was read and how it was split."""
-        if self.images is not None:
-            write_images(self.run, self.images)
+        return listen
 
     def _write_manifest(
-        self, candidates: Candidates, plan: Plan, spent: Mapping[str, float] | None = None, **more: Any
+        self,
+        candidates: Candidates,
+        plan: Plan,
+        evaluating_s: float | None = None,
+        environments: Mapping[str, str] | None = None,
     ) -> None:
-        spent = {"search": round(time.monotonic() - self._started, 1), **(spent or {})}
-        data = self.images.dataset.fingerprint if self.images else ""
-        manifest = describe_run(self.request, candidates, plan, self._cards, self.recipes, data)
-        write_manifest(self.run, {**manifest, "durations": spent, "durations_by_card": self._times.to_json(), **more})
+        """Write the manifest; at the end of a search with what it took."""
+        prepared, durations = self._prepared, {"search": round(time.monotonic() - self._started, 1)}
+        more: dict[str, Any] = {"targets": environments} if environments else {}
+        if evaluating_s is not None:
+            spent: dict[str, float] = {"evaluating": evaluating_s} | {
+                str(k): v for k, v in self._durations.by_stage.items()
+            }
+            durations |= {stage: round(seconds, 1) for stage, seconds in spent.items()}
+            executor = self._executor
+            pools = (executor.heavy, executor.light, executor.trainers)
+            more |= {
+                "host": executor.host.to_json(),
+                "children_peak_bytes": max(pool.peak_bytes for pool in pools),
+                "stopped": self._stop.to_json(),
+            }
+        manifest = describe_run(
+            prepared.request, candidates, plan, prepared.cards, prepared.recipes, prepared.data_fingerprint
+        )
+        own = {"durations": durations, "durations_by_card": self._durations.by_card()}
+        write_manifest(self._run, {**manifest, **own, **more})
+
+
+def _priorities(plan: Plan) -> dict[str, float]:
+    """Return each card's place in the queue for cores.
+
+    The cheapest card in flight goes first: answers come early, and the cores stay busy to the end.
+    """
+    first = (plan.trainings[0], "float32")
+    by_cost = sorted(plan.cards, key=lambda card: plan.costs.variant_s(card, first))
+    return {card.name: float(place) for place, card in enumerate(by_cost)}
 
 
 def _disturbed(evaluations: Sequence[Evaluation]) -> bool:
-    """Say whether other work kept the machine busy: most timings of the run saw some."""
+    """Return whether other work kept the machine busy: most timings of the run saw some."""
     timed = [evaluation.contended for evaluation in evaluations if evaluation.latency is not None]
     return sum(timed) * 2 > len(timed)
 

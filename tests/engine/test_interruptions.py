@@ -18,7 +18,7 @@ import pytest
 
 from advisor.compression.recipes import RECIPES
 from advisor.core.evaluation import Status
-from advisor.engine.space.skipped import STOPPED
+from advisor.engine.pipeline.names import StageName
 from advisor.store import RunFolder
 from tests.engine.conftest import SMALLEST, command, environment
 
@@ -60,7 +60,7 @@ def lines(out: Path) -> int:
 
 def begun(run: RunFolder) -> int:
     """Evaluations but those that a search's end left unevaluated."""
-    return sum(evaluation.stage != STOPPED for evaluation in run.evaluations())
+    return sum(evaluation.stage != StageName.STOP for evaluation in run.evaluations())
 
 
 def test_a_child_that_is_killed_is_a_failed_row_with_its_reason(empty_results: Path, tmp_path: Path) -> None:

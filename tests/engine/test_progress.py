@@ -6,6 +6,8 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Evaluation, Status
+from advisor.engine.pipeline.events import EventKind, StageEvent
+from advisor.engine.pipeline.names import StageName
 from advisor.engine.progress import Progress
 from advisor.engine.space.plan import Plan
 from tests.builders import configuration
@@ -14,17 +16,19 @@ CARD = "squeezenet_1.1_227"
 PLAN = Plan(load_catalogue().select([CARD]), ("float32", "int8"), (1,), ("none",), "ai-edge-litert==2.3.0")
 
 
+STAGES = PLAN.costs.stages(PLAN.cards[0])
+
+
 def finished(progress: Progress) -> None:
-    for stage, (count, _) in PLAN.prices.each(PLAN.cards[0]).items():
-        for _ in range(count):
-            progress.stage(f"{stage}-1", CARD, stage, "started")
-            progress.stage(f"{stage}-1", CARD, stage, "done")
+    for stage in STAGES:
+        progress.stage(StageEvent(stage, EventKind.STARTED))
+        progress.stage(StageEvent(stage, EventKind.DONE))
 
 
 def test_it_says_what_is_done_what_is_left_and_how_long(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(shown=True)
     progress.start(PLAN, done=0)
-    progress.stage("convert-1", CARD, "converting", "started")
+    progress.stage(StageEvent(STAGES[0], EventKind.STARTED))
     progress.close()
     shown = capsys.readouterr().err
     assert "0 of 2 evaluated, about " in shown
@@ -59,11 +63,25 @@ def test_it_is_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(shown=True)
-    progress.stage("finetune_top-1", "mobilenet_v2_1.0_224", "fine-tuning", "started")
-    progress.stage("finetune_top-1", "mobilenet_v2_1.0_224", "fine-tuning", "waits for process 4711")
+    stage = next(each for each in CLIMB.costs.stages(TUNED_CARD) if each.name is StageName.FINETUNE_TOP)
+    progress.stage(StageEvent(stage, EventKind.STARTED))
+    progress.stage(StageEvent(stage, EventKind.WAITING, holder="process 4711"))
     progress.close()
     said = capsys.readouterr().err
-    assert "fine-tuning mobilenet_v2_1.0_224 (waits for another search, process 4711, that does it)" in said
+    assert f"fine-tuning {CARD} (waits for another search, process 4711, that does it)" in said
+
+
+def test_epochs_count_as_a_share_of_a_long_stage(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(shown=True)
+    progress.start(CLIMB, done=0)
+    stage = next(each for each in CLIMB.costs.stages(TUNED_CARD) if each.name is StageName.FINETUNE_TOP)
+    progress.stage(StageEvent(stage, EventKind.STARTED))
+    progress.stage(StageEvent(stage, EventKind.EPOCH, epochs=(9, 18)))
+    progress.close()
+    said = capsys.readouterr().err
+    assert f"fine-tuning {CARD} (epoch 9 of 18)" in said
+    half = 50 * CLIMB.costs.seconds(stage) / sum(CLIMB.costs.total_s(CLIMB.costs.stages(card)) for card in CLIMB.cards)
+    assert f"{half:3.0f}% |" in said
 
 
 CLIMB = Plan(
@@ -109,7 +127,7 @@ def test_stages_that_others_need_too_stay() -> None:
     one = CLIMB.only_for([each for each in TUNED if each.target.threads == 1])
     form = CLIMB.only_for([each for each in TUNED if each.compression == "int8"])
     assert one == 0
-    assert 0 < form < CLIMB.prices.trained_s(TUNED_CARD, "finetune_top") < whole
+    assert 0 < form < CLIMB.costs.trained_s(TUNED_CARD, "finetune_top") < whole
     assert CLIMB.only_for(CLIMB.configurations()) == pytest.approx(
-        sum(sum(CLIMB.prices.stages(card).values()) for card in CLIMB.cards)
+        sum(CLIMB.costs.total_s(CLIMB.costs.stages(card)) for card in CLIMB.cards)
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
@@ -19,13 +19,16 @@ from advisor.datasets.duplicates import Pair
 from advisor.datasets.split import Split
 from advisor.engine.data_check import work
 from advisor.engine.execution.machine import Machine
-from advisor.engine.pipeline.context import Context, Images, versions
-from advisor.engine.pipeline.stages.backbone import Backbones
-from advisor.engine.pipeline.stages.runner import WORK_LIMITS, StageRunner
-from advisor.engine.question import Question
+from advisor.engine.pipeline.backbone import features
+from advisor.engine.pipeline.events import StageEvent
+from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Folders, Inputs, Job, Materials, Pool, Results, Scope, Stage, versions
+from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.isolation import ChildPool
 from advisor.isolation.cores import usable_cores
 from advisor.isolation.coroutine import run_coroutine
+from advisor.measurement import host
 from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_json
 from advisor.training.labels.out_of_sample import LANDMARKS
@@ -38,7 +41,6 @@ FEWEST = 5
 """Classes with fewer pictures are not judged: there is too little to learn them from."""
 
 SEED = 0
-_VERSION = "judge-5"
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Judge:
         judged = _judged(dataset)
         say(f"fetching weights of {card.name}")
         weights = fetch(card, options)
-        return run_coroutine(_judge(card, weights, dataset, judged, pairs, self.landmarks, say))
+        return _judge(card, weights, dataset, judged, pairs, self.landmarks, say)
 
     def _chosen(self, options: FetchOptions) -> Card:
         catalogue = load_catalogue(self.catalogs)
@@ -105,7 +107,7 @@ def _judged(dataset: Dataset) -> list[int]:
     return [index for index, image in enumerate(dataset.images) if image.label in large]
 
 
-async def _judge(
+def _judge(
     card: Card,
     weights: WeightsFile,
     dataset: Dataset,
@@ -116,32 +118,49 @@ async def _judge(
 ) -> Judgement:
     everything = tuple(range(len(dataset.images)))
     images = Images(dataset, Split(everything, (), (), SEED))
+    materials = Materials(ArtifactCache(), images, {card.name: weights}, host.describe(), seed=SEED)
+    stage = labels_stage(card, dataset, judged, pairs, landmarks)
 
-    def notify(_stage: str, name: str, doing: str, _event: str) -> None:
-        say(f"{doing} {name}")
+    def listen(event: StageEvent) -> None:
+        say(event.stage.subject)
 
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.txt"
         with ChildPool(log) as heavy, ChildPool(log) as light:
-            context = Context(Question(), images, ArtifactCache(), Machine(usable_cores()), heavy, light, notify)
-            keeper = StageRunner(context, {card.name: 0})
-            features = await Backbones(keeper, {card.name: weights}).features(card, images.train)
-            labels = [image.label for image in dataset.images]
-            together = kept_together(dataset, pairs)
-            inputs = {
-                "features": features.key,
-                "labels": sha256_json([labels, [list(group) for group in together]]),
-                "landmarks": landmarks,
-                **versions("cleanlab", "scipy", "numpy", "pillow"),
-            }
-            arguments = (features.parts, labels, judged, together, images.train.paths, SEED, landmarks)
-            kept = await keeper.kept(
-                _VERSION, "judging labels with", card, inputs,
-                lambda out: _written(light, arguments, out / work.RESULT),
-            )  # fmt: skip
-    suspects, copies = work.read(kept / work.RESULT)
+            workers = Workers(Machine(usable_cores()), {Pool.HEAVY: heavy, Pool.LIGHT: light})
+            suspects, copies = run_coroutine(Walker(materials, workers, listen).run(stage))
     return Judgement(card.name, suspects, copies)
 
 
-def _written(light: ChildPool, arguments: Sequence[Any], path: Path) -> None:
-    light.call(f"{work.__name__}:judge", *arguments, path, limits=WORK_LIMITS)
+def labels_stage(
+    card: Card, dataset: Dataset, judged: Sequence[int], pairs: Sequence[Pair], landmarks: int
+) -> Stage[tuple[tuple[Suspect, ...], tuple[Pair, ...]]]:
+    """Find likely wrong labels and cropped copies by the card's features of all images.
+
+    Args:
+        card: the model card.
+        dataset: the images.
+        judged: indices of the images whose labels are judged.
+        pairs: near duplicates.
+        landmarks: images that span the kernel of the classifier.
+    """
+    read = features(card, Role.TRAIN, len(dataset.images))
+    labels = [image.label for image in dataset.images]
+    together = kept_together(dataset, pairs)
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        return {
+            "features": read.key(materials, results),
+            "labels": sha256_json([labels, [list(group) for group in together]]),
+            "landmarks": landmarks,
+            **versions("cleanlab", "scipy", "numpy", "pillow"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        paths, out = materials.require_images().part(Role.TRAIN).paths, folders.out / work.RESULT
+        return partial(work.judge, read.files(results), labels, judged, together, paths, SEED, landmarks, out)
+
+    return Stage(
+        StageName.LABELS, Scope(card.name), "5", "judging labels with", read.stages, inputs, job,
+        lambda folder: work.read(folder / work.RESULT),
+    )  # fmt: skip

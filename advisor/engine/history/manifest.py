@@ -13,9 +13,10 @@ from typing import Any
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.engine.history.resume import space_of
-from advisor.engine.pipeline.context import Images, card_hash, versions
+from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.stage import versions
 from advisor.engine.question import Request, without_password
-from advisor.engine.space.candidates import Candidates
+from advisor.engine.space.candidates import Candidates, card_hash
 from advisor.engine.space.plan import Plan
 from advisor.measurement import host
 from advisor.store import RunFolder

@@ -9,9 +9,9 @@ from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import UsageError
 from advisor.datasets.split import PARTS
-from advisor.engine.pipeline.context import Images, card_hash, trainings_of
+from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question
-from advisor.engine.space.candidates import Candidates, runtime_version
+from advisor.engine.space.candidates import Candidates, card_hash, runtime_version, trainings_of
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
 

@@ -1,4 +1,4 @@
-"""How fast this machine does the stages of a search, learnt from those it has done."""
+"""Calibrate rough costs: how fast this machine does the stages of a search, learnt from those it has done."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from advisor.engine.pipeline.names import StageName
 from advisor.measurement import host
 from advisor.store import cache_root
 from advisor.store.atomic import write_atomically
@@ -40,18 +41,17 @@ class CostCalibration:
     def __init__(self, file: Path | None = None) -> None:
         self._file = file or cache_root() / f"pace-{host.describe().fingerprint}.json"
         self._ratios = _read(self._file)
-        self.pace: Mapping[str, float] = {stage: _typical(ratios) for stage, ratios in self._ratios.items()}
-        self._priced: dict[str, float] = {}
+        self.pace: Mapping[StageName, float] = {stage: _typical(ratios) for stage, ratios in self._ratios.items()}
+        self._priced: dict[StageName, float] = {}
 
-    def note(self, stage: str, price_s: float) -> None:
+    def note(self, stage: StageName, price_s: float) -> None:
         """Take note of a stage that was done, of which the plan thought that it takes ``price_s``."""
         self._priced[stage] = self._priced.get(stage, 0.0) + price_s
 
-    def keep(self, spent: Mapping[str, float], disturbed: bool = False) -> None:
-        """Compare with the seconds that were spent, by stage and version such as ``convert-2``, and keep the ratio."""
+    def keep(self, spent: Mapping[StageName, float], disturbed: bool = False) -> None:
+        """Compare with the seconds that were spent by stage, and keep the ratio."""
         new = dict(self._ratios)
-        for name, seconds in spent.items():
-            stage = name.rsplit("-", 1)[0]
+        for stage, seconds in spent.items():
             price = self._priced.get(stage, 0.0)
             if price > 0 and seconds > 0:
                 ratio = self.pace.get(stage, 1.0) * seconds / price  # the plan's prices are paced already
@@ -77,17 +77,17 @@ def _typical(ratios: tuple[Ratio, ...]) -> float:
     return statistics.median(quiet or [ratio.value for ratio in ratios])
 
 
-def _read(file: Path) -> dict[str, tuple[Ratio, ...]]:
+def _read(file: Path) -> dict[StageName, tuple[Ratio, ...]]:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     rows = data.items() if isinstance(data, dict) else ()
-    found = {str(stage): tuple(_ratios(value)) for stage, value in rows}
+    found = {StageName(stage): tuple(_ratios(value)) for stage, value in rows if stage in set(StageName)}
     return {stage: ratios for stage, ratios in found.items() if ratios}
 
 
 def _ratios(value: Any) -> list[Ratio]:
-    """Return what a book says of one stage."""
+    """Return the ratios of one stage; what is damaged is left out."""
     pairs = [row for row in value if isinstance(row, list) and len(row) == 2] if isinstance(value, list) else []
     return [Ratio(float(r), bool(d)) for r, d in pairs if isinstance(r, int | float) and 0 < r <= MOST]

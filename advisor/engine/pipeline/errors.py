@@ -1,42 +1,46 @@
-"""A stage that ends an evaluation before its end: where, and why."""
+"""Say why a stage ended an evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TypeVar
-
-from advisor.core.errors import AdvisorError, RuntimeRefusal, UnsupportedRecipe
+from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe
 from advisor.core.evaluation import Status
+from advisor.engine.pipeline.names import StageName
 
-Value = TypeVar("Value")
 
+class StageAborted(StageError):
+    """A stage that ended an evaluation.
 
-class StageAborted(Exception):
-    """A stage that ended an evaluation before its end."""
+    Args:
+        status: ``failed`` or ``skipped``.
+        stage: the stage.
+        reason: why, in words.
+    """
 
-    def __init__(self, status: Status, stage: str, reason: str) -> None:
+    def __init__(self, status: Status, stage: StageName, reason: str) -> None:
         super().__init__(reason)
         self.status, self.stage, self.reason = status, stage, reason
 
+    @classmethod
+    def unsupported(cls, stage: StageName, reason: str) -> StageAborted:
+        """Return the end of an evaluation to which a stage does not apply."""
+        return cls(Status.SKIPPED, stage, reason)
 
-async def at(stage: str, work: Awaitable[Value], recipe: str = "") -> Value:
-    """Await a stage; its failure ends the evaluation with the stage's name and the reason.
+
+def aborted(error: AdvisorError | OSError, stage: StageName, recipe: str) -> StageAborted:
+    """Return what an error means for the evaluation.
 
     Args:
-        stage: its name.
-        work: the stage.
-        recipe: what made the file that the stage runs, if any: a form that the runtime cannot run is left out, as one
-            that does not apply is.
+        error: what the stage raised.
+        stage: the stage.
+        recipe: the recipe that made the file that the stage runs, if any. A file that the runtime cannot run is
+            skipped, as one is to which the recipe does not apply; float32 alone has failed then.
     """
-    try:
-        return await work
-    except UnsupportedRecipe as error:
-        raise StageAborted(Status.SKIPPED, stage, error.message) from None
-    except RuntimeRefusal as error:
+    if isinstance(error, UnsupportedRecipe):
+        return StageAborted.unsupported(stage, error.message)
+    if isinstance(error, RuntimeRefusal):
         if recipe in ("", "float32"):
-            raise StageAborted(Status.FAILED, stage, error.message) from None
-        raise StageAborted(Status.SKIPPED, stage, f"this runtime cannot run {recipe}: {error.message}") from None
-    except AdvisorError as error:
-        raise StageAborted(Status.FAILED, stage, error.message) from None
-    except OSError as error:
-        raise StageAborted(Status.FAILED, stage, f"{error.strerror or error}: {error.filename or ''}") from None
+            return StageAborted(Status.FAILED, stage, error.message)
+        return StageAborted.unsupported(stage, f"this runtime cannot run {recipe}: {error.message}")
+    if isinstance(error, AdvisorError):
+        return StageAborted(Status.FAILED, stage, error.message)
+    return StageAborted(Status.FAILED, stage, f"{error.strerror or error}: {error.filename or ''}")

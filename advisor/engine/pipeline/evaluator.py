@@ -1,4 +1,4 @@
-"""From a configuration to its evaluation: the way that every candidate goes."""
+"""Evaluate a configuration: walk the stages of its variant and put their figures together."""
 
 from __future__ import annotations
 
@@ -9,19 +9,26 @@ from dataclasses import replace
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.compression.recipes.escalation import Escalation, Outcome
+from advisor.core.budget import Budget
 from advisor.core.details_json import file_from_json
-from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.evaluation_facts import CardFacts, Normalisation
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import FINETUNED
 from advisor.core.units import show_ms
-from advisor.engine.pipeline.context import Context, Purpose
-from advisor.engine.pipeline.cost import Variant
-from advisor.engine.pipeline.errors import StageAborted, at
-from advisor.engine.pipeline.holdout import Judge
-from advisor.engine.pipeline.stages import Artefact, Stages
-from advisor.engine.pipeline.timing import ThreadTiming, Timer
-from advisor.engine.pipeline.variants import Variants, card_facts
+from advisor.engine.pipeline import accuracy
+from advisor.engine.pipeline.accuracy import Captured, Verdict
+from advisor.engine.pipeline.backbone import screen
+from advisor.engine.pipeline.errors import StageAborted
+from advisor.engine.pipeline.figures import timing
+from advisor.engine.pipeline.finalists import scope_of
+from advisor.engine.pipeline.graph import VariantStages, float_model
+from advisor.engine.pipeline.images import Role
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Artefact, Purpose
+from advisor.engine.pipeline.timing import THOROUGH, ThreadTiming
+from advisor.engine.pipeline.walker import Walker
+from advisor.engine.pipeline.workload import Workload
 from advisor.store import RunFolder
 
 SCREEN_MARGIN = 6.0
@@ -33,36 +40,31 @@ class Evaluator:
     """Evaluates configurations; what they share is done once.
 
     Args:
-        context: the search.
-        stages: from card to artefact.
+        walker: runs the stages.
+        workload: what is done for each card.
         cards: by name.
         recipes: compression recipes by name.
-        run: takes the artefacts.
-        order: card name to its place in the queue for cores.
+        limits: the budget.
+        named: compression recipes that the user named; these are tried whatever the lighter ones lose.
+        run: takes the artefacts and the answers.
+        timed: this machine is among the devices of the question, so that files are timed on it.
     """
 
     def __init__(
         self,
-        context: Context,
-        stages: Stages,
+        walker: Walker,
+        workload: Workload,
         cards: Mapping[str, Card],
         recipes: Mapping[str, Recipe],
+        limits: Budget,
+        named: frozenset[str],
         run: RunFolder,
-        order: Mapping[str, int],
+        timed: bool = True,
     ) -> None:
-        self._context, self._stages, self._timer = context, stages, Timer(context, context.effort)
-        self._thorough = Timer(context)
-        self._cards, self._recipes, self._run, self._order = cards, recipes, run, order
-        self._variants = Variants(context, stages, recipes, run)
+        self._walker, self._workload, self._run = walker, workload, run
+        self._cards, self._limits, self._timed = cards, limits, timed
+        self._escalation = Escalation(recipes, limits.max_drop_points, named)
         self.screening = True
-        self.judge = Judge(context, stages, cards, run)
-        self.timing = True
-
-    @property
-    def spent(self) -> dict[str, float]:
-        """Seconds of core or machine time by stage, without what came from the cache."""
-        timing = sum(timer.spent.get("timing", 0.0) for timer in (self._timer, self._thorough))
-        return {**self._stages.spent, **({"timing": timing} if timing else {})}
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation; whatever goes wrong with this candidate is in it, never raised."""
@@ -72,37 +74,45 @@ class Evaluator:
         except StageAborted as end:
             return Evaluation(configuration, end.status, card.family, end.reason, end.stage)
 
+    async def time_again(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist that was timed briefly with a timing as long as the answer needs.
+
+        Raises:
+            StageAborted: it cannot be timed now.
+        """
+        configuration = evaluation.configuration
+        artefact = Artefact.at(self._run.path / evaluation.artefact, evaluation.artefact_sha256)
+        stage = timing(scope_of(evaluation), artefact, THOROUGH)
+        found = (await self._walker.run(stage)).by_threads[configuration.target.threads]
+        return with_timing(evaluation, found)
+
     async def _evaluate(self, configuration: Configuration, card: Card) -> Evaluation:
+        training, compression = configuration.training, configuration.compression
+        stages = VariantStages(card, training, compression, self._workload)
         await self._screen(card)
-        variant = (configuration.training, configuration.compression)
-        if configuration.training in FINETUNED:
-            await at("train", self._stages.float_form(card, configuration.training, Purpose.SHIP))
-        await self._climb(card, variant)
-        threads, recipe = configuration.target.threads, configuration.compression
-        artefact = await at("compress", self._variants.artefact(card, variant, Purpose.SHIP), recipe)
-        verdict = await at("score", self._variants.verdict(card, variant, artefact), recipe)
-        place = self._order[card.name]
-        measuring = self._timer.measure(artefact, threads, place, card.name, recipe) if self.timing else _untimed()
-        timing = await at("measure", measuring, recipe)
-        kept = self._run.keep_artefact(
-            artefact.path, f"{card.name}-{configuration.training}-{configuration.compression}.tflite"
-        )
+        if training in FINETUNED:
+            await self._walker.run(float_model(card, training, Purpose.SHIP, self._workload))
+        await self._escalate(stages)
+        artefact = await self._walker.run(stages.ships)
+        verdict = await self._verdict(stages)
+        timed = await self._timing(stages, configuration.target.threads)
+        kept = self._run.keep_artefact(artefact.path, f"{card.name}-{training}-{compression}.tflite")
         return Evaluation(
             configuration=configuration,
             status=Status.OK,
             family=card.family,
             accuracy=verdict.accuracy,
-            latency=timing.latency,
-            latency_p90=timing.latency_p90,
+            latency=timed.latency,
+            latency_p90=timed.latency_p90,
             size=Quantity(float(artefact.size_bytes), "bytes", Provenance.MEASURED, source="size of the file"),
-            memory=timing.memory,
+            memory=timed.memory,
             drop=verdict.drop,
-            contended=timing.contended,
+            contended=timed.contended,
             artefact=str(kept.relative_to(self._run.path)),
             artefact_sha256=artefact.sha256,
-            card_facts=card_facts(card, self._stages.backbones.weights_of(card)),
+            card_facts=card_facts(card, self._walker.materials.weights_source(card)),
             file_facts=replace(file_from_json(artefact.figures), recipe_notes=artefact.notes),
-            timing=timing.facts,
+            timing=timed.facts,
             answers=verdict.answers,
             agreement=verdict.agreement,
             capture=verdict.capture,
@@ -110,58 +120,91 @@ class Evaluator:
 
     async def _screen(self, card: Card) -> None:
         """End the evaluation where the card cannot meet the latency budget: seconds here, minutes of training saved."""
-        if not self.screening or not self.timing or self._context.images is None:
+        limit, materials = self._limits.latency_ms, self._walker.materials
+        if not self.screening or not self._timed or materials.images is None or limit is None:
             return
-        limit = self._context.question.limits.latency_ms
-        if limit is None:
-            return
-        least_ms = await at("convert", self._stages.backbones.screen(card))
-        best = least_ms / max(self._context.question.thread_counts)
-        if best > SCREEN_MARGIN * limit:
+        least_ms = await self._walker.run(screen(card))
+        if least_ms / max(materials.thread_counts) > SCREEN_MARGIN * limit:
             reason = (
                 f"its float backbone takes {show_ms(least_ms)} of CPU time an image, over {SCREEN_MARGIN:.0f} times "
                 f"the budget {show_ms(limit)} with every thread at work: not trained"
             )
-            raise StageAborted(Status.SKIPPED, "screen", reason)
+            raise StageAborted(Status.SKIPPED, StageName.SCREEN, reason)
 
-    async def _climb(self, card: Card, variant: Variant) -> None:
+    async def _escalate(self, stages: VariantStages) -> None:
         """End the evaluation where lighter recipes leave nothing to gain on the card."""
-        question, (training, recipe) = self._context.question, variant
-        ladder = Escalation(self._recipes, question.limits.max_drop_points, frozenset(question.compressions))
-        waited = ladder.waits_for(recipe)
-        outcomes = await asyncio.gather(*(self._outcome(card, (training, before)) for before in waited))
-        if objection := ladder.objection(recipe, dict(zip(waited, outcomes, strict=True))):
-            raise StageAborted(Status.SKIPPED, "compress", objection)
+        waited = self._escalation.waits_for(stages.compression)
+        lighter = [replace(stages, compression=recipe) for recipe in waited]
+        outcomes = await asyncio.gather(*(self._outcome(each) for each in lighter))
+        objection = self._escalation.objection(stages.compression, dict(zip(waited, outcomes, strict=True)))
+        if objection:
+            raise StageAborted(Status.SKIPPED, StageName.COMPRESS, objection)
 
-    async def _outcome(self, card: Card, variant: Variant) -> Outcome:
+    async def _outcome(self, stages: VariantStages) -> Outcome:
         try:
-            await self._climb(card, variant)
-            artefact = await self._variants.artefact(card, variant, Purpose.SHIP)
-            verdict = await self._variants.verdict(card, variant, artefact)
-        except (AdvisorError, StageAborted):
+            await self._escalate(stages)
+            await self._walker.run(stages.ships)
+            verdict = await self._verdict(stages)
+        except StageAborted:
             return Outcome(None, ok=False)
         return Outcome(verdict.drop.value if verdict.drop else None)
 
-    async def time_again(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist that was timed briefly with a timing as long as the answer needs.
+    async def _timing(self, stages: VariantStages, threads: int) -> ThreadTiming:
+        """Return the timing of the file that ships; nothing is known where this machine is not asked about."""
+        if not self._timed:
+            return ThreadTiming()
+        return (await self._walker.run(stages.timed)).by_threads[threads]
 
-        Raises:
-            AdvisorError: it cannot be timed now.
-        """
-        configuration, path = evaluation.configuration, self._run.path / evaluation.artefact
-        artefact = Artefact(path, evaluation.artefact_sha256, path.stat().st_size, {})
-        threads, recipe = configuration.target.threads, configuration.compression
-        timing = await self._thorough.measure(artefact, threads, 0.0, configuration.card, recipe)
-        return replace(
-            evaluation,
-            latency=timing.latency,
-            latency_p90=timing.latency_p90,
-            memory=timing.memory,
-            contended=timing.contended,
-            timing=timing.facts,
+    async def _verdict(self, stages: VariantStages) -> Verdict:
+        """Return how accurate a variant is: measured on the validation part, without images what was published."""
+        images = self._walker.materials.images
+        if images is None:
+            return await self._published(stages)
+        validation, name = images.part(Role.VALIDATION), f"{stages.card.name}-{stages.training}-{stages.compression}"
+        own, floats = await asyncio.gather(self._answers(stages), self._answers(stages.reference))
+        verdict = accuracy.measured(own, floats, validation.labels, images.classes)
+        if not self._workload.robust:
+            return replace(verdict, answers=replace(verdict.answers, file=self._run.keep_answers(name, own)))
+        labels, float_labels = await asyncio.gather(self._captured(stages), self._captured(stages.reference))
+        chosen = accuracy.robust(labels, float_labels, validation.labels)
+        kept = replace(verdict.answers, file=self._run.keep_answers(name, labels))
+        return replace(chosen, answers=kept, capture=replace(chosen.capture, plain=verdict.accuracy))
+
+    async def _published(self, stages: VariantStages) -> Verdict:
+        if not self._walker.materials.weights_source(stages.card):
+            return accuracy.quoted(stages.card, stages.compression)
+        own, floats = await asyncio.gather(
+            self._walker.run(stages.answered), self._walker.run(stages.reference.answered)
         )
+        return accuracy.published(stages.card, stages.compression, own, floats)
+
+    async def _answers(self, stages: VariantStages) -> tuple[int, ...]:
+        """Return what a variant answers on images that it has not learnt from."""
+        return accuracy.read_answers(await self._walker.run(stages.scored))
+
+    async def _captured(self, stages: VariantStages) -> Captured:
+        """Return what a variant answers on the validation part under each capture condition."""
+        return accuracy.read_labels(await self._walker.run(stages.captured))
 
 
-async def _untimed() -> ThreadTiming:
-    """What is known of a latency on this machine where nobody asked for it."""
-    return ThreadTiming(None, None, None, False, None)
+def with_timing(evaluation: Evaluation, timed: ThreadTiming) -> Evaluation:
+    """Return an evaluation with another timing."""
+    return replace(
+        evaluation,
+        latency=timed.latency,
+        latency_p90=timed.latency_p90,
+        memory=timed.memory,
+        contended=timed.contended,
+        timing=timed.facts,
+    )
+
+
+def card_facts(card: Card, weights: str) -> CardFacts:
+    """Return what an evaluation keeps of its card.
+
+    Args:
+        card: the model card.
+        weights: source of the weights, empty where they are random.
+    """
+    normalisation = Normalisation(card.preprocessing.mean, card.preprocessing.std)
+    return CardFacts(card.params, card.macs, card.licence, card.input_size, normalisation, weights)

@@ -1,4 +1,4 @@
-"""The work of each stage, as functions that child processes run: paths and values in, files and values out."""
+"""Do the work of each stage: functions that child processes run, from paths and values to files and values."""
 
 from __future__ import annotations
 
@@ -227,3 +227,11 @@ def answers(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
 
     rows = predict_arrays(model, from_photographs(view, seed))
     return [(int(row.argmax()), float(row.max())) for row in rows]
+
+
+def time_file(model: Path, counts: tuple[int, ...], effort: str) -> dict[str, dict[str, Any]]:
+    """Return the timings of a file by thread count, as JSON; nothing else may run on the machine meanwhile."""
+    from advisor.engine.pipeline.timing import rows_of
+    from advisor.measurement.latency import timing as latency
+
+    return rows_of(latency.measure(model, counts, effort), counts)

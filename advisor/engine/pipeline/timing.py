@@ -1,116 +1,80 @@
-"""Latency, load time and memory of artefacts on this machine, taken while nothing else of the search runs."""
+"""Hold the timings of one file: latency, load time and memory at each thread count."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import shutil
-import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.core.details_json import timing_from_json, timing_to_json
 from advisor.core.evaluation_facts import TimeSummary, TimingFacts
-from advisor.core.figures import HOST
 from advisor.core.quantity import Quantity
-from advisor.engine.pipeline.context import Context, versions
-from advisor.engine.pipeline.stages import Artefact
-from advisor.measurement.latency import timing as latency
-from advisor.measurement.latency.results import ModelTiming
+from advisor.engine.pipeline.stage import RESULT
+
+if TYPE_CHECKING:
+    from advisor.measurement.latency.results import ModelTiming
 
 THOROUGH, SURVEY = "search", "survey"
-"""How long an artefact is timed: as long as the answer needs, or briefly where there are hundreds of them."""
+"""How long a file is timed: as long as the answer needs, or briefly where there are hundreds of files."""
 
 SURVEYED_FROM = 300
-"""From so many configurations on all are timed briefly first, and finalists then as long as the answer needs: the whole
-catalogue is 760 and takes half the time so."""
+"""From so many configurations on all files are timed briefly first, and finalists then as long as the answer needs: the
+whole catalogue is 760 configurations and takes half the time so."""
 
 
 def effort_for(configurations: int) -> str:
-    """Return how long each artefact of a search over so many configurations is timed."""
+    """Return how long each file of a search over so many configurations is timed."""
     return SURVEY if configurations >= SURVEYED_FROM else THOROUGH
 
 
 @dataclass(frozen=True)
 class ThreadTiming:
-    """One artefact at one thread count."""
+    """One file at one thread count.
 
-    latency: Quantity | None
-    latency_p90: Quantity | None
-    memory: Quantity | None
-    contended: bool
-    facts: TimingFacts | None
-
-
-class Timer:
-    """Measures artefacts, one at a time; what was measured undisturbed on this machine before is taken as it was.
-
-    Args:
-        context: the search.
-        effort: how long; a more thorough timing that was taken before is as good.
+    Attributes:
+        latency: median in ms; None where this machine was not asked about.
+        latency_p90: 90th percentile in ms, likewise.
+        memory: peak private memory in bytes, None where it is not known.
+        contended: other work disturbed the timing.
+        facts: how it was measured.
     """
 
-    def __init__(self, context: Context, effort: str = THOROUGH) -> None:
-        self._context, self._effort = context, effort
-        self._tasks: dict[str, asyncio.Task[dict[str, Any]]] = {}
-        self.spent: dict[str, float] = {}
+    latency: Quantity | None = None
+    latency_p90: Quantity | None = None
+    memory: Quantity | None = None
+    contended: bool = False
+    facts: TimingFacts | None = None
 
-    async def measure(self, artefact: Artefact, threads: int, priority: float, card: str, recipe: str) -> ThreadTiming:
-        """Return the artefact's timing at a thread count; all thread counts of the search are measured together."""
-        task = self._tasks.get(artefact.sha256)
-        if task is None:
-            task = self._tasks[artefact.sha256] = asyncio.ensure_future(
-                self._timing(artefact, priority, card, f"timing {recipe} of")
-            )
-        row = (await asyncio.shield(task))[str(threads)]
-        memory = row.get("memory")
-        return ThreadTiming(
-            latency=Quantity.from_json(row["latency"]),
-            latency_p90=Quantity.from_json(row["latency_p90"]),
-            memory=Quantity.from_json(memory) if memory else None,
-            contended=row["contended"],
-            facts=timing_from_json(row["details"]),
-        )
 
-    async def _timing(self, artefact: Artefact, priority: float, card: str, doing: str) -> dict[str, Any]:
-        cache, notify = self._context.cache, self._context.notify
-        inputs = self._inputs(artefact, self._effort)
-        kept = [
-            cache.folder("timing-1", self._inputs(artefact, effort))
-            for effort in dict.fromkeys((THOROUGH, self._effort))
-        ]
-        for folder in kept:
-            if self._context.remeasure:
-                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-            if folder.is_dir():
-                notify("timing", card, doing, "cached")
-                return _read(folder)
-        async with self._context.machine.alone(priority):
-            notify("timing", card, doing, "started")
-            start = time.monotonic()
-            rows = await asyncio.to_thread(self._run, artefact)
-            self.spent["timing"] = self.spent.get("timing", 0.0) + time.monotonic() - start
-        if not any(row["contended"] for row in rows.values()):
-            await asyncio.to_thread(cache.get, "timing-1", inputs, lambda out: _write(out, rows))
-        notify("timing", card, doing, "done")
-        return rows
+@dataclass(frozen=True)
+class Timings:
+    """One file at every thread count of a search.
 
-    def _inputs(self, artefact: Artefact, effort: str) -> dict[str, Any]:
-        return {
-            "artefact": artefact.sha256,
-            "host": self._context.host.fingerprint,
-            "threads": list(self._context.question.thread_counts),
-            "effort": effort,
-            **versions("ai-edge-litert"),
-        }
+    Attributes:
+        by_threads: timings by number of CPU threads.
+    """
 
-    def _run(self, artefact: Artefact) -> dict[str, Any]:
-        counts = self._context.question.thread_counts
-        timing = self._context.on_device(HOST, latency.measure, artefact.path, counts, self._effort)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        return {str(count): _row(timing, count, now) for count in counts}
+    by_threads: Mapping[int, ThreadTiming]
+
+    @classmethod
+    def within(cls, folder: Path) -> Timings:
+        """Read the timings that a stage left in its folder."""
+        rows = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+        return cls({int(threads): _timing(row) for threads, row in rows.items()})
+
+    @property
+    def contended(self) -> bool:
+        """True where other work disturbed any of them."""
+        return any(timing.contended for timing in self.by_threads.values())
+
+
+def rows_of(timing: ModelTiming, counts: tuple[int, ...]) -> dict[str, dict[str, Any]]:
+    """Return timings as JSON, by thread count."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return {str(count): _row(timing, count, now) for count in counts}
 
 
 def _row(timing: ModelTiming, threads: int, now: str) -> dict[str, Any]:
@@ -130,10 +94,12 @@ def _row(timing: ModelTiming, threads: int, now: str) -> dict[str, Any]:
     return {**quantities, "contended": result.contended, "details": timing_to_json(facts)}
 
 
-def _write(folder: Path, rows: dict[str, Any]) -> None:
-    (folder / "timing.json").write_text(json.dumps(rows), encoding="utf-8")
-
-
-def _read(folder: Path) -> dict[str, Any]:
-    rows: dict[str, Any] = json.loads((folder / "timing.json").read_text(encoding="utf-8"))
-    return rows
+def _timing(row: Mapping[str, Any]) -> ThreadTiming:
+    memory = row.get("memory")
+    return ThreadTiming(
+        latency=Quantity.from_json(row["latency"]),
+        latency_p90=Quantity.from_json(row["latency_p90"]),
+        memory=Quantity.from_json(memory) if memory else None,
+        contended=row["contended"],
+        facts=timing_from_json(row["details"]),
+    )

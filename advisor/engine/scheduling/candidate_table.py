@@ -32,7 +32,7 @@ def candidate_table(plan: Plan, estimates: CostEstimates) -> list[Candidate]:
     cards = {card.name: card for card in plan.cards}
     known = {name: estimates.of(name) for name in estimates.measured_cards}
     costs = {
-        (card.name, variant): _cost_s(plan, card, variant) for card in plan.cards for variant in plan.prices.variants
+        (card.name, variant): _cost_s(plan, card, variant) for card in plan.cards for variant in plan.workload.variants
     }
     table = []
     for each in plan.configurations():
@@ -46,7 +46,7 @@ def candidate_table(plan: Plan, estimates: CostEstimates) -> list[Candidate]:
 
 def _cost_s(plan: Plan, card: Card, variant: tuple[str, str]) -> float:
     """Return the seconds of one thread count: an artefact is made once for all of them."""
-    return plan.prices.variant_s(card, variant) / len(plan.threads)
+    return plan.costs.variant_s(card, variant) / len(plan.threads)
 
 
 def _rough(card: Card, configuration: Configuration, cost_s: float) -> CostEstimate:

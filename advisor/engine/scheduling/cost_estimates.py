@@ -88,7 +88,7 @@ class CostEstimates:
         larger = _mean_ratio((size, rough_size(card, recipe)) for recipe, size in measured.size_bytes.items())
         ratios = {recipe: _latency_ratio(card, measured, recipe, slower) for recipe in plan.recipes}
         sizes = {recipe: measured.size_bytes.get(recipe, larger * rough_size(card, recipe)) for recipe in plan.recipes}
-        costs = {variant: self._cost_s(card, measured, *variant) for variant in plan.prices.variants}
+        costs = {variant: self._cost_s(card, measured, *variant) for variant in plan.workload.variants}
 
         def estimate(recipe: str, threads: int, training: str) -> CostEstimate:
             ms = measured.latency_ms.get((recipe, threads), ratios[recipe] * rough_ms(card, recipe, threads))
@@ -111,9 +111,9 @@ class CostEstimates:
         plan = self._plan
         if (training, recipe) in measured.done:
             return NOTHING_LEFT_S
-        own = plan.prices.own_s(card, (training, recipe)) / len(plan.threads)
+        own = plan.costs.own_s(card, (training, recipe)) / len(plan.threads)
         trained = any(training == done for done, _ in measured.done)
-        return own if trained else own + plan.prices.trained_s(card, training) / len(plan.recipes) / len(plan.threads)
+        return own if trained else own + plan.costs.trained_s(card, training) / len(plan.recipes) / len(plan.threads)
 
 
 def also_shown(evaluation: Evaluation, recipes: Collection[str]) -> list[tuple[Configuration, float]]:

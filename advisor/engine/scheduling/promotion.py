@@ -12,6 +12,7 @@ from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import accuracy_of, latency_of, size_of
 from advisor.core.quantity import Quantity
 from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET, TRAININGS
+from advisor.engine.pipeline.names import StageName
 
 FINETUNING_GAIN = (3.0, 1.5)
 """Points that fine-tuning gains over the head alone and their standard deviation, before the run has results.
@@ -29,7 +30,7 @@ MOST_SPEEDUP, MOST_SHRINKAGE = 4.0, 8.0
 STANDARD_DEVIATIONS = 2.0
 """Standard deviations above the mean that count as possible."""
 
-STAGE = "promotion"
+STAGE = StageName.PROMOTION
 """Stage of evaluations that did not start because they cannot reach the front."""
 
 

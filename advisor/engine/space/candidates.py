@@ -1,10 +1,11 @@
-"""Everything that can be wrong with a question is found here, before anything is spent."""
+"""Choose the candidates of a question: images, recipes, cards and their weights, checked before anything is spent."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 
 from advisor.catalog.cards import Card
@@ -13,16 +14,24 @@ from advisor.catalog.weights import FetchOptions, WeightsFile
 from advisor.catalog.weights.missing import none_to_be_had
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.core.errors import UsageError, WeightsError, nearest
+from advisor.core.training import HEAD_SUBSET
 from advisor.datasets.checks.findings import counted
 from advisor.datasets.checks.repeated import kept_together, leaks
 from advisor.datasets.checks.requirements import require_usable
 from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
-from advisor.engine.pipeline.context import Images, trainings_of
+from advisor.engine.pipeline.images import SUBSET_IMAGES, Images
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Materials
+from advisor.engine.pipeline.timing import effort_for
 from advisor.engine.question import Execution, Question
 from advisor.engine.space.plan import Plan, order_by_promise
 from advisor.engine.targets.selection import select_targets
+from advisor.measurement import host
+from advisor.measurement.host import Host
+from advisor.store import ArtifactCache
+from advisor.store.hashing import sha256_json
 
 DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
 HEAVIER_RECIPES = ("mixed_int8", "qat_int8")
@@ -68,7 +77,8 @@ def read_images(question: Question, say: Say) -> Images | None:
     leaking = leaks(dataset, together)
     if leaking:
         say(f"{counted(len(leaking), 'image or group lies', 'images or groups lie')} in several parts of the split")
-    return Images(dataset, split(dataset, question.seed, together=together, given=dataset.own_parts), leaking)
+    parts = split(dataset, question.seed, together=together, given=dataset.own_parts)
+    return Images(dataset, parts, leaking, SUBSET_IMAGES)
 
 
 def chosen_recipes(question: Question) -> dict[str, Recipe]:
@@ -148,7 +158,7 @@ def make_plan(
     recipes: Mapping[str, Recipe],
     images: Images | None,
     cores: int,
-    pace: Mapping[str, float] | None = None,
+    pace: Mapping[StageName, float] | None = None,
 ) -> Plan:
     """Return the search space.
 
@@ -174,9 +184,49 @@ def make_plan(
         validation=len(images.split.validation) if images else 0,
         holdout=len(images.split.holdout) if images else 0,
         pace=pace or {},
+        subset=images.subset_images if images else SUBSET_IMAGES,
         cores=cores,
         lead=lead,
     )
+
+
+def materials_of(
+    question: Question,
+    images: Images | None,
+    weights: Mapping[str, WeightsFile | None],
+    configurations: int,
+    machine: Host | None = None,
+) -> Materials:
+    """Return what the stages of a search work from.
+
+    Args:
+        question: what is asked.
+        images: the user's images, or None.
+        weights: weights file of each card by name; None for fixed-seed random weights.
+        configurations: size of the search space: files of a large one are timed briefly first.
+        machine: the machine that measures, this one by default.
+    """
+    return Materials(
+        cache=ArtifactCache(),
+        images=images,
+        weights=weights,
+        host=machine or host.describe(),
+        thread_counts=question.thread_counts,
+        seed=question.seed,
+        max_drop_points=question.limits.max_drop_points,
+        robust=question.robust,
+        effort=effort_for(configurations),
+    )
+
+
+def card_hash(card: Card) -> str:
+    """Return the hash of everything that the catalogue says of the card."""
+    return sha256_json(json.loads(json.dumps(asdict(card), default=str)))
+
+
+def trainings_of(question: Question, images: Images | None) -> tuple[str, ...]:
+    """Return the trainings of a search, the lightest first: a large set gets a first look at some of it."""
+    return (HEAD_SUBSET, *question.trainings) if images is not None and images.large else question.trainings
 
 
 def runtime_version() -> str:

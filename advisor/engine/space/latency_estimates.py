@@ -11,8 +11,8 @@ from advisor.catalog.cards import Card
 from advisor.core.forms import FORMS, form_of
 from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.prediction.cached import device_predictor
-from advisor.engine.pipeline.cached import Known
 from advisor.engine.pipeline.cost import rough_ms
+from advisor.engine.space.cached import CachedResults
 from advisor.engine.space.plan import Plan
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ Key = tuple[str, str, int]
 
 
 @dataclass(frozen=True)
-class Expected:
+class LatencyEstimate:
     """What to expect of one configuration's latency.
 
     Attributes:
@@ -38,16 +38,18 @@ class Expected:
     chance: float | None
 
 
-def expected_latencies(plan: Plan, known: Mapping[str, Known], budget_ms: float | None) -> dict[Key, Expected]:
+def latency_estimates(
+    plan: Plan, cached: Mapping[str, CachedResults], budget_ms: float | None
+) -> dict[Key, LatencyEstimate]:
     """Return what to expect of every configuration of the plan.
 
     A configuration that was timed on this machine before needs no guess. From one timing of a form on, the device
     model predicts the others. Without any, the rough latency counts the MACs alone, at the pace of the timings that
     there are.
     """
-    found = {key: _measured(known[key[0]], key, budget_ms) for key in _keys(plan) if _timed(known, key)}
-    predictions = _predictions(plan, known)
-    paces = _paces(plan, known)
+    found = {key: _measured(cached[key[0]], key, budget_ms) for key in _keys(plan) if _timed(cached, key)}
+    predictions = _predictions(plan, cached)
+    paces = _paces(plan, cached)
     for key in _keys(plan):
         if key not in found:
             card = next(card for card in plan.cards if card.name == key[0])
@@ -56,60 +58,62 @@ def expected_latencies(plan: Plan, known: Mapping[str, Known], budget_ms: float 
     return found
 
 
-def joined(here: Expected | None, there: tuple[Quantity, float | None] | None, rough: Expected) -> Expected:
+def worst_estimate(
+    here: LatencyEstimate | None, there: tuple[Quantity, float | None] | None, rough: LatencyEstimate
+) -> LatencyEstimate:
     """Return what to expect of several devices: the latency of the slowest, and the least chance.
 
     Args:
         here: on this machine, None where it is not asked about.
         there: on the other devices; None where nothing is known of any.
-        rough: what to say where nothing is known.
+        rough: what to say where nothing is cached.
     """
     if there is None:
-        return here or Expected(rough.latency, None)
+        return here or LatencyEstimate(rough.latency, None)
     latency, chance = there
     if here is None:
-        return Expected(latency, chance)
+        return LatencyEstimate(latency, chance)
     chances = [each for each in (chance, here.chance) if each is not None]
-    return Expected(max(latency, here.latency, key=lambda each: each.value), min(chances, default=None))
+    return LatencyEstimate(max(latency, here.latency, key=lambda each: each.value), min(chances, default=None))
 
 
 def _keys(plan: Plan) -> list[Key]:
     return [(card.name, recipe, count) for card in plan.cards for recipe in plan.recipes for count in plan.threads]
 
 
-def _timed(known: Mapping[str, Known], key: Key) -> bool:
-    return key[1:] in known[key[0]].latency
+def _timed(cached: Mapping[str, CachedResults], key: Key) -> bool:
+    return key[1:] in cached[key[0]].latency
 
 
-def _measured(known: Known, key: Key, budget_ms: float | None) -> Expected:
-    chance = None if budget_ms is None else float(known.latency_p90[key[1:]].value <= budget_ms)
-    return Expected(known.latency[key[1:]], chance)
+def _measured(cached: CachedResults, key: Key, budget_ms: float | None) -> LatencyEstimate:
+    chance = None if budget_ms is None else float(cached.latency_p90[key[1:]].value <= budget_ms)
+    return LatencyEstimate(cached.latency[key[1:]], chance)
 
 
-def _predicted(prediction: Prediction, budget_ms: float | None) -> Expected:
-    return Expected(prediction.latency, None if budget_ms is None else prediction.probability(budget_ms))
+def _predicted(prediction: Prediction, budget_ms: float | None) -> LatencyEstimate:
+    return LatencyEstimate(prediction.latency, None if budget_ms is None else prediction.probability(budget_ms))
 
 
-def _rough(card: Card, key: Key, paces: Mapping[tuple[str, int], tuple[float, int]]) -> Expected:
+def _rough(card: Card, key: Key, paces: Mapping[tuple[str, int], tuple[float, int]]) -> LatencyEstimate:
     _, recipe, threads = key
     pace, count = paces.get((recipe, threads), (1.0, 0))
     source = f"rough: MACs at the pace of {count} models timed here" if count else "rough: MACs alone"
     value = rough_ms(card, recipe, threads) * pace
-    return Expected(Quantity(value, "ms", Provenance.ESTIMATED, n=count or None, source=source), None)
+    return LatencyEstimate(Quantity(value, "ms", Provenance.ESTIMATED, n=count or None, source=source), None)
 
 
-def _paces(plan: Plan, known: Mapping[str, Known]) -> dict[tuple[str, int], tuple[float, int]]:
+def _paces(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[tuple[str, int], tuple[float, int]]:
     """Return measured over rough latency (geometric mean) by recipe and threads, and of how many models."""
     ratios: dict[tuple[str, int], list[float]] = {}
     for card in plan.cards:
-        for (recipe, threads), latency in known[card.name].latency.items():
+        for (recipe, threads), latency in cached[card.name].latency.items():
             ratio = math.log(latency.value / rough_ms(card, recipe, threads))
             ratios.setdefault((recipe, threads), []).append(ratio)
     return {key: (math.exp(sum(values) / len(values)), len(values)) for key, values in ratios.items()}
 
 
-def _predictions(plan: Plan, known: Mapping[str, Known]) -> dict[Key, Prediction]:
-    machine = _machine(plan, known)
+def _predictions(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, Prediction]:
+    machine = _machine(plan, cached)
     if not machine.measurements:
         return {}
     from advisor.devices.latency.features import load_features
@@ -128,7 +132,7 @@ def _predictions(plan: Plan, known: Mapping[str, Known]) -> dict[Key, Prediction
     return found
 
 
-def _machine(plan: Plan, known: Mapping[str, Known]) -> DeviceProfile:
+def _machine(plan: Plan, cached: Mapping[str, CachedResults]) -> DeviceProfile:
     """Return this machine with what it has timed of the plan's cards."""
     from advisor.devices.profiles.host import host_profile
     from advisor.devices.profiles.measurements import Measurement
@@ -138,7 +142,7 @@ def _machine(plan: Plan, known: Mapping[str, Known]) -> DeviceProfile:
     telling = {form.like for form in FORMS.values() if form.predictable}
     timed = tuple(
         Measurement(f"cpu-x{threads}", card, recipe, latency.value, "median", source_repo=THIS_MACHINE)
-        for card, each in known.items()
+        for card, each in cached.items()
         for (recipe, threads), latency in each.latency.items()
         if recipe in telling
     )

@@ -1,4 +1,4 @@
-"""What is worth trying: cards x trainings x recipes x threads, each with what is known of it beforehand."""
+"""Plan the search space: cards x trainings x compressions x thread counts, with what is known beforehand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Target
 from advisor.core.forms import form_of
 from advisor.core.units import show_bytes
-from advisor.engine.pipeline.cost import CostModel
+from advisor.engine.pipeline.cost_model import CostModel
+from advisor.engine.pipeline.images import SUBSET_IMAGES
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.workload import Workload, image_counts
 from advisor.isolation.cores import usable_cores
 
 LEAST_SHARE = 0.95
@@ -39,6 +42,7 @@ class Plan:
         robust: candidates are compared under capture conditions.
         cores: how many jobs run side by side.
         tunings: trials of a study of each card's fine-tuning; 0 for none.
+        subset: images of a first look at a large set, at most.
         lead: the target that configurations belong to where this machine is not asked about; None for this machine.
     """
 
@@ -50,16 +54,17 @@ class Plan:
     images: int = 0
     validation: int = 0
     holdout: int = 0
-    pace: Mapping[str, float] = field(default_factory=dict)
+    pace: Mapping[StageName, float] = field(default_factory=dict)
     lead: Target | None = None
     robust: bool = False
     cores: int = field(default_factory=usable_cores)
     tunings: int = 0
+    subset: int = SUBSET_IMAGES
 
     @property
     def size(self) -> int:
         """Number of configurations."""
-        return len(self.cards) * len(self.prices.variants) * len(self.threads)
+        return len(self.cards) * len(self.workload.variants) * len(self.threads)
 
     def configuration(self, card: str, compression: str, threads: int, training: str = "") -> Configuration:
         """Return one point of the space, of the first training where none is named."""
@@ -78,26 +83,31 @@ class Plan:
 
     def _points(self) -> Iterator[tuple[str, Card, str, int]]:
         for training, card in product(self.trainings, self.cards):
-            for recipe, count in product(self.prices.recipes_of(training), self.threads):
+            for recipe, count in product(self.workload.recipes_of(training), self.threads):
                 yield training, card, recipe, count
 
     @cached_property
-    def prices(self) -> CostModel:
+    def workload(self) -> Workload:
+        """What is done for each card."""
+        counts = image_counts(self.images, self.validation, self.holdout, self.subset)
+        return Workload(self.trainings, self.recipes, counts, self.robust, self.tunings)
+
+    @cached_property
+    def costs(self) -> CostModel:
         """What the stages take."""
-        looked = (self.images, self.validation, self.pace, self.robust, self.tunings, self.holdout)
-        return CostModel(self.trainings, self.recipes, *looked)
+        return CostModel(self.workload, self.pace)
 
     def only_for(self, configurations: Collection[Configuration]) -> float:
         """Return the seconds of the stages that nothing but these configurations needs."""
-        cards, seconds = {each.card for each in configurations}, 0.0
-        for card in (card for card in self.cards if card.name in cards):
+        names, seconds = {each.card for each in configurations}, 0.0
+        for card in (card for card in self.cards if card.name in names):
             others = [
                 (training, recipe)
-                for training, recipe in self.prices.variants
+                for training, recipe in self.workload.variants
                 if any(self.configuration(card.name, recipe, n, training) not in configurations for n in self.threads)
             ]
-            needed = self.prices.stages(card, others) if others else {}
-            seconds += sum(self.prices.stages(card).values()) - sum(needed.values())
+            needed = set(self.costs.stages(card, others))
+            seconds += self.costs.total_s(stage for stage in self.costs.stages(card) if stage not in needed)
         return seconds
 
     def least_size(self, card: Card, recipe: str) -> float:

@@ -1,9 +1,10 @@
-"""What a search would do and what it would take, before anything is spent: no file, no connection, no child."""
+"""Preview a search: what it would do and cost. It writes no file, opens no connection and starts no child."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.catalog.weights import WeightsFile
@@ -13,22 +14,25 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import show_seconds
-from advisor.engine.pipeline.cached import Known, what_is_known
-from advisor.engine.pipeline.context import Images
-from advisor.engine.pipeline.cost import Stage, Variant, rough_size, wall_s
+from advisor.engine.pipeline.cost import rough_size
 from advisor.engine.pipeline.cost_calibration import CostCalibration
+from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.stage import Stage
+from advisor.engine.pipeline.workload import Variant
 from advisor.engine.question import Execution, Question, Request
 from advisor.engine.scheduling.samplers import require_parts
+from advisor.engine.space.cached import CachedResults, cached_results
 from advisor.engine.space.candidates import (
     DEFAULT_CARDS,
     Candidates,
     chosen_cards,
     chosen_recipes,
     make_plan,
+    materials_of,
     read_images,
 )
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView, cheapest
-from advisor.engine.space.latency_estimates import Expected, Key, expected_latencies, joined
+from advisor.engine.space.latency_estimates import Key, LatencyEstimate, latency_estimates, worst_estimate
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.priors import prior_accuracy
 from advisor.engine.space.skipped import ruled_out
@@ -84,34 +88,36 @@ class _Ahead:
 
     plan: Plan
     found: _Found
-    known: Mapping[str, Known]
+    cached: Mapping[str, CachedResults]
     filtered: Mapping[Configuration, str]
     outlook: Prefilter | None = None
 
     @property
     def cards(self) -> tuple[CardForecast, ...]:
         """What is to be expected of each card."""
-        rows = ((card, self.known[card.name]) for card in self.plan.cards)
-        return tuple(_card_forecast(self.plan, card, self.found, known, self.filtered) for card, known in rows)
+        rows = ((card, self.cached[card.name]) for card in self.plan.cards)
+        return tuple(_card_forecast(self.plan, card, self.found, cached, self.filtered) for card, cached in rows)
 
     def view(self, request: Request) -> PlanView:
         """Return everything that the plan says."""
         plan, expected = self.plan, self._expected(request.question.limits.latency_ms)
         cards = {card.name: card for card in plan.cards}
         forecasts = tuple(
-            _forecast(plan, cards[each.card], each, expected, self.known[each.card], self.filtered)
+            _forecast(plan, cards[each.card], each, expected, self.cached[each.card], self.filtered)
             for each in plan.configurations()
         )
         return PlanView(request, forecasts, self.cards, self.found.missing, plan.images + plan.holdout)
 
-    def _expected(self, budget_ms: float | None) -> dict[Key, Expected]:
+    def _expected(self, budget_ms: float | None) -> dict[Key, LatencyEstimate]:
         """Return what to expect here, or where other devices are asked about, on the one that does worst."""
-        here = expected_latencies(self.plan, self.known, budget_ms)
+        here = latency_estimates(self.plan, self.cached, budget_ms)
         if self.outlook is None:
             return here
         cards = {card.name: card for card in self.plan.cards}
         there = {key: self.outlook.expected(cards[key[0]], key[1]) for key in here}
-        return {key: joined(here[key] if self.outlook.targets.host else None, there[key], here[key]) for key in here}
+        return {
+            key: worst_estimate(here[key] if self.outlook.targets.host else None, there[key], here[key]) for key in here
+        }
 
 
 def _look_ahead(
@@ -125,9 +131,10 @@ def _look_ahead(
         return None
     candidates = Candidates(tuple(tried.values()), found.files, found.missing)
     plan = make_plan(question, candidates, recipes, images, execution.cores, CostCalibration().pace)
-    known = what_is_known(question, tried, found.files, recipes, images, execution.remeasure)
+    materials = materials_of(question, images, found.files, plan.size)
+    cached = cached_results(materials, plan.workload, tried, execution.remeasure)
     outlook = Prefilter.of(select_targets(question), question.limits)
-    return _Ahead(plan, found, known, _filtered(plan, question.limits, outlook), outlook)
+    return _Ahead(plan, found, cached, _filtered(plan, question.limits, outlook), outlook)
 
 
 def _filtered(plan: Plan, limits: Budget, outlook: Prefilter | None) -> dict[Configuration, str]:
@@ -174,18 +181,16 @@ def _whereabouts(question: Question, execution: Execution, cards: Sequence[Card]
 
 
 def _card_forecast(
-    plan: Plan, card: Card, found: _Found, known: Known, filtered: Mapping[Configuration, str]
+    plan: Plan, card: Card, found: _Found, cached: CachedResults, filtered: Mapping[Configuration, str]
 ) -> CardForecast:
     variants = _wanted(plan, card, filtered)
-    done = known.done
 
-    def left(wanted: Sequence[Variant]) -> dict[Stage, float]:
-        prices = plan.prices.stages(card, _with_reference(wanted))
-        return {stage: price for stage, price in prices.items() if stage not in done}
+    def left(wanted: Sequence[Variant]) -> list[Stage[Any]]:
+        return [stage for stage in plan.costs.stages(card, _with_reference(wanted)) if stage not in cached.done]
 
     lightest = [variant for variant in variants if variant[0] == plan.trainings[0]]
-    first = min((_chain_s(left([variant]), plan.cores) for variant in lightest), default=float("inf"))
-    wall = wall_s(left(variants), plan.cores) if variants else 0.0
+    first = min((plan.costs.chain_s(left([variant]), plan.cores) for variant in lightest), default=float("inf"))
+    wall = plan.costs.wall_s(left(variants), plan.cores) if variants else 0.0
     return CardForecast(card.name, card.name in found.files, found.places[card.name], wall, first)
 
 
@@ -193,7 +198,7 @@ def _wanted(plan: Plan, card: Card, filtered: Mapping[Configuration, str]) -> li
     count = plan.threads[0]
     return [
         (training, name)
-        for training, name in plan.prices.variants
+        for training, name in plan.workload.variants
         if plan.configuration(card.name, name, count, training) not in filtered
     ]
 
@@ -203,44 +208,33 @@ def _with_reference(variants: Sequence[Variant]) -> list[Variant]:
     return list(dict.fromkeys(each for variant in variants for each in ((variant[0], "float32"), variant)))
 
 
-def _chain_s(left: Mapping[Stage, float], cores: int) -> float:
-    """Return the seconds of stages that wait for each other; features alone are read side by side."""
-    return sum(price / cores if stage == "features" else price for (stage, *_), price in left.items())
-
-
 def _forecast(
     plan: Plan,
     card: Card,
     configuration: Configuration,
-    expected: Mapping[tuple[str, str, int], Expected],
-    known: Known,
+    expected: Mapping[tuple[str, str, int], LatencyEstimate],
+    cached: CachedResults,
     filtered: Mapping[Configuration, str],
 ) -> Forecast:
     recipe, threads = configuration.compression, configuration.target.threads
     latency = expected[card.name, recipe, threads]
-    prices = plan.prices.stages(card, [(configuration.training, recipe)])
-    left = {stage: price for stage, price in prices.items() if stage not in known.done}
-    price = sum(seconds / _sharers(plan, stage) for stage, seconds in left.items())
+    costs = plan.costs
+    left = (each for each in costs.stages(card, [(configuration.training, recipe)]) if each not in cached.done)
+    price = sum(costs.seconds(stage) / costs.sharers(stage) for stage in left)
     return Forecast(
         configuration=configuration,
         latency=latency.latency,
         chance=latency.chance,
-        size=_size(plan, card, recipe, known),
+        size=_size(plan, card, recipe, cached),
         accuracy=_prior(card, recipe),
         price_s=price / len(plan.threads),
         filtered=filtered.get(configuration, ""),
     )
 
 
-def _sharers(plan: Plan, stage: Stage) -> int:
-    """Return how many forms of a card share a stage."""
-    _, training, recipe = stage
-    return 1 if recipe else len(plan.prices.recipes_of(training)) if training else len(plan.prices.variants)
-
-
-def _size(plan: Plan, card: Card, recipe: str, known: Known) -> Quantity:
-    if recipe in known.size_bytes:
-        return Quantity(float(known.size_bytes[recipe]), "bytes", Provenance.MEASURED, source="made here before")
+def _size(plan: Plan, card: Card, recipe: str, cached: CachedResults) -> Quantity:
+    if recipe in cached.size_bytes:
+        return Quantity(float(cached.size_bytes[recipe]), "bytes", Provenance.MEASURED, source="made here before")
     rough, least = rough_size(card, recipe), plan.least_size(card, recipe)
     source = "parameters x bytes" + (", the published classifier included" if plan.images else "")
     return Quantity(rough, "bytes", Provenance.ESTIMATED, low=least, source=source)

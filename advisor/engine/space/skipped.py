@@ -1,4 +1,4 @@
-"""What is not evaluated, as it cannot meet the budget; and what of it is evaluated all the same where nothing does."""
+"""Skip what cannot meet the budget, with the reason; and evaluate a little of it where nothing else meets it."""
 
 from __future__ import annotations
 
@@ -7,28 +7,24 @@ from collections.abc import Sequence
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.licences import allows
-from advisor.engine.scheduling.promotion import STAGE as PROMOTION
-from advisor.engine.scheduling.stopping import Stop
+from advisor.engine.pipeline.names import StageName
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
 
 RESCUED = 2
-"""How many of what was left out are evaluated all the same where nothing meets the budget."""
+"""Skipped cards, or files, that are evaluated after all where nothing meets the budget."""
 
-FILTER = "plan"
-"""Stage of evaluations that were not begun: what is known beforehand rules them out."""
+TOO_SLOW = (StageName.SCREEN, StageName.PREDICT)
+"""Stages that skip what would be too slow."""
 
-SCREENS = ("screen", "predict")
-"""Stages that leave out what would be too slow."""
-
-STOPPED = "stop"
-"""Stage of evaluations that the search ended before; a run that goes on begins them."""
+UNDECIDED = (StageName.STOP, StageName.PROMOTION)
+"""Stages whose skipped configurations are considered again when a run is resumed."""
 
 Rescued = dict[str, list[Configuration]]
-"""Card name to what of it is evaluated all the same."""
+"""Card name to the configurations that are evaluated after all."""
 
 
-def leave_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluation]:
+def skip_ruled_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluation]:
     """Return what need not be evaluated: what is done, and what cannot meet the size budget or the licences taken.
 
     What is left out so is recorded.
@@ -37,13 +33,13 @@ def leave_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluation]:
     was known then is weighed again.
     """
     own = set(plan.configurations())
-    ended = [e for e in run.evaluations() if e.status is not Status.FAILED and e.stage not in (STOPPED, PROMOTION)]
+    ended = [e for e in run.evaluations() if e.status is not Status.FAILED and e.stage not in UNDECIDED]
     done = {e.configuration: e for e in ended if e.configuration in own}
     families = {card.name: card.family for card in plan.cards}
     for configuration, reason in ruled_out(plan, limits).items():
         if configuration not in done:
             family = families[configuration.card]
-            done[configuration] = Evaluation(configuration, Status.SKIPPED, family, reason, FILTER)
+            done[configuration] = Evaluation(configuration, Status.SKIPPED, family, reason, StageName.PLAN)
             run.append(done[configuration])
     return list(done.values())
 
@@ -69,7 +65,7 @@ def _not_licensed(plan: Plan, limits: Budget) -> dict[Configuration, str]:
     }
 
 
-def name_the_rest(run: RunFolder, plan: Plan, stop: Stop) -> None:
+def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:
     """Record each card of which nothing was evaluated before the search ended, with what ended it.
 
     So every card of the question is in the answer: evaluated, failed or skipped with its reason.
@@ -79,14 +75,14 @@ def name_the_rest(run: RunFolder, plan: Plan, stop: Stop) -> None:
     for configuration in plan.configurations():
         if configuration.card in families:
             family = families[configuration.card]
-            run.append(Evaluation(configuration, Status.SKIPPED, family, f"not begun: {stop.reason}", STOPPED))
+            run.append(Evaluation(configuration, Status.SKIPPED, family, f"not begun: {why}", StageName.STOP))
 
 
 def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:
     """Return the fastest cards that were too slow to be trained; none where anything was evaluated."""
     if any(e.status is Status.OK for e in evaluations):
         return {}
-    screened = {e.configuration.card for e in evaluations if e.stage in SCREENS}
+    screened = {e.configuration.card for e in evaluations if e.stage in TOO_SLOW}
     fastest = sorted((card for card in plan.cards if card.name in screened), key=lambda card: card.macs)[:RESCUED]
     lightest = [c for c in plan.configurations() if c.training == plan.trainings[0]]
     return {card.name: [c for c in lightest if c.card == card.name] for card in fastest}
@@ -95,7 +91,7 @@ def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:
 def too_large(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:
     """Return the smallest of the files over the size budget."""
     cards = {card.name: card for card in plan.cards}
-    filtered = [e.configuration for e in evaluations if e.stage == FILTER and e.configuration.card in cards]
+    filtered = [e.configuration for e in evaluations if e.stage == StageName.PLAN and e.configuration.card in cards]
     smallest = sorted(filtered, key=lambda c: plan.least_size(cards[c.card], c.compression))
     chosen = [(c.card, c.compression) for c in smallest[: RESCUED * len(plan.threads)]]
     again: Rescued = {}

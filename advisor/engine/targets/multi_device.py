@@ -1,4 +1,4 @@
-"""Evaluations for the devices of the question: measured where a device can be reached, predicted where it cannot."""
+"""Evaluate artefacts on every device of the question: measured where a device is connected, predicted elsewhere."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from advisor.core.file_features import FileFeatures
 from advisor.core.worst_case import on_device, with_required_figures, worst_case
 from advisor.engine.execution.protocol import OnDevice, call_locally
 from advisor.engine.pipeline.evaluator import Evaluator
+from advisor.engine.pipeline.finalists import FinalistScorer
+from advisor.engine.pipeline.names import StageName
 from advisor.engine.question import Question
-from advisor.engine.scheduling.promotion import STAGE as PROMOTION
 from advisor.engine.targets.compatibility import TargetDevice
 from advisor.engine.targets.prefilter import Prefilter
 from advisor.engine.targets.remote import measured_over_connection
@@ -29,6 +30,7 @@ class MultiDeviceEvaluator:
 
     Args:
         evaluator: makes and scores the artefacts, and times them on this machine where it is asked about.
+        scorer: scores finalists on the hold-out; None without images.
         targets: the devices.
         question: the question.
         cards: by name.
@@ -39,6 +41,7 @@ class MultiDeviceEvaluator:
     def __init__(
         self,
         evaluator: Evaluator,
+        scorer: FinalistScorer | None,
         targets: TargetDevices,
         question: Question,
         cards: Mapping[str, Card],
@@ -46,12 +49,12 @@ class MultiDeviceEvaluator:
         on_device: OnDevice = call_locally,
     ) -> None:
         self._on_device = on_device
-        self._evaluator, self._targets, self._question = evaluator, targets, question
+        self._evaluator, self._scorer = evaluator, scorer
+        self._targets, self._question = targets, question
         self._cards, self._run = cards, run
         self._outlook = Prefilter.of(targets, question.limits)
         self._elsewhere: dict[Artefact, asyncio.Task[tuple[Evaluation, ...]]] = {}
         self._features: dict[str, FileFeatures] = {}
-        evaluator.timing = targets.host
         self._screening = True
 
     @property
@@ -63,11 +66,6 @@ class MultiDeviceEvaluator:
     def screening(self, wanted: bool) -> None:
         self._screening = wanted
         self._evaluator.screening = wanted
-
-    @property
-    def spent(self) -> dict[str, float]:
-        """Seconds of core or machine time by stage."""
-        return self._evaluator.spent
 
     @property
     def environments(self) -> dict[str, str]:
@@ -83,7 +81,7 @@ class MultiDeviceEvaluator:
         if self._outlook is not None and self.screening:
             reason = self._outlook.hopeless(card, configuration.compression)
             if reason:
-                return Evaluation(configuration, Status.SKIPPED, card.family, reason, "predict")
+                return Evaluation(configuration, Status.SKIPPED, card.family, reason, StageName.PREDICT)
         made = await self._evaluator.evaluate(configuration)
         if made.status is not Status.OK:
             return made
@@ -102,15 +100,17 @@ class MultiDeviceEvaluator:
     def not_worth(self, configuration: Configuration, reason: str) -> Evaluation:
         """Return the evaluation of a configuration that is left out as it cannot reach the front."""
         family = self._cards[configuration.card].family
-        return Evaluation(configuration, Status.SKIPPED, family, reason, PROMOTION)
+        return Evaluation(configuration, Status.SKIPPED, family, reason, StageName.PROMOTION)
 
     async def hold_out(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its file answers on the hold-out, which is the same wherever it runs."""
-        return await self._evaluator.judge.hold_out(evaluation)
+        assert self._scorer is not None, "finalists are scored where there are images"
+        return await self._scorer.hold_out(evaluation)
 
     async def capture(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its file answers under capture conditions."""
-        return await self._evaluator.judge.capture(evaluation)
+        assert self._scorer is not None, "finalists are scored where there are images"
+        return await self._scorer.capture(evaluation)
 
     def told(self, evaluation: Evaluation) -> Evaluation:
         """Return what the study is told: the figures on the device where the file does worst."""

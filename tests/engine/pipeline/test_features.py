@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +16,18 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.split import Split
 from advisor.datasets.survey import survey
-from advisor.engine.execution.machine import Machine
-from advisor.engine.pipeline.context import Context, Images, Part
-from advisor.engine.pipeline.stages.backbone import Backbones, Features
-from advisor.engine.pipeline.stages.runner import Form, StageRunner
-from advisor.engine.question import Question
+from advisor.engine.pipeline.backbone import features
+from advisor.engine.pipeline.images import Images, Part, Role
+from advisor.engine.pipeline.stage import FloatModel, Results
 from advisor.isolation import ChildPool
-from advisor.store import ArtifactCache
 from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED, CaptureAugmentation
 from tests.datasets.folders import fill
+from tests.engine.pipeline import jobs
+from tests.engine.pipeline.walking import materials, walk
 from tests.measurement import small_models
 
 SIDE = 32
 CARD = replace(load_catalogue()["mobilenet_v1_0.25_128"], input_size=SIDE)
-
-
-class _Cut(Backbones):
-    """Has its backbone at once: the mean colour of a picture."""
-
-    def __init__(self, keeper: StageRunner, path: Path) -> None:
-        super().__init__(keeper, {CARD.name: None})
-        self._path = path
-
-    async def backbone(self, card: Any) -> Form:
-        return Form(self._path, "0" * 64)
 
 
 @pytest.fixture
@@ -69,23 +56,27 @@ def _dataset(folder: Path) -> Dataset:
 
 
 def _extract(
-    dataset: Dataset, backbone: Path, children: ChildPool, cache: Path, seen: CaptureAugmentation = AS_IT_IS
-) -> Features:
+    dataset: Dataset,
+    backbone: Path,
+    children: ChildPool,
+    cache: Path,
+    seen: CaptureAugmentation = AS_IT_IS,
+) -> tuple[list[Path], str]:
+    """Return the files of rows and their key; the backbone is there: the mean colour of an image."""
     everything = tuple(range(len(dataset.images)))
-    images = Images(dataset, Split(everything, (), (), 0))
+    given = materials(cache, Images(dataset, Split(everything, (), (), 0)), weights={CARD.name: None})
+    read = features(CARD, Role.TRAIN, len(dataset.images), seen)
+    source = replace(
+        read.source, after=(), inputs=lambda *_: {"file": "of this test"},
+        job=lambda _materials, _results, folders: partial(jobs.copy, backbone, folders.model),
+        read=lambda _folder: FloatModel(backbone, "0" * 64),
+    )  # fmt: skip
+    parts = [walk(replace(part, after=(source,)), given, children) for part in read.parts]
+    return parts, read.key(given, Results({source: FloatModel(backbone, "0" * 64)}))
 
-    def quiet(*_: str) -> None:
-        pass
 
-    context = Context(Question(), images, ArtifactCache(cache), Machine(1), children, children, quiet)
-    backbones = _Cut(StageRunner(context, {CARD.name: 0}), backbone)
-    # In a thread of its own: a browser's driver may have left a running loop in this one.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, backbones.features(CARD, images.train, seen)).result()
-
-
-def _rows(features: Features) -> Any:
-    return np.concatenate([np.load(part, allow_pickle=False) for part in features.parts])
+def _rows(features: tuple[list[Path], str]) -> Any:
+    return np.concatenate([np.load(part, allow_pickle=False) for part in features[0]])
 
 
 @pytest.mark.parametrize("seen", [AS_IT_IS, CAPTURED[0]])
@@ -116,14 +107,14 @@ def test_features_do_not_depend_on_what_was_known(
     warm = _extract(grown, backbone, children, tmp_path / "cache")
     cold = _extract(grown, backbone, children, tmp_path / "other")
     np.testing.assert_array_equal(_rows(warm), _rows(cold))
-    assert warm.key == cold.key
+    assert warm[1] == cold[1]
 
 
 def test_a_removed_result_is_made_again(folder: Path, backbone: Path, children: ChildPool, tmp_path: Path) -> None:
     dataset = _dataset(folder)
     found = _extract(dataset, backbone, children, tmp_path / "cache")
     rows = _rows(found)
-    for part in found.parts:
+    for part in found[0]:
         shutil.rmtree(part.parent)
     np.testing.assert_array_equal(_rows(_extract(dataset, backbone, children, tmp_path / "cache")), rows)
 

@@ -12,15 +12,17 @@ from advisor.core.evaluation import Status
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import split
 from advisor.engine.decide import decide_run
-from advisor.engine.pipeline import context
-from advisor.engine.pipeline.context import Images
+from advisor.engine.pipeline import images as images_module
+from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.progress import Progress
 from advisor.engine.question import resolve
 from advisor.engine.run import run_search
+from advisor.engine.space import candidates
+from advisor.engine.space.candidates import trainings_of
 from tests.engine.conftest import SMALLEST
 
 
-def _images(counts: list[int]) -> Images:
+def _images(counts: list[int], subset: int = 100) -> Images:
     root, names = Path("data"), tuple(f"class {label}" for label in range(len(counts)))
     made = tuple(
         LabelledImage(root / names[label] / f"{number}.jpg", label, f"{label}-{number}")
@@ -28,34 +30,32 @@ def _images(counts: list[int]) -> Images:
         for number in range(count)
     )
     dataset = Dataset(root, names, made, (), fingerprint(names, made))
-    return Images(dataset, split(dataset, 0))
+    return Images(dataset, split(dataset, 0), subset_images=subset)
 
 
 @given(st.lists(st.integers(8, 400), min_size=2, max_size=5), st.integers(10, 300))
 def test_some_images_are_of_the_training_part_and_have_every_class(counts: list[int], wanted: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(context, "SUBSET_IMAGES", wanted)
-        images = _images(counts)
-        chosen = images.subset
-    assert set(chosen.indices) <= set(images.train.indices)
+    images = _images(counts, wanted)
+    chosen, train = images.part(Role.SUBSET), images.part(Role.TRAIN)
+    assert set(chosen.indices) <= set(train.indices)
     assert set(chosen.labels) == set(range(len(counts)))
     assert len(chosen.indices) <= wanted + len(counts)
-    share = len(chosen.indices) / len(images.train.indices)
+    share = len(chosen.indices) / len(train.indices)
     for label in range(len(counts)):
-        assert chosen.labels.count(label) == pytest.approx(share * images.train.labels.count(label), abs=2.5)
+        assert chosen.labels.count(label) == pytest.approx(share * train.labels.count(label), abs=2.5)
 
 
 def test_a_small_set_needs_no_first_look() -> None:
     images = _images([30, 30])
-    assert context.trainings_of(resolve({"data": "x"}).question, images) == ("head",)
+    assert trainings_of(resolve({"data": "x"}).question, images) == ("head",)
 
 
 def test_a_card_that_passes_the_first_look_is_answered_by_all_images(
     warm_cache: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
-    monkeypatch.setattr(context, "LARGE", 20)
-    monkeypatch.setattr(context, "SUBSET_IMAGES", 12)
+    monkeypatch.setattr(images_module, "LARGE", 20)
+    monkeypatch.setattr(candidates, "SUBSET_IMAGES", 12)
     options = {"data": str(photos), "candidates": [SMALLEST], "compressions": ["int8"], "threads": [1]}
     run = run_search(resolve({**options, "out": str(tmp_path)}), Progress(False)).run
     rows = {(e.configuration.training, e.configuration.compression): e for e in run.evaluations()}

@@ -9,9 +9,9 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import jobs
-from advisor.engine.pipeline.context import view_of
-from advisor.engine.pipeline.stages.runner import CONVERT_LIMITS, convert_limits
-from advisor.engine.pipeline.variants import metadata_of
+from advisor.engine.pipeline.artefacts import metadata_of
+from advisor.engine.pipeline.backbone import CONVERT_LIMITS, convert_resources
+from advisor.engine.pipeline.stage import input_spec
 from advisor.store.hashing import sha256_json
 from advisor.tflite.model import read
 
@@ -31,7 +31,7 @@ def test_random_values_are_calibrated_briefly_to_the_same_operators_and_size(cla
     for stands_in in (True, False):
         path = tmp_path / f"{stands_in}.tflite"
         figures[stands_in] = jobs.compress(
-            classifier, "int8", None, view_of(SMALL), 0, metadata_of(SMALL, None, "none"), path, stands_in
+            classifier, "int8", None, input_spec(SMALL), 0, metadata_of(SMALL, None, "none"), path, stands_in
         )
 
     brief, whole = (read(tmp_path / f"{stands_in}.tflite") for stands_in in (True, False))
@@ -41,7 +41,7 @@ def test_random_values_are_calibrated_briefly_to_the_same_operators_and_size(cla
 
 
 def test_the_download_of_random_values_is_not_weighed(classifier: Path, tmp_path: Path) -> None:
-    arguments = (classifier, "float32", None, view_of(SMALL), 0, metadata_of(SMALL, None, "none"))
+    arguments = (classifier, "float32", None, input_spec(SMALL), 0, metadata_of(SMALL, None, "none"))
     assert "download_bytes" not in jobs.compress(*arguments, tmp_path / "a.tflite", True)
     assert "download_bytes" in jobs.compress(*arguments, tmp_path / "b.tflite")
 
@@ -53,5 +53,5 @@ def test_what_earlier_searches_kept_is_found_by_the_key_of_a_view() -> None:
 
 def test_a_larger_model_may_take_more_memory_to_convert() -> None:
     cards = load_catalogue()
-    small, large = (convert_limits(cards[name]) for name in (SMALL.name, "inception_resnet_v2_299"))
+    small, large = (convert_resources(cards[name]).limits for name in (SMALL.name, "inception_resnet_v2_299"))
     assert CONVERT_LIMITS.memory_bytes < small.memory_bytes < large.memory_bytes

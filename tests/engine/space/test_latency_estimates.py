@@ -7,8 +7,8 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.recipes import RECIPES
 from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.pipeline.cached import Known
-from advisor.engine.space.latency_estimates import expected_latencies
+from advisor.engine.space.cached import CachedResults
+from advisor.engine.space.latency_estimates import latency_estimates
 from advisor.engine.space.plan import Plan
 from tests.predictor import predictor_cache
 
@@ -25,10 +25,10 @@ def test_what_runs_as_int8_or_float_is_predicted_from_their_timings(
     plan = Plan(load_catalogue().select([TIMED, NEW]), recipes, (1,), ("head",), "ai-edge-litert==2.3.0")
     timings = {("float32", 1): 3.2, ("int8", 1): 1.5}
     latency = {key: Quantity(value, "ms", Provenance.MEASURED) for key, value in timings.items()}
-    known = {TIMED: Known(latency=latency, latency_p90=latency), NEW: Known()}
+    known = {TIMED: CachedResults(latency=latency, latency_p90=latency), NEW: CachedResults()}
     expected = {
         recipe: found.latency
-        for (card, recipe, _), found in expected_latencies(plan, known, None).items()
+        for (card, recipe, _), found in latency_estimates(plan, known, None).items()
         if card == NEW
     }
     rough = {recipe for recipe, found in expected.items() if found.provenance is not Provenance.PREDICTED}

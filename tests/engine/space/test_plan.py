@@ -42,13 +42,13 @@ def test_compression_makes_the_rough_size_smaller(cards: tuple[Card, ...]) -> No
 
 def test_reading_more_images_costs_more(cards: tuple[Card, ...]) -> None:
     many = replace(plan(cards), images=10_000)
-    assert many.prices.variant_s(cards[0], FORM) > plan(cards).prices.variant_s(cards[0], FORM)
+    assert many.costs.variant_s(cards[0], FORM) > plan(cards).costs.variant_s(cards[0], FORM)
 
 
 def test_a_rung_above_makes_beginning_a_card_no_cheaper(cards: tuple[Card, ...]) -> None:
     heads = replace(plan(cards), trainings=("head",), images=2000, validation=400)
     climbing = replace(heads, trainings=("head", "finetune_top"))
-    assert climbing.prices.variant_s(cards[0], ("head", "int8")) == heads.prices.variant_s(cards[0], ("head", "int8"))
+    assert climbing.costs.variant_s(cards[0], ("head", "int8")) == heads.costs.variant_s(cards[0], ("head", "int8"))
 
 
 @given(st.permutations(range(6)))
@@ -61,7 +61,5 @@ def test_promise_does_not_depend_on_the_order_of_the_catalogue(order: list[int])
 def test_every_trial_of_a_fine_tuning_is_paid_for(cards: tuple[Card, ...]) -> None:
     tuned = replace(plan(cards), trainings=("head", "finetune_top"), images=2000, validation=400)
     card = cards[0]
-    once, thrice = (
-        replace(tuned, tunings=count).prices.stages(card)["finetune_top", "finetune_top", ""] for count in (0, 3)
-    )
+    once, thrice = (replace(tuned, tunings=count).costs.trained_s(card, "finetune_top") for count in (0, 3))
     assert 2 < thrice / once < 3

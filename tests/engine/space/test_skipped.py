@@ -9,9 +9,10 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation, Status
+from advisor.engine.pipeline.names import StageName
 from advisor.engine.scheduling.stopping import max_trials_reached
 from advisor.engine.space.plan import Plan
-from advisor.engine.space.skipped import STOPPED, leave_out, name_the_rest
+from advisor.engine.space.skipped import record_unevaluated, skip_ruled_out
 from advisor.store import RunFolder
 
 CATALOGUE = load_catalogue()
@@ -29,7 +30,7 @@ EVALUATED, UNTOUCHED = (card.name for card in PLAN.cards)
 def run(tmp_path: Path) -> RunFolder:
     run = RunFolder.create(tmp_path, "left-out")
     run.append(Evaluation(PLAN.configuration(EVALUATED, "float32", 1), Status.OK, "mobilenet_v1"))
-    name_the_rest(run, PLAN, max_trials_reached(1, 7))
+    record_unevaluated(run, PLAN, max_trials_reached(1, 7).reason)
     return run
 
 
@@ -37,16 +38,16 @@ def test_every_card_is_evaluated_or_skipped_with_what_ended_the_search(run: RunF
     rest = [e for e in run.evaluations() if e.configuration.card == UNTOUCHED]
     assert len(rest) == 4
     assert {(e.status, e.stage, e.reason) for e in rest} == {
-        (Status.SKIPPED, STOPPED, "not begun: stopped at --max-trials 1")
+        (Status.SKIPPED, StageName.STOP, "not begun: stopped at --max-trials 1")
     }
     assert len([e for e in run.evaluations() if e.configuration.card == EVALUATED]) == 1
 
 
 def test_a_run_that_goes_on_begins_them(run: RunFolder) -> None:
-    assert [e.configuration.card for e in leave_out(run, PLAN, Budget())] == [EVALUATED]
+    assert [e.configuration.card for e in skip_ruled_out(run, PLAN, Budget())] == [EVALUATED]
 
 
 def test_nothing_is_named_twice(run: RunFolder) -> None:
     before = len(run.evaluations())
-    name_the_rest(run, PLAN, max_trials_reached(1, 7))
+    record_unevaluated(run, PLAN, max_trials_reached(1, 7).reason)
     assert len(run.evaluations()) == before

@@ -9,9 +9,8 @@ from pathlib import Path
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation
 from advisor.engine.history.loaded_run import LoadedRun
-from advisor.engine.pipeline.context import card_hash
 from advisor.engine.question import Request, resolve
-from advisor.engine.space.candidates import chosen_cards
+from advisor.engine.space.candidates import card_hash, chosen_cards
 from advisor.store import RunFolder
 
 Search = Callable[[Request], RunFolder]

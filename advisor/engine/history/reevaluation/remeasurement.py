@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,10 +14,16 @@ from advisor.engine.execution.machine import Machine
 from advisor.engine.history.documents import section
 from advisor.engine.history.input_spec import input_spec
 from advisor.engine.history.loaded_run import LoadedRun
-from advisor.engine.pipeline import accuracy, jobs
-from advisor.engine.pipeline.context import Context, Images, versions
-from advisor.engine.pipeline.stages import WORK_LIMITS, Artefact
-from advisor.engine.pipeline.timing import Timer
+from advisor.engine.pipeline import accuracy
+from advisor.engine.pipeline.errors import StageAborted
+from advisor.engine.pipeline.evaluator import with_timing
+from advisor.engine.pipeline.events import StageEvent
+from advisor.engine.pipeline.figures import score, timing
+from advisor.engine.pipeline.finalists import scope_of
+from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Artefact, Materials, Pool, versions
+from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.space.candidates import RUNTIME, read_images, runtime_version
 from advisor.isolation import ChildPool
 from advisor.isolation.cores import usable_cores
@@ -74,26 +80,24 @@ def remeasure(run: LoadedRun, tell: Tell) -> Remeasured:
     succeeded = [evaluation for evaluation in run.evaluations if evaluation.status is Status.OK]
     others = [evaluation for evaluation in run.evaluations if evaluation.status is not Status.OK]
     with TemporaryDirectory() as folder, ChildPool(Path(folder) / "log.txt") as pool:
-        timed = run_coroutine(_time_all(run, succeeded, _context(run, succeeded, pool, tell)))
-        answers = {} if images is None else _answer_holdout(run, images, pool, tell)
-    scored = [_with_accuracy(e, answers[e.artefact], images) if images and e.artefact in answers else e for e in timed]
-    kept = {e.holdout_answers.file: answers[e.artefact] for e in scored if e.artefact in answers and e.holdout_answers}
+        walker = _walker(run, images, succeeded, pool, tell)
+        measured = run_coroutine(_measure(run, walker, succeeded))
+    kept = {_answers_file(evaluation): answers for evaluation, answers in measured if answers}
     kept.pop("", None)
-    return Remeasured((*scored, *others), kept, (remark,) if remark else ())
+    return Remeasured((*(evaluation for evaluation, _ in measured), *others), kept, (remark,) if remark else ())
 
 
-def _context(run: LoadedRun, evaluations: list[Evaluation], pool: ChildPool, tell: Tell) -> Context:
+def _walker(
+    run: LoadedRun, images: Images | None, evaluations: Sequence[Evaluation], pool: ChildPool, tell: Tell
+) -> Walker:
     thread_counts = tuple(sorted({evaluation.configuration.target.threads for evaluation in evaluations}))
-    return Context(
-        question=replace(run.question, thread_counts=thread_counts),
-        remeasure=run.request.execution.remeasure,
-        images=None,
-        cache=ArtifactCache(),
-        machine=Machine(usable_cores()),
-        heavy=pool,
-        light=pool,
-        notify=lambda _stage, subject, doing, _what: tell(f"{doing} {subject}"),
-    )
+    materials = Materials(ArtifactCache(), images, {}, host.describe(), thread_counts)
+
+    def listen(event: StageEvent) -> None:
+        tell(event.stage.subject)
+
+    workers = Workers(Machine(usable_cores()), {Pool.LIGHT: pool})
+    return Walker(materials, workers, listen, run.request.execution.remeasure)
 
 
 def _same_images(run: LoadedRun, tell: Tell) -> tuple[Images | None, str]:
@@ -109,64 +113,56 @@ def _same_images(run: LoadedRun, tell: Tell) -> tuple[Images | None, str]:
     return images, ""
 
 
-async def _time_all(run: LoadedRun, evaluations: list[Evaluation], context: Context) -> list[Evaluation]:
-    timer = Timer(context)
-    return [await _time_one(run, timer, evaluation) for evaluation in evaluations]
+async def _measure(
+    run: LoadedRun, walker: Walker, evaluations: Sequence[Evaluation]
+) -> list[tuple[Evaluation, list[int]]]:
+    """Return each evaluation with its new figures and its new answers on the hold-out, empty where it has none."""
+    timed = [await _time(run, walker, evaluation) for evaluation in evaluations]
+    return [await _score(run, walker, evaluation) for evaluation in timed]
 
 
-async def _time_one(run: LoadedRun, timer: Timer, evaluation: Evaluation) -> Evaluation:
+async def _time(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Evaluation:
     configuration = evaluation.configuration
     target = replace(configuration.target, runtime=runtime_version())
     moved = replace(evaluation, configuration=replace(configuration, target=target))
     flaw = artefact_flaw(run.folder, evaluation)
     if flaw is not None:
         return _failed(moved, str(flaw))
-    size = int(evaluation.size.value) if evaluation.size else 0
-    artefact = Artefact(run.folder.path / evaluation.artefact, evaluation.artefact_sha256, size, {})
     try:
-        timing = await timer.measure(artefact, target.threads, 0, configuration.card, configuration.compression)
-    except AdvisorError as error:
-        return _failed(moved, error.message)
-    return replace(
-        moved,
-        latency=timing.latency,
-        latency_p90=timing.latency_p90,
-        memory=timing.memory,
-        contended=timing.contended,
-        timing=timing.facts,
-    )
+        timings = await walker.run(timing(scope_of(evaluation), _artefact(run, evaluation)))
+    except StageAborted as end:
+        return _failed(moved, end.reason)
+    return with_timing(moved, timings.by_threads[target.threads])
 
 
 def _failed(evaluation: Evaluation, reason: str) -> Evaluation:
-    return replace(evaluation, status=Status.FAILED, stage="measure", reason=reason)
+    return replace(evaluation, status=Status.FAILED, stage=StageName.TIMING, reason=reason)
 
 
-def _answer_holdout(run: LoadedRun, images: Images, pool: ChildPool, tell: Tell) -> dict[str, list[int]]:
-    """Return the labels that each artefact predicts for the images of the hold-out, by artefact.
+async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> tuple[Evaluation, list[int]]:
+    """Return a finalist with its accuracy on the hold-out and its answers; others are unchanged.
 
     Only artefacts that were scored on the hold-out are scored again. The validation accuracy belongs to a file that a
     run does not keep: the same recipe fitted to fewer images.
     """
-    answers: dict[str, list[int]] = {}
-    with TemporaryDirectory() as folder:
-        probabilities = Path(folder) / "probabilities.npy"
-        for evaluation in run.evaluations:
-            usable = evaluation.status is Status.OK and artefact_flaw(run.folder, evaluation) is None
-            if usable and evaluation.holdout_accuracy is not None and evaluation.artefact not in answers:
-                tell(f"scoring {evaluation.configuration.card} {evaluation.configuration.compression}")
-                paths, spec = images.holdout.paths, input_spec(evaluation)
-                path = run.folder.path / evaluation.artefact
-                pool.call(f"{jobs.__name__}:score", path, paths, spec, probabilities, limits=WORK_LIMITS)
-                answers[evaluation.artefact] = list(accuracy.read_answers(probabilities))
-    return answers
-
-
-def _with_accuracy(evaluation: Evaluation, answers: list[int], images: Images) -> Evaluation:
-    labels = images.holdout.labels
+    images = walker.materials.images
+    if images is None or evaluation.status is not Status.OK or evaluation.holdout_accuracy is None:
+        return evaluation, []
+    spec, labels = input_spec(evaluation), images.part(Role.HOLDOUT).labels
+    stage = score(scope_of(evaluation), spec, _artefact(run, evaluation), Role.HOLDOUT, cost_s=0.0)
+    answers = accuracy.read_answers(await walker.run(stage))
     correct = [answer == label for answer, label in zip(answers, labels, strict=True)]
-    file = evaluation.holdout_answers.file if evaluation.holdout_answers else ""
-    return replace(
+    scored = replace(
         evaluation,
         holdout_accuracy=accuracy.share_of(correct, accuracy.HELD_OUT),
-        holdout_answers=accuracy.per_class(answers, labels, images.classes, file),
+        holdout_answers=accuracy.per_class(answers, labels, images.classes, _answers_file(evaluation)),
     )
+    return scored, list(answers)
+
+
+def _answers_file(evaluation: Evaluation) -> str:
+    return evaluation.holdout_answers.file if evaluation.holdout_answers else ""
+
+
+def _artefact(run: LoadedRun, evaluation: Evaluation) -> Artefact:
+    return Artefact.at(run.folder.path / evaluation.artefact, evaluation.artefact_sha256)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,18 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.training import HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
-from advisor.engine.execution.machine import Machine
-from advisor.engine.pipeline.context import Context, Images, Purpose, view_of
-from advisor.engine.pipeline.stages import finetune
-from advisor.engine.pipeline.stages.backbone import Backbones
-from advisor.engine.pipeline.stages.finetune import Tuning
-from advisor.engine.pipeline.stages.runner import Form, StageRunner
-from advisor.engine.question import Question
+from advisor.engine.pipeline import training as stages
+from advisor.engine.pipeline.backbone import backbone as backbone_stage
+from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.pipeline.stage import FloatModel, Purpose, Stage, input_spec
+from advisor.engine.pipeline.training import finetuned
+from advisor.engine.pipeline.workload import Workload
 from advisor.isolation import ChildPool
 from advisor.isolation.pools import trainers
-from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_file
 from advisor.training.finetune.hyperparameters import Finetuning
+from tests.engine.pipeline import jobs
+from tests.engine.pipeline.walking import materials, walk_all
 from tests.training import nets
 
 CARD = replace(load_catalogue()["mobilenet_v1_0.25_128"], input_size=32)
@@ -69,37 +68,30 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChildPool]:
 
 @pytest.fixture
 def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finetune, "FINETUNING", {TRAINING: KNOBS})
+    monkeypatch.setattr(stages, "FINETUNING", {TRAINING: KNOBS})
 
 
-class _Cut(Backbones):
-    """Has its backbone at once."""
-
-    def __init__(self, keeper: StageRunner, path: Path) -> None:
-        super().__init__(keeper, {CARD.name: None})
-        self._path = path
-
-    async def backbone(self, card: Any) -> Form:
-        return Form(self._path, sha256_file(self._path))
+def _with_backbone(stage: Stage[Any], source: Stage[FloatModel]) -> Stage[Any]:
+    """Return a graph in which the backbone's file is there already."""
+    if stage == source:
+        return source
+    return replace(stage, after=tuple(_with_backbone(each, source) for each in stage.after))
 
 
-def _tuned(backbone: Path, images: Images, pool: ChildPool, cache: Path, trials: int = 0) -> tuple[Form, Form]:
+def _tuned(
+    backbone: Path, images: Images, pool: ChildPool, cache: Path, trials: int = 0
+) -> tuple[FloatModel, FloatModel]:
     """Return what was compared and what ships."""
-
-    def quiet(*_: str) -> None:
-        pass
-
-    async def both(light: ChildPool) -> tuple[Form, Form]:
-        question = Question(data=Path("-"), trainings=(HEAD, TRAINING), tune_training=trials)
-        context = Context(question, images, ArtifactCache(cache), Machine(1), pool, light, quiet, trainers=pool)
-        keeper = StageRunner(context, {CARD.name: 0})
-        tuning = Tuning(keeper, _Cut(keeper, backbone))
-        compared = await tuning.tuned(CARD, TRAINING, images, Purpose.COMPARE)
-        return compared, await tuning.tuned(CARD, TRAINING, images, Purpose.SHIP)
-
-    # In a thread of its own: a browser's driver may have left a running loop in this one.
-    with ChildPool(None) as light, ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, both(light)).result()
+    workload = Workload((HEAD, TRAINING), ("float32",), images.counts, trials=trials)
+    source = replace(
+        backbone_stage(CARD), after=(), inputs=lambda *_: {"file": sha256_file(backbone)},
+        job=lambda _materials, _results, folders: partial(jobs.copy, backbone, folders.model),
+    )  # fmt: skip
+    given = materials(cache, images, weights={CARD.name: None})
+    purposes = (Purpose.COMPARE, Purpose.SHIP)
+    stages = [_with_backbone(finetuned(CARD, TRAINING, purpose, workload), source) for purpose in purposes]
+    compared, ships = walk_all(stages, given, pool)
+    return compared, ships
 
 
 def test_what_ships_goes_on_from_what_was_compared(
@@ -114,9 +106,9 @@ def test_what_ships_goes_on_from_what_was_compared(
     assert len(told["history"]) == KNOBS.epochs
     assert len(more["history"]) == KNOBS.going_on().epochs
     assert told["levels"]
-    answers = [predict(form.path, images.validation.paths, view_of(CARD)) for form in (compared, ships)]
-    right = np.mean(answers[0].argmax(axis=1) == np.array(images.validation.labels))
-    assert right == pytest.approx(told["validation_accuracy"], abs=1.01 / len(images.validation.labels))
+    answers = [predict(form.path, images.part(Role.VALIDATION).paths, input_spec(CARD)) for form in (compared, ships)]
+    right = np.mean(answers[0].argmax(axis=1) == np.array(images.part(Role.VALIDATION).labels))
+    assert right == pytest.approx(told["validation_accuracy"], abs=1.01 / len(images.part(Role.VALIDATION).labels))
     assert answers[0].shape == answers[1].shape
     assert np.abs(answers[0] - answers[1]).max() < 0.5, "a few epochs more change little"
     assert not list(tmp_path.glob("**/*.checkpoints"))

@@ -9,9 +9,9 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights import fetch
-from advisor.engine.pipeline.cached import what_is_known
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import chosen_recipes, read_images
+from advisor.engine.space.cached import cached_results
+from advisor.engine.space.candidates import Candidates, chosen_recipes, make_plan, materials_of, read_images
 from advisor.isolation import ChildPool
 from tests.engine.conftest import SMALLEST, Searched
 
@@ -26,11 +26,13 @@ def test_a_training_that_was_not_done_is_not_begun(
     card = load_catalogue()[SMALLEST]
     weights = fetch(card)
     monkeypatch.setattr(ChildPool, "call", refuse)
-    asked = {"data": str(photos), "candidates": [SMALLEST], "training": ["finetune_top", "finetune_all"]}
-    question = resolve(asked).question
-    images = read_images(question, lambda _: None)
-    found = what_is_known(question, {SMALLEST: card}, {SMALLEST: weights}, chosen_recipes(question), images, False)
-    done = {stage for stage, _, _ in found[SMALLEST].done}
+    request = resolve({"data": str(photos), "candidates": [SMALLEST], "training": ["finetune_top", "finetune_all"]})
+    images = read_images(request.question, lambda _: None)
+    question = request.question
+    plan = make_plan(question, Candidates((card,), {SMALLEST: weights}, {}), chosen_recipes(question), images, 2)
+    materials = materials_of(question, images, {SMALLEST: weights}, plan.size)
+    found = cached_results(materials, plan.workload, {SMALLEST: card})
+    done = {stage.name for stage in found[SMALLEST].done}
     assert with_images.code == 0
     assert {"convert", "features", "head", "refit", "compress", "score"} <= done
     assert not {"finetune_top", "finetune_all"} & done

@@ -1,0 +1,170 @@
+"""Build the stage from a float file to an artefact: one compression recipe, labels and normalisation in the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.cards import Card
+from advisor.catalog.labels import published_labels
+from advisor.compression.calibration import PHOTOGRAPHS_VERSION, choose
+from advisor.compression.recipes import recipe as find_recipe
+from advisor.compression.recipes.base import Rung
+from advisor.compression.recipes.inputs import TrainingImages
+from advisor.core.training import HEAD, HEAD_SUBSET
+from advisor.engine.pipeline import cost, jobs
+from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.pipeline.jobs import More
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import (
+    MODEL,
+    RESULT,
+    Artefact,
+    FloatModel,
+    Folders,
+    Inputs,
+    Job,
+    Materials,
+    Pool,
+    Purpose,
+    Resources,
+    Results,
+    Scope,
+    Stage,
+    input_spec,
+    versions,
+)
+from advisor.isolation import Limits
+from advisor.store.hashing import sha256_file
+from advisor.tflite.metadata import Metadata
+
+CALIBRATION_IMAGES = 100
+
+LEARNING_BYTES = 4_000_000_000
+LEARNING_LIMITS = Limits(seconds=3600, memory_bytes=10_000_000_000)
+"""Gradients keep every activation of a batch: 16 images of MobileNetV2 take some 4 GB with their integer forms."""
+
+
+def compressed(
+    card: Card,
+    scope: Scope,
+    source: Stage[FloatModel],
+    compared: Stage[Artefact] | None = None,
+) -> Stage[Artefact]:
+    """Compress a float file of the card and write labels and normalisation into the file.
+
+    Args:
+        card: the model card.
+        scope: training, compression and purpose.
+        source: leaves the float file.
+        compared: of a recipe that decides on scores: the file that was compared, whose decision the one that ships
+            takes over.
+    """
+    recipe = find_recipe(scope.compression)
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        return {
+            "model": results[source].sha256,
+            "recipe": [recipe.name, recipe.version],
+            "calibration": "stands in" if _stands_in(materials, card) else _calibration_key(materials),
+            "view": input_spec(card).key,
+            "metadata": asdict(metadata_of(card, materials.images, scope.training)),
+            **_more_inputs(_more(materials, results), scope.purpose, materials.images),
+            **versions("ai-edge-quantizer", "ai-edge-litert", "pillow", "scikit-image"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        return partial(
+            jobs.compress, results[source].path, recipe.name, _calibration(materials), input_spec(card),
+            materials.seed, metadata_of(card, materials.images, scope.training), folders.model,
+            _stands_in(materials, card), _more(materials, results),
+        )  # fmt: skip
+
+    def _more(materials: Materials, results: Results) -> More | None:
+        if recipe.rung < Rung.SCORED:
+            return None
+        decided = results[compared].notes if compared else None
+        return More(_training_images(materials, card, scope.purpose), materials.max_drop_points, decided)
+
+    return Stage(
+        StageName.COMPRESS, scope, "3", f"compressing to {recipe.name}",
+        (source, *((compared,) if compared else ())), inputs, job, _read, cost.compress_s(recipe.name),
+        _resources(recipe.rung),
+    )  # fmt: skip
+
+
+def decides_on_scores(recipe: str) -> bool:
+    """Return whether a recipe decides on the scores of its files: what ships takes over what was compared."""
+    return find_recipe(recipe).rung is Rung.SCORED
+
+
+def metadata_of(card: Card, images: Images | None, training: str) -> Metadata:
+    """Return what is written into each file of the card: labels, normalisation, licence."""
+    labels = images.classes if images else published_labels(card)
+    data = "ImageNet"
+    if images:
+        role = {HEAD: Role.LEARNT, HEAD_SUBSET: Role.SUBSET}.get(training, Role.TRAIN)
+        data = f"retrained ({training}) on {images.counts[role]} images of {len(labels)} classes"
+    return Metadata(
+        name=card.name,
+        description=f"Image classifier {card.name}, {data}; made by advisor",
+        labels=labels,
+        mean=card.preprocessing.mean,
+        std=card.preprocessing.std,
+        licence=card.licence,
+    )
+
+
+def _read(folder: Path) -> Artefact:
+    figures = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    notes, path = figures.pop("notes", {}), folder / MODEL
+    return Artefact(path, sha256_file(path), path.stat().st_size, figures, notes)
+
+
+def _resources(rung: Rung) -> Resources:
+    if rung >= Rung.TRAINED:
+        return Resources(Pool.TRAINERS, LEARNING_BYTES, LEARNING_LIMITS)
+    return Resources()
+
+
+def _stands_in(materials: Materials, card: Card) -> bool:
+    """Return whether fixed-seed random values stand in for the trained ones."""
+    return materials.images is None and not materials.weights_source(card)
+
+
+def _training_images(materials: Materials, card: Card, purpose: str) -> TrainingImages | None:
+    """Return the labelled images that a recipe may learn from."""
+    images = materials.images
+    if images is None:
+        return None
+    compares = purpose == Purpose.COMPARE
+    learnt = images.part(Role.TRAIN if compares else Role.LEARNT)
+    validation = images.part(Role.VALIDATION)
+    judged = (validation.paths, validation.labels) if compares else ((), ())
+    return TrainingImages(learnt.paths, learnt.labels, len(images.classes), input_spec(card), materials.seed, *judged)
+
+
+def _more_inputs(more: More | None, purpose: str, images: Images | None) -> Mapping[str, Any]:
+    if more is None:
+        return {}
+    roles = (Role.TRAIN, Role.VALIDATION)
+    parts = [images.part(role).fingerprint for role in roles] if images else []
+    return {"max_drop": more.max_drop_points, "decided": more.decided, "purpose": purpose, "parts": parts}
+
+
+def _calibration(materials: Materials) -> tuple[Path, ...] | None:
+    """Return the training images that ranges are measured on; None takes bundled photographs."""
+    if materials.images is None:
+        return None
+    train = materials.images.part(Role.TRAIN)
+    return tuple(train.paths[index] for index in choose(train.labels, CALIBRATION_IMAGES, materials.seed))
+
+
+def _calibration_key(materials: Materials) -> list[object]:
+    if materials.images is None:
+        return ["photographs", PHOTOGRAPHS_VERSION, materials.seed]
+    return [materials.images.part(Role.TRAIN).fingerprint, CALIBRATION_IMAGES, materials.seed]

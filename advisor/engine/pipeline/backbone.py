@@ -1,0 +1,244 @@
+"""Build the stages from a card to its backbone, and from the backbone to the features of images."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+from advisor.catalog.cards import Card
+from advisor.catalog.convert import CONVERT_VERSION
+from advisor.core.errors import UnsupportedRecipe
+from advisor.datasets.capture import VERSION as CAPTURE_VERSION
+from advisor.engine.pipeline import cost, jobs
+from advisor.engine.pipeline.images import Part, Role
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import (
+    RESULT,
+    FloatModel,
+    Folders,
+    Inputs,
+    Job,
+    Materials,
+    Pool,
+    Resources,
+    Results,
+    Scope,
+    Stage,
+    input_spec,
+    versions,
+)
+from advisor.isolation import Limits
+from advisor.isolation.pools import EXPECTED_BYTES, HEAVY
+from advisor.store.hashing import sha256_json
+from advisor.store.rows import ROWS, add_block
+from advisor.tflite.levels import VERSION as LEVELS_VERSION
+from advisor.tflite.surgery import FEATURES
+from advisor.training.capture_augmentation import AS_IT_IS, CaptureAugmentation
+
+PROBABILITIES = "probabilities"
+
+CONVERT_LIMITS = Limits(seconds=600, memory_bytes=3_000_000_000)
+CONVERT_BYTES_A_VALUE = 64
+"""Memory that a conversion may take on top for each value of the model: the converter holds the values some sixteen
+times over, at four bytes each (1.6 GB for the 102 MB of ResNet-50)."""
+
+NO_FEATURES = (
+    "it needs a head of your classes, and its file does not end in one linear layer that a head could replace: "
+    "a candidate without --data only"
+)
+
+
+def identity(materials: Materials, card: Card) -> dict[str, object]:
+    """Return what the card's graph and its weights are, for the key of a stage."""
+    weights = materials.weights[card.name]
+    return {
+        "graph": [card.architecture, card.keywords, card.input_size, card.classes],
+        "preprocessing": asdict(card.preprocessing),
+        "weights": weights.sha256 if weights else "fixed-seed random",
+        "port": weights.port if weights else "",
+    }
+
+
+def convert(card: Card) -> Stage[FloatModel]:
+    """Convert the card to a float file with the outputs ``probabilities`` and ``features``."""
+
+    def inputs(materials: Materials, _results: Results) -> Inputs:
+        return {**identity(materials, card), **versions("tensorflow", "keras", "ai-edge-litert")}
+
+    def job(materials: Materials, _results: Results, folders: Folders) -> Job:
+        return partial(jobs.convert, card, materials.weights[card.name], folders.model)
+
+    return Stage(
+        StageName.CONVERT, Scope(card.name), CONVERT_VERSION.rpartition("-")[2], "converting", (), inputs, job,
+        FloatModel.within, cost.CONVERT_S, convert_resources(card),
+    )  # fmt: skip
+
+
+def convert_resources(card: Card) -> Resources:
+    """Return what the card's conversion may use: large models need more memory."""
+    more = CONVERT_BYTES_A_VALUE * card.params
+    limits = replace(CONVERT_LIMITS, memory_bytes=CONVERT_LIMITS.memory_bytes + more)
+    return Resources(Pool.HEAVY, EXPECTED_BYTES[HEAVY] + more, limits)
+
+
+def cut(card: Card, output: str) -> Stage[FloatModel]:
+    """Write the card's float file with one of its outputs only; ``features`` with those of all levels."""
+    converted = convert(card)
+
+    def inputs(_materials: Materials, results: Results) -> Inputs:
+        model = results[converted]
+        if output == FEATURES and card.own_file and not _has_features(model):
+            raise UnsupportedRecipe(NO_FEATURES)
+        return {"master": model.sha256, "output": output, "levels": LEVELS_VERSION}
+
+    def job(_materials: Materials, results: Results, folders: Folders) -> Job:
+        return partial(jobs.cut, results[converted].path, output, folders.model)
+
+    return Stage(
+        StageName.CUT, Scope(card.name, detail=output), "2", "cutting", (converted,), inputs, job,
+        FloatModel.within, cost.REWRITE_S,
+    )  # fmt: skip
+
+
+def backbone(card: Card) -> Stage[FloatModel]:
+    """Return the stage that leaves the card's float file with its pooled features as the only output.
+
+    A file of the user's own that ends in something else than one linear layer has none: the stage is unsupported.
+    """
+    return cut(card, FEATURES)
+
+
+def screen(card: Card) -> Stage[float]:
+    """Measure the least CPU time of the card's float backbone at one thread, in ms."""
+    source = backbone(card)
+
+    def inputs(_materials: Materials, results: Results) -> Inputs:
+        return {"backbone": results[source].sha256}
+
+    def job(_materials: Materials, results: Results, _folders: Folders) -> Job:
+        return partial(jobs.screen, results[source].path)
+
+    return Stage(StageName.SCREEN, Scope(card.name), "1", "screening", (source,), inputs, job, _read_number, kept=False)
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """The features of some images, in parts that are read side by side.
+
+    Attributes:
+        card: the model card.
+        role: of the images.
+        seen: how the images are seen.
+        source: leaves the backbone.
+        parts: leave files of rows (N, F) that follow each other in the order of the images.
+    """
+
+    card: Card
+    role: Role
+    seen: CaptureAugmentation
+    source: Stage[FloatModel]
+    parts: tuple[Stage[Path], ...]
+
+    @property
+    def stages(self) -> tuple[Stage[FloatModel] | Stage[Path], ...]:
+        """What must be done before :meth:`files` and :meth:`key` are known."""
+        return (self.source, *self.parts)
+
+    def files(self, results: Results) -> tuple[Path, ...]:
+        """Return the files of rows."""
+        return tuple(results[part] for part in self.parts)
+
+    def key(self, materials: Materials, results: Results) -> str:
+        """Return the hash of everything that the features depend on."""
+        part = materials.require_images().part(self.role)
+        return sha256_json(_inputs(self.card, self.seen, part, results[self.source]))
+
+
+def features(
+    card: Card, role: Role, count: int, seen: CaptureAugmentation = AS_IT_IS, training: str = ""
+) -> FeatureSet:
+    """Extract the features of images, a part a core.
+
+    An image that was seen with this backbone before, in whatever set, is not read again.
+
+    Args:
+        card: the model card.
+        role: of the images.
+        count: how many there are.
+        seen: how they are seen.
+        training: the training that alone needs them; empty where all of the card's do.
+    """
+    source, parts = backbone(card), cost.feature_parts(count)
+    bounds = [count * part // parts for part in range(parts + 1)]
+    seconds = cost.reading_s(card, count) / parts
+    chunks = tuple(_extract(card, role, seen, source, chunk, training, seconds) for chunk in pairwise(bounds))
+    return FeatureSet(card, role, seen, source, chunks)
+
+
+def _extract(
+    card: Card,
+    role: Role,
+    seen: CaptureAugmentation,
+    source: Stage[FloatModel],
+    chunk: tuple[int, int],
+    training: str,
+    seconds: float,
+) -> Stage[Path]:
+    def images(materials: Materials) -> Part:
+        return materials.require_images().part(role).between(*chunk)
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        whole = materials.require_images().part(role)
+        return {**_inputs(card, seen, whole, results[source]), "part": list(chunk)}
+
+    def blocks(materials: Materials, results: Results) -> Path:
+        return materials.cache.root / stage.folder / f"{sha256_json(_look(card, seen, results[source]))}.blocks"
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        part = images(materials)
+        names = seen.names(part.hashes, part.paths)
+        known = blocks(materials, results)
+        return partial(
+            jobs.extract, results[source].path, part.paths, names, input_spec(card), seen, known, folders.out
+        )
+
+    def list_block(materials: Materials, results: Results, folder: Path) -> None:
+        add_block(blocks(materials, results), folder)
+
+    scope = Scope(card.name, training, detail=f"{role} {seen.captured} {chunk}")
+    stage: Stage[Path] = Stage(
+        StageName.FEATURES, scope, "3", "reading images with", (source,), inputs, job, _rows, seconds,
+        reads=images, when_done=list_block,
+    )  # fmt: skip
+    return stage
+
+
+def _rows(folder: Path) -> Path:
+    return folder / ROWS
+
+
+def _look(card: Card, seen: CaptureAugmentation, source: FloatModel) -> dict[str, object]:
+    """Return everything that an image's features depend on besides the image."""
+    look: dict[str, object] = {
+        "trunk": source.sha256,
+        "view": input_spec(card).key,
+        **versions("ai-edge-litert", "pillow", "numpy"),
+    }
+    return look if seen == AS_IT_IS else {**look, "seen": seen.key, "conditions": CAPTURE_VERSION}
+
+
+def _inputs(card: Card, seen: CaptureAugmentation, part: Part, source: FloatModel) -> dict[str, object]:
+    names = seen.names(part.hashes, part.paths)
+    return {**_look(card, seen, source), "pictures": sha256_json([name.hex() for name in names])}
+
+
+def _has_features(model: FloatModel) -> bool:
+    found = json.loads((model.path.parent / RESULT).read_text(encoding="utf-8"))
+    return bool(found.get("features", True))
+
+
+def _read_number(folder: Path) -> float:
+    return float(json.loads((folder / RESULT).read_text(encoding="utf-8")))

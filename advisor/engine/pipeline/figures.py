@@ -1,0 +1,171 @@
+"""Build the stages that measure an artefact: its answers on images, and its latency and memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from advisor.compression.calibration import PHOTOGRAPHS_VERSION
+from advisor.datasets.capture import VERSION as CAPTURE_VERSION
+from advisor.datasets.images import InputSpec
+from advisor.engine.pipeline import cost, jobs
+from advisor.engine.pipeline.images import Part, Role
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import (
+    RESULT,
+    Folders,
+    Inputs,
+    Job,
+    Materials,
+    Pool,
+    Resources,
+    Results,
+    Scope,
+    Source,
+    Stage,
+    after,
+    artefact_of,
+    versions,
+)
+from advisor.engine.pipeline.timing import THOROUGH, Timings
+
+Answer = tuple[int, float]
+"""A label and its probability."""
+
+PROBABILITIES_FILE, LABELS_FILE = "probabilities.npy", "labels.npy"
+
+
+def score(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+    """Run a file over images; leaves the ``.npy`` of its probabilities, float32 (N, C).
+
+    Args:
+        scope: card, training, compression and purpose of the file.
+        spec: how images become the file's input.
+        source: the file.
+        role: of the images.
+        cost_s: rough seconds.
+    """
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        return {
+            "artefact": artefact_of(source, results).sha256,
+            "pictures": _part(materials, role).fingerprint,
+            "view": spec.key,
+            **versions("ai-edge-litert", "pillow", "numpy"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        path, images = artefact_of(source, results).path, _part(materials, role).paths
+        return partial(jobs.score, path, images, spec, folders.out / PROBABILITIES_FILE)
+
+    return Stage(
+        StageName.SCORE, _with_detail(scope, role, source), "1", "scoring", after(source), inputs, job,
+        _file(PROBABILITIES_FILE), cost_s, reads=lambda m: _part(m, role),
+    )  # fmt: skip
+
+
+def capture(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+    """Run a file over images under every capture condition; leaves the ``.npy`` of its labels, int64 (T, N)."""
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        part = _part(materials, role)
+        return {
+            "artefact": artefact_of(source, results).sha256,
+            "pictures": part.fingerprint,
+            "view": spec.key,
+            "names": [path.name for path in part.paths],
+            "conditions": CAPTURE_VERSION,
+            **versions("ai-edge-litert", "pillow", "numpy"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        path, images = artefact_of(source, results).path, _part(materials, role).paths
+        return partial(jobs.captured, path, images, spec, folders.out / LABELS_FILE)
+
+    return Stage(
+        StageName.CAPTURE, _with_detail(scope, role, source), "1", "applying capture conditions to images for",
+        after(source), inputs, job, _file(LABELS_FILE), cost_s, reads=lambda m: _part(m, role),
+    )  # fmt: skip
+
+
+def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Stage[tuple[Answer, ...]]:
+    """Run a file over bundled photographs; leaves its top-1 label and probability for each."""
+
+    def inputs(_materials: Materials, results: Results) -> Inputs:
+        return {
+            "artefact": artefact_of(source, results).sha256,
+            "photographs": PHOTOGRAPHS_VERSION,
+            "view": spec.key,
+            **versions("ai-edge-litert", "scikit-image", "scikit-learn"),
+        }
+
+    def job(materials: Materials, results: Results, _folders: Folders) -> Job:
+        return partial(jobs.answers, artefact_of(source, results).path, spec, materials.seed + 1)
+
+    return Stage(
+        StageName.ANSWERS, scope, "2", "comparing", after(source), inputs, job, _read_answers,
+        cost_s,
+    )  # fmt: skip
+
+
+def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
+    """Time a file at every thread count of the search, with nothing else running.
+
+    A timing that other work disturbed is not kept. A more thorough timing that was taken before is as good.
+
+    Args:
+        scope: card, training and compression of the file.
+        source: the file.
+        effort: how long; empty for the effort of the search.
+    """
+
+    def inputs_for(wanted: str, materials: Materials, results: Results) -> Inputs:
+        return {
+            "artefact": artefact_of(source, results).sha256,
+            "host": materials.host.fingerprint,
+            "threads": list(materials.thread_counts),
+            "effort": wanted,
+            **versions("ai-edge-litert"),
+        }
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        return inputs_for(effort or materials.effort, materials, results)
+
+    def thorough(materials: Materials, results: Results) -> tuple[Inputs, ...]:
+        return (inputs_for(THOROUGH, materials, results),)
+
+    def job(materials: Materials, results: Results, _folders: Folders) -> Job:
+        path = artefact_of(source, results).path
+        return partial(jobs.time_file, path, materials.thread_counts, effort or materials.effort)
+
+    return Stage(
+        StageName.TIMING, _with_detail(scope, effort, source), "2", f"timing {scope.compression} of",
+        after(source), inputs, job, Timings.within, cost.TIMING_S, Resources(Pool.DEVICE),
+        keep_if=_undisturbed, also_kept_as=thorough,
+    )  # fmt: skip
+
+
+def _undisturbed(rows: Mapping[str, Mapping[str, Any]]) -> bool:
+    return not any(row["contended"] for row in rows.values())
+
+
+def _part(materials: Materials, role: Role) -> Part:
+    return materials.require_images().part(role)
+
+
+def _with_detail(scope: Scope, detail: str, source: Source) -> Scope:
+    """Tell stages apart: of one scope there may be several files, such as that of an earlier run."""
+    file = "" if isinstance(source, Stage) else source.sha256
+    return Scope(scope.card, scope.training, scope.compression, scope.purpose, f"{detail} {file}".strip())
+
+
+def _file(name: str) -> Callable[[Path], Path]:
+    return lambda folder: folder / name
+
+
+def _read_answers(folder: Path) -> tuple[Answer, ...]:
+    rows = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    return tuple((int(label), float(probability)) for label, probability in rows)

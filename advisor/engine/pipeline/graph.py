@@ -1,0 +1,145 @@
+"""Build the stage graph of a variant: from a model card to a file that could ship, and to its figures.
+
+Adding a stage takes one member of :class:`StageName`, one job and one line here; ``docs/design.md`` shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.cards import Card
+from advisor.core.training import HEAD_SUBSET
+from advisor.engine.pipeline import cost
+from advisor.engine.pipeline.artefacts import compressed, decides_on_scores
+from advisor.engine.pipeline.backbone import PROBABILITIES, cut
+from advisor.engine.pipeline.figures import Answer, answers, capture, score, timing
+from advisor.engine.pipeline.images import Role
+from advisor.engine.pipeline.stage import Artefact, FloatModel, Purpose, Scope, Stage, input_spec
+from advisor.engine.pipeline.timing import Timings
+from advisor.engine.pipeline.training import retrained
+from advisor.engine.pipeline.workload import Workload
+
+FLOAT = "float32"
+
+
+def float_model(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    """Return the stage that leaves the card's float classifier: of ImageNet, or of the user's classes."""
+    if not workload.images:
+        return cut(card, PROBABILITIES)
+    return retrained(card, training, purpose, workload)
+
+
+def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
+    """Return the graph of one variant: the stage that leaves its file, after all the stages that it needs."""
+    if not workload.trained_twice(training):
+        purpose = Purpose.COMPARE if training == HEAD_SUBSET else Purpose.SHIP
+    compared = None
+    if purpose is Purpose.SHIP and workload.images and decides_on_scores(compression):
+        compared = variant(card, training, compression, Purpose.COMPARE, workload)
+    source = float_model(card, training, purpose, workload)
+    return compressed(card, Scope(card.name, training, compression, purpose), source, compared)
+
+
+@dataclass(frozen=True)
+class VariantStages:
+    """The stages of one variant of a card.
+
+    Attributes:
+        card: the model card.
+        training: training recipe.
+        compression: compression recipe.
+        workload: what is done for each card.
+    """
+
+    card: Card
+    training: str
+    compression: str
+    workload: Workload
+
+    @property
+    def reference(self) -> VariantStages:
+        """The float32 variant of the same card and training, which every compression is held against."""
+        return VariantStages(self.card, self.training, FLOAT, self.workload)
+
+    @cached_property
+    def ships(self) -> Stage[Artefact]:
+        """Leaves the file that ships."""
+        return variant(self.card, self.training, self.compression, Purpose.SHIP, self.workload)
+
+    @cached_property
+    def compared(self) -> Stage[Artefact]:
+        """Leaves the file that candidates are compared by; of images alone."""
+        return variant(self.card, self.training, self.compression, Purpose.COMPARE, self.workload)
+
+    @cached_property
+    def scored(self) -> Stage[Path]:
+        """Leaves the file's probabilities on the validation part."""
+        count = self.workload.images[Role.VALIDATION]
+        seconds = cost.scoring_s(self.card, self.compression, count)
+        return score(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds)
+
+    @cached_property
+    def captured(self) -> Stage[Path]:
+        """Leaves the file's labels on the validation part under capture conditions."""
+        count = self.workload.images[Role.VALIDATION]
+        seconds = cost.capturing_s(self.card, self.compression, count)
+        return capture(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds)
+
+    @cached_property
+    def answered(self) -> Stage[tuple[Answer, ...]]:
+        """Leaves the file's answers on bundled photographs."""
+        seconds = cost.scoring_s(self.card, self.compression, 0)
+        return answers(self._scope, input_spec(self.card), self.ships, seconds)
+
+    @cached_property
+    def timed(self) -> Stage[Timings]:
+        """Leaves the timings of the file that ships."""
+        return timing(self._scope, self.ships)
+
+    @property
+    def evaluation(self) -> tuple[Stage[Any], ...]:
+        """The last stages of the variant's evaluation."""
+        if not self.workload.images:
+            return (self.answered, self.timed)
+        return (self.scored, *((self.captured,) if self.workload.robust else ()), self.timed)
+
+    @property
+    def judging(self) -> tuple[Stage[Any], ...]:
+        """The stages that judge the variant if it is a finalist, as a plan prices them.
+
+        Nearly every form is a finalist, as three objectives leave few behind (31 of 35 and 19 of 25 on TrashNet). One
+        file of each network is tested under capture conditions.
+        """
+        if not self.workload.judged(self.training):
+            return ()
+        card, images, spec = self.card, self.workload.images, input_spec(self.card)
+        scoring_s = cost.scoring_s(card, self.compression, images[Role.HOLDOUT])
+        network, judging_s = Scope(card.name, self.training), cost.judging_s(card, images[Role.CAPTURED])
+        return (
+            score(self._scope, spec, self.ships, Role.HOLDOUT, scoring_s),
+            capture(network, spec, self.reference.ships, Role.CAPTURED, judging_s),
+        )
+
+    @property
+    def _scope(self) -> Scope:
+        return Scope(self.card.name, self.training, self.compression)
+
+
+def with_all_before(stages: Iterable[Stage[Any]]) -> tuple[Stage[Any], ...]:
+    """Return stages and all that they come after, each once, what comes first before what needs it."""
+    found: dict[Stage[Any], None] = {}
+
+    def walk(stage: Stage[Any]) -> Iterator[Stage[Any]]:
+        if stage not in found:
+            for before in stage.after:
+                yield from walk(before)
+            yield stage
+
+    for stage in stages:
+        for each in walk(stage):
+            found.setdefault(each)
+    return tuple(found)

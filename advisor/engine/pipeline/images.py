@@ -1,0 +1,144 @@
+"""Hold the user's images by role: to learn from, to compare candidates on, to judge finalists on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+
+from advisor.datasets.dataset import Dataset
+from advisor.datasets.split import Split
+from advisor.store.hashing import sha256_json
+
+LARGE = 5000
+"""Sets with more images than this get a first look at some of the images."""
+
+SUBSET_IMAGES = 2000
+"""Images of the first look at a large set, at most."""
+
+CAPTURED_IMAGES = 100
+"""Images of the hold-out for the test under capture conditions, at most: every condition at both strengths costs as
+much as scoring fourteen times as many images."""
+
+
+class Role(StrEnum):
+    """What some of the user's images are for."""
+
+    TRAIN = "train"
+    """The training part: fitted while candidates are compared."""
+    VALIDATION = "validation"
+    """The validation part: candidates are compared on it."""
+    LEARNT = "learnt"
+    """Everything but the hold-out: fitted by the model that ships."""
+    SUBSET = "subset"
+    """Some of the training part, for a first look at a large set."""
+    HOLDOUT = "holdout"
+    """The hold-out: only finalists are judged on it."""
+    CAPTURED = "captured"
+    """Some of the hold-out, judged under capture conditions."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the user's images.
+
+    Attributes:
+        indices: their places in the dataset, sorted.
+        paths: their files.
+        labels: their classes.
+        fingerprint: hash of the images in their order and with their labels.
+        stamps: size and modification time of each file when it was read.
+        hashes: SHA-256 of each file, in hexadecimal.
+    """
+
+    indices: tuple[int, ...]
+    paths: tuple[Path, ...]
+    labels: tuple[int, ...]
+    fingerprint: str
+    stamps: tuple[tuple[int, int], ...] = ()
+    hashes: tuple[str, ...] = ()
+
+    def between(self, start: int, end: int) -> Part:
+        """Return the images from place ``start`` to before place ``end``."""
+        return Part(
+            indices=self.indices[start:end],
+            paths=self.paths[start:end],
+            labels=self.labels[start:end],
+            fingerprint=f"{self.fingerprint}[{start}:{end}]",
+            stamps=self.stamps[start:end],
+            hashes=self.hashes[start:end],
+        )
+
+
+@dataclass(frozen=True)
+class Images:
+    """The user's images and their split.
+
+    Attributes:
+        dataset: the images.
+        split: its parts.
+        leaks: groups of images that show the same or belong together, and that the user's own split puts into several
+            parts.
+        subset_images: images of a first look, at most.
+    """
+
+    dataset: Dataset
+    split: Split
+    leaks: tuple[tuple[int, ...], ...] = ()
+    subset_images: int = SUBSET_IMAGES
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes in label order."""
+        return self.dataset.classes
+
+    @property
+    def large(self) -> bool:
+        """True where a first look at some of the images saves more than it costs."""
+        return len(self.split.learnt) > LARGE
+
+    def part(self, role: Role) -> Part:
+        """Return the images with a role."""
+        return self._parts[role]
+
+    @property
+    def counts(self) -> Mapping[Role, int]:
+        """Number of images by role."""
+        return {role: len(indices) for role, indices in self._indices.items()}
+
+    @cached_property
+    def _parts(self) -> Mapping[Role, Part]:
+        return {role: self._part(indices) for role, indices in self._indices.items()}
+
+    @cached_property
+    def _indices(self) -> Mapping[Role, tuple[int, ...]]:
+        split = self.split
+        return {
+            Role.TRAIN: split.train,
+            Role.VALIDATION: split.validation,
+            Role.LEARNT: split.learnt,
+            Role.SUBSET: self._evenly(split.train, self.subset_images),
+            Role.HOLDOUT: split.holdout,
+            Role.CAPTURED: self._evenly(split.holdout, CAPTURED_IMAGES),
+        }
+
+    def _evenly(self, indices: tuple[int, ...], count: int) -> tuple[int, ...]:
+        """Return ``count`` of the images at most, in proportion to the classes, drawn by the images' hashes."""
+        images = self.dataset.images
+        ordered = sorted(indices, key=lambda index: (images[index].label, images[index].sha256))
+        wanted = min(len(ordered), count)
+        first = {images[index].label: index for index in reversed(ordered)}  # every class has one, however small
+        return tuple(sorted({*first.values(), *(ordered[place * len(ordered) // wanted] for place in range(wanted))}))
+
+    def _part(self, indices: tuple[int, ...]) -> Part:
+        images = [self.dataset.images[index] for index in indices]
+        return Part(
+            indices=indices,
+            paths=tuple(image.path for image in images),
+            labels=tuple(image.label for image in images),
+            fingerprint=sha256_json([(image.sha256, image.label) for image in images]),
+            stamps=tuple(image.stamp for image in images),
+            hashes=tuple(image.sha256 for image in images),
+        )

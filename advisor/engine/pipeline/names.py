@@ -1,0 +1,54 @@
+"""Name every stage of a search, in the order in which a configuration goes through them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class StageName(StrEnum):
+    """The stages of a search.
+
+    The order of the members is the order of the work. Progress, durations, costs, the report's funnel and
+    ``Evaluation.stage`` (the stage that ended an evaluation) use these names and this order.
+
+    The first three and ``STOP`` are decisions: they end an evaluation and run no job.
+    """
+
+    PLAN = "plan"
+    """Ruled out by what is known beforehand: the size of the file or its licence."""
+    PREDICT = "predict"
+    """Predicted to be too slow, or not compatible with the device."""
+    PROMOTION = "promotion"
+    """Its training cannot reach the front."""
+    CONVERT = "convert"
+    """Keras graph to a float ``.tflite`` with two outputs."""
+    CUT = "cut"
+    """The float file with one of its outputs."""
+    SCREEN = "screen"
+    """CPU time of the backbone: a card that is far too slow is not trained."""
+    FEATURES = "features"
+    """The backbone's features of the images."""
+    LABELS = "labels"
+    """Likely wrong labels of a data set, for ``advisor data check``."""
+    HEAD = "head"
+    """The head, fitted to the training part."""
+    REFIT = "refit"
+    """The head that ships, fitted to everything but the hold-out."""
+    JOIN = "join"
+    """Backbone and head in one file."""
+    FINETUNE_TOP = "finetune_top"
+    """The last layers fine-tuned."""
+    FINETUNE_ALL = "finetune_all"
+    """All layers fine-tuned."""
+    COMPRESS = "compress"
+    """One compression recipe, labels and normalisation written into the file."""
+    SCORE = "score"
+    """Top-1 of the file on images."""
+    CAPTURE = "capture"
+    """Top-1 of the file on images under capture conditions."""
+    ANSWERS = "answers"
+    """Agreement with the float file on bundled photographs, where there are no images."""
+    TIMING = "timing"
+    """Latency and memory of the file on the target."""
+    STOP = "stop"
+    """Not evaluated before the search ended; a run that is resumed evaluates it."""

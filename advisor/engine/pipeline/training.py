@@ -1,0 +1,273 @@
+"""Build the stages of training: the head on the features of the images, and fine-tuning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.cards import Card
+from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET
+from advisor.engine.pipeline import cost, jobs
+from advisor.engine.pipeline.backbone import FeatureSet, backbone, features, identity
+from advisor.engine.pipeline.images import Part, Role
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import (
+    RESULT,
+    Epochs,
+    FloatModel,
+    Folders,
+    Inputs,
+    Job,
+    Materials,
+    Pool,
+    Purpose,
+    Resources,
+    Results,
+    Scope,
+    Stage,
+    input_spec,
+    versions,
+)
+from advisor.engine.pipeline.workload import Workload
+from advisor.isolation import Limits
+from advisor.isolation.pools import EXPECTED_BYTES, TRAINERS
+from advisor.store.hashing import sha256_file
+from advisor.tflite.levels import VERSION as LEVELS_VERSION
+from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED
+from advisor.training.finetune.trials import Trials
+from advisor.training.finetune.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, epochs_done
+from advisor.training.head.train import VERSION as HEAD_VERSION
+
+CAPTURED_SHARE = 0.5
+"""Share of the training images that fine-tuning changes as a phone's camera may, where robust accuracy counts."""
+
+TRAIN_LIMITS = Limits(seconds=24 * 3600, memory_bytes=8_000_000_000)
+LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=True)
+
+HEAD_FILE = "head.npz"
+
+
+@dataclass(frozen=True)
+class Head:
+    """A trained head.
+
+    Attributes:
+        file: ``.npz`` with weights and bias.
+        sha256: its hash.
+        regularization: the penalty that it was fitted with; 0 of a head that was refitted.
+    """
+
+    file: Path
+    sha256: str
+    regularization: float
+
+    @classmethod
+    def within(cls, folder: Path) -> Head:
+        """Return the head that a stage left in its folder."""
+        file, result = folder / HEAD_FILE, folder / RESULT
+        told = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
+        return cls(file, sha256_file(file), float(told.get("regularization", 0.0)))
+
+
+def retrained(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    """Return the stage that leaves the card's float classifier of the user's classes."""
+    if training in FINETUNED:
+        return finetuned(card, training, purpose, workload)
+    return joined(card, training, purpose, workload)
+
+
+def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    """Join the backbone with a trained head: softmax over the user's classes."""
+    source = backbone(card)
+    ships = purpose is Purpose.SHIP and training == HEAD
+    head = refitted(card, workload) if ships else fitted(card, training, workload)
+
+    def inputs(_materials: Materials, results: Results) -> Inputs:
+        return {"trunk": results[source].sha256, "head": results[head].sha256}
+
+    def job(_materials: Materials, results: Results, folders: Folders) -> Job:
+        return partial(jobs.join, results[source].path, results[head].file, folders.model)
+
+    return Stage(
+        StageName.JOIN, Scope(card.name, training, purpose=purpose), "1", "joining", (source, head), inputs, job,
+        FloatModel.within, cost.REWRITE_S,
+    )  # fmt: skip
+
+
+def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
+    """Choose the penalty of the head by cross-validation and fit it to the training part, or to some of it."""
+    first_look = training == HEAD_SUBSET
+    train = Role.SUBSET if first_look else Role.TRAIN
+    read = looks(card, Role.SUBSET if first_look else Role.LEARNT, workload, HEAD_SUBSET if first_look else "")
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        part = materials.require_images().part(train)
+        return {**_head_inputs(read, materials, results), "train": part.fingerprint, "seed": materials.seed}
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        images = materials.require_images()
+        part, rows = images.part(train), _rows(images.part(read[0].role), images.part(train))
+        files, classes = [look.files(results) for look in read], len(images.classes)
+        return partial(jobs.train_head, files, rows, part.labels, classes, materials.seed, folders.out / HEAD_FILE)
+
+    return Stage(
+        StageName.HEAD, Scope(card.name, training), "2", "training the head of", _stages(read), inputs, job,
+        Head.within, cost.HEAD_S,
+    )  # fmt: skip
+
+
+def refitted(card: Card, workload: Workload) -> Stage[Head]:
+    """Fit the head that ships to everything but the hold-out, with the penalty that the training part chose.
+
+    It is the same recipe as the head that validation judges, fitted to more images.
+    """
+    compared, read = fitted(card, HEAD, workload), looks(card, Role.LEARNT, workload)
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        strength = results[compared].regularization
+        return {**_head_inputs(read, materials, results), "regularization": strength}
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        images, strength = materials.require_images(), results[compared].regularization
+        files, labels = [look.files(results) for look in read], images.part(Role.LEARNT).labels
+        return partial(jobs.refit_head, files, labels, len(images.classes), strength, folders.out / HEAD_FILE)
+
+    return Stage(
+        StageName.REFIT, Scope(card.name, HEAD), "1", "fitting the head that ships of",
+        (compared, *_stages(read)), inputs, job, Head.within, cost.REFIT_S,
+    )  # fmt: skip
+
+
+def looks(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:
+    """Return the features of images as they are; where robust accuracy counts, also as phones may take them."""
+    seen = (AS_IT_IS, *(CAPTURED if workload.robust else ()))
+    return tuple(features(card, role, workload.images[role], each, training) for each in seen)
+
+
+def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    """Fine-tune the card on the training part; validation says when to stop.
+
+    What ships goes on from there for some epochs more, and learns from the validation part too. A card that is a file
+    of the user's own has no Keras graph: the stage is unsupported.
+    """
+    trials = tuple(_trial(card, training, number, workload) for number in range(workload.trials))
+    once_s = cost.finetuning_s(card, training, workload.images[Role.TRAIN])
+    compared = _finetuned(
+        card, training, Scope(card.name, training, purpose=Purpose.COMPARE), trials, None,
+        0.0 if trials else cost.FINETUNE_START_S + once_s, workload,
+    )  # fmt: skip
+    if purpose is Purpose.COMPARE:
+        return compared
+    scope = Scope(card.name, training, purpose=Purpose.SHIP)
+    return _finetuned(card, training, scope, trials, compared, cost.FINETUNE_MORE * once_s, workload)
+
+
+def _trial(card: Card, training: str, number: int, workload: Workload) -> Stage[FloatModel]:
+    """Return one trial of the hyperparameters; what it tries depends on how the trials before it did."""
+    before = tuple(_trial(card, training, earlier, workload) for earlier in range(number))
+    seconds = cost.finetuning_s(card, training, workload.images[Role.TRAIN])
+    scope = Scope(card.name, training, detail=f"trial {number}")
+    start = 0.0 if number else cost.FINETUNE_START_S
+    return _finetuned(card, training, scope, before, None, start + seconds, workload)
+
+
+def _finetuned(
+    card: Card,
+    training: str,
+    scope: Scope,
+    trials: tuple[Stage[FloatModel], ...],
+    compared: Stage[FloatModel] | None,
+    cost_s: float,
+    workload: Workload,
+) -> Stage[FloatModel]:
+    """Return one fine-tuning: a trial, the model that is compared, or after that one the model that ships."""
+    read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
+    best = not scope.detail
+
+    def hyperparameters(materials: Materials, results: Results) -> Finetuning:
+        own = _own_hyperparameters(training, materials)
+        return chosen(own, [results[trial] for trial in trials], best)
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        images = materials.require_images()
+        return {
+            **identity(materials, card),
+            "features": read.key(materials, results),
+            "train": images.part(Role.TRAIN).fingerprint,
+            "validation": images.part(Role.VALIDATION).fingerprint,
+            "view": input_spec(card).key,
+            "knobs": asdict(replace(hyperparameters(materials, results), seconds=None)),
+            "after": sha256_file(results[compared].path.with_name(WEIGHTS)) if compared else "",
+            "version": VERSION,
+            "levels": LEVELS_VERSION,
+            **versions("tensorflow", "keras", "numpy", "pillow"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        learnt = _learnt(materials)
+        validation = _rows(learnt, materials.require_images().part(Role.VALIDATION))
+        return partial(
+            jobs.finetune, card, materials.weights[card.name], read.files(results), learnt.paths, learnt.labels,
+            validation, hyperparameters(materials, results), folders.checkpoints, folders.model,
+            results[compared].path if compared else None,
+        )  # fmt: skip
+
+    def epochs(materials: Materials, results: Results) -> Epochs:
+        planned = hyperparameters(materials, results)
+        return partial(epochs_done, hyperparameters=planned.going_on() if compared else planned)
+
+    return Stage(
+        StageName(training), scope, "2", "fitting what ships of" if compared else "fine-tuning",
+        (*read.stages, *trials, *((compared,) if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
+        reads=_learnt, unsupported=_unsupported(card, training), epochs=epochs,
+    )  # fmt: skip
+
+
+def chosen(own: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetuning:
+    """Return the hyperparameters after some trials: the best ones so far, or those to try next.
+
+    The study is replayed from the trials' results, so that equal results give equal hyperparameters.
+    """
+    if best and not trials:
+        return own
+    study = Trials(own, own.seed)
+    for trial in trials:
+        study.tell(study.ask(), _validation_accuracy(trial))
+    return study.best if best else study.ask()
+
+
+def _own_hyperparameters(training: str, materials: Materials) -> Finetuning:
+    capture = CAPTURED_SHARE if materials.robust else 0.0
+    return replace(FINETUNING[training], seed=materials.seed, capture=capture)
+
+
+def _validation_accuracy(model: FloatModel) -> float:
+    told: dict[str, Any] = json.loads((model.path.parent / RESULT).read_text(encoding="utf-8"))
+    return float(told["validation_accuracy"])
+
+
+def _unsupported(card: Card, training: str) -> str:
+    return f"{training} needs the network as a Keras graph, and {card.name} is a file" if card.own_file else ""
+
+
+def _learnt(materials: Materials) -> Part:
+    return materials.require_images().part(Role.LEARNT)
+
+
+def _rows(whole: Part, part: Part) -> list[int]:
+    """Return the places of a part's images among those of the whole."""
+    place = {index: row for row, index in enumerate(whole.indices)}
+    return [place[index] for index in part.indices]
+
+
+def _stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:
+    return tuple(dict.fromkeys(stage for look in read for stage in look.stages))
+
+
+def _head_inputs(read: Sequence[FeatureSet], materials: Materials, results: Results) -> dict[str, object]:
+    keys = [look.key(materials, results) for look in read]
+    return {"features": keys, "head": HEAD_VERSION, **versions("scikit-learn", "numpy")}

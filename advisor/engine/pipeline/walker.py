@@ -1,0 +1,308 @@
+"""Walk a stage graph: run it, look up what earlier searches kept, or price what is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from advisor.core.errors import AdvisorError
+from advisor.core.figures import HOST
+from advisor.datasets.changes import require_unchanged
+from advisor.engine.execution.machine import Machine
+from advisor.engine.execution.protocol import OnDevice, call_locally
+from advisor.engine.pipeline.errors import StageAborted, aborted
+from advisor.engine.pipeline.events import EventKind, Listener, StageEvent
+from advisor.engine.pipeline.graph import with_all_before
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import RESULT, Folders, Job, Materials, Pool, Results, Stage
+from advisor.isolation import Children, Pause
+
+Result = TypeVar("Result")
+
+EPOCHS_EVERY_S = 2.0
+"""How often the epochs of a long stage are counted."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Where the jobs of a search run.
+
+    Attributes:
+        machine: hands out cores and memory.
+        pools: child processes by pool; a pool that is missing is not needed.
+        on_device: calls a measurement where its device is attached.
+        priority: card name to its place in the queue for cores.
+    """
+
+    machine: Machine
+    pools: Mapping[Pool, Children]
+    on_device: OnDevice = call_locally
+    priority: Mapping[str, float] = field(default_factory=dict)
+
+
+class Walker:
+    """Runs the stages of a graph, each once in a search; what they leave is kept for the next search.
+
+    A search costs the sum of its stages, never the product of its choices.
+
+    Args:
+        materials: what the stages work from.
+        workers: where their jobs run.
+        listener: told of each event.
+        remeasure: take timings anew that an earlier search has kept.
+    """
+
+    def __init__(
+        self,
+        materials: Materials,
+        workers: Workers,
+        listener: Listener = lambda _event: None,
+        remeasure: bool = False,
+    ) -> None:
+        self.materials = materials
+        self._workers, self._listener, self._remeasure = workers, listener, remeasure
+        self._tasks: dict[Stage[Any], asyncio.Task[Any]] = {}
+
+    async def run(self, stage: Stage[Result]) -> Result:
+        """Return the result of a stage, after running what it comes after; asked for twice it runs once.
+
+        Raises:
+            StageAborted: the stage, or one that it comes after, failed or does not apply.
+        """
+        task = self._tasks.get(stage)
+        if task is None:
+            task = self._tasks[stage] = asyncio.ensure_future(self._run(stage))
+            task.add_done_callback(_retrieve)
+        return cast("Result", await asyncio.shield(task))
+
+    async def _run(self, stage: Stage[Result]) -> Result:
+        if stage.unsupported:
+            raise StageAborted.unsupported(stage.name, stage.unsupported)
+        before = await asyncio.gather(*(self.run(each) for each in stage.after))
+        results = Results(dict(zip(stage.after, before, strict=True)))
+        try:
+            run = _StageRun(stage, self.materials, results, self._workers, self._listener)
+            return cast("Result", await run.result(anew=self._remeasure and stage.resources.alone))
+        except (AdvisorError, OSError) as error:
+            raise aborted(error, stage.name, stage.scope.compression) from error
+
+
+@dataclass(frozen=True)
+class _StageRun:
+    """One stage whose inputs are known."""
+
+    stage: Stage[Any]
+    materials: Materials
+    results: Results
+    workers: Workers
+    listener: Listener
+
+    async def result(self, anew: bool) -> Any:
+        """Return the stage's result from the cache, or make it."""
+        kept = self._kept(anew)
+        if kept is not None:
+            self._tell(EventKind.CACHED)
+            return await self._read(kept)
+        async with self._resources() as pause:
+            self._tell(EventKind.STARTED)
+            wait = _Wait(pause, self)
+            made = await self._made(pause, wait)
+        self._tell(EventKind.CACHED if wait.waited else EventKind.DONE, seconds=wait.worked_s)
+        return made
+
+    def _kept(self, anew: bool) -> Path | None:
+        """Return the folder of an earlier result; ``anew`` removes what is there."""
+        for folder in kept_folders(self.stage, self.materials, self.results):
+            if anew:
+                shutil.rmtree(folder, ignore_errors=True)
+            if folder.is_dir():
+                return folder
+        return None
+
+    async def _made(self, pause: Pause, wait: _Wait) -> Any:
+        cache, inputs = self.materials.cache, self.stage.inputs(self.materials, self.results)
+        checkpoints = cache.folder(self.stage.folder, inputs).with_suffix(".checkpoints")
+
+        def fill(folder: Path) -> None:
+            self._call(Folders(folder, checkpoints), pause)
+
+        if not self.stage.kept or self.stage.resources.alone:
+            return await asyncio.to_thread(self._unkept, fill)
+        async with self._watched(checkpoints):
+            folder = await asyncio.to_thread(cache.get, self.stage.folder, inputs, fill, wait.begins)
+        await asyncio.to_thread(shutil.rmtree, checkpoints, ignore_errors=True)
+        return await self._read(folder)
+
+    def _unkept(self, fill: Callable[[Path], None]) -> Any:
+        """Make a result that is not always worth keeping: it is read first, and kept where it may be."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            fill(folder)
+            made = self.stage.read(folder)
+            if self.stage.kept and self.stage.keep_if(_returned(folder)):
+                inputs = self.stage.inputs(self.materials, self.results)
+                self.materials.cache.get(self.stage.folder, inputs, lambda out: _copy(folder, out))
+            return made
+
+    def _call(self, folders: Folders, pause: Pause) -> None:
+        """Call the job where it runs and keep what it returns beside what it writes."""
+        job = self.stage.job(self.materials, self.results, folders)
+        returned = self._on_device(job) if self.stage.resources.alone else self._in_child(job, pause)
+        if self.stage.reads is not None:
+            images = self.stage.reads(self.materials)
+            require_unchanged(images.paths, images.stamps)
+        if returned is not None:
+            (folders.out / RESULT).write_text(json.dumps(returned), encoding="utf-8")
+
+    def _in_child(self, job: Job, pause: Pause) -> Any:
+        resources = self.stage.resources
+        function = f"{job.func.__module__}:{job.func.__name__}"
+        return self.workers.pools[resources.pool].call(function, *job.args, limits=resources.limits, pause=pause)
+
+    def _on_device(self, job: Job) -> Any:
+        return self.workers.on_device(HOST, job.func, *job.args)
+
+    @asynccontextmanager
+    async def _resources(self) -> AsyncIterator[Pause]:
+        """Hold a core, or the whole machine, in the card's turn."""
+        resources, machine, pause = self.stage.resources, self.workers.machine, Pause()
+        priority = self.workers.priority.get(self.stage.scope.card, 0.0)
+        if resources.alone:
+            held = machine.alone(priority)
+        elif resources.long:
+            held = machine.trainer(pause, priority, resources.memory_bytes)
+        else:
+            held = machine.core(priority, resources.memory_bytes, pause)
+        async with held:
+            yield pause
+
+    @asynccontextmanager
+    async def _watched(self, checkpoints: Path) -> AsyncIterator[None]:
+        """Tell of each epoch of a long stage."""
+        if self.stage.epochs is None:
+            yield
+            return
+        epochs = self.stage.epochs(self.materials, self.results)
+        watch = asyncio.ensure_future(self._count_epochs(lambda: epochs(checkpoints)))
+        try:
+            yield
+        finally:
+            watch.cancel()
+
+    async def _count_epochs(self, epochs: Callable[[], tuple[int, int] | None]) -> None:
+        told = None
+        while True:
+            await asyncio.sleep(EPOCHS_EVERY_S)
+            now = await asyncio.to_thread(epochs)
+            if now is not None and now != told:
+                told = now
+                self._tell(EventKind.EPOCH, epochs=now)
+
+    async def _read(self, folder: Path) -> Any:
+        if self.stage.when_done is not None:
+            await asyncio.to_thread(self.stage.when_done, self.materials, self.results, folder)
+        return self.stage.read(folder)
+
+    def _tell(self, kind: EventKind, **more: Any) -> None:
+        self.listener(StageEvent(self.stage, kind, **more))
+
+    def waits_for(self, holder: str) -> None:
+        """Tell that another process makes the result."""
+        self._tell(EventKind.WAITING, holder=holder)
+
+
+class _Wait:
+    """How long a stage worked, and whether it waited for another process that made its result."""
+
+    def __init__(self, pause: Pause, run: _StageRun) -> None:
+        self.waited = False
+        self._pause, self._run = pause, run
+        self._loop = asyncio.get_running_loop()
+        self._start = self._loop.time()
+
+    @property
+    def worked_s(self) -> float:
+        """Seconds since the stage began in which it did not stand still for a measurement."""
+        return self._loop.time() - self._start - self._pause.paused_s
+
+    def begins(self, holder: str) -> None:
+        """Note who makes the result."""
+        self.waited = True
+        self._run.waits_for(holder)
+
+
+class Lookup:
+    """Looks up what earlier searches kept of a graph; nothing is run and nothing is written.
+
+    Args:
+        materials: what the stages work from.
+    """
+
+    def __init__(self, materials: Materials) -> None:
+        self._materials = materials
+        self._found: dict[Stage[Any], object] = {}
+
+    def find(self, stage: Stage[Result]) -> Result | None:
+        """Return the result of a stage, None where it is not kept or does not apply."""
+        if stage not in self._found:
+            self._found[stage] = self._find(stage)
+        return cast("Result | None", self._found[stage])
+
+    def done(self, stages: Iterable[Stage[Any]]) -> frozenset[Stage[Any]]:
+        """Return which stages are kept, of those given and all that they come after."""
+        return frozenset(stage for stage in with_all_before(stages) if self.find(stage) is not None)
+
+    def _find(self, stage: Stage[Any]) -> object | None:
+        if stage.unsupported or not stage.kept:
+            return None
+        before = {each: self.find(each) for each in stage.after}
+        if any(value is None for value in before.values()):
+            return None
+        with contextlib.suppress(AdvisorError):
+            folders = kept_folders(stage, self._materials, Results(before))
+            folder = next((folder for folder in folders if folder.is_dir()), None)
+            return None if folder is None else cast("object", stage.read(folder))
+        return None
+
+
+def kept_folders(stage: Stage[Any], materials: Materials, results: Results) -> list[Path]:
+    """Return where the result of a stage may be kept, the best first."""
+    keys = (*stage.also_kept_as(materials, results), stage.inputs(materials, results))
+    if not stage.kept:
+        return []
+    return [materials.cache.folder(stage.folder, inputs) for inputs in keys]
+
+
+def cost_s(stages: Iterable[Stage[Any]], pace: Mapping[StageName, float], done: Collection[Stage[Any]] = ()) -> float:
+    """Return the rough seconds of stages and all that they come after, without those that are done.
+
+    Args:
+        stages: the last stages of a graph.
+        pace: what a stage takes on this machine over its rough cost.
+        done: what is kept.
+    """
+    return sum(each.cost_s * pace.get(each.name, 1.0) for each in with_all_before(stages) if each not in done)
+
+
+def _returned(folder: Path) -> Any:
+    file = folder / RESULT
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+
+
+def _copy(source: Path, target: Path) -> None:
+    for file in source.iterdir():
+        shutil.copyfile(file, target / file.name)
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    """Retrieve a failure that nobody awaits any more, as at a limit."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,94 @@
+"""The graph of a variant: which stages it has, in which order, and what they share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.compression.recipes import RECIPES
+from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
+from advisor.engine.pipeline.graph import VariantStages, variant, with_all_before
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Purpose
+from advisor.engine.pipeline.workload import Workload, image_counts
+
+CARD = load_catalogue()["mobilenet_v2_1.0_224"]
+NAMES = tuple(recipe.name for recipe in RECIPES)
+TRAINED = Workload((HEAD,), ("float32", "int8"), image_counts(1000, 200, 250))
+PUBLISHED = Workload((NONE,), ("float32", "int8"))
+
+
+def names(stages: VariantStages) -> Counter[str]:
+    return Counter(stage.name.value for stage in with_all_before(stages.evaluation))
+
+
+def test_with_images_a_head_is_fitted_twice_and_a_file_made_twice() -> None:
+    assert names(VariantStages(CARD, HEAD, "int8", TRAINED)) == {
+        "convert": 1, "cut": 1, "features": 2, "head": 1, "refit": 1, "join": 2, "compress": 2, "score": 1,
+        "timing": 1,
+    }  # fmt: skip
+
+
+def test_without_images_the_published_classifier_is_compressed_once() -> None:
+    assert names(VariantStages(CARD, NONE, "int8", PUBLISHED)) == {
+        "convert": 1, "cut": 1, "compress": 1, "answers": 1, "timing": 1,
+    }  # fmt: skip
+
+
+def test_a_first_look_reads_some_images_and_fits_one_head() -> None:
+    workload = replace(TRAINED, trainings=(HEAD_SUBSET, HEAD))
+    stages = VariantStages(CARD, HEAD_SUBSET, "float32", workload)
+    assert stages.ships == stages.compared
+    assert {stage.scope.training for stage in with_all_before(stages.evaluation)} == {"", HEAD_SUBSET}
+    assert stages.judging == ()
+
+
+def test_robust_accuracy_looks_at_images_under_capture_conditions_too() -> None:
+    found = names(VariantStages(CARD, HEAD, "int8", replace(TRAINED, robust=True)))
+    assert (found["features"], found["capture"]) == (6, 1)
+
+
+def test_every_trial_of_the_hyperparameters_comes_after_those_before_it() -> None:
+    workload = replace(TRAINED, trainings=(HEAD, FINETUNE_TOP), trials=3)
+    ships = variant(CARD, FINETUNE_TOP, "float32", Purpose.SHIP, workload)
+    tuned = [stage for stage in with_all_before([ships]) if stage.name is StageName.FINETUNE_TOP]
+    assert [stage.scope.detail or stage.scope.purpose for stage in tuned] == [
+        "trial 0", "trial 1", "trial 2", "compare", "ship",
+    ]  # fmt: skip
+    assert [sum(before in stage.after for before in tuned) for stage in tuned] == [0, 1, 2, 3, 4]
+
+
+def test_a_recipe_that_decides_on_scores_decides_on_the_file_that_is_compared() -> None:
+    ships = variant(CARD, HEAD, "mixed_int8", Purpose.SHIP, TRAINED)
+    assert variant(CARD, HEAD, "mixed_int8", Purpose.COMPARE, TRAINED) in ships.after
+    assert (
+        variant(CARD, HEAD, "int8", Purpose.COMPARE, TRAINED)
+        not in variant(CARD, HEAD, "int8", Purpose.SHIP, TRAINED).after
+    )
+
+
+def test_variants_of_a_card_share_all_but_their_own_stages() -> None:
+    first, second = (set(with_all_before(VariantStages(CARD, HEAD, each, TRAINED).evaluation)) for each in NAMES[:2])
+    assert {stage.name for stage in first - second} == {StageName.COMPRESS, StageName.SCORE, StageName.TIMING}
+
+
+@pytest.mark.parametrize("training", [HEAD, FINETUNE_TOP])
+@given(recipe=st.sampled_from(NAMES), robust=st.booleans(), trials=st.integers(0, 2))
+def test_stages_come_in_the_order_of_their_names(training: str, recipe: str, robust: bool, trials: int) -> None:
+    workload = Workload((HEAD, FINETUNE_TOP), NAMES, TRAINED.images, robust, trials)
+    order = list(StageName)
+    stages = VariantStages(CARD, training, recipe, workload)
+    for stage in with_all_before([*stages.evaluation, *stages.judging]):
+        for before in stage.after:
+            assert order.index(before.name) <= order.index(stage.name)
+
+
+def test_only_finalists_of_images_are_judged() -> None:
+    assert VariantStages(CARD, NONE, "int8", PUBLISHED).judging == ()
+    judging = VariantStages(CARD, HEAD, "int8", TRAINED).judging
+    assert [stage.name for stage in judging] == [StageName.SCORE, StageName.CAPTURE]

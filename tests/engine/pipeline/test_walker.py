@@ -1,0 +1,211 @@
+"""The walker: runs a graph, looks up what is kept, prices what is missing."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import RuntimeRefusal, StageError, UnsupportedRecipe
+from advisor.core.evaluation import Status
+from advisor.engine.pipeline.errors import StageAborted
+from advisor.engine.pipeline.events import EventKind, StageEvent
+from advisor.engine.pipeline.graph import with_all_before
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Folders, Inputs, Job, Materials, Pool, Resources, Results, Scope, Stage
+from advisor.engine.pipeline.walker import Lookup, cost_s
+from tests.engine.pipeline.walking import materials, walk
+
+
+def write(text: str, path: Path) -> None:
+    path.write_text(text)
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def text_stage(name: StageName, text: str, *after: Stage[str], recipe: str = "", cost: float = 1.0) -> Stage[str]:
+    """Leave the texts of the stages before, and another one."""
+
+    def inputs(_materials: Materials, results: Results) -> Inputs:
+        return {"text": text, "before": [results[each] for each in after]}
+
+    def job(_materials: Materials, results: Results, folders: Folders) -> Job:
+        return partial(write, " ".join([*(results[each] for each in after), text]), folders.out / "text")
+
+    def read(folder: Path) -> str:
+        return (folder / "text").read_text()
+
+    return Stage(name, Scope("card", compression=recipe), "1", "writing", after, inputs, job, read, cost)
+
+
+def failing_stage(error: Exception, recipe: str = "") -> Stage[str]:
+    def job(_materials: Materials, _results: Results, _folders: Folders) -> Job:
+        return partial(fail, error)
+
+    scope = Scope("card", compression=recipe)
+    return Stage(StageName.SCORE, scope, "1", "scoring", (), lambda *_: {}, job, lambda _: "")
+
+
+def timing_stage(rows: dict[str, bool], brief: bool = False) -> Stage[float]:
+    """Leave a number; rows say whether the timing was disturbed."""
+
+    def job(_materials: Materials, _results: Results, _folders: Folders) -> Job:
+        return partial(dict, rows)
+
+    def also(_materials: Materials, _results: Results) -> tuple[Inputs, ...]:
+        return ({"effort": "thorough"},) if brief else ()
+
+    return Stage(
+        StageName.TIMING, Scope("card"), "1", "timing", (), lambda *_: {"effort": "brief" if brief else "thorough"},
+        job, lambda folder: folder.stat().st_mtime, resources=Resources(Pool.DEVICE),
+        keep_if=lambda found: not found["disturbed"], also_kept_as=also,
+    )  # fmt: skip
+
+
+CONVERT = text_stage(StageName.CONVERT, "converted")
+CUT = text_stage(StageName.CUT, "cut", CONVERT)
+JOIN = text_stage(StageName.JOIN, "joined", CUT, CONVERT)
+
+
+def kinds(events: list[StageEvent]) -> list[tuple[str, str]]:
+    return [(event.stage.name.value, event.kind.value) for event in events]
+
+
+def test_a_stage_runs_after_those_that_it_needs_and_each_runs_once(tmp_path: Path) -> None:
+    events: list[StageEvent] = []
+    assert walk(JOIN, materials(tmp_path), listen=events.append) == "converted cut converted joined"
+    order = [(stage, kind) for stage in ("convert", "cut", "join") for kind in ("started", "done")]
+    assert kinds(events) == order
+
+
+def test_what_an_earlier_search_kept_is_not_made_again(tmp_path: Path) -> None:
+    walk(CUT, materials(tmp_path))
+    events: list[StageEvent] = []
+    walk(JOIN, materials(tmp_path), listen=events.append)
+    assert kinds(events) == [("convert", "cached"), ("cut", "cached"), ("join", "started"), ("join", "done")]
+
+
+def test_other_inputs_make_another_result(tmp_path: Path) -> None:
+    walk(CONVERT, materials(tmp_path))
+    assert walk(text_stage(StageName.CONVERT, "otherwise"), materials(tmp_path)) == "otherwise"
+
+
+def test_looking_up_finds_what_is_kept_and_makes_nothing(tmp_path: Path) -> None:
+    given = materials(tmp_path / "cache")
+    assert Lookup(given).find(JOIN) is None
+    assert not (tmp_path / "cache").exists()
+    walk(CUT, given)
+    lookup = Lookup(given)
+    assert lookup.find(CUT) == "converted cut"
+    assert lookup.done([JOIN]) == {CONVERT, CUT}
+
+
+def test_the_price_is_that_of_what_is_missing(tmp_path: Path) -> None:
+    assert cost_s([JOIN], {}) == 3.0
+    assert cost_s([JOIN, CUT], {StageName.CUT: 5.0}) == 7.0
+    assert cost_s([JOIN], {}, done={CONVERT, CUT}) == 1.0
+
+
+def test_all_before_comes_first_and_once() -> None:
+    assert with_all_before([JOIN, CUT]) == (CONVERT, CUT, JOIN)
+
+
+@pytest.mark.parametrize(
+    ("error", "recipe", "status", "reason"),
+    [
+        (StageError("it broke"), "int8", Status.FAILED, "it broke"),
+        (UnsupportedRecipe("it has no layers"), "int8", Status.SKIPPED, "it has no layers"),
+        (RuntimeRefusal("no such operator"), "int8", Status.SKIPPED, "this runtime cannot run int8: no such operator"),
+        (RuntimeRefusal("no such operator"), "float32", Status.FAILED, "no such operator"),
+        (FileNotFoundError(2, "No such file", "a.jpg"), "int8", Status.FAILED, "No such file: a.jpg"),
+    ],
+)
+def test_a_failure_says_which_stage_ended_the_evaluation_and_why(
+    tmp_path: Path, error: Exception, recipe: str, status: Status, reason: str
+) -> None:
+    with pytest.raises(StageAborted) as raised:
+        walk(failing_stage(error, recipe), materials(tmp_path))
+    assert (raised.value.status, raised.value.stage, raised.value.reason) == (status, StageName.SCORE, reason)
+
+
+def test_the_stage_that_failed_is_named_not_the_one_that_asked_for_it(tmp_path: Path) -> None:
+    broken = failing_stage(StageError("it broke"))
+    with pytest.raises(StageAborted) as raised:
+        walk(text_stage(StageName.TIMING, "timed", broken), materials(tmp_path))
+    assert raised.value.stage is StageName.SCORE
+
+
+def test_a_fault_of_the_program_is_no_failure_of_a_stage(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        walk(failing_stage(ZeroDivisionError()), materials(tmp_path))
+
+
+def test_an_unsupported_stage_runs_nothing_before_it(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    with pytest.raises(StageAborted) as raised:
+        walk(replace(JOIN, unsupported="the card is a file"), materials(tmp_path / "cache"))
+    assert (raised.value.status, raised.value.reason) == (Status.SKIPPED, "the card is a file")
+    assert not (tmp_path / "cache").exists()
+    assert Lookup(materials(tmp_path)).find(replace(JOIN, unsupported="the card is a file")) is None
+
+
+def test_a_disturbed_timing_is_not_kept(tmp_path: Path) -> None:
+    given = materials(tmp_path)
+    walk(timing_stage({"disturbed": True}), given)
+    assert Lookup(given).find(timing_stage({"disturbed": True})) is None
+    walk(timing_stage({"disturbed": False}), given)
+    assert Lookup(given).find(timing_stage({"disturbed": False})) is not None
+
+
+def test_a_thorough_timing_counts_as_a_brief_one_and_not_the_other_way_round(tmp_path: Path) -> None:
+    given = materials(tmp_path)
+    walk(timing_stage({"disturbed": False}, brief=True), given)
+    assert Lookup(given).find(timing_stage({"disturbed": False})) is None
+    events: list[StageEvent] = []
+    walk(timing_stage({"disturbed": False}), given)
+    walk(timing_stage({"disturbed": False}, brief=True), given, listen=events.append)
+    assert [event.kind for event in events] == [EventKind.CACHED]
+
+
+def test_remeasuring_takes_timings_anew_and_nothing_else(tmp_path: Path) -> None:
+    given, events = materials(tmp_path), list[StageEvent]()
+    for stage in (CUT, timing_stage({"disturbed": False})):
+        walk(stage, given)
+        walk(stage, given, listen=events.append, remeasure=True)
+    assert kinds(events) == [("convert", "cached"), ("cut", "cached"), ("timing", "started"), ("timing", "done")]
+
+
+def test_a_long_stage_counts_its_epochs_and_leaves_no_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from advisor.engine.pipeline import walker
+
+    monkeypatch.setattr(walker, "EPOCHS_EVERY_S", 0.01)
+    events: list[StageEvent] = []
+    stage: Stage[str] = Stage(
+        StageName.FINETUNE_TOP, Scope("card"), "1", "fine-tuning", (), lambda *_: {},
+        lambda _materials, _results, folders: partial(train, folders.checkpoints, folders.out),
+        lambda folder: (folder / "model").read_text(), resources=Resources(Pool.TRAINERS, long=True),
+        epochs=lambda *_: count_epochs,
+    )  # fmt: skip
+    assert walk(stage, materials(tmp_path), listen=events.append) == "trained"
+    assert (EventKind.EPOCH, (2, 3)) in [(event.kind, event.epochs) for event in events]
+    assert not list(tmp_path.glob("**/*.checkpoints"))
+
+
+def train(checkpoints: Path, out: Path) -> None:
+    import time
+
+    checkpoints.mkdir(parents=True)
+    (checkpoints / "epochs").write_text("2")
+    time.sleep(0.3)
+    (out / "model").write_text("trained")
+
+
+def count_epochs(checkpoints: Path) -> tuple[int, int] | None:
+    file = checkpoints / "epochs"
+    return (int(file.read_text() or 0), 3) if file.exists() else None

@@ -1,0 +1,65 @@
+"""Walk stages in tests: with real child processes, or in this process where only the walker is tested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+from advisor.engine.execution.machine import Machine
+from advisor.engine.pipeline.events import StageEvent
+from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.stage import Materials, Pool, Stage
+from advisor.engine.pipeline.walker import Walker, Workers
+from advisor.isolation import Children
+from advisor.isolation.coroutine import run_coroutine
+from advisor.measurement.host import describe
+from advisor.store import ArtifactCache
+
+Result = TypeVar("Result")
+
+
+class InThisProcess:
+    """Calls functions by name in this process."""
+
+    peak_bytes = 0
+
+    def call(self, function: str, *args: Any, **_: Any) -> Any:
+        module, _, name = function.partition(":")
+        return getattr(import_module(module), name)(*args)
+
+    def close(self) -> None:
+        pass
+
+
+def materials(cache: Path, images: Images | None = None, **more: Any) -> Materials:
+    return Materials(ArtifactCache(cache), images, more.pop("weights", {}), describe(), **more)
+
+
+def walk(
+    stage: Stage[Result],
+    given: Materials,
+    children: Children | None = None,
+    listen: Callable[[StageEvent], None] = lambda _event: None,
+    remeasure: bool = False,
+) -> Result:
+    """Run one stage and all that it comes after."""
+    return walk_all((stage,), given, children, listen, remeasure)[0]
+
+
+def walk_all(
+    stages: Sequence[Stage[Result]],
+    given: Materials,
+    children: Children | None = None,
+    listen: Callable[[StageEvent], None] = lambda _event: None,
+    remeasure: bool = False,
+) -> list[Result]:
+    """Run stages one after the other in one search: children that train end with the thread that started them."""
+    pools: Mapping[Pool, Children] = dict.fromkeys(Pool, children or InThisProcess())
+
+    async def run() -> list[Result]:
+        walker = Walker(given, Workers(Machine(1), pools), listen, remeasure)
+        return [await walker.run(stage) for stage in stages]
+
+    return run_coroutine(run())
