@@ -140,7 +140,8 @@ class Problem:
         cards = {row.card: _card(catalogue[row.base], row) for row in self.rows.values()}
         recipes = tuple(dict.fromkeys(row.recipe for row in self.rows.values() if row.answers))
         threads = tuple(sorted({row.threads for row in self.rows.values()}))
-        return Plan(order_by_promise(tuple(cards.values())), recipes, threads, self.trainings, "", IMAGES, VALIDATION)
+        ordered = order_by_promise(tuple(cards.values()))
+        return Plan(ordered, recipes, threads, self.trainings, "", IMAGES, VALIDATION, subset=FIRST_LOOK)
 
     def row(self, configuration: Configuration) -> Row | None:
         """Return what the configuration came to, None where its card cannot be trained so."""

@@ -19,16 +19,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
-from unittest.mock import patch
 
-from advisor.engine.pipeline import cost as prices
 from benchmarks.cost_plot import plot
 from benchmarks.cost_table import CORES, PROBLEMS, Problem, read
 from benchmarks.hindsight import in_hindsight
 from benchmarks.quick_tpe import splits_remembered
 from benchmarks.replay import GP, METHODS, searched
 from benchmarks.tables import RESULTS, keep
-from benchmarks.trashnet_climb import FIRST_LOOK
 
 RUNS = RESULTS / "search_cost_runs.csv"
 SHARES = (0.95, 0.99)
@@ -84,7 +81,7 @@ def main() -> None:
 def replayed(problem: str, method: str, seed: int) -> Run:
     """Replay one search."""
     known = read(problem)
-    with patch.object(prices, "SUBSET_PICTURES", FIRST_LOOK), splits_remembered():
+    with splits_remembered():
         course = known.course(searched(known, method, seed))
     everything = known.everything_s
     curve = tuple(course.at(step / STEPS * everything) for step in range(1, STEPS + 1))

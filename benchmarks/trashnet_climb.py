@@ -20,12 +20,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
-from advisor.engine.pipeline import cached as known
-from advisor.engine.pipeline import context
 from advisor.engine.run import run_search
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.search_loop import SearchLoop
-from advisor.engine.space import candidates as prepare
+from advisor.engine.space import candidates
 from benchmarks.trashnet_table import (
     SHARED,
     SIZES,
@@ -110,9 +108,8 @@ def every_card_on(rung: str) -> Iterator[None]:
         return None
 
     with ExitStack() as stack:
-        for module in (prepare, known):
-            stack.enter_context(patch.object(module, "trainings_of", lambda *_: (rung,)))
-        stack.enter_context(patch.object(context, "SUBSET_PICTURES", FIRST_LOOK))
+        stack.enter_context(patch.object(candidates, "trainings_of", lambda *_: (rung,)))
+        stack.enter_context(patch.object(candidates, "SUBSET_IMAGES", FIRST_LOOK))
         stack.enter_context(patch.object(FrontBound, "rejection_reason", lambda *_: ""))
         stack.enter_context(patch.object(SearchLoop, "judge", unjudged))
         yield

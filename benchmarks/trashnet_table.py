@@ -19,9 +19,8 @@ import math
 import os
 import shutil
 import tempfile
-import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -72,35 +71,24 @@ Seconds = Mapping[tuple[str, str], float]
 
 
 class Stopwatch(Progress):
-    """Takes the time of every stage from its start to its end, without what it stood still for a timing."""
+    """Adds up what each stage of each card takes, without the time that it stood still for a timing."""
 
     def __init__(self) -> None:
         super().__init__(shown=False)
-        self.seconds: dict[tuple[str, str], float] = defaultdict(float)
-        self._begun: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-        self._guard = threading.Lock()
-        self._stood, self._still_since = 0.0, 0.0
+        self.durations = Durations()
 
-    def stage(self, name: str, card: str, doing: str, event: str) -> None:
+    def stage(self, event: StageEvent) -> None:
         """Add what a finished stage took."""
-        with self._guard:
-            now = self._now(alone := name == "timing")
-            if event == "started":
-                self._begun[name, card, doing].append(now)
-                self._still_since = now if alone else self._still_since
-            elif event == "done" and self._begun[name, card, doing]:
-                taken = now - self._begun[name, card, doing].pop(0)
-                self.seconds[name.rsplit("-", 1)[0], card] += taken
-                self._stood, self._still_since = (
-                    (self._stood + taken, 0.0) if alone else (self._stood, self._still_since)
-                )
+        self.durations.note(event)
 
-    def _now(self, alone: bool) -> float:
-        """Return the time, for stages that stand still on a clock that does so too."""
-        now = time.monotonic()
-        if alone:
-            return now
-        return now - self._stood - (now - self._still_since if self._still_since else 0.0)
+    @property
+    def seconds(self) -> Mapping[tuple[str, str], float]:
+        """Seconds by stage and card."""
+        return {
+            (stage, card): seconds
+            for card, stages in self.durations.by_card().items()
+            for stage, seconds in stages.items()
+        }
 
 
 def main() -> None:

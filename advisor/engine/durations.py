@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.names import StageName
@@ -18,6 +19,11 @@ class Durations:
         """Take note of an event of a stage."""
         if event.kind is EventKind.DONE:
             self._seconds[event.stage.scope.card, event.stage.name] += event.seconds
+
+    @property
+    def by_card_and_stage(self) -> Mapping[tuple[str, StageName], float]:
+        """Seconds by card and stage."""
+        return dict(self._seconds)
 
     @property
     def by_stage(self) -> dict[StageName, float]:

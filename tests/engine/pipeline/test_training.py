@@ -60,7 +60,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Images:
     return Images(dataset, split(dataset, 0))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChildPool]:
     with trainers(tmp_path_factory.mktemp("log") / "log.txt") as pool:
         yield pool
