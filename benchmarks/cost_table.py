@@ -27,6 +27,10 @@ ENOUGH = 0.99
 """Share of the hypervolume at which a replay ends."""
 
 CORES = 2
+
+FIRST_LOOK = 400
+"""Images of the first look: the product has none at sets as small as TrashNet, so the rule is scaled down."""
+
 IMAGES, VALIDATION = 2021, 404
 """Pictures that were learnt from, and those of them that the table's accuracies come from."""
 

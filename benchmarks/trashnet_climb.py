@@ -24,6 +24,7 @@ from advisor.engine.run import run_search
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.space import candidates
+from benchmarks.cost_table import FIRST_LOOK
 from benchmarks.trashnet_table import (
     SHARED,
     SIZES,
@@ -37,9 +38,6 @@ from benchmarks.trashnet_table import (
 )
 
 LADDER = (HEAD_SUBSET, HEAD, FINETUNE_TOP)
-
-FIRST_LOOK = 400
-"""Pictures of the first look: the product has none at sets as small as TrashNet, so the rule is scaled down."""
 
 Climber = tuple[str, int]
 """A published network and the side of its input."""

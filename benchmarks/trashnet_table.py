@@ -30,6 +30,8 @@ import yaml
 from advisor.catalog.shipped import catalogue_files
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.training import FINETUNED, HEAD
+from advisor.engine.durations import Durations
+from advisor.engine.pipeline.events import StageEvent
 from advisor.engine.progress import Progress
 from advisor.engine.question import Request, resolve
 from advisor.engine.run import run_search
@@ -84,11 +86,7 @@ class Stopwatch(Progress):
     @property
     def seconds(self) -> Mapping[tuple[str, str], float]:
         """Seconds by stage and card."""
-        return {
-            (stage, card): seconds
-            for card, stages in self.durations.by_card().items()
-            for stage, seconds in stages.items()
-        }
+        return {(stage, card): seconds for (card, stage), seconds in self.durations.by_card_and_stage.items()}
 
 
 def main() -> None:

@@ -3,55 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
+from advisor.catalog.catalogue import load_catalogue
 from advisor.core.training import FINETUNE_TOP, HEAD
+from advisor.engine.pipeline.backbone import convert
+from advisor.engine.pipeline.events import EventKind, StageEvent
 from benchmarks import trashnet_climb, trashnet_table
 from benchmarks.trashnet_table import HEADER, Stopwatch, put, table_rows
 
 
-class _Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> _Clock:
-    return _Clock()
-
-
-def _go(watch: Stopwatch, clock: _Clock, *events: tuple[float, str, str, str]) -> None:
-    with patch.object(trashnet_table.time, "monotonic", clock):
-        for now, name, card, event in events:
-            clock.now = now
-            watch.stage(name, card, "doing", event)
-
-
-def test_a_stage_takes_from_its_start_to_its_end_and_is_added_to_earlier_ones(clock: _Clock) -> None:
+def test_a_stopwatch_adds_up_what_stages_of_a_card_worked() -> None:
+    card = load_catalogue()["mobilenet_v2_1.0_224"]
     watch = Stopwatch()
-    _go(watch, clock, (1, "score-1", "a", "started"), (3, "score-1", "a", "done"))
-    _go(watch, clock, (5, "score-1", "a", "started"), (6, "score-1", "a", "done"))
-    assert watch.seconds == {("score", "a"): 3.0}
-
-
-def test_standing_still_for_a_timing_is_not_work(clock: _Clock) -> None:
-    watch = Stopwatch()
-    _go(
-        watch, clock,
-        (10, "finetune_top-2", "a", "started"), (12, "timing", "b", "started"), (13, "head-2", "c", "started"),
-        (15, "timing", "b", "done"), (20, "finetune_top-2", "a", "done"), (21, "head-2", "c", "done"),
-    )  # fmt: skip
-    assert watch.seconds == {("finetune_top", "a"): 7.0, ("timing", "b"): 3.0, ("head", "c"): 6.0}
-
-
-def test_what_came_from_the_cache_takes_nothing(clock: _Clock) -> None:
-    watch = Stopwatch()
-    _go(watch, clock, (1, "score-1", "a", "cached"))
-    assert not watch.seconds
+    for kind, seconds in (
+        (EventKind.STARTED, 0.0),
+        (EventKind.DONE, 3.0),
+        (EventKind.CACHED, 9.0),
+        (EventKind.DONE, 1.0),
+    ):
+        watch.stage(StageEvent(convert(card), kind, seconds))
+    assert watch.seconds == {("convert", card.name): 4.0}
 
 
 @pytest.fixture
