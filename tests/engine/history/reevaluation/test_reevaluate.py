@@ -23,7 +23,7 @@ from advisor.engine.history.reevaluation.remeasurement import host_manifest
 from advisor.store import RunFolder
 from advisor.store.integrity import find_flaws
 from tests.engine.conftest import Searched
-from tests.engine.history.with_search import reevaluate, reevaluate_all
+from tests.engine.history.reevaluation.with_search import reevaluate, reevaluate_all
 from tests.predictor import REQUEST, own_profile, predictor_cache, rows
 from tests.stored_runs import write_run
 

@@ -16,7 +16,7 @@ from advisor.engine.history.reevaluation.session import Devices
 from advisor.engine.targets.device_prediction import DevicePredictor
 from advisor.engine.targets.selection import select_devices
 from advisor.store import RunFolder
-from tests.engine.history.with_search import reevaluate
+from tests.engine.history.reevaluation.with_search import reevaluate
 from tests.predictor import own_profile, predictor_cache, rows
 from tests.stored_runs import write_run
 

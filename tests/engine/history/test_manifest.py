@@ -1,0 +1,34 @@
+"""The manifest of a run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from advisor.engine.history.manifest import describe_run, write_manifest
+from advisor.engine.question import resolve
+from advisor.engine.space.candidates import Candidates, make_plan
+from advisor.store import RunFolder
+
+
+def test_cards_that_a_run_considered_before_it_was_resumed_stay_in_it(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path, "run")
+    write_manifest(run, {"cards": {"first": "1", "second": "2"}, "stopped": "interrupt"})
+    write_manifest(run, {"cards": {"second": "3"}})
+    manifest = run.read_json("manifest.json")
+    assert manifest["cards"] == {"first": "1", "second": "3"}
+    assert "stopped" not in manifest
+
+
+def test_a_password_on_the_command_line_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["advisor", "search", "--storage=postgresql://me:hidden@host/db"])
+    request = resolve({"seed": 7, "time_limit": "10min"})
+    none = Candidates((), {}, {"lost": "no mirror"})
+    manifest = describe_run(request, none, make_plan(request.question, none, {}, None, 1), (), {}, "f" * 64)
+    assert "hidden" not in str(manifest)
+    assert manifest["seeds"] == {"seed": 7}
+    assert manifest["time_limit"] == "10min"
+    assert manifest["without_weights"] == {"lost": "no mirror"}
+    assert manifest["data_fingerprint"] == "f" * 64

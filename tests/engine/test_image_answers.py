@@ -1,0 +1,74 @@
+"""What candidates answered on each image."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_facts import ImageAnswers
+from advisor.engine.image_answers import compared_images, correct_answers, tie_on_images
+from advisor.store import RunFolder
+from tests.builders import evaluation
+
+LABELS = ["a", "b", "b", "a"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    folder = RunFolder.create(tmp_path, "x")
+    rows = [{"class": name, "sha256": str(place)} for place, name in enumerate(LABELS)]
+    folder.write_json("split.json", {"classes": ["a", "b"], "validation": rows})
+    return folder
+
+
+def _answered(run: RunFolder, card: str, answers: list[int]) -> Evaluation:
+    return replace(evaluation(card), answers=ImageAnswers(file=run.keep_answers(card, answers)))
+
+
+def test_an_image_is_answered_correctly_or_not(run: RunFolder) -> None:
+    assert correct_answers(run, _answered(run, "one", [0, 1, 0, 0])) == (1.0, 1.0, 0.0, 1.0)
+
+
+def test_under_capture_conditions_it_is_a_share_of_the_conditions(run: RunFolder) -> None:
+    found = _answered(run, "one", [0, 1, 0, 0])
+    np.save(run.path / found.answers.file, np.array([[0, 1, 1, 0], [0, 1, 0, 1]]))
+    assert correct_answers(run, found) == (1.0, 1.0, 0.5, 0.5)
+
+
+def test_answers_on_another_number_of_images_are_not_known(run: RunFolder) -> None:
+    assert correct_answers(run, _answered(run, "one", [0, 1, 0])) is None
+
+
+def test_without_a_file_nothing_is_known(run: RunFolder) -> None:
+    assert correct_answers(run, evaluation("one")) is None
+
+
+def test_the_compared_images_are_the_validation_part_in_its_order(run: RunFolder) -> None:
+    assert compared_images(run) == ("0", "1", "2", "3")
+
+
+@pytest.mark.parametrize("split", [{}, {"validation": "damaged"}, {"validation": [1, 2]}])
+def test_a_damaged_split_names_no_images(tmp_path: Path, split: dict[str, object]) -> None:
+    folder = RunFolder.create(tmp_path, "x")
+    folder.write_json("split.json", split)
+    assert compared_images(folder) == ()
+    assert correct_answers(folder, _answered(folder, "one", [0, 1])) is None
+
+
+def test_the_same_answers_tie_whatever_the_intervals(run: RunFolder) -> None:
+    first, second = _answered(run, "one", [0, 1, 0, 0]), _answered(run, "two", [0, 1, 0, 0])
+    assert first.accuracy is not None
+    apart = replace(second, accuracy=replace(first.accuracy, value=10.0, low=9.0, high=11.0))
+    assert tie_on_images(run)(first, apart)
+
+
+def test_without_answers_the_intervals_tell() -> None:
+    first = evaluation("one", accuracy=80, half_width=1)
+    near, far = evaluation("two", accuracy=79, half_width=1), evaluation("three", accuracy=70, half_width=1)
+    tie = tie_on_images(RunFolder(Path("none")))
+    assert tie(first, near)
+    assert not tie(first, far)
