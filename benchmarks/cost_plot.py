@@ -1,4 +1,4 @@
-"""The plot of a benchmark: what is reached against the seconds spent, a line a method, without a plotting library."""
+"""Plots the share that each method has reached against the seconds spent, without a plotting library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEFT, TOP, RIGHT, BOTTOM = 60, 50, 680, 390
 """The corners of the plot in an SVG of 720 x 450."""
 
 FLOOR = 0.5
-"""Share at the bottom: what comes before is seconds, and of little interest."""
+"""Share at the bottom of the plot: a search passes it within seconds."""
 
 HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 450" font-family="sans-serif" font-size="13">'
 HALO = 'stroke="white" stroke-width="3" paint-order="stroke"'
@@ -23,9 +23,9 @@ def plot(
     """Return an SVG of the hypervolume reached against seconds, the median over seeds of each method.
 
     Args:
-        curves: of each method, of each seed, what was reached at equal steps of the cost of everything.
+        curves: for each method and seed, the share reached at equal steps of the cost of everything.
         everything: that cost in seconds.
-        goals: the share of that cost within which each share is to be reached.
+        goals: for each share to reach, the share of that cost within which to reach it.
         title: what is searched.
     """
     lines = [_curve(name, runs, place) for place, (name, runs) in enumerate(curves.items())]

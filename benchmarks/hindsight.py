@@ -1,6 +1,6 @@
-"""What a short way to the front would cost, were everything known beforehand: a measure of what a search can reach.
+"""What a greedy search would cost that knows every result beforehand: a bound on what a search can reach.
 
-Greedy: next comes what adds most hypervolume a second, together with what a card must have done before it.
+Next is always what adds most hypervolume a second, together with the lighter trainings that its card needs first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def in_hindsight(problem: Problem) -> Iterator[Row]:
 
 
 def _before(problem: Problem, row: Row, done: Sequence[Row]) -> list[Row]:
-    """Return what the card has to have done before, the lightest rung first."""
+    """Return what the card must have done before, the lightest training first."""
     below = problem.trainings[: problem.trainings.index(row.training)]
     return [
         each

@@ -1,9 +1,9 @@
-"""Optuna's Gaussian process over a space that can be listed, which it then need not search.
+"""Optuna's Gaussian process over a space that can be listed.
 
-``GPSampler`` fits its processes as ever. Its acquisition, the expected hypervolume improvement, it samples at some two
-thousand points and climbs from ten of them, which with three objectives and hundreds of trials takes seconds a
-suggestion, and it suggests again what was evaluated. Here the same acquisition is taken exactly, in closed form, at
-every configuration that may be begun, and the best of them is suggested: what the search would at best have found.
+``GPSampler`` samples its acquisition, the expected hypervolume improvement, at about two thousand points and climbs
+from ten of them. With three objectives and hundreds of trials this takes seconds for each suggestion, and it repeats what
+was evaluated. Here the same acquisition is computed exactly for every configuration that may start, and the best is
+suggested. This is the best that its own search could find.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from optuna.samplers import GPSampler
 
 Floats = NDArray[np.float64]
 Listed = Callable[[], Sequence[Mapping[str, Any]]]
-"""Gives the parameters of every configuration that may be begun now."""
+"""Returns the parameters of every configuration that may start now."""
 
 
 class ListedGP(GPSampler):
@@ -33,17 +33,17 @@ class ListedGP(GPSampler):
         self._listed = listed
 
     def _sample_relative_impl(self, study: Any, completed_trials: Any, running_trials: Any, search_space: Any) -> Any:
-        """Leave out what was turned away and not told yet: it runs for Optuna, and nothing will come of it."""
+        """Leave out deferred configurations: Optuna thinks that they run, but they may get no result."""
         return super()._sample_relative_impl(study, completed_trials, [], search_space)
 
     def _optimize_acqf(self, acqf: Any, best_params: Any) -> Floats:
-        """Return the normalised parameters with the largest acquisition; Optuna means this to be overridden."""
+        """Return the normalised parameters with the largest acquisition; Optuna intends this to be overridden."""
         listed = list(self._listed())
         points: Floats = acqf.search_space.get_normalized_params(listed, listed)
         lower = acqf._non_dominated_box_lower_bounds.numpy()
         upper = lower + acqf._non_dominated_box_intervals.numpy()
-        beliefs = [_belief(process, points) for process in acqf._gpr_list]
-        means, deviations = (np.column_stack(each) for each in zip(*beliefs, strict=True))
+        predictions = [_predicted(process, points) for process in acqf._gpr_list]
+        means, deviations = (np.column_stack(each) for each in zip(*predictions, strict=True))
         best: Floats = points[int(np.argmax(improvement(means, deviations, lower, upper)))]
         return best
 
@@ -54,8 +54,8 @@ def improvement(means: Floats, deviations: Floats, lower: Floats, upper: Floats)
     Args:
         means: (n, d), more is better.
         deviations: (n, d).
-        lower: (m, d) corners of the boxes that make up what is not dominated yet.
-        upper: (m, d) their other corners; may be infinite.
+        lower: (m, d) lower corners of the boxes that are not dominated yet.
+        upper: (m, d) their upper corners; may be infinite.
     """
     product = np.ones((len(means), len(lower)))
     for mean, deviation, low, high in zip(means.T, deviations.T, lower.T, upper.T, strict=True):
@@ -71,12 +71,12 @@ def _excess(mean: Floats, deviation: Floats, level: Floats) -> Floats:
     deviation = np.maximum(deviation, 1e-9)[:, None]
     ahead = (mean[:, None] - level) / deviation
     density = np.exp(-0.5 * np.square(ahead)) / np.sqrt(2 * np.pi)
-    finite = np.where(np.isfinite(ahead), ahead, -1e9)  # nothing is above what has no end
+    finite = np.where(np.isfinite(ahead), ahead, -1e9)  # nothing exceeds an infinite level
     excess: Floats = deviation * (finite * ndtr(finite) + density)
     return excess
 
 
-def _belief(process: Any, points: Floats) -> tuple[Floats, Floats]:
+def _predicted(process: Any, points: Floats) -> tuple[Floats, Floats]:
     import torch
 
     mean, variance = process.posterior(torch.from_numpy(points))

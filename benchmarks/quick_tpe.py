@@ -1,7 +1,7 @@
-"""Optuna's tree-structured Parzen estimator with the same answers in less time: trials are split once a suggestion.
+"""Makes Optuna's tree-structured Parzen estimator faster, with the same suggestions: trials are split once.
 
-``TPESampler`` splits all trials into good and bad ones anew for each parameter of a suggestion. With several objectives
-that takes half of its time, and nothing has been told in between.
+``TPESampler`` splits all trials into good and bad ones again for each parameter of a suggestion, although no result
+comes in between. With several objectives this takes half of its time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 @contextlib.contextmanager
 def splits_remembered() -> Iterator[None]:
-    """Keep the last split of trials, and give it again for the same trials."""
+    """Keep the last split of trials, and return it again for the same trials."""
     from optuna.samplers._tpe import sampler
 
     split = sampler._split_trials

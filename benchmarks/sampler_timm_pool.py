@@ -3,10 +3,10 @@
     python benchmarks/sampler_timm_pool.py [POOL.csv] [--seeds 20] [--output benchmarks/results]
 
 The pool gives each model's family, parameters, CPU latency, ImageNet top-1 and its top-1 on three other test sets. The
-search knows all but the last and sees a model's top-1 on the test set only by evaluating the model. Counted are
-different models evaluated until 90 % and 95 % of the whole pool's hypervolume over (log latency, top-1) are reached,
-from the reference point (largest latency, smallest top-1); asking twice for one model costs nothing. The prior is then
-made worse on purpose: noise is added to ImageNet top-1 until its rank correlation with the test set falls to a value.
+search knows all but the last: it sees a model's top-1 on a test set only by evaluating the model. The benchmark counts
+the models evaluated until 90 % and 95 % of the whole pool's hypervolume over (log latency, top-1) are reached, from the
+reference point (largest latency, smallest top-1). A repeated model costs nothing. A second part makes the prior worse:
+it adds noise to ImageNet top-1 until the rank correlation with the test set falls to a given value.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def by_prior(pool: Pool, prior: Floats, _accuracy: Floats, seed: int) -> Iterato
 def advised(training_tag: bool) -> Search:
     def search(pool: Pool, prior: Floats, accuracy: Floats, seed: int) -> Iterator[int]:
         sampler = AdvisorSampler(candidates(pool, prior, training_tag), OBJECTIVES, seed=seed)
-        return _drive(pool, accuracy, sampler, len(pool.names), warm=[])
+        return _evaluated(pool, accuracy, sampler, len(pool.names), warm=[])
 
     return search
 
@@ -149,12 +149,12 @@ def cold(make: Callable[[int], BaseSampler], warm: int = 0) -> Search:
 
     def search(pool: Pool, prior: Floats, accuracy: Floats, seed: int) -> Iterator[int]:
         order = by_prior(pool, prior, accuracy, seed)
-        return _drive(pool, accuracy, make(seed), COLD_TRIALS, warm=[next(order) for _ in range(warm)])
+        return _evaluated(pool, accuracy, make(seed), COLD_TRIALS, warm=[next(order) for _ in range(warm)])
 
     return search
 
 
-def _drive(pool: Pool, accuracy: Floats, sampler: BaseSampler, trials: int, warm: Sequence[int]) -> Iterator[int]:
+def _evaluated(pool: Pool, accuracy: Floats, sampler: BaseSampler, trials: int, warm: Sequence[int]) -> Iterator[int]:
     study = optuna.create_study(directions=["minimize", "maximize"], sampler=sampler)
     for row in warm:
         study.enqueue_trial({"model": pool.names[row]})

@@ -1,7 +1,7 @@
-"""What the search itself costs beside the work: a suggestion at 10,000 finished trials, and going on with such a run.
+"""What the search itself costs: a suggestion at 10,000 finished trials, and resuming such a run.
 
-The space is 10,500 configurations of cards like the shipped ones, with figures drawn from them; the journal, the
-evaluations' file and the sampler are the search's own. Going on is timed in processes of their own, imports included.
+The space has 10,500 configurations of cards like the shipped ones, with made-up figures near theirs. The journal, the
+evaluations file and the sampler are the product's. Resuming is timed in separate processes, imports included.
 """
 
 from __future__ import annotations

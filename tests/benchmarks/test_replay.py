@@ -1,4 +1,4 @@
-"""A search replayed on a small made-up table goes the product's way, whatever sampler it asks."""
+"""A search replayed on a small made-up table follows the product's rules with every sampler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def problem(rows: list[Row]) -> Problem:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_nothing_is_evaluated_twice_and_a_card_climbs_when_all_below_is_done(problem: Problem, method: str) -> None:
+def test_nothing_is_evaluated_twice_and_a_card_is_promoted_when_all_below_is_done(
+    problem: Problem, method: str
+) -> None:
     order = list(searched(problem, method, seed=1))
     assert len({id(row) for row in order}) == len(order)
     ladder = (HEAD_SUBSET, HEAD, FINETUNE_TOP)
@@ -35,7 +37,7 @@ def test_what_can_still_reach_the_front_is_evaluated(problem: Problem, method: s
     assert course.shares[-1] >= 0.99
 
 
-def test_what_cannot_reach_the_front_is_turned_away_without_being_paid(rows: list[Row]) -> None:
+def test_what_cannot_reach_the_front_is_rejected_and_costs_nothing(rows: list[Row]) -> None:
     hopeless = {"mobilenet_v2_1.0_224": 40.0}
     worse = [replace(row, accuracy=hopeless.get(row.base, row.accuracy)) for row in rows]
     order = list(searched(Problem(PROBLEMS["rungs"], worse), ADVISOR, seed=0))
@@ -44,7 +46,7 @@ def test_what_cannot_reach_the_front_is_turned_away_without_being_paid(rows: lis
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_same_seed_goes_the_same_way(problem: Problem, method: str) -> None:
+def test_the_same_seed_gives_the_same_order(problem: Problem, method: str) -> None:
     assert list(searched(problem, method, seed=3)) == list(searched(problem, method, seed=3))
 
 

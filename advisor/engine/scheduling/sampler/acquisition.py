@@ -1,4 +1,4 @@
-"""Which candidate to evaluate next: prior order first, then expected gain of hypervolume a second."""
+"""Chooses the next candidate: prior order first, then expected gain of hypervolume a second."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ Rows = NDArray[np.intp]
 
 _FIRST_BY_PRIOR = 4
 _PRIOR_EVERY = 16
-"""The first four suggestions and every sixteenth follow the prior alone, which bounds the loss from a wrong regression.
-Every fourth cost more than it saved: 95 % of TrashNet's hypervolume took 47 % of the cost of everything instead of 20 %
-(``benchmarks/search_cost.py``, five networks)."""
+"""Suggestions follow the prior alone until four results are in, and every sixteenth after that. This bounds the loss
+from a wrong regression. Every fourth cost more than it saved: 95 % of TrashNet's hypervolume took 47 % of the cost of
+everything instead of 20 % (``benchmarks/search_cost.py``, five networks)."""
 _CONSTRAINT_SEEN = 3
+"""A constraint is predicted from so many values on."""
 _HINTED_SD = 0.05
 """Share of the deviation that is left to a candidate whose revealed loss another evaluation has shown."""
 _EXACT_ROWS = 256
+"""Candidates that are scored exactly."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ class Acquisition:
 
     Args:
         known: (n, d - 1) known or predicted losses.
-        prior: (n,) prior of the loss that evaluating reveals.
-        features: what it may depend on, a mapping a candidate.
+        prior: (n,) prior of the revealed loss.
+        features: what the revealed loss may depend on, one mapping for each candidate.
         cost_s: (n,) expected seconds of an evaluation.
         reference: (d,) worst losses of interest, NaN for the table's worst.
         seed: decides between equals.
@@ -124,7 +126,7 @@ class Acquisition:
         return Prediction(rows, means[rows], sd, gain, kept)
 
     def share_in(self, observations: Observations, free: Mask, seconds: float) -> float:
-        """Return an optimistic share of the front's hypervolume that ``seconds`` more would add; see the sampler."""
+        """Return what ``seconds`` more would add at most; see ``AdvisorSampler.expected_gain``."""
         if not free.any():
             return 0.0
         if observations.evaluated < _FIRST_BY_PRIOR or len(observations.front) == 0:
@@ -152,7 +154,7 @@ class Acquisition:
         return probability
 
     def _range(self, observations: Observations, means: Floats) -> tuple[Floats, Floats]:
-        """Return the best and the worst losses (d,) of the table as it looks now; the worst is the reference."""
+        """Return the best and the worst losses (d,) of the table by what is known now; the worst is the reference."""
         seen = np.append(observations.front[:, -1], means)
         low = np.append(self.known.min(axis=0), seen.min())
         worst = np.append(self.known.max(axis=0), max(float(means.max()), observations.worst))

@@ -34,8 +34,8 @@ class Design:
 def make_design(prior: Floats, known: Floats, features: Sequence[Mapping[str, float | str]]) -> Design:
     """Build the matrix from the prior (n,), the known losses (n, k) and the features of each candidate.
 
-    A number that is missing counts as the mean, a constant one and a group's level with one member tell nothing and
-    are left out. Squares and products are taken of all numbers where they are few, else of prior and known losses.
+    A missing number counts as the mean. Constant numbers and levels with one member are left out. Squares and products
+    are taken of all numbers if there are at most six with the prior, else of the prior and the known losses.
     """
     standard = _standardise(prior[:, None])
     numbers = np.column_stack([_standardise(known), _standardise(_numbers(features))])
@@ -63,14 +63,14 @@ def _groups(features: Sequence[Mapping[str, float | str]]) -> dict[str, Floats]:
         members = [each.get(name) for each in features]
         levels = sorted(str(level) for level, count in Counter(members).items() if 1 < count < len(members))
         if levels:
-            places = {level: place for place, level in enumerate(levels)}
-            codes = np.array([places.get(member, -1) if isinstance(member, str) else -1 for member in members])
+            positions = {level: position for position, level in enumerate(levels)}
+            codes = np.array([positions.get(member, -1) if isinstance(member, str) else -1 for member in members])
             groups[name] = (codes[:, None] == np.arange(len(levels))).astype(float)
     return groups
 
 
 def _standardise(values: Floats) -> Floats:
-    """Scale the columns to mean 0 and deviation 1, clipped; missing values become the mean, constants go."""
+    """Scale the columns to mean 0 and deviation 1, clipped; missing values become the mean, constants are dropped."""
     finite = np.where(np.isfinite(values), values, np.nan)
     known = finite[:, (np.isfinite(finite).sum(axis=0) > 0)]
     filled = np.where(np.isnan(known), np.nanmean(known, axis=0) if known.size else 0.0, known)

@@ -1,4 +1,4 @@
-"""What evaluating a point is expected to add to the hypervolume, where one objective is uncertain."""
+"""The expected gain of hypervolume of a point with one uncertain objective."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import numpy as np
 from advisor.engine.scheduling.sampler.hypervolume import Columns, Floats, chunks, columns, pareto_mask
 
 _WORK = 200_000
+"""Points times boxes that a step may score."""
 _COARSE_FRONTS = (6, 12, 24)
+"""Points of the front in each step."""
 
 
 def expected_gain(points: Floats, sd: Floats, front: Floats, weight: Floats, *, exact: bool = True) -> Floats:
     """Return (n,) the expected gain of each point over ``front`` below the reference of all ones.
 
-    The last objective of a point (n, d) has the deviation ``sd`` (n,), the others are certain. Where the sum over all
-    boxes is too long, it is taken first over a front of a few points, then over more for those points that did best
-    by gain times ``weight`` (n,), and at last over the whole front unless only a rough answer is wanted.
+    The last objective of a point (n, d) has the deviation ``sd`` (n,), the others are certain. If the sum has too many
+    boxes, all points are scored over a coarse front first. The best by gain times ``weight`` (n,) are then scored over
+    finer fronts, and in the end over the whole front if ``exact``.
     """
     reference = np.ones(points.shape[1])
     front = front[pareto_mask(front)]
@@ -48,16 +50,16 @@ def _gain_over(points: Floats, sd: Floats, boxes: Columns) -> Floats:
 def t4_below(u: Floats) -> Floats:
     """Return P(T < u) for Student's t with four degrees of freedom, whose deviation is the square root of 2.
 
-    Models that were trained on other data differ from a regression by far more than a normal law allows; four
-    degrees keep such surprises possible, and have closed forms.
+    Models that were trained on other data differ from a regression by far more than a normal distribution allows. Four
+    degrees of freedom keep such surprises possible, and have closed forms.
     """
     root = 1.0 / np.sqrt(1.0 + u * u / 4.0)
-    chance: Floats = 0.5 + 0.375 * u * root * (1.0 - u * u * root * root / 12.0)
-    return chance
+    probability: Floats = 0.5 + 0.375 * u * root * (1.0 - u * u * root * root / 12.0)
+    return probability
 
 
 def _t4_shortfall(u: Floats) -> Floats:
-    """Return E max(0, u - T) for the same law: ``u F(u) + f(u) (4 + u^2) / 3``."""
+    """Return E max(0, u - T) for the same distribution: ``u F(u) + f(u) (4 + u^2) / 3``."""
     root = 1.0 / np.sqrt(1.0 + u * u / 4.0)
     density = 0.375 * root * root * root * root * root
     shortfall: Floats = u * t4_below(u) + density * (4.0 + u * u) / 3.0

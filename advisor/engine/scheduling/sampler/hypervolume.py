@@ -1,13 +1,13 @@
-"""Exact hypervolume in two and three dimensions, and what further points would add to it.
+"""Exact hypervolume in two and three dimensions, and what more points would add to it.
 
-Every objective is minimised here: negate what is to be maximised. The hypervolume of a set of points is the volume
+Every objective is minimised here: negate the objectives to maximise. The hypervolume of a set of points is the volume
 of the region that they dominate below a reference point (Zitzler and Thiele, "Multiobjective optimization using
 evolutionary algorithms", PPSN V, 1998). A point that is not better than the reference in every objective adds nothing.
 
-What a further point adds is computed over *columns*: the projection onto all objectives but the last falls into
+What one more point adds is computed over *columns*: the projection onto all objectives but the last falls into
 boxes, and over each box the front has one *level*, the smallest last objective reached there. A point ``(x, y)`` adds
-``overlap(x, box) * max(0, level - y)`` in each box, which stays a sum when ``y`` is uncertain: this is what makes the
-expected improvement exact.
+``overlap(x, box) * max(0, level - y)`` in each box, which is still a sum if ``y`` is uncertain, so the expected
+improvement is exact.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHUNK = 2_000_000
 
 @dataclass(frozen=True)
 class Columns:
-    """The front seen along the last objective.
+    """The front as boxes with a level in the last objective.
 
     Attributes:
         lower: (b, d - 1) lower corner of each box, ``-inf`` where the box is open.
@@ -98,7 +98,7 @@ def columns(front: ArrayLike, reference: ArrayLike) -> Columns:
 
 
 def chunks(values: Floats, boxes: int) -> list[Floats]:
-    """Split the rows so that rows times boxes stays within a few tens of megabytes."""
+    """Split the rows so that rows times boxes needs at most a few tens of megabytes."""
     size = max(1, _CHUNK // max(boxes, 1))
     return [values[start : start + size] for start in range(0, len(values), size)]
 

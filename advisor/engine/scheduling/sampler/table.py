@@ -20,9 +20,9 @@ class Objective:
     """One value of the study's trials, in the study's order.
 
     Attributes:
-        name: how ``Candidate.known`` calls it.
-        direction: ``minimize`` or ``maximize``, as the study has it.
-        log: hypervolume is taken over its logarithm, as suits latency and size; its values must be positive.
+        name: its key in ``Candidate.known``.
+        direction: ``minimize`` or ``maximize``, as in the study.
+        log: take the logarithm for the hypervolume, as for latency and size; the values must be positive.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Table:
     def __init__(self, candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> None:
         self.objectives = tuple(objectives)
         self._revealed = _revealed(candidates, self.objectives)
-        self._known = [o for place, o in enumerate(self.objectives) if place != self._revealed]
+        self._known = [o for position, o in enumerate(self.objectives) if position != self._revealed]
         self.params = [dict(candidate.params) for candidate in candidates]
         self.names = tuple(self.params[0])
         _check_params(self.params)
@@ -103,15 +103,15 @@ class Table:
         return self._by_values.get(tuple(params[name] for name in self.names))
 
     def axis(self, name: str) -> int:
-        """Return the place of a known objective among the losses.
+        """Return the position of a known objective among the losses.
 
         Raises:
-            ValueError: no known objective is called so.
+            ValueError: no known objective has this name.
         """
-        places = {objective.name: place for place, objective in enumerate(self._known)}
-        if name not in places:
-            raise ValueError(f"{name!r} is not one of the known objectives {', '.join(places)}")
-        return places[name]
+        positions = {objective.name: position for position, objective in enumerate(self._known)}
+        if name not in positions:
+            raise ValueError(f"{name!r} is not one of the known objectives {', '.join(positions)}")
+        return positions[name]
 
     def known_loss(self, name: str, value: float) -> float:
         """Return the loss of a known objective's value."""
@@ -142,7 +142,7 @@ class Table:
 
 
 def _revealed(candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> int:
-    """Return the place of the objective that evaluating reveals."""
+    """Return the position of the objective that evaluating reveals."""
     if not candidates:
         raise ValueError("the table of candidates is empty")
     if len(objectives) not in (2, 3):
