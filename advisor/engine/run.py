@@ -21,15 +21,14 @@ from advisor.engine.execution.machine import one_blas_thread
 from advisor.engine.history.manifest import describe_run, write_images, write_manifest
 from advisor.engine.history.resume import same_cards, same_weights
 from advisor.engine.pipeline.cost_calibration import CostCalibration
-from advisor.engine.pipeline.evaluator import Evaluator
+from advisor.engine.pipeline.evaluation.evaluator import Evaluator
+from advisor.engine.pipeline.evaluation.finalists import FinalistScorer
 from advisor.engine.pipeline.events import EventKind, StageEvent
-from advisor.engine.pipeline.finalists import FinalistScorer
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.stage import Pool
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.progress import Progress
-from advisor.engine.question import Request
-from advisor.engine.scheduling.samplers import require_parts
+from advisor.engine.question import Request, require_sampler_installed
 from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.engine.scheduling.storage import lost_connection, opened, reach
@@ -125,7 +124,7 @@ def prepare(request: Request, say: Callable[[str], None]) -> Prepared:
     Raises:
         UsageError: something is missing, unknown or damaged.
     """
-    require_parts(request.execution.sampler)
+    require_sampler_installed(request.execution.sampler)
     question = request.question
     return Prepared(
         request, select_targets(question), chosen_recipes(question), chosen_cards(question), read_images(question, say)

@@ -8,8 +8,8 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.training import FINETUNE_TOP, HEAD
-from advisor.engine.pipeline.backbone import convert
 from advisor.engine.pipeline.events import EventKind, StageEvent
+from advisor.engine.pipeline.stages.backbone import convert
 from benchmarks import trashnet_climb, trashnet_table
 from benchmarks.trashnet_table import HEADER, Stopwatch, put, table_rows
 

@@ -19,11 +19,11 @@ from advisor.datasets.duplicates import Pair
 from advisor.datasets.split import Split
 from advisor.engine.data_check import work
 from advisor.engine.execution.machine import Machine
-from advisor.engine.pipeline.backbone import features
 from advisor.engine.pipeline.events import StageEvent
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Materials, Pool, Results, Scope, Stage, versions
+from advisor.engine.pipeline.stages.backbone import features
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.isolation import ChildPool
 from advisor.isolation.cores import usable_cores

@@ -14,13 +14,13 @@ from typing import Any
 from advisor.catalog.cards import Card
 from advisor.core.training import HEAD_SUBSET
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.artefacts import compressed, decides_on_scores
-from advisor.engine.pipeline.backbone import PROBABILITIES, cut
-from advisor.engine.pipeline.figures import Answer, answers, capture, score, timing
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.stage import Artefact, FloatModel, Purpose, Scope, Stage, input_spec
-from advisor.engine.pipeline.timing import Timings
-from advisor.engine.pipeline.training import retrained
+from advisor.engine.pipeline.stages.artefacts import compressed, decides_on_scores
+from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut
+from advisor.engine.pipeline.stages.figures import Answer, answers, capture, score, timing
+from advisor.engine.pipeline.stages.timing import Timings
+from advisor.engine.pipeline.stages.training import retrained
 from advisor.engine.pipeline.workload import Workload
 
 FLOAT = "float32"

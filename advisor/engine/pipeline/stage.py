@@ -27,7 +27,7 @@ Inputs = Mapping[str, object]
 """Everything that a stage's result depends on, as JSON values. Its hash is the key in the artifact cache."""
 
 Job = partial[Any]
-"""A function of :mod:`advisor.engine.pipeline.jobs` with its arguments, to be called in a child process."""
+"""A function of :mod:`advisor.engine.pipeline.stages.jobs` with its arguments, to be called in a child process."""
 
 Epochs = Callable[[Path], tuple[int, int] | None]
 """Reads from a folder of checkpoints how many epochs of how many are done."""

@@ -17,6 +17,7 @@ from advisor.engine.question.options import QuestionOptions, names_of
 from advisor.engine.question.parsing import resolve
 from advisor.engine.question.resuming import FREE_ON_RESUME, resolve_resumed
 from advisor.engine.question.storage_address import JOURNAL, SCHEMES, SQLITE, without_password
+from advisor.engine.question.validation import require_sampler_installed
 from advisor.engine.question.values import (
     LARGE_SPACE,
     LEAST_GAIN,
@@ -52,6 +53,7 @@ __all__ = [
     "Output",
     "Question",
     "Request",
+    "require_sampler_installed",
     "resolve",
     "resolve_resumed",
     "without_password",

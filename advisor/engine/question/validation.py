@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from advisor.core.errors import UsageError
 from advisor.core.training import FINETUNED, HEAD, NONE
-from advisor.engine.question.names import ADVISOR, LOCAL
+from advisor.engine.question.names import ADVISOR, GP, LOCAL
 from advisor.engine.question.values import Execution, Question
 
 MOST_WORKERS = 1000
@@ -77,4 +79,17 @@ def validate_execution(execution: Execution) -> None:
         raise UsageError(
             f"--shared-folder: '{folder}' is not a folder on this machine",
             "name a folder that this machine and every node of the cluster see under the same name",
+        )
+
+
+def require_sampler_installed(name: str) -> None:
+    """Refuse a sampler whose library is not installed, without importing it.
+
+    Raises:
+        UsageError: the library is missing.
+    """
+    if name == GP and find_spec("torch") is None:
+        raise UsageError(
+            "--sampler: 'gp' is Optuna's Gaussian process, which needs PyTorch, and PyTorch is not installed",
+            "pip install 'advisor[gp]', or use --sampler advisor",
         )

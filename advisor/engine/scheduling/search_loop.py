@@ -12,7 +12,7 @@ from typing import Protocol
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation
 from advisor.engine.decide import decide_run
-from advisor.engine.pipeline.timing import SURVEY
+from advisor.engine.pipeline.stages.timing import SURVEY
 from advisor.engine.question import Request
 from advisor.engine.scheduling.finalists import FinalistScorer, finalists, score
 from advisor.engine.scheduling.promotion import FrontBound

@@ -19,8 +19,7 @@ from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.workload import Variant
-from advisor.engine.question import Execution, Question, Request
-from advisor.engine.scheduling.samplers import require_parts
+from advisor.engine.question import Execution, Question, Request, require_sampler_installed
 from advisor.engine.space.cached import CachedResults, cached_results
 from advisor.engine.space.candidates import (
     DEFAULT_CARDS,
@@ -46,7 +45,7 @@ def preview(request: Request) -> PlanView:
     Raises:
         UsageError: what ``search`` would refuse before anything is spent.
     """
-    require_parts(request.execution.sampler)
+    require_sampler_installed(request.execution.sampler)
     recipes, cards = chosen_recipes(request.question), chosen_cards(request.question)
     images = read_images(request.question, lambda _: None)
     ahead = _look_ahead(request, recipes, cards, images)

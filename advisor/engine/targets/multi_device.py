@@ -12,8 +12,8 @@ from advisor.core.figures import artefact_of
 from advisor.core.file_features import FileFeatures
 from advisor.core.worst_case import on_device, with_required_figures, worst_case
 from advisor.engine.execution.protocol import OnDevice, call_locally
-from advisor.engine.pipeline.evaluator import Evaluator
-from advisor.engine.pipeline.finalists import FinalistScorer
+from advisor.engine.pipeline.evaluation.evaluator import Evaluator
+from advisor.engine.pipeline.evaluation.finalists import FinalistScorer
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.question import Question
 from advisor.engine.targets.compatibility import TargetDevice

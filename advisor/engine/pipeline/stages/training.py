@@ -11,8 +11,7 @@ from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET
-from advisor.engine.pipeline import cost, jobs
-from advisor.engine.pipeline.backbone import FeatureSet, backbone, features, identity
+from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Part, Role
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import (
@@ -32,6 +31,8 @@ from advisor.engine.pipeline.stage import (
     input_spec,
     versions,
 )
+from advisor.engine.pipeline.stages import jobs
+from advisor.engine.pipeline.stages.backbone import FeatureSet, backbone, features, identity
 from advisor.engine.pipeline.workload import Workload
 from advisor.isolation import Limits
 from advisor.isolation.pools import EXPECTED_BYTES, TRAINERS

@@ -12,7 +12,7 @@ from advisor.catalog.cards import Card
 from advisor.catalog.convert import CONVERT_VERSION
 from advisor.core.errors import UnsupportedRecipe
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
-from advisor.engine.pipeline import cost, jobs
+from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Part, Role
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import (
@@ -30,6 +30,7 @@ from advisor.engine.pipeline.stage import (
     input_spec,
     versions,
 )
+from advisor.engine.pipeline.stages import jobs
 from advisor.isolation import Limits
 from advisor.isolation.pools import EXPECTED_BYTES, HEAVY
 from advisor.store.hashing import sha256_json

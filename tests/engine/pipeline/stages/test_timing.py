@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from advisor.engine.pipeline.events import EventKind, StageEvent
-from advisor.engine.pipeline.figures import timing
 from advisor.engine.pipeline.stage import Artefact, Scope
-from advisor.engine.pipeline.timing import SURVEY, SURVEYED_FROM, THOROUGH, effort_for
+from advisor.engine.pipeline.stages.figures import timing
+from advisor.engine.pipeline.stages.timing import SURVEY, SURVEYED_FROM, THOROUGH, effort_for
 from advisor.store.hashing import sha256_file
 from tests.engine.pipeline.walking import materials, walk
 
@@ -19,7 +19,7 @@ SCOPE = Scope("card", "none", "float32")
 @pytest.fixture(scope="module")
 def artefact(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
     from advisor.catalog.catalogue import load_catalogue
-    from advisor.engine.pipeline import jobs
+    from advisor.engine.pipeline.stages import jobs
 
     folder = tmp_path_factory.mktemp("timing")
     jobs.convert(load_catalogue()["mobilenet_v1_0.25_128"], None, folder / "master.tflite")

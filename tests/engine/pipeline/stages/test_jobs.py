@@ -8,10 +8,10 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.datasets.images import InputSpec
-from advisor.engine.pipeline import jobs
-from advisor.engine.pipeline.artefacts import metadata_of
-from advisor.engine.pipeline.backbone import CONVERT_LIMITS, convert_resources
 from advisor.engine.pipeline.stage import input_spec
+from advisor.engine.pipeline.stages import jobs
+from advisor.engine.pipeline.stages.artefacts import metadata_of
+from advisor.engine.pipeline.stages.backbone import CONVERT_LIMITS, convert_resources
 from advisor.store.hashing import sha256_json
 from advisor.tflite.model import read
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Evaluation
 from advisor.datasets.split import HOLDOUT
-from advisor.engine.pipeline import accuracy, cost
-from advisor.engine.pipeline.figures import capture, score
+from advisor.engine.pipeline import cost
+from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.stage import Artefact, Scope, input_spec
+from advisor.engine.pipeline.stages.figures import capture, score
 from advisor.engine.pipeline.walker import Walker
 from advisor.store import RunFolder
 

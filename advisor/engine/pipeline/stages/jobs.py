@@ -231,7 +231,7 @@ def answers(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
 
 def time_file(model: Path, counts: tuple[int, ...], effort: str) -> dict[str, dict[str, Any]]:
     """Return the timings of a file by thread count, as JSON; nothing else may run on the machine meanwhile."""
-    from advisor.engine.pipeline.timing import rows_of
+    from advisor.engine.pipeline.stages.timing import rows_of
     from advisor.measurement.latency import timing as latency
 
     return rows_of(latency.measure(model, counts, effort), counts)

@@ -16,9 +16,8 @@ from advisor.compression.recipes import recipe as find_recipe
 from advisor.compression.recipes.base import Rung
 from advisor.compression.recipes.inputs import TrainingImages
 from advisor.core.training import HEAD, HEAD_SUBSET
-from advisor.engine.pipeline import cost, jobs
+from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.jobs import More
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import (
     MODEL,
@@ -38,6 +37,8 @@ from advisor.engine.pipeline.stage import (
     input_spec,
     versions,
 )
+from advisor.engine.pipeline.stages import jobs
+from advisor.engine.pipeline.stages.jobs import More
 from advisor.isolation import Limits
 from advisor.store.hashing import sha256_file
 from advisor.tflite.metadata import Metadata

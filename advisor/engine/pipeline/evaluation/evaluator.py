@@ -16,17 +16,17 @@ from advisor.core.evaluation_facts import CardFacts, Normalisation
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import FINETUNED
 from advisor.core.units import show_ms
-from advisor.engine.pipeline import accuracy
-from advisor.engine.pipeline.accuracy import Captured, Verdict
-from advisor.engine.pipeline.backbone import screen
 from advisor.engine.pipeline.errors import StageAborted
-from advisor.engine.pipeline.figures import timing
-from advisor.engine.pipeline.finalists import scope_of
+from advisor.engine.pipeline.evaluation import accuracy
+from advisor.engine.pipeline.evaluation.accuracy import Captured, Verdict
+from advisor.engine.pipeline.evaluation.finalists import scope_of
 from advisor.engine.pipeline.graph import VariantStages, float_model
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Artefact, Purpose
-from advisor.engine.pipeline.timing import THOROUGH, ThreadTiming
+from advisor.engine.pipeline.stages.backbone import screen
+from advisor.engine.pipeline.stages.figures import timing
+from advisor.engine.pipeline.stages.timing import THOROUGH, ThreadTiming
 from advisor.engine.pipeline.walker import Walker
 from advisor.engine.pipeline.workload import Workload
 from advisor.store import RunFolder

@@ -8,7 +8,7 @@ from advisor.core.evaluation_facts import ConditionAccuracy
 from advisor.core.quantity import Provenance
 from advisor.core.statistics import wilson
 from advisor.datasets.capture import TESTS
-from advisor.engine.pipeline.accuracy import measured, published, quoted, robust
+from advisor.engine.pipeline.evaluation.accuracy import measured, published, quoted, robust
 
 LITE0 = load_catalogue()["efficientnet_lite0_224"]
 V2 = load_catalogue()["mobilenet_v2_1.0_224"]

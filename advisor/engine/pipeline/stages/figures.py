@@ -11,7 +11,7 @@ from typing import Any
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.datasets.images import InputSpec
-from advisor.engine.pipeline import cost, jobs
+from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Part, Role
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import (
@@ -30,7 +30,8 @@ from advisor.engine.pipeline.stage import (
     artefact_of,
     versions,
 )
-from advisor.engine.pipeline.timing import THOROUGH, Timings
+from advisor.engine.pipeline.stages import jobs
+from advisor.engine.pipeline.stages.timing import THOROUGH, Timings
 
 Answer = tuple[int, float]
 """A label and its probability."""
