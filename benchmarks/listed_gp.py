@@ -1,9 +1,9 @@
 """Optuna's Gaussian process over a space that can be listed.
 
 ``GPSampler`` samples its acquisition, the expected hypervolume improvement, at about two thousand points and climbs
-from ten of them. With three objectives and hundreds of trials this takes seconds for each suggestion, and it repeats what
-was evaluated. Here the same acquisition is computed exactly for every configuration that may start, and the best is
-suggested. This is the best that its own search could find.
+from ten of them. With three objectives and hundreds of trials this takes seconds for each suggestion, and it repeats
+what was evaluated. Here the same acquisition is computed exactly for every configuration that may start, and the best
+is suggested. This is the best that its own search could find.
 """
 
 from __future__ import annotations
