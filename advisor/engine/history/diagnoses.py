@@ -99,7 +99,7 @@ def _images(run: LoadedRun) -> tuple[Path, ...]:
 
 def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> dict[str, Any]:
     spec = input_spec(row)
-    source = f"{len(images)} training pictures" if images else "bundled photographs"
+    source = f"{len(images)} training images" if images else "bundled photographs"
     inputs = {
         "model": row.artefact_sha256,
         "origin": sha256_file(origin),

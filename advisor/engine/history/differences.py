@@ -55,7 +55,7 @@ def _question(run: LoadedRun) -> dict[str, str]:
 
 def _data(run: LoadedRun) -> dict[str, str]:
     counts = section(run.dataset, "pictures_per_class")
-    classes = {f"pictures of '{name}'": str(count) for name, count in counts.items()}
+    classes = {f"images of '{name}'": str(count) for name, count in counts.items()}
     rest = {name: _text(run.dataset.get(name)) for name in ("train", "validation", "holdout", "fingerprint")}
     return {**classes, **{name: value for name, value in rest.items() if value}}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def section(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def section(document: Mapping[str, object], name: str) -> Mapping[str, Any]:
     """Return the object under ``name``; an empty one where the document has none."""
     found = document.get(name)
     return found if isinstance(found, Mapping) else {}

@@ -50,7 +50,7 @@ class LoadedRun:
         return self.request.question
 
 
-def load_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> LoadedRun:
+def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> LoadedRun:
     """Load a run folder, complete or not, and decide.
 
     Args:

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
+from advisor.engine.history.documents import section
 from advisor.engine.history.resume import space_of
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.stage import versions
@@ -57,7 +57,7 @@ def describe_run(
     cards: Sequence[Card],
     recipes: Mapping[str, Recipe],
     data_fingerprint: str,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the manifest, without the entries that are known only at the end of a search."""
     weights = {
         name: {"sha256": file.sha256, "source": file.source} if file else "fixed-seed random weights"
@@ -81,10 +81,10 @@ def describe_run(
     }
 
 
-def write_manifest(run: RunFolder, manifest: Mapping[str, Any]) -> None:
+def write_manifest(run: RunFolder, manifest: Mapping[str, object]) -> None:
     """Write ``manifest.json``; cards that the run considered before it was resumed stay in it."""
-    considered = run.read_json("manifest.json").get("cards") or {}
-    run.write_json("manifest.json", {**manifest, "cards": {**considered, **manifest["cards"]}})
+    considered = section(run.read_json("manifest.json"), "cards")
+    run.write_json("manifest.json", {**manifest, "cards": {**considered, **section(manifest, "cards")}})
 
 
 def _peak_bytes() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
@@ -21,7 +20,7 @@ SHOWN = 5
 """Most names in a message."""
 
 
-def space_of(plan: Plan, recipes: Mapping[str, Recipe]) -> dict[str, Any]:
+def space_of(plan: Plan, recipes: Mapping[str, Recipe]) -> dict[str, object]:
     """Return the search space for the manifest."""
     return {
         "cards": [card.name for card in plan.cards],

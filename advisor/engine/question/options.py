@@ -122,7 +122,7 @@ class Options:
     execution: ExecutionOptions
     output: OutputOptions
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the keys and values of a request file; passwords are left out."""
         values = {**asdict(self.question), **asdict(self.execution), **asdict(self.output)}
         values["storage"] = without_password(self.execution.storage)
@@ -134,7 +134,7 @@ def names_of(group: type[QuestionOptions | ExecutionOptions | OutputOptions]) ->
     return tuple(field.name for field in fields(group))
 
 
-def collect_options(given: Mapping[str, Any]) -> Options:
+def collect_options(given: Mapping[str, object]) -> Options:
     """Return the options that were given, and the defaults of the others.
 
     Args:
@@ -155,7 +155,7 @@ def collect_options(given: Mapping[str, Any]) -> Options:
     return Options(QuestionOptions(**question), ExecutionOptions(**execution), OutputOptions(**output))
 
 
-def read_file(file: Path) -> Mapping[str, Any]:
+def read_file(file: Path) -> Mapping[str, object]:
     """Return the options of a request file; dashes in names become underscores.
 
     Raises:

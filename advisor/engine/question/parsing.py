@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from advisor.core import units
 from advisor.core.budget import Budget
@@ -30,7 +29,7 @@ from advisor.isolation.cores import usable_cores
 LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.99
 
 
-def resolve(options: Mapping[str, Any], file: Path | None = None) -> Request:
+def resolve(options: Mapping[str, object], file: Path | None = None) -> Request:
     """Return the validated request. Precedence: ``options``, then the request file, then the defaults.
 
     Args:

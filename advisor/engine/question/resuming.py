@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from advisor.core import units
 from advisor.core.errors import UsageError
@@ -17,7 +16,7 @@ FREE_ON_RESUME = (*names_of(ExecutionOptions), *names_of(OutputOptions))
 
 
 def resolve_resumed(
-    stored: Mapping[str, Any], options: Mapping[str, Any], file: Path | None = None, extend: str | None = None
+    stored: Mapping[str, object], options: Mapping[str, object], file: Path | None = None, extend: str | None = None
 ) -> Request:
     """Return the request of a run that goes on: the run's own, with what may be given anew.
 
@@ -44,7 +43,7 @@ def resolve_resumed(
     return wanted
 
 
-def _refuse_other(key: str, own: Any, wanted: Any) -> None:
+def _refuse_other(key: str, own: object, wanted: object) -> None:
     shown = [", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in (own, wanted)]
     option = f"--{key.replace('_', '-')}"
     raise UsageError(

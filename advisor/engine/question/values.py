@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from advisor.core.budget import Budget
 from advisor.core.figures import HOST
@@ -137,4 +136,4 @@ class Request:
     question: Question
     execution: Execution
     output: Output
-    written: Mapping[str, Any]
+    written: Mapping[str, object]

@@ -139,8 +139,8 @@ def test_everything_else_that_differs_is_named_by_topic(tmp_path: Path) -> None:
     assert rows["devices", "host cpu"] == ("test processor", "another")
     assert rows["catalogue", "weights of best"] == ("1" * 16, "2" * 16)
     assert rows["catalogue", "card newer"] == ("", "3" * 16)
-    assert rows["data", "pictures of 'dog'"] == ("40", "45")
-    assert rows["data", "pictures of '<b>'"] == ("", "40")
+    assert rows["data", "images of 'dog'"] == ("40", "45")
+    assert rows["data", "images of '<b>'"] == ("", "40")
     assert rows["candidates", BEST.configuration.key] == ("ok", "")
     assert ("data", "fingerprint") in rows
 

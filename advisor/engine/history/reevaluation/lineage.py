@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_json import evaluation_to_json
@@ -88,7 +87,7 @@ class Child:
     evaluations: Sequence[Evaluation]
     device: str
     environment: str
-    manifest: Mapping[str, Any]
+    manifest: Mapping[str, object]
     answers: Mapping[str, Sequence[int]] = field(default_factory=dict)
     sources: Sequence[Path] = ()
 
@@ -117,7 +116,7 @@ def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
     return run
 
 
-def _manifest(parent: LoadedRun, origin: Origin, child: Child) -> dict[str, Any]:
+def _manifest(parent: LoadedRun, origin: Origin, child: Child) -> dict[str, object]:
     facts = {"parent": parent.name, "root": origin.root, "device": child.device, "environment": child.environment}
     return {
         **parent.manifest,

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from advisor.core.errors import AdvisorError
 from advisor.core.worst_case import on_device
@@ -82,7 +81,7 @@ class _Changes:
         return sha256_json([host_environment(), dict(self.cards.hashes), dict(self.devices.environments)])
 
     @property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> dict[str, object]:
         """Entries of the manifest that differ from the run's."""
         entries = {**host_manifest(section(self.run.manifest, "versions")), "cards": dict(self.cards.hashes)}
         environments = dict(self.devices.environments)

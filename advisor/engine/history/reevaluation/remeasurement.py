@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
@@ -69,7 +68,7 @@ def host_environment() -> str:
     return sha256_json([versions(RUNTIME), host.describe().fingerprint])
 
 
-def host_manifest(versions_before: Mapping[str, str]) -> dict[str, Any]:
+def host_manifest(versions_before: Mapping[str, str]) -> dict[str, object]:
     """Return the entries of the manifest about this machine and its runtime; other versions stay as they were."""
     return {"versions": {**versions_before, **versions(RUNTIME)}, "host": host.describe().to_json()}
 
