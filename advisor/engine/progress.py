@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 TRUST_S = 20.0
-"""How many seconds of finished work weigh as much as the plan's own price in the estimate of what is left."""
+"""Seconds of finished work that weigh as much as the plan's estimate in the estimate of what is left."""
 
 
 class Progress:
-    """A bar over the stages, each weighted by what it is expected to take, with what runs now and the time left.
+    """A bar over the stages, weighted by their expected seconds, with what runs now and the time left.
 
     Args:
         shown: show it; by default where standard error is a terminal.
@@ -42,11 +42,11 @@ class Progress:
         self._finished_s = self._worked_s = 0.0
         self._plan: Plan | None = None
         self._total_s = 0.0
-        self._skipped, self._aside = set[Configuration](), frozenset[Configuration]()
+        self._skipped, self._deferred = set[Configuration](), frozenset[Configuration]()
         self._closed = threading.Event()
 
     def say(self, text: str) -> None:
-        """Tell what is being done before or beside the evaluations."""
+        """Show what is being done before or beside the evaluations."""
         with self._lock:
             self._saying = text
             self._show()
@@ -99,27 +99,27 @@ class Progress:
             self._evaluated += 1
             if evaluation.status is Status.SKIPPED:
                 self._skipped.add(evaluation.configuration)
-                self._without()
+                self._reduce_total()
             if self._shown and evaluation.status is Status.FAILED:
                 self._open().write(f"failed  {evaluation.configuration.key}: {evaluation.reason}", file=sys.stderr)
             self._show()
 
-    def turned_away(self, configurations: Collection[Configuration]) -> None:
-        """Count what is not worth its work as things stand out of what is left; what comes back counts again."""
+    def deferred(self, configurations: Collection[Configuration]) -> None:
+        """Leave deferred configurations out of what is left; one that comes back counts again."""
         with self._lock:
-            if self._aside != frozenset(configurations):
-                self._aside = frozenset(configurations)
-                self._without()
+            if self._deferred != frozenset(configurations):
+                self._deferred = frozenset(configurations)
+                self._reduce_total()
                 self._show()
 
-    def _without(self) -> None:
-        """Take the stages out of the total that only what is not evaluated would need."""
+    def _reduce_total(self) -> None:
+        """Subtract the stages that only skipped and deferred configurations need from the total."""
         if self._shown and self._plan is not None:
             bar = self._open()
-            bar.total = max(bar.n, self._total_s - self._plan.only_for(self._skipped | self._aside), 1e-9)
+            bar.total = max(bar.n, self._total_s - self._plan.only_for(self._skipped | self._deferred), 1e-9)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._closed.set()
         with self._lock:
             if self._bar is not None:
@@ -149,7 +149,7 @@ class Progress:
         return max(0.0, bar.total - bar.n) if bar is not None and bar.total else 0.0
 
     def _seconds_left(self) -> float:
-        """Price of what is left over the speed so far; the plan's own speed counts for the first seconds of work."""
+        """Return the cost of what is left, divided by the speed so far; at first the speed of the plan counts."""
         elapsed = time.monotonic() - self._started
         speed = (self._worked_s + TRUST_S) / (elapsed + TRUST_S / self._cores)
         return self._left_s() / speed

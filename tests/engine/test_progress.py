@@ -98,13 +98,13 @@ def left(shown: str) -> str:
     return shown.rpartition("about ")[2].partition(" left")[0]
 
 
-def test_what_is_turned_away_is_not_waited_for_and_counts_again_when_it_comes_back(
+def test_what_is_deferred_is_not_waited_for_and_counts_again_when_it_comes_back(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     progress, seen = Progress(shown=True), []
     progress.start(CLIMB, done=0)
     for away in ((), TUNED, ()):
-        progress.turned_away(away)
+        progress.deferred(away)
         progress.say("")
         seen.append(left(capsys.readouterr().err))
     progress.close()

@@ -41,7 +41,7 @@ class Progress(Protocol):
     def evaluated(self, evaluation: Evaluation) -> None:
         """Count a result."""
 
-    def turned_away(self, configurations: Collection[Configuration]) -> None:
+    def deferred(self, configurations: Collection[Configuration]) -> None:
         """Leave deferred configurations out of what is left to do."""
 
 
@@ -108,7 +108,7 @@ class SearchLoop:
         while not ended:
             if not rule.met:
                 running.start_all(scheduler)
-            self._progress.turned_away(scheduler.deferred)
+            self._progress.deferred(scheduler.deferred)
             if running.configurations:
                 recorder.record(await running.results(self._time_left()))
                 rule.update()

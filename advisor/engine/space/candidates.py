@@ -35,12 +35,12 @@ from advisor.store.hashing import sha256_json
 
 DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
 HEAVIER_RECIPES = ("mixed_int8", "qat_int8")
-"""Tried where ``--max-drop`` is given, on cards whose lighter forms miss it."""
+"""Tried where ``--max-drop`` is given, on cards whose lighter compressions lose more."""
 
 RUNTIME = "ai-edge-litert"
 DOWNLOADS = 4
 DEFAULT_CARDS = 12
-"""How many cards are tried where none are named: the most promising ones whose weights can be had."""
+"""Number of cards that are tried by default: the most promising ones whose weights can be fetched."""
 
 Say = Callable[[str], None]
 
@@ -52,7 +52,7 @@ class Candidates:
     Attributes:
         cards: what can be tried, the most promising first.
         weights: weights by card name, None for fixed-seed random ones.
-        missing: card name to why its weights cannot be had.
+        missing: card name to why its weights cannot be fetched.
     """
 
     cards: tuple[Card, ...]
@@ -61,7 +61,9 @@ class Candidates:
 
 
 def read_images(question: Question, say: Say) -> Images | None:
-    """Read, check and split the user's pictures: alike ones and groups stay on one side, a split of their own stands.
+    """Read, check and split the user's images.
+
+    Near duplicates and groups stay in one part. A split of the user's own is kept.
 
     Raises:
         UsageError: see :mod:`advisor.datasets.survey`, :mod:`advisor.datasets.checks.requirements` and
@@ -69,7 +71,7 @@ def read_images(question: Question, say: Say) -> Images | None:
     """
     if question.data is None:
         return None
-    say(f"reading pictures of {question.data}")
+    say(f"reading images of {question.data}")
     read = survey(question.data)
     dataset = read.dataset
     require_usable(dataset)
@@ -82,7 +84,7 @@ def read_images(question: Question, say: Say) -> Images | None:
 
 
 def chosen_recipes(question: Question) -> dict[str, Recipe]:
-    """Return the compression recipes asked for; float32 is always among them, as the form that others are held against.
+    """Return the compression recipes of the question. float32 is always among them: the others are compared with it.
 
     Raises:
         UsageError: an unknown name.
@@ -97,7 +99,7 @@ def chosen_recipes(question: Question) -> dict[str, Recipe]:
 
 
 def chosen_cards(question: Question) -> tuple[Card, ...]:
-    """Return the cards asked for, or all that name a place for their weights, the most promising first.
+    """Return the cards of the question, by default all that name a source of weights, the most promising first.
 
     Raises:
         UsageError: an unknown name, or a catalogue file that cannot be read.
@@ -109,10 +111,10 @@ def chosen_cards(question: Question) -> tuple[Card, ...]:
 
 
 def find_weights(question: Question, execution: Execution, cards: Sequence[Card], say: Say) -> Candidates:
-    """Fetch the weights of the cards, several at a time: of all that were asked for, else of the first dozen to be had.
+    """Fetch the weights of the cards, several at a time: of all that the user named, else of the first dozen.
 
-    A card without weights stays a candidate where no pictures are given and it was asked for by name: latency, memory
-    and operators do not depend on them.
+    A card without weights stays a candidate where the user named it and gave no images: latency, memory and operators
+    do not depend on weights.
 
     Raises:
         WeightsError: no card is left.
@@ -168,7 +170,7 @@ def make_plan(
         recipes: compression recipes by name.
         images: the user's images, or None.
         cores: most jobs at the same time.
-        pace: measured seconds of stages on this machine divided by their rough price.
+        pace: measured seconds of stages on this machine, divided by their rough cost.
     """
     place = select_targets(question).lead
     lead = place.identity if place else None

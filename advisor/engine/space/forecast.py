@@ -1,4 +1,4 @@
-"""What a plan says: every configuration and card before it is evaluated, what is left out, what it all takes."""
+"""Hold what a plan says: each configuration and card before it is evaluated, what is skipped, and the cost."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Forecast:
 
     Attributes:
         configuration: what would be evaluated.
-        latency: median, ms: ``measured`` here before, ``predicted``, or ``estimated`` where it is rough.
+        latency: median in ms: ``measured`` here before, ``predicted``, or ``estimated`` where it is rough.
         chance: probability of meeting the latency budget, None where there is none or the latency is rough.
         size: bytes: ``measured`` before, or estimated from the parameters; ``low`` is what it cannot be below.
-        accuracy: published top-1 in %, the order's prior; None where nothing is published.
+        accuracy: published top-1 in %, the prior of the order; None where nothing is published.
         price_s: rough seconds of the machine that are still to be spent on it, with its share of the card's stages.
-        filtered: why it is not evaluated, or empty.
+        filtered: why it would be skipped, or empty.
     """
 
     configuration: Configuration

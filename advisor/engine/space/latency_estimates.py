@@ -1,4 +1,4 @@
-"""Which latency to expect of what was not measured: predicted from what this machine has timed, else rough."""
+"""Estimate latencies that were not measured: predicted from timings of this machine, else rough."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class LatencyEstimate:
-    """What to expect of one configuration's latency.
+    """The estimated latency of one configuration.
 
     Attributes:
         latency: ``measured`` here before, ``predicted``, or ``estimated`` where it is rough.
@@ -41,11 +41,11 @@ class LatencyEstimate:
 def latency_estimates(
     plan: Plan, cached: Mapping[str, CachedResults], budget_ms: float | None
 ) -> dict[Key, LatencyEstimate]:
-    """Return what to expect of every configuration of the plan.
+    """Return the latency estimate of every configuration of the plan.
 
-    A configuration that was timed on this machine before needs no guess. From one timing of a form on, the device
-    model predicts the others. Without any, the rough latency counts the MACs alone, at the pace of the timings that
-    there are.
+    A configuration that was timed on this machine before has its measured latency. One timing of a precision is enough
+    for the latency model to predict the other models. Without a timing, the estimate is rough: it counts the
+    multiply-accumulates alone, corrected by the timings that there are.
     """
     found = {key: _measured(cached[key[0]], key, budget_ms) for key in _keys(plan) if _timed(cached, key)}
     predictions = _predictions(plan, cached)
@@ -61,12 +61,12 @@ def latency_estimates(
 def worst_estimate(
     here: LatencyEstimate | None, there: tuple[Quantity, float | None] | None, rough: LatencyEstimate
 ) -> LatencyEstimate:
-    """Return what to expect of several devices: the latency of the slowest, and the least chance.
+    """Return the estimate for several devices: the latency of the slowest, and the least budget probability.
 
     Args:
-        here: on this machine, None where it is not asked about.
-        there: on the other devices; None where nothing is known of any.
-        rough: what to say where nothing is cached.
+        here: on this machine, None where it is no device of the question.
+        there: on the other devices; None where nothing can be predicted for any.
+        rough: the estimate where nothing else is known.
     """
     if there is None:
         return here or LatencyEstimate(rough.latency, None)
@@ -133,17 +133,17 @@ def _predictions(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, P
 
 
 def _machine(plan: Plan, cached: Mapping[str, CachedResults]) -> DeviceProfile:
-    """Return this machine with what it has timed of the plan's cards."""
+    """Return this machine as a device profile with its timings of the plan's cards."""
     from advisor.devices.profiles.host import host_profile
     from advisor.devices.profiles.measurements import Measurement
 
     host = host_profile()
     targets = tuple(replace(host.targets[0], name=f"cpu-x{count}", threads=count) for count in plan.threads)
-    telling = {form.like for form in FORMS.values() if form.predictable}
+    predictable = {form.like for form in FORMS.values() if form.predictable}
     timed = tuple(
         Measurement(f"cpu-x{threads}", card, recipe, latency.value, "median", source_repo=THIS_MACHINE)
         for card, each in cached.items()
         for (recipe, threads), latency in each.latency.items()
-        if recipe in telling
+        if recipe in predictable
     )
     return replace(host, name=THIS_MACHINE, targets=targets, default_target=targets[0].name, measurements=timed)

@@ -18,11 +18,11 @@ from advisor.engine.pipeline.workload import Workload, image_counts
 from advisor.isolation.cores import usable_cores
 
 LEAST_SHARE = 0.95
-"""Of the bytes of the parameters, what is left at least when batch normalisation is folded into the convolutions."""
+"""Least share of the parameters' bytes that is left after batch normalisation is folded into the convolutions."""
 
 HEAD_FEATURES, HEAD_SHARE = 2049, 0.8
-"""The published classifier, which a head of the user's classes replaces: at most so many features and a bias a class,
-and at most this share of a network's parameters (ShuffleNetV2 0.5: 75 %)."""
+"""Size of the published classifier, which a head of the user's classes replaces: at most 2,048 features and a bias for
+each class, and at most this share of a network's parameters (ShuffleNetV2 0.5: 75 %)."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +30,20 @@ class Plan:
     """The search space of one run.
 
     Attributes:
-        cards: candidates in the order of their promise.
+        cards: candidates, the most promising first.
         recipes: names of compression recipes.
         threads: CPU thread counts.
         trainings: names of training recipes, the lightest first.
         runtime: runtime and version.
-        images: number of pictures to learn from, 0 without data.
-        validation: number of pictures to compare candidates on.
-        holdout: number of pictures to judge finalists on.
-        pace: what a stage took on this machine over its rough price, by stage; 1 where nothing is known.
+        images: number of images to learn from, 0 without data.
+        validation: number of images to compare candidates on.
+        holdout: number of images to judge finalists on.
+        pace: measured seconds of each stage on this machine, divided by its rough cost; 1 where nothing is known.
         robust: candidates are compared under capture conditions.
         cores: how many jobs run side by side.
-        tunings: trials of a study of each card's fine-tuning; 0 for none.
+        tunings: trials of the hyperparameters of each fine-tuning; 0 for none.
         subset: images of a first look at a large set, at most.
-        lead: the target that configurations belong to where this machine is not asked about; None for this machine.
+        lead: the target of the configurations where this machine is no device of the question; None for this machine.
     """
 
     cards: tuple[Card, ...]
@@ -111,7 +111,7 @@ class Plan:
         return seconds
 
     def least_size(self, card: Card, recipe: str) -> float:
-        """Return bytes that the artefact cannot be below: parameters x bytes, less what is folded or replaced."""
+        """Return the least possible bytes of the file: parameters x bytes, less what is folded or replaced."""
         params = float(max(card.params, 1))
         if self.images:
             params -= min(HEAD_FEATURES * card.classes, HEAD_SHARE * params)
@@ -132,7 +132,7 @@ class Plan:
 
 
 def order_by_promise(cards: Sequence[Card]) -> tuple[Card, ...]:
-    """Return the cards by published accuracy and MACs, front after front, so that the first results matter most."""
+    """Return the cards by published accuracy and MACs, one Pareto front after another."""
     rest, ordered = list(cards), list[Card]()
     while rest:
         layer = [card for card in rest if not any(_better(other, card) for other in rest)]

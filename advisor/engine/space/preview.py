@@ -40,7 +40,7 @@ from advisor.engine.targets.selection import select_targets
 
 
 def preview(request: Request) -> PlanView:
-    """Say what a search would do and what it would take.
+    """Return what a search would do and what it would cost.
 
     Raises:
         UsageError: what ``search`` would refuse before anything is spent.
@@ -48,7 +48,7 @@ def preview(request: Request) -> PlanView:
     require_sampler_installed(request.execution.sampler)
     recipes, cards = chosen_recipes(request.question), chosen_cards(request.question)
     images = read_images(request.question, lambda _: None)
-    ahead = _look_ahead(request, recipes, cards, images)
+    ahead = _look_up(request, recipes, cards, images)
     if ahead is None:
         raise UsageError(
             f"none of {len(cards)} candidates has weights on this machine or at a known address",
@@ -66,7 +66,7 @@ def refuse_too_short(
     Raises:
         UsageError: it is.
     """
-    ahead = _look_ahead(request, recipes, cards, images)
+    ahead = _look_up(request, recipes, cards, images)
     if ahead is not None:
         _refuse(request, ahead.cards)
 
@@ -82,49 +82,50 @@ def _refuse(request: Request, cards: Sequence[CardForecast]) -> None:
 
 
 @dataclass(frozen=True)
-class _Ahead:
-    """A plan with what is known of its cards."""
+class _Preview:
+    """A plan with what is cached and what is rejected of its cards."""
 
     plan: Plan
     found: _Found
     cached: Mapping[str, CachedResults]
     filtered: Mapping[Configuration, str]
-    outlook: Prefilter | None = None
+    prefilter: Prefilter | None = None
 
     @property
     def cards(self) -> tuple[CardForecast, ...]:
-        """What is to be expected of each card."""
+        """The forecast of each card."""
         rows = ((card, self.cached[card.name]) for card in self.plan.cards)
         return tuple(_card_forecast(self.plan, card, self.found, cached, self.filtered) for card, cached in rows)
 
     def view(self, request: Request) -> PlanView:
-        """Return everything that the plan says."""
-        plan, expected = self.plan, self._expected(request.question.limits.latency_ms)
+        """Return the plan as users see it."""
+        plan, latencies = self.plan, self._latencies(request.question.limits.latency_ms)
         cards = {card.name: card for card in plan.cards}
         forecasts = tuple(
-            _forecast(plan, cards[each.card], each, expected, self.cached[each.card], self.filtered)
+            _forecast(plan, cards[each.card], each, latencies, self.cached[each.card], self.filtered)
             for each in plan.configurations()
         )
         return PlanView(request, forecasts, self.cards, self.found.missing, plan.images + plan.holdout)
 
-    def _expected(self, budget_ms: float | None) -> dict[Key, LatencyEstimate]:
-        """Return what to expect here, or where other devices are asked about, on the one that does worst."""
+    def _latencies(self, budget_ms: float | None) -> dict[Key, LatencyEstimate]:
+        """Return latency estimates: on this machine, or on the slowest device of the question."""
         here = latency_estimates(self.plan, self.cached, budget_ms)
-        if self.outlook is None:
+        if self.prefilter is None:
             return here
         cards = {card.name: card for card in self.plan.cards}
-        there = {key: self.outlook.expected(cards[key[0]], key[1]) for key in here}
+        there = {key: self.prefilter.worst_latency(cards[key[0]], key[1]) for key in here}
         return {
-            key: worst_estimate(here[key] if self.outlook.targets.host else None, there[key], here[key]) for key in here
+            key: worst_estimate(here[key] if self.prefilter.targets.host else None, there[key], here[key])
+            for key in here
         }
 
 
-def _look_ahead(
+def _look_up(
     request: Request, recipes: Mapping[str, Recipe], cards: Sequence[Card], images: Images | None
-) -> _Ahead | None:
-    """Return what would be tried, None where no card has weights at a known place."""
+) -> _Preview | None:
+    """Return what would be tried, None where no card has weights at a known address."""
     question, execution = request.question, request.execution
-    found = _whereabouts(question, execution, cards)
+    found = _locate_weights(question, execution, cards)
     tried = {card.name: card for card in cards if card.name in found.places}
     if not tried:
         return None
@@ -132,30 +133,36 @@ def _look_ahead(
     plan = make_plan(question, candidates, recipes, images, execution.cores, CostCalibration().pace)
     materials = materials_of(question, images, found.files, plan.size)
     cached = cached_results(materials, plan.workload, tried, execution.remeasure)
-    outlook = Prefilter.of(select_targets(question), question.limits)
-    return _Ahead(plan, found, cached, _filtered(plan, question.limits, outlook), outlook)
+    prefilter = Prefilter.of(select_targets(question), question.limits)
+    return _Preview(plan, found, cached, _filtered(plan, question.limits, prefilter), prefilter)
 
 
-def _filtered(plan: Plan, limits: Budget, outlook: Prefilter | None) -> dict[Configuration, str]:
-    """Return what would not be evaluated, with the reason."""
-    left_out = ruled_out(plan, limits)
-    if outlook is None:
-        return left_out
+def _filtered(plan: Plan, limits: Budget, prefilter: Prefilter | None) -> dict[Configuration, str]:
+    """Return the configurations that would be skipped, with the reason."""
+    skipped = ruled_out(plan, limits)
+    if prefilter is None:
+        return skipped
     cards = {card.name: card for card in plan.cards}
-    reasons = {each: outlook.hopeless(cards[each.card], each.compression) for each in plan.configurations()}
-    return {each: left_out.get(each) or reason for each, reason in reasons.items() if each in left_out or reason}
+    reasons = {each: prefilter.rejection_reason(cards[each.card], each.compression) for each in plan.configurations()}
+    return {each: skipped.get(each) or reason for each, reason in reasons.items() if each in skipped or reason}
 
 
 @dataclass(frozen=True)
 class _Found:
-    """Where weights are: card to bytes to download (0: on disk, None: not known), files on disk, why not."""
+    """Where weights are.
+
+    Attributes:
+        places: card to bytes to download; 0 where they are on disk, None where the size is not known.
+        files: weights on disk, by card.
+        missing: card to why it has no weights.
+    """
 
     places: Mapping[str, int | None]
     files: Mapping[str, WeightsFile]
     missing: Mapping[str, str]
 
 
-def _whereabouts(question: Question, execution: Execution, cards: Sequence[Card]) -> _Found:
+def _locate_weights(question: Question, execution: Execution, cards: Sequence[Card]) -> _Found:
     from advisor.catalog.weights import FetchOptions, locate
 
     options = FetchOptions(offline=execution.offline, mirror=execution.mirror)
@@ -203,7 +210,7 @@ def _wanted(plan: Plan, card: Card, filtered: Mapping[Configuration, str]) -> li
 
 
 def _with_reference(variants: Sequence[Variant]) -> list[Variant]:
-    """Every artefact is held against the float32 one of the same card and training."""
+    """Return the variants with float32 of the same training, which every compression is compared with."""
     return list(dict.fromkeys(each for variant in variants for each in ((variant[0], "float32"), variant)))
 
 
@@ -211,12 +218,12 @@ def _forecast(
     plan: Plan,
     card: Card,
     configuration: Configuration,
-    expected: Mapping[tuple[str, str, int], LatencyEstimate],
+    latencies: Mapping[tuple[str, str, int], LatencyEstimate],
     cached: CachedResults,
     filtered: Mapping[Configuration, str],
 ) -> Forecast:
     recipe, threads = configuration.compression, configuration.target.threads
-    latency = expected[card.name, recipe, threads]
+    latency = latencies[card.name, recipe, threads]
     costs = plan.costs
     left = (each for each in costs.stages(card, [(configuration.training, recipe)]) if each not in cached.done)
     price = sum(costs.seconds(stage) / costs.sharers(stage) for stage in left)

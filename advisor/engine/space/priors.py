@@ -1,4 +1,4 @@
-"""What accuracy to expect of a card before anything was evaluated: published, else by what cards like it have."""
+"""Return a prior of a card's accuracy: published, else what cards of its size usually have."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from advisor.catalog.cards import Card
 from advisor.core.forms import form_of
 
 FEWEST_PUBLISHED = 20
-"""Published figures below which no law is drawn from them."""
+"""Number of published figures that the regression needs."""
 
 MIDDLING = 50.0
-"""Top-1 of a card of which nothing is known, in %."""
+"""Prior top-1 in % of a card without counts."""
 
 
 def prior_accuracy(card: Card, recipe: str) -> float:
-    """Return the published top-1 in %, of the form itself where there is a figure, else what its size lets expect."""
+    """Return the published top-1 in % of a compression, else of float less its usual drop, else what is usual."""
     own = card.top1("int8") if recipe == "int8" else None
     return own or (card.top1() or expected_top1(card)) - form_of(recipe).drop
 

@@ -25,12 +25,11 @@ Rescued = dict[str, list[Configuration]]
 
 
 def skip_ruled_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluation]:
-    """Return what need not be evaluated: what is done, and what cannot meet the size budget or the licences taken.
+    """Record what is ruled out beforehand, and return all evaluations that are final.
 
-    What is left out so is recorded.
-
-    A failure may have been the machine's: a run that goes on tries it again. What was not worth its training by what
-    was known then is weighed again.
+    Final is what an earlier part of the run evaluated, and what cannot meet the size budget or the accepted licences.
+    A failure may have been the machine's: a resumed run tries it again. It also considers again what was skipped
+    because its training could not reach the front.
     """
     own = set(plan.configurations())
     ended = [e for e in run.evaluations() if e.status is not Status.FAILED and e.stage not in UNDECIDED]
@@ -45,7 +44,7 @@ def skip_ruled_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluatio
 
 
 def ruled_out(plan: Plan, limits: Budget) -> dict[Configuration, str]:
-    """Return what cannot meet the size budget or has a licence that is not taken, with the reason.
+    """Return what cannot meet the size budget or has a licence that is not accepted, with the reason.
 
     A reason that holds for everything rules nothing out: the least-bad answer needs figures.
     """
@@ -66,9 +65,9 @@ def _not_licensed(plan: Plan, limits: Budget) -> dict[Configuration, str]:
 
 
 def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:
-    """Record each card of which nothing was evaluated before the search ended, with what ended it.
+    """Record each card of which nothing was evaluated, with the reason why the search ended.
 
-    So every card of the question is in the answer: evaluated, failed or skipped with its reason.
+    Every card of the question is then in the answer: evaluated, failed, or skipped with a reason.
     """
     named = {evaluation.configuration.card for evaluation in run.evaluations()}
     families = {card.name: card.family for card in plan.cards if card.name not in named}
@@ -79,7 +78,7 @@ def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:
 
 
 def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:
-    """Return the fastest cards that were too slow to be trained; none where anything was evaluated."""
+    """Return the fastest of the cards that were too slow to be trained; none where anything was evaluated."""
     if any(e.status is Status.OK for e in evaluations):
         return {}
     screened = {e.configuration.card for e in evaluations if e.stage in TOO_SLOW}

@@ -1,4 +1,4 @@
-"""Evaluate artefacts on every device of the question: measured where a device is connected, predicted elsewhere."""
+"""Evaluate artefacts on every device of the question: measured where a device is connected, predicted others."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class MultiDeviceEvaluator:
         self._evaluator, self._scorer = evaluator, scorer
         self._targets, self._question = targets, question
         self._cards, self._run = cards, run
-        self._outlook = Prefilter.of(targets, question.limits)
-        self._elsewhere: dict[Artefact, asyncio.Task[tuple[Evaluation, ...]]] = {}
+        self._prefilter = Prefilter.of(targets, question.limits)
+        self._other_devices: dict[Artefact, asyncio.Task[tuple[Evaluation, ...]]] = {}
         self._features: dict[str, FileFeatures] = {}
         self._screening = True
 
     @property
     def screening(self) -> bool:
-        """Whether what cannot meet the latency budget leaves before it is trained."""
+        """Skip what cannot meet the latency budget before it is trained."""
         return self._screening
 
     @screening.setter
@@ -69,92 +69,92 @@ class MultiDeviceEvaluator:
 
     @property
     def environments(self) -> dict[str, str]:
-        """What the predictions for each device rest on, by its name."""
-        if self._outlook is None:
+        """Hash of what the predictions for each device depend on, by name of the device."""
+        if self._prefilter is None:
             return {}
-        forecaster = self._outlook.forecaster
-        return {place.label: forecaster.environment(place.profile, place.target) for place in self._targets.devices}
+        predictor = self._prefilter.predictor
+        return {device.label: predictor.environment(device.profile, device.target) for device in self._targets.devices}
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
-        """Return the evaluation on the leading device; those on the others are kept in the run."""
+        """Return the evaluation on the leading device; evaluations on the other devices go into the run."""
         card = self._cards[configuration.card]
-        if self._outlook is not None and self.screening:
-            reason = self._outlook.hopeless(card, configuration.compression)
+        if self._prefilter is not None and self.screening:
+            reason = self._prefilter.rejection_reason(card, configuration.compression)
             if reason:
                 return Evaluation(configuration, Status.SKIPPED, card.family, reason, StageName.PREDICT)
         made = await self._evaluator.evaluate(configuration)
         if made.status is not Status.OK:
             return made
-        made = await self._with_graph(made)
+        made = await self._with_file_features(made)
         if not self._targets.devices:
             return made
-        elsewhere = await self._on_places(made)
+        others = await self._on_devices(made)
         if self._targets.host:
             return made
-        return next(e for e in elsewhere if e.configuration.target == configuration.target)
+        return next(e for e in others if e.configuration.target == configuration.target)
 
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist on this machine with a timing as long as the answer needs."""
+        """Return a finalist on this machine with a longer timing."""
         return await self._evaluator.time_again(evaluation)
 
     def not_worth(self, configuration: Configuration, reason: str) -> Evaluation:
-        """Return the evaluation of a configuration that is left out as it cannot reach the front."""
+        """Return the skipped evaluation of a configuration that cannot reach the front."""
         family = self._cards[configuration.card].family
         return Evaluation(configuration, Status.SKIPPED, family, reason, StageName.PROMOTION)
 
     async def hold_out(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist with what its file answers on the hold-out, which is the same wherever it runs."""
+        """Return a finalist with its accuracy on the hold-out, which is the same on every device."""
         assert self._scorer is not None, "finalists are scored where there are images"
         return await self._scorer.hold_out(evaluation)
 
     async def capture(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist with what its file answers under capture conditions."""
+        """Return a finalist with its accuracy under capture conditions."""
         assert self._scorer is not None, "finalists are scored where there are images"
         return await self._scorer.capture(evaluation)
 
     def told(self, evaluation: Evaluation) -> Evaluation:
-        """Return what the study is told: the figures on the device where the file does worst."""
-        task = self._elsewhere.get(artefact_of(evaluation))
+        """Return the figures for the study: those on the device where the file is worst."""
+        task = self._other_devices.get(artefact_of(evaluation))
         if task is None or not task.done():
             return evaluation
-        everywhere = [evaluation, *(e for e in task.result() if e.configuration != evaluation.configuration)]
-        rows = worst_case(everywhere, self._question.devices)
-        required = {device: on_device(everywhere, device) for device in self._question.limits.must_run_on}
+        on_all = [evaluation, *(e for e in task.result() if e.configuration != evaluation.configuration)]
+        rows = worst_case(on_all, self._question.devices)
+        required = {device: on_device(on_all, device) for device in self._question.limits.must_run_on}
         (worst,) = with_required_figures(rows[:1] or [evaluation], required)
         return replace(worst, configuration=evaluation.configuration)
 
-    async def _on_places(self, made: Evaluation) -> tuple[Evaluation, ...]:
-        """Evaluate an artefact on every other device, once whatever the thread counts here."""
+    async def _on_devices(self, made: Evaluation) -> tuple[Evaluation, ...]:
+        """Evaluate an artefact on every other device, once for all thread counts of this machine."""
         artefact = artefact_of(made)
-        if artefact not in self._elsewhere:
-            self._elsewhere[artefact] = asyncio.ensure_future(self._each_place(made))
-        return await asyncio.shield(self._elsewhere[artefact])
+        if artefact not in self._other_devices:
+            self._other_devices[artefact] = asyncio.ensure_future(self._evaluate_devices(made))
+        return await asyncio.shield(self._other_devices[artefact])
 
-    async def _each_place(self, made: Evaluation) -> tuple[Evaluation, ...]:
-        found = await asyncio.gather(*(self._on_place(made, place) for place in self._targets.devices))
+    async def _evaluate_devices(self, made: Evaluation) -> tuple[Evaluation, ...]:
+        found = await asyncio.gather(*(self._evaluate_on(made, device) for device in self._targets.devices))
         lead = self._targets.lead
-        for place, evaluation in zip(self._targets.devices, found, strict=True):
-            if place is not lead:
+        for device, evaluation in zip(self._targets.devices, found, strict=True):
+            if device is not lead:
                 self._run.append(evaluation)
         return tuple(found)
 
-    async def _on_place(self, made: Evaluation, place: TargetDevice) -> Evaluation:
-        assert self._outlook is not None, "there are places"
+    async def _evaluate_on(self, made: Evaluation, device: TargetDevice) -> Evaluation:
+        assert self._prefilter is not None, "there are other devices"
         limits = self._question.limits
-        (predicted,) = self._outlook.forecaster.evaluate([made], place, limits.latency_ms, limits.confidence)
-        if predicted.status is not Status.OK or place.profile.connection is None:
+        (predicted,) = self._prefilter.predictor.evaluate([made], device, limits.latency_ms, limits.confidence)
+        if predicted.status is not Status.OK or device.profile.connection is None:
             return predicted
         return await asyncio.to_thread(
             self._on_device,
-            place.profile.name,
+            device.profile.name,
             measured_over_connection,
             predicted,
-            place,
+            device,
             self._run.path / made.artefact,
         )
 
-    async def _with_graph(self, made: Evaluation) -> Evaluation:
-        """Note what the file holds: operators, multiply-accumulates, how they are computed, memory of activations."""
+    async def _with_file_features(self, made: Evaluation) -> Evaluation:
+        """Add what the file computes: operators, multiply-accumulates, precision, memory of activations."""
         from advisor.devices.latency.from_file import read_features
 
         if made.artefact_sha256 not in self._features:

@@ -1,4 +1,4 @@
-"""What to expect of a card on the devices of the question before there is a file: is it worth training at all."""
+"""Reject a card before it is trained where no device of the question would run it fast enough."""
 
 from __future__ import annotations
 
@@ -22,39 +22,45 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prefilter:
-    """Predictions for cards.
+    """Predictions for cards that have no file yet.
 
     Attributes:
         targets: the devices of the question.
-        limits: what is asked.
-        forecaster: what predicts.
+        limits: the budget.
+        predictor: predicts latencies.
     """
 
     targets: TargetDevices
     limits: Budget
-    forecaster: DevicePredictor
+    predictor: DevicePredictor
 
     @classmethod
     def of(cls, targets: TargetDevices, limits: Budget) -> Prefilter | None:
-        """Return the outlook; None where every device is at hand and nothing is predicted."""
+        """Return the prefilter; None where this machine is the only device, so that nothing is predicted."""
         return cls(targets, limits, DevicePredictor.load()) if targets.devices else None
 
-    def hopeless(self, card: Card, recipe: str) -> str:
-        """Say why nothing is to be spent on a card's form: too slow for each device asked about, or one required.
+    def rejection_reason(self, card: Card, recipe: str) -> str:
+        """Return why a card is not trained for a recipe; empty where it may be worth training.
 
-        Empty where it may be worth it; this machine tells by itself.
+        It is rejected where it is too slow for every device of the question, or for one that it must run on as well.
+        This machine rejects nothing here: it measures.
         """
-        required = [place for place in self.targets.devices if place.label in self.limits.must_run_on]
-        others = [place for place in self.targets.devices if place not in required]
-        reasons = {place.label: self._too_slow(card, recipe, place) for place in (*required, *others)}
-        lost = next((reasons[place.label] for place in required if reasons[place.label]), "")
-        if lost or self.targets.host or not all(reasons[place.label] for place in others):
-            return lost
-        return "; ".join(reasons[place.label] for place in others)
+        required = [device for device in self.targets.devices if device.label in self.limits.must_run_on]
+        others = [device for device in self.targets.devices if device not in required]
+        reasons = {device.label: self._too_slow(card, recipe, device) for device in (*required, *others)}
+        rejected = next((reasons[device.label] for device in required if reasons[device.label]), "")
+        if rejected or self.targets.host or not all(reasons[device.label] for device in others):
+            return rejected
+        return "; ".join(reasons[device.label] for device in others)
 
-    def expected(self, card: Card, recipe: str) -> tuple[Quantity, float | None] | None:
-        """Return latency (median) and chance on the device where a card's form does worst; None where none is known."""
-        found = [self.forecaster.predict_cards([card], recipe, place)[0] for place in self.targets.devices]
+    def worst_latency(self, card: Card, recipe: str) -> tuple[Quantity, float | None] | None:
+        """Return median latency and budget probability on the slowest device, None where nothing can be predicted.
+
+        Args:
+            card: the model card.
+            recipe: name of the compression recipe.
+        """
+        found = [self.predictor.predict_cards([card], recipe, device)[0] for device in self.targets.devices]
         known = [prediction for prediction in found if not isinstance(prediction, str)]
         if not known:
             return None
@@ -62,22 +68,20 @@ class Prefilter:
         limit = self.limits.latency_ms
         return worst.latency, None if limit is None else min(each.probability(limit) for each in known)
 
-    def _too_slow(self, card: Card, recipe: str, place: TargetDevice) -> str:
-        reason = form_rejection(form_of(recipe).name, place)
+    def _too_slow(self, card: Card, recipe: str, device: TargetDevice) -> str:
+        reason = form_rejection(form_of(recipe).name, device)
         if reason:
             return reason
-        (found,) = self.forecaster.predict_cards([card], recipe, place)
-        # Of what nothing is known yet the file itself will tell.
-        return "" if isinstance(found, str) else _below(found, self.limits.latency_ms, place)
+        (found,) = self.predictor.predict_cards([card], recipe, device)
+        # Where nothing can be predicted for the card, its file decides later.
+        return "" if isinstance(found, str) else _misses_budget(found, self.limits.latency_ms, device)
 
 
-def _below(prediction: Prediction, limit_ms: float | None, place: TargetDevice) -> str:
+def _misses_budget(prediction: Prediction, limit_ms: float | None, device: TargetDevice) -> str:
     if limit_ms is None:
         return ""
-    chance = prediction.probability(limit_ms)
-    if chance >= MIN_BUDGET_PROBABILITY:
+    probability = prediction.probability(limit_ms)
+    if probability >= MIN_BUDGET_PROBABILITY:
         return ""
-    return (
-        f"{show_latency(prediction.latency)} on {place.label}, {percent(chance)} sure to meet {show_ms(limit_ms)}: "
-        "not trained"
-    )
+    sure = f"{percent(probability)} sure to meet {show_ms(limit_ms)}"
+    return f"{show_latency(prediction.latency)} on {device.label}, {sure}: not trained"

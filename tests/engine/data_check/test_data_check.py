@@ -48,7 +48,7 @@ def test_a_folder_that_changes_meanwhile_is_told_of_and_nothing_is_kept_of_it(
     victim = next(iter(sorted(planted.copies)))
 
     def change(text: str) -> None:
-        if text.startswith("reading pictures with") and victim.exists():
+        if text.startswith("reading images with") and victim.exists():
             victim.write_bytes(victim.read_bytes() + b" ")
 
     checked = check_data(planted.root, judge, change)

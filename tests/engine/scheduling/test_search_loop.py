@@ -95,7 +95,7 @@ class Quiet:
     def evaluated(self, made: Evaluation) -> None:
         self.count += 1
 
-    def turned_away(self, configurations: Collection[Configuration]) -> None:
+    def deferred(self, configurations: Collection[Configuration]) -> None:
         self.most_deferred = max(self.most_deferred, len(configurations))
 
 

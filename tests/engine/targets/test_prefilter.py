@@ -30,7 +30,7 @@ def outlook(**options: object) -> Prefilter:
 
 
 def reason(found: Prefilter, card: str, recipe: str = "float32") -> str:
-    return found.hopeless(load_catalogue()[card], recipe)
+    return found.rejection_reason(load_catalogue()[card], recipe)
 
 
 def test_this_machine_alone_needs_no_outlook() -> None:
@@ -66,8 +66,8 @@ def test_a_form_that_the_device_does_not_take_is_said(recipe: str) -> None:
 
 def test_what_to_expect_is_the_slowest_device_and_the_least_chance() -> None:
     card = load_catalogue()[LARGE]
-    both = outlook(device="raspberry-pi-4,galaxy-s24").expected(card, "float32")
-    board = outlook(device="raspberry-pi-4").expected(card, "float32")
+    both = outlook(device="raspberry-pi-4,galaxy-s24").worst_latency(card, "float32")
+    board = outlook(device="raspberry-pi-4").worst_latency(card, "float32")
     assert both is not None
     assert both == board
     assert both[1] is not None
