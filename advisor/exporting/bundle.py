@@ -1,4 +1,4 @@
-"""The bundle: everything made in memory first, the same for the same run, then written at once."""
+"""The bundle: made in memory, the same for the same run, then written atomically."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ TARGETS = (*PLATFORMS, EDGETPU)
 
 @dataclass(frozen=True)
 class Bundle:
-    """What was exported.
+    """An exported bundle.
 
     Attributes:
         path: the folder.
-        evaluation: what was measured.
-        model: what is shipped.
+        evaluation: the evaluation that was exported.
+        model: the shipped model.
         files: paths within the folder.
     """
 
@@ -66,8 +66,8 @@ def export(
         to: folder to make.
         pick: a number of :func:`advisor.exporting.choice.choices` from 1, or a key; None for the pick.
         targets: of :data:`TARGETS`; empty for android, ios and python.
-        key_file: encrypt the model with this key.
-        force: replace a bundle that is there.
+        key_file: file with the key to encrypt the model with; None leaves it unencrypted.
+        force: replace an existing bundle.
 
     Raises:
         UsageError: no such candidate, its artefact is missing or was changed, a target that it cannot serve, a key
@@ -209,20 +209,24 @@ def _shipped(name: str) -> str:
 
 
 def _checked(place: Path, force: bool) -> Path:
-    """Refuse a place that holds anything but, with ``force``, a bundle."""
+    """Return the folder if it is free, or a bundle to replace with ``force``.
+
+    Raises:
+        UsageError: it holds anything else.
+    """
     if not place.exists() and not place.is_symlink():
         return place
     if place.is_dir() and not any(place.iterdir()):
         return place
     if not (place / "SHA256SUMS").is_file() or not (place / "bundle.json").is_file():
-        raise UsageError(f"--to: '{place}' exists and is no bundle of advisor's", "choose another folder")
+        raise UsageError(f"--to: '{place}' exists and is not a bundle of advisor", "choose another folder")
     if not force:
         raise UsageError(f"--to: '{place}' already holds a bundle", "choose another folder, or add --force to replace")
     return place
 
 
 def _write(place: Path, contents: Mapping[str, bytes]) -> None:
-    """Write beside the place, then move there: a reader sees the old bundle or the new one, never a part."""
+    """Write beside the folder, then move it there: a reader sees the old bundle or the new one, never a part."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))

@@ -1,4 +1,4 @@
-"""The model card: what the model is, its figures with where they came from, its data, its use and its licence."""
+"""The model card: identity, use, figures with provenance, data and licence."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel) -> s
 
 def _identity(run: LoadedRun, evaluation: Evaluation, model: ShippedModel) -> Iterable[str]:
     configuration = evaluation.configuration
-    trained = "retrained head on the team's pictures" if configuration.training == "head" else "published weights"
+    trained = "head retrained on your images" if configuration.training == "head" else "published weights"
     yield f"# {escaped(configuration.card)}, {escaped(configuration.compression)}"
     yield ""
-    yield f"Image classifier of {len(model.labels)} classes: {escaped(configuration.card)}, {trained}, compressed as"
-    yield f"{escaped(configuration.compression)}. Chosen by advisor in run {escaped(run.name)}:"
+    yield f"Image classifier with {len(model.labels)} classes: {escaped(configuration.card)}, {trained}, compressed as"
+    yield f"{escaped(configuration.compression)}. Selected by advisor in run {escaped(run.name)}:"
     yield ""
     yield f"> {escaped(run.decision.reason)}"
     if run.decision.pick is not None and run.decision.pick.configuration != configuration:
         yield ""
-        yield f"This is not the pick of that run but {escaped(configuration.key)}, chosen by hand."
+        yield f"This is not the pick of that run but {escaped(configuration.key)}, which was selected by hand."
 
 
 def _use(run: LoadedRun, model: ShippedModel) -> Iterable[str]:
@@ -53,8 +53,8 @@ def _use(run: LoadedRun, model: ShippedModel) -> Iterable[str]:
     more = f", and {len(model.labels) - LABELS_SHOWN} more (labels.txt)" if len(model.labels) > LABELS_SHOWN else ""
     yield "## Intended use"
     yield ""
-    yield "One picture in, a probability for each class out. It answers with one of its classes whatever the picture"
-    yield "shows: a picture of something else gets a label too. Not meant for decisions about people."
+    yield "The input is one image, the output a probability for each class. An image of something else gets one of the"
+    yield "classes too. Do not use the model for decisions about people."
     yield ""
     yield f"Task: {escaped(run.question.task)}. Classes: {labels}{more}."
 
@@ -66,18 +66,18 @@ def _figures(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:
     threads = f"{target.threads} thread{'s'[: target.threads > 1]}"
     yield f"On {escaped(target.device)} with {escaped(target.runtime)}, {escaped(target.accelerator)}, {threads}."
     yield ""
-    yield "| figure | value | 95 % interval (80 % where predicted) | n | where from |"
+    yield "| figure | value | 95 % interval (80 % if predicted) | n | provenance |"
     yield "| --- | ---: | ---: | ---: | --- |"
     for name, quantity in _rows(evaluation):
         if quantity is not None:
             yield _row(name, quantity)
     limits = [f"{limit} {show_limit(limit, value)}" for limit, value in _limits(run)]
     yield ""
-    yield f"Limits asked: {', '.join(limits) or 'none'}."
+    yield f"Limits of the search: {', '.join(limits) or 'none'}."
     yield from _by_device(evaluation)
     if evaluation.contended:
         yield ""
-        yield "The machine was busy with something else when the latency was taken: take it again before relying on it."
+        yield "Other programs used the machine during timing: measure the latency again before you rely on it."
     if evaluation.latency and evaluation.latency.provenance is not Provenance.MEASURED:
         yield ""
         provenance = evaluation.latency.provenance
@@ -85,26 +85,26 @@ def _figures(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:
 
 
 def _by_device(evaluation: Evaluation) -> Iterable[str]:
-    """The same file on every device of the question."""
+    """Return the figures of the same file on every device of the search."""
     devices = settings(evaluation)
     if len(devices) < 2:
         return
     yield ""
-    yield "| device | runs by | latency | chance to meet the budget |"
+    yield "| device | runtime | latency | probability of meeting the budget |"
     yield "| --- | --- | ---: | ---: |"
     for device in devices:
-        latency = f"{device.provenance} {show_ms(device.latency_ms)}" if device.latency_ms else "not known"
-        chance = percent(device.chance) if device.chance is not None else ""
+        latency = f"{device.provenance} {show_ms(device.latency_ms)}" if device.latency_ms else "unknown"
+        probability = "" if device.budget_probability is None else percent(device.budget_probability)
         runs_by = f"{device.runtime}, {device.accelerator}, {device.threads} threads"
-        yield f"| {escaped(device.device)} | {escaped(runs_by)} | {latency} | {chance} |"
+        yield f"| {escaped(device.device)} | {escaped(runs_by)} | {latency} | {probability} |"
 
 
 def _rows(evaluation: Evaluation) -> tuple[tuple[str, Quantity | None], ...]:
-    top1 = "top-1 on validation, which chose it" if evaluation.holdout_accuracy else "top-1 accuracy"
+    top1 = "top-1 on validation, used for selection" if evaluation.holdout_accuracy else "top-1 accuracy"
     return (
         (top1, evaluation.accuracy),
-        ("top-1 on the hold-out: what to expect", evaluation.holdout_accuracy),
-        ("the same as phones take pictures (capture conditions)", evaluation.capture.holdout),
+        ("top-1 on the hold-out (expect this)", evaluation.holdout_accuracy),
+        ("top-1 on the hold-out under capture conditions", evaluation.capture.holdout),
         ("latency, median", evaluation.latency),
         ("latency, 90th percentile", evaluation.latency_p90),
         ("file size", evaluation.size),
@@ -144,12 +144,12 @@ def _classes(evaluation: Evaluation) -> Iterable[str]:
     yield "## By class"
     yield ""
     if not recalls:
-        yield "Not measured: the run had no pictures."
+        yield "Not measured: the run had no images."
         return
-    yield "| class | share of its hold-out pictures that were recognised |"
+    yield "| class | share of its hold-out images that were recognised |"
     yield "| --- | ---: |"
     for label, recall in recalls.items():
-        yield f"| {escaped(label)} | {'no picture' if recall is None else f'{100 * recall:.0f} %'} |"
+        yield f"| {escaped(label)} | {'no image' if recall is None else f'{100 * recall:.0f} %'} |"
 
 
 def _data(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:
@@ -159,17 +159,17 @@ def _data(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:
     if not counts:
         quantity = evaluation.accuracy
         source = f" ({escaped(quantity.source)})" if quantity and quantity.source else ""
-        yield f"No pictures of the team's: the network is as it was published, its accuracy as quoted{source}."
-        yield "It says nothing about other pictures."
+        yield f"The run had no images of yours. The network and its accuracy are as published{source}."
+        yield "It says nothing about other images."
         return
     name = PurePath(str(run.dataset.get("folder", ""))).name
-    yield f"{sum(counts.values())} pictures of {len(counts)} classes (folder '{escaped(name)}', fingerprint"
+    yield f"{sum(counts.values())} images of {len(counts)} classes (folder '{escaped(name)}', fingerprint"
     compared = run.dataset.get("validation")
-    yield f"`{escaped(run.dataset.get('fingerprint', ''))}`): {run.dataset.get('train')} to train and calibrate,"
+    yield f"`{escaped(run.dataset.get('fingerprint', ''))}`): {run.dataset.get('train')} for training and calibration,"
     if compared:
-        yield f"{compared} to choose among candidates by, which the head that ships was then fitted to as well, and"
-    yield f"{run.dataset.get('holdout')} held out for the accuracy above. The network below the head was trained on"
-    yield "ImageNet by its authors."
+        yield f"{compared} to compare candidates (the shipped head was then trained on them too), and"
+    yield f"{run.dataset.get('holdout')} held out for the accuracy above. The authors of the network trained the layers"
+    yield "below the head on ImageNet."
     yield ""
     yield ", ".join(f"{escaped(label)}: {count}" for label, count in counts.items()) + "."
 
@@ -177,22 +177,21 @@ def _data(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:
 def _handling(model: ShippedModel) -> Iterable[str]:
     yield "## Input and output"
     yield ""
-    yield f"RGB, upright, the whole picture resized to {model.size} x {model.size} (bilinear, antialiased), each value"
-    yield f"(v - {model.mean:g}) / {model.std:g} as float32. Out: {len(model.labels)} probabilities in the order of"
-    yield "labels.txt. The same stands in the file's own metadata, which MediaPipe's ImageClassifier reads."
+    yield f"RGB, upright, the whole image resized to {model.size} x {model.size} (bilinear, antialiased), each value"
+    yield f"(v - {model.mean:g}) / {model.std:g} as float32. The output has {len(model.labels)} probabilities"
+    yield "in the order of labels.txt. The file's metadata says the same, and MediaPipe's ImageClassifier reads it."
     for edit in model.edits:
         yield ""
-        yield f"Other than in the file that was measured (model\\_measured.tflite), {edit}. What the network computes"
-        yield "is the same."
+        yield f"Unlike in the measured file (model\\_measured.tflite), {edit}. The network computes the same values."
 
 
 def _licence(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:
     yield "## Licence"
     yield ""
     licence = escaped(evaluation.card_facts.licence or "not stated")
-    yield f"Network and weights: {licence}. They were trained on ImageNet, whose pictures may have terms of their own."
+    yield f"Network and weights: {licence}. They were trained on ImageNet, whose images may have other terms."
     if run.dataset:
-        yield "The head was trained on the team's pictures: their terms apply too."
+        yield "The head was trained on your images: their terms apply too."
 
 
 def _origin(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""Which evaluation of a run is shipped."""
+"""The evaluation of a run to ship."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SEE = "advisor export RUN --list shows the candidates"
 
 
 def choices(decision: Decision) -> tuple[Evaluation, ...]:
-    """Return what ``--pick N`` counts: the pick, the runner-up, the ties, then the front; one entry an artefact."""
+    """Return the candidates that ``--pick N`` counts: pick, runner-up, ties, then the front; one entry an artefact."""
     ordered = [decision.pick, decision.runner_up, *decision.ties, *decision.front]
     found: dict[str, Evaluation] = {}
     for evaluation in ordered:
@@ -37,13 +37,13 @@ def choose(run: LoadedRun, pick: str | None) -> Evaluation:
         pick: a number of :func:`choices` from 1, the key of an evaluation, or None for the pick.
 
     Raises:
-        UsageError: there is none, or the run has no candidate at all.
+        UsageError: there is no such candidate, or the run has none.
     """
     offered = choices(run.decision)
     if not offered:
         raise UsageError(
             f"'{run.folder.path}' has no candidate to ship: {run.decision.reason}",
-            f"go on with it: advisor search --resume {run.folder.path}",
+            f"resume it: advisor search --resume {run.folder.path}",
         )
     if pick is None:
         return offered[0]
@@ -54,7 +54,7 @@ def choose(run: LoadedRun, pick: str | None) -> Evaluation:
 
 def _by_number(offered: Sequence[Evaluation], number: int) -> Evaluation:
     if not 1 <= number <= len(offered):
-        raise UsageError(f"--pick: there is no candidate {number}, they go from 1 to {len(offered)}", _SEE)
+        raise UsageError(f"--pick: there is no candidate {number}; the numbers are 1 to {len(offered)}", _SEE)
     return offered[number - 1]
 
 
@@ -68,7 +68,7 @@ def _by_key(run: LoadedRun, key: str) -> Evaluation:
         )
     if found.status is not Status.OK:
         raise UsageError(
-            f"--pick: '{key}' has no artefact: it {found.status} ({found.reason})",
+            f"--pick: '{key}' has no artefact; its status is {found.status} ({found.reason})",
             _SEE,
         )
     return found

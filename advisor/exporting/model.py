@@ -1,4 +1,4 @@
-"""From the artefact that was measured to the file that MediaPipe takes."""
+"""From the measured artefact to the file that MediaPipe accepts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class ShippedModel:
     """The model of a bundle.
 
     Attributes:
-        content: the ``.tflite``; byte for byte the artefact that was measured where ``edits`` is empty.
-        labels: one label an output, in order.
+        content: the ``.tflite``; identical to the measured artefact where ``edits`` is empty.
+        labels: one label for each output, in order.
         mean: subtracted from RGB values 0..255, one number for all channels.
-        std: what the difference is divided by.
+        std: divisor of the difference.
         size: side of the input in pixels.
-        edits: what was changed for clients that do not speak the artefact's types or normalization.
+        edits: changes for clients that do not support the artefact's types or normalization.
     """
 
     content: bytes
@@ -31,17 +31,17 @@ class ShippedModel:
 
 
 def prepare(artefact: bytes, name: str) -> ShippedModel:
-    """Return the artefact as MediaPipe 1.2's ImageClassifier takes it: float32 in and out, one mean and deviation.
+    """Return the artefact as the ImageClassifier of MediaPipe 1.2 needs it: float32 in and out, one mean and std.
 
-    Every edit keeps the values that the network computes; metadata is written last, since every edit drops it.
+    No edit changes the values that the network computes. Metadata is written last, because every edit drops it.
 
     Raises:
-        UsageError: the file is damaged, does not describe itself, or is no image classifier.
+        UsageError: the file is damaged, has no metadata, or is not an image classifier.
     """
     metadata = read_metadata(artefact, name)
     if metadata is None or not metadata.labels or not metadata.mean:
         raise UsageError(
-            f"{name} does not say its labels and normalization", "search again: artefacts of this version carry them"
+            f"{name} has no metadata with labels and normalization", "search again: artefacts of this version have it"
         )
     content, described, edits = _adapted(artefact, metadata)
     model = read(content, name)

@@ -1,4 +1,4 @@
-"""The kernels that the model needs, for a runtime built with no others."""
+"""The kernels that the model needs, for a runtime that has only these."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from advisor.tflite.model import read
 
 RUNTIME_KERNELS = 172
-"""Builtin kernels that LiteRT 2.3.0 registers; counted by asking it for every operator of the schema."""
+"""Builtin kernels of LiteRT 2.3.0, counted by requesting every operator of the schema."""
 
 CUSTOM = "CUSTOM:"
 
@@ -19,9 +19,9 @@ class UsedOperator:
 
     Attributes:
         name: its name (``CONV_2D``), or ``CUSTOM:<code>``.
-        least: least version used.
-        most: greatest version used.
-        count: how many operators there are.
+        least: lowest version used.
+        most: highest version used.
+        count: number of operators.
     """
 
     name: str
@@ -40,17 +40,17 @@ def used_operators(content: bytes) -> tuple[UsedOperator, ...]:
 
 
 def builtins(operators: tuple[UsedOperator, ...]) -> tuple[UsedOperator, ...]:
-    """Return those that the runtime brings."""
+    """Return the operators that are built into the runtime."""
     return tuple(operator for operator in operators if not operator.name.startswith(CUSTOM))
 
 
 def left_out(operators: tuple[UsedOperator, ...]) -> int:
-    """Return how many builtin kernels a selective build leaves out."""
+    """Return how many builtin kernels a selective build omits."""
     return RUNTIME_KERNELS - len(builtins(operators))
 
 
 def operators_json(operators: tuple[UsedOperator, ...]) -> str:
-    """Return the list for programs."""
+    """Return the operators as JSON."""
     document = {
         "schema_version": 1,
         "operators": [
@@ -64,7 +64,7 @@ def operators_json(operators: tuple[UsedOperator, ...]) -> str:
 
 
 def build_file(operators: tuple[UsedOperator, ...], model_name: str) -> str:
-    """Return a Bazel file with a C++ and an Android library that hold these kernels alone."""
+    """Return a Bazel file with a C++ and an Android library that contain only these kernels."""
     kernels = f"the {len(builtins(operators))} kernels of {model_name} and none of the other {left_out(operators)}"
     return f"""# A TensorFlow Lite runtime with {kernels}.
 # Put this folder, with {model_name} as it was before encryption, into a workspace that has @org_tensorflow.
@@ -84,7 +84,7 @@ tflite_custom_android_library(
     models = [":{model_name}"],
 )
 
-# The same by hand: RegisterSelectedOps() with an interpreter of your own.
+# Alternative: call RegisterSelectedOps() for your own interpreter.
 cc_library(
     name = "registered_ops",
     srcs = ["selective_build/registered_ops.cc"],
@@ -101,7 +101,7 @@ def registration(operators: tuple[UsedOperator, ...]) -> str:
     customs = [operator.name.removeprefix(CUSTOM) for operator in operators if operator.name.startswith(CUSTOM)]
     lines = [
         f"// Registers {len(builtins(operators))} of the {RUNTIME_KERNELS} builtin kernels.",
-        *(f"// The custom operator '{_comment(name)}' is not among them: register it too." for name in customs),
+        *(f"// The custom operator '{_comment(name)}' is not included: register it too." for name in customs),
         '#include "tensorflow/lite/kernels/builtin_op_kernels.h"',
         '#include "tensorflow/lite/mutable_op_resolver.h"',
         "",

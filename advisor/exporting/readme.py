@@ -1,4 +1,4 @@
-"""What is in a bundle, and the commands to try it with."""
+"""README.md of a bundle: its files, and commands to try it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from advisor.exporting.settings import Setting, settings
 CONTENTS: Mapping[str, str] = {
     "model.tflite": "the model, with labels and normalization in its metadata",
     "model.tflite.sealed": "the model, encrypted with AES-256-GCM",
-    "model_measured.tflite": "the artefact exactly as it was measured",
-    "model_measured.tflite.sealed": "the artefact exactly as it was measured, encrypted",
-    "labels.txt": "one label a line, in the order of the output",
-    "model_card.md": "figures with where they came from, data, use, licence",
-    "bundle.json": "the same for programs",
+    "model_measured.tflite": "the measured artefact, unchanged",
+    "model_measured.tflite.sealed": "the measured artefact, encrypted",
+    "labels.txt": "one label per line, in the order of the output",
+    "model_card.md": "figures with provenance, data, use, licence",
+    "bundle.json": "the same facts for programs",
     "check.py": "checks every file and the model's answers to the test vectors",
     "sealed_model.py": "opens the encrypted model in memory",
-    "test_vectors/": "pictures as raw RGB bytes, and the probabilities that the model gives to them",
+    "test_vectors/": "images as raw RGB bytes, and the probabilities that the model computes for them",
     "android/": "Kotlin for an app",
     "ios/": "Swift for an app",
-    "python/": "a program that classifies pictures",
+    "python/": "a program that classifies images",
     "edgetpu/": "a program for a Coral Edge TPU",
-    "BUILD.bazel": "a runtime with the kernels of this model alone",
+    "BUILD.bazel": "a runtime with only the kernels of this model",
     "selective_build/": "the operators of the model, and their registration in C++",
     "SHA256SUMS": "sha256sum -c SHA256SUMS",
 }
@@ -49,7 +49,7 @@ def readme(evaluation: Evaluation, operators: tuple[UsedOperator, ...], files: I
         "## A smaller runtime",
         "",
         f"The model needs {len(builtins(operators))} of the {RUNTIME_KERNELS} builtin kernels of LiteRT 2.3:",
-        f"a selective build leaves {left_out(operators)} out. In a Bazel workspace that has TensorFlow:",
+        f"a selective build omits {left_out(operators)}. In a Bazel workspace with TensorFlow:",
         "",
         "```",
         "bazel build -c opt --config=android_arm64 //:runtime_android",
@@ -80,18 +80,18 @@ def benchmark_lines(setting: Setting) -> tuple[str, ...]:
 def _benchmark(evaluation: Evaluation, sealed: bool) -> list[str]:
     own, *others = settings(evaluation)
     device = escaped(own.device)
-    plain = " It takes the model before it was encrypted." if sealed else ""
+    plain = " It needs the model before encryption." if sealed else ""
     return [
         "## Time it on a device",
         "",
-        f"The latency of the model card belongs to {device}. `benchmark_model` takes it on yours, with the same number",
-        f"of threads.{plain}",
+        f"The latency in the model card was obtained on {device}. `benchmark_model` measures it on your device, with",
+        f"the same number of threads.{plain}",
         "",
         "```",
         *benchmark_lines(own),
         "```",
         "",
-        *(["On the other devices of the question, with the last line's options:", ""] if others else []),
+        *(["On the other devices of the search, use these options:", ""] if others else []),
         *(f"- {escaped(other.device)}: `{other.options}`" for other in others),
         *([""] if others else []),
     ]

@@ -1,8 +1,8 @@
-"""Encrypted models: AES-256-GCM, so that a file without its key tells nothing and a changed one is refused.
+"""Encrypted models: AES-256-GCM. A file is unreadable without its key, and a changed file is rejected.
 
-Layout of the file: 8 bytes that name the format, 16 bytes of key identity, 12 bytes of nonce, then the ciphertext
+Layout of the file: 8 bytes of format name, 16 bytes of key identity, 12 bytes of nonce, then the ciphertext
 with its 16 bytes of authentication; the first 36 bytes are authenticated too. The nonce is derived from key and
-content: the same model under the same key gives the same file, and no nonce meets two contents.
+content: the same model and key give the same file, and no nonce is used for two contents.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def read_key(path: Path) -> bytes:
     """Read a key file: 32 bytes, or 64 hexadecimal digits.
 
     Raises:
-        UsageError: it cannot be read, or holds something else.
+        UsageError: it cannot be read, or its content is not a key.
     """
     try:
         content = path.read_bytes()
@@ -45,12 +45,12 @@ def read_key(path: Path) -> bytes:
 
 
 def key_id(key: bytes) -> bytes:
-    """Return 16 bytes that tell keys apart and say nothing about them."""
+    """Return 16 bytes that identify a key and reveal nothing about it."""
     return hashlib.sha256(b"advisor key id" + key).digest()[:16]
 
 
 def seal(content: bytes, key: bytes) -> bytes:
-    """Encrypt ``content`` under a key of 32 bytes.
+    """Return ``content`` encrypted with a key of 32 bytes.
 
     Raises:
         UsageError: the package ``cryptography`` is not installed.

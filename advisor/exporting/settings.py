@@ -1,4 +1,4 @@
-"""How a file is to be run on each device that it is meant for, as measured or predicted best."""
+"""Settings to run a file with on each of its devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DELEGATES: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Setting:
-    """One device.
+    """Settings for one device.
 
     Attributes:
         device: its name.
@@ -26,8 +26,8 @@ class Setting:
         accelerator: what it runs on.
         threads: CPU threads.
         latency_ms: median, None where it is not known.
-        provenance: where that comes from.
-        chance: probability to meet the latency budget, None for what was measured.
+        provenance: origin of the latency.
+        budget_probability: probability of meeting the latency budget, None for a measured latency.
     """
 
     device: str
@@ -36,17 +36,17 @@ class Setting:
     threads: int
     latency_ms: float | None
     provenance: str
-    chance: float | None
+    budget_probability: float | None
 
     @property
     def options(self) -> str:
-        """The options of ``benchmark_model`` that set this."""
+        """Options of ``benchmark_model`` for this setting."""
         delegate = DELEGATES.get(self.accelerator, DELEGATES["cpu"])
         return f"--num_threads={self.threads} {delegate} --warmup_runs=10 --num_runs=200 --max_secs=30"
 
 
 def settings(evaluation: Evaluation) -> tuple[Setting, ...]:
-    """Return the setting on every device that the evaluation's file is known to run on; its own device first."""
+    """Return the setting for every device that the evaluation's file runs on; the evaluation's own device is first."""
     own = evaluation.configuration.target.device
     known = {own: figures_of(evaluation), **evaluation.device_figures, **(evaluation.required_figures or {})}
     return tuple(_setting(device, figures) for device, figures in known.items() if not figures.reason)
@@ -60,5 +60,5 @@ def _setting(device: str, figures: DeviceFigures) -> Setting:
         threads=figures.threads,
         latency_ms=figures.latency_ms,
         provenance=figures.provenance,
-        chance=figures.budget_probability,
+        budget_probability=figures.budget_probability,
     )

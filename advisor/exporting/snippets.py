@@ -1,9 +1,8 @@
-"""Code for the app, with threads, delegate and loading set as they were measured."""
+"""Code for the app, with the measured threads, delegate and loading."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from advisor.core.escape import plain
 from advisor.core.evaluation import Evaluation
@@ -18,7 +17,7 @@ PLATFORMS: Mapping[str, tuple[str, str]] = {
 }
 
 DELEGATES: Mapping[str, tuple[str, ...]] = {"android": ("cpu", "gpu"), "ios": ("cpu", "gpu"), "python": ("cpu",)}
-"""Accelerators that the code of each platform uses."""
+"""Accelerators that the code of each platform supports."""
 
 
 def render(platform: str, model: ShippedModel, evaluation: Evaluation, file: str, sealed: bool) -> tuple[str, str]:
@@ -26,10 +25,10 @@ def render(platform: str, model: ShippedModel, evaluation: Evaluation, file: str
 
     Args:
         platform: one of :data:`PLATFORMS`.
-        model: what is shipped.
-        evaluation: what was measured.
+        model: the shipped model.
+        evaluation: the exported evaluation.
         file: the model's name in the bundle.
-        sealed: it is encrypted.
+        sealed: the model is encrypted.
     """
     template, path = PLATFORMS[platform]
     stem, _, suffix = file.rpartition(".")
@@ -67,19 +66,19 @@ def edgetpu(measured: str, mean: tuple[float, ...], std: tuple[float, ...]) -> s
 
 
 def _remark(evaluation: Evaluation, platform: str) -> str:
-    """Say on one line what the settings rest on, and where the code cannot follow it."""
+    """Return a line that says where the settings come from, and whether the code supports them."""
     target = evaluation.configuration.target
     threads = f"{target.threads} thread{'s'[: target.threads > 1]}"
     figure = f", {show_ms(evaluation.latency.value)} {evaluation.latency.provenance}" if evaluation.latency else ""
     best = f"Best on {target.device} with {threads}, {target.accelerator}, {target.runtime}{figure}."
     others = [f"{s.device}: {s.accelerator}, threads {s.threads}" for s in settings(evaluation)[1:]]
-    best += f" Elsewhere: {'; '.join(others)}." if others else ""
+    best += f" Other devices: {'; '.join(others)}." if others else ""
     if target.accelerator in DELEGATES[platform]:
         return plain(best)
-    return plain(f"{best} This code runs on the CPU: take the time there.")
+    return plain(f"{best} This code runs on the CPU: measure the latency there.")
 
 
-def _render(template: str, **values: Any) -> str:
+def _render(template: str, **values: object) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(  # noqa: S701 (source code, not HTML: every value is a number or our own)

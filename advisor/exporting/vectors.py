@@ -1,4 +1,4 @@
-"""Test vectors: pictures as raw bytes with the probabilities that the shipped model gives to them."""
+"""Test vectors: images as raw bytes, with the probabilities that the shipped model computes for them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 COUNT = 6
 SEED = 20
 TOLERANCE = 0.02
-"""Largest difference of a probability that the checker lets pass: other processors add up in another order, and the
-kernels of a quantized model round on other sides (0.010 was seen between two runtimes of an int8 MobileNetV2)."""
+"""Largest difference of a probability that the checker accepts. Other processors add in another order, and kernels of a
+quantized model round differently (0.010 was measured between two runtimes of an int8 MobileNetV2)."""
 
 DIGITS = 6
 
 
 @dataclass(frozen=True)
 class Vector:
-    """One input with what the model answers.
+    """One input with the model's answer.
 
     Attributes:
         name: file name of the input.
         pixels: uint8 RGB, row by row: size x size x 3 bytes.
-        probabilities: one a label.
+        probabilities: one for each label.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Vector:
 def make_vectors(model: ShippedModel) -> tuple[Vector, ...]:
     """Run the model over crops of the photographs that ship with scikit-image and scikit-learn.
 
-    No picture of the user's leaves the run: a bundle goes to people who may not see them.
+    The user's images stay in the run, because a bundle goes to people who may not see them.
     """
     import numpy as np
 
@@ -59,7 +59,7 @@ def make_vectors(model: ShippedModel) -> tuple[Vector, ...]:
 
 
 def answers(content: bytes, pixels: NDArray[np.uint8], model: ShippedModel) -> list[list[float]]:
-    """Return the probabilities of uint8 pictures (N, size, size, 3), one thread."""
+    """Return the probabilities of uint8 images (N, size, size, 3), computed with one thread."""
     from advisor.measurement.accuracy.inference import predict_pixels
 
     view = InputSpec(model.size, (model.mean,) * 3, (model.std,) * 3)
@@ -71,7 +71,7 @@ def answers(content: bytes, pixels: NDArray[np.uint8], model: ShippedModel) -> l
 
 
 def vectors_json(vectors: Sequence[Vector], model: ShippedModel) -> str:
-    """Return the file that names the vectors and what is expected of them."""
+    """Return the JSON file with the vectors and their expected answers."""
     document = {
         "schema_version": 1,
         "size": model.size,

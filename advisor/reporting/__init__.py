@@ -1,4 +1,4 @@
-"""How a run is shown: terminal table, HTML page, Markdown, CSV and JSON. Only the values are imported here."""
+"""Reports of a run: terminal table, HTML page, Markdown, CSV and JSON."""
 
 from advisor.reporting.view import DatasetSummary, RejectedImage, RunView
 

@@ -1,4 +1,4 @@
-"""Two runs held against each other: as text, as Markdown for a pull request, as JSON for programs."""
+"""The comparison of two runs: as text, as Markdown for a pull request, as JSON for programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from advisor.reporting.escape import finite
 
 SCHEMA_VERSION = 1
 SHOWN = 20
-"""Differences of one topic, and figures that do not count, shown at most in text and Markdown."""
+"""Number of differences of a topic, and of figures, that text and Markdown show at most."""
 
 FORMATS = ("text", "markdown", "json")
 
@@ -114,7 +114,7 @@ def _some(lines: list[str]) -> Iterable[str]:
     yield from lines[:SHOWN]
     if len(lines) > SHOWN:
         indent = lines[0][: len(lines[0]) - len(lines[0].lstrip(" -"))]
-        yield f"{indent}and {len(lines) - SHOWN} more: --format json shows them all"
+        yield f"{indent}and {len(lines) - SHOWN} more: --format json shows all"
 
 
 def _ends(row: Difference) -> str:

@@ -1,4 +1,4 @@
-"""How well single classes are told apart, from a confusion matrix (rows: true class, columns: answer)."""
+"""Recall and confusion of single classes, from a confusion matrix (rows: true class, columns: answer)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.statistics import wilson
 
 HEATMAP_CLASSES = 30
-"""Above this many classes a heat map has unreadable cells: the most confused pairs are listed alone."""
+"""Above this many classes the cells of a heat map are unreadable, so only the most confused pairs are listed."""
 
 PAIRS = 10
 
 
 @dataclass(frozen=True)
 class ClassRecall:
-    """Share of a class's hold-out pictures that were recognised, in %; interval and ``n`` where counts are known."""
+    """Share of a class's hold-out images that were recognised, in %; with interval and ``n`` where counts are known."""
 
     label: str
     recall: float
@@ -27,7 +27,7 @@ class ClassRecall:
 
 @dataclass(frozen=True)
 class Confused:
-    """``count`` pictures of class ``true`` were taken for ``answer``: ``share`` % of the class."""
+    """``count`` images of class ``true`` were classified as ``answer``: ``share`` % of the class."""
 
     true: str
     answer: str
@@ -48,7 +48,7 @@ def confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> tuple[tuple[in
     """Return the confusion matrix as counts, or None where it is missing.
 
     Raises:
-        ValueError: it is not a square table with a row for every label.
+        ValueError: it is not a square table with one row for each label.
     """
     table = answers.confusion
     if not table:
@@ -90,7 +90,7 @@ def confused_pairs(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Confus
 
 
 def heatmap(answers: ImageAnswers, labels: Sequence[str]) -> Heatmap | None:
-    """Return the table to draw, or None where there is none or it has too many classes."""
+    """Return the heat map, or None where there is no matrix or it has too many classes."""
     table = confusion_of(answers, labels)
     if table is None or len(labels) > HEATMAP_CLASSES:
         return None

@@ -14,7 +14,7 @@ from advisor.reporting import text
 from advisor.reporting.console import WIDE, Column, default_console, figure, line, span, table, write
 
 ALL = 0.999
-"""Part of the arithmetic from which on what is left is not worth a line."""
+"""Share of the arithmetic from which the rest is not worth a line."""
 
 _SIZES = (Column("MB"), Column("deflated"), Column("zstd", width=96))
 _SPEED = (
@@ -33,7 +33,7 @@ def print_compression(found: Compression, console: Console | None = None) -> Non
 
 
 def parts(found: Compression, console: Console) -> list[RenderableType]:
-    """Return everything that is shown, made for the console's width."""
+    """Return the output for the console's width."""
     labelled = any(form.likeness and form.likeness.top1 for form in found.forms)
     answers = _LABELLED if labelled else _UNLABELLED
     columns = (Column("form", left=True), *_SIZES, *answers, *_SPEED, Column(f"{found.accelerator} takes", width=WIDE))
@@ -102,7 +102,7 @@ def _sentences(found: Compression) -> Iterator[Text]:
 def _left(taken: Taken, accelerator: str) -> str:
     reasons = "; ".join(f"{reason} ({count}x)" for reason, count in taken.left.items())
     pieces = f", in {text.plural(taken.pieces, 'piece')}" if taken.taken else ""
-    return f"{accelerator} takes {taken.share:.0%} of the arithmetic{pieces}; the rest falls back: {reasons}"
+    return f"{accelerator} runs {taken.share:.0%} of the arithmetic{pieces}; the rest falls back to the CPU: {reasons}"
 
 
 def _limit(found: Compression) -> Iterator[Text]:
@@ -117,7 +117,7 @@ def _limit(found: Compression) -> Iterator[Text]:
 
 
 def _next(found: Compression) -> Text:
-    """Return what to type next: look into the form that answers least like float."""
+    """Return the command to run next: profile the file that differs most from float."""
     scored = [form for form in found.forms[1:] if form.likeness]
     worst = min(scored, key=lambda form: form.likeness.agreement.value if form.likeness else 1.0, default=None)
     if worst is None:

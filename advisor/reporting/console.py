@@ -14,13 +14,13 @@ from rich.text import Text
 from advisor.reporting import text
 
 WIDE = 118
-"""Columns from which on the tables show every figure."""
+"""Terminal width from which the tables show every figure."""
 
 PIPE_WIDTH = 160
-"""Columns assumed where the output is no terminal: nothing is cut off in a log file."""
+"""Width assumed where the output is not a terminal, so that a log file is complete."""
 
 NARROW = 72
-"""Columns below which names are folded, so that there is room for a figure beside them."""
+"""Terminal width below which names are folded, to leave space for a figure."""
 
 _ASCII = str.maketrans(
     {"\u2013": "-", "\u2212": "-", "\u202f": " ", "×": "x", "…": "~", "±": "+", "≈": "~", "─": "-", "▶": ">"}
@@ -32,11 +32,11 @@ class Column:
     """A column of a table.
 
     Attributes:
-        title: with the unit.
-        left: aligned to the left: names, not figures.
-        width: columns that the terminal must have for it to be shown.
-        short: title on narrow terminals, where that is another.
-        whole: its cells stay on one line: names, which nobody can copy in pieces.
+        title: title with the unit.
+        left: aligned to the left, for names.
+        width: width that the terminal needs to show the column.
+        short: shorter title for narrow terminals, or empty.
+        whole: cells stay on one line, so that names can be copied.
     """
 
     title: str
@@ -55,7 +55,7 @@ def default_console() -> Console:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str | Text]], console: Console) -> Table:
-    """Return a table of those columns that the console has room for; a row has a cell for every column."""
+    """Return a table of the columns that fit the console; each row has a cell for every column."""
     roomy = console.width >= WIDE
     kept = [index for index, column in enumerate(columns) if console.width >= column.width]
     made = Table(
@@ -72,12 +72,12 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str | Text]], conso
 
 
 def line(label: str, sentence: str, style: str = "") -> Text:
-    """Return ``label: sentence`` with the label set off."""
+    """Return ``label: sentence`` with the label in bold."""
     return Text.assemble((f"{label}: ", f"bold {style}".strip()), text.plain(sentence))
 
 
 def write(parts: Iterable[RenderableType], console: Console) -> None:
-    """Print the parts; where the output takes no Unicode, their ASCII likeness."""
+    """Print the parts; in ASCII where the output does not support Unicode."""
     group = Group(*parts)
     if console.encoding.lower().startswith("utf"):
         console.print(group, soft_wrap=False)

@@ -1,4 +1,4 @@
-"""An answer for several devices: the one model for all, device by device, and each device's own pick."""
+"""Results on several devices: one file on each of them, and the decision for each device alone."""
 
 from __future__ import annotations
 
@@ -21,42 +21,43 @@ class DeviceResult:
     Attributes:
         device: the device.
         target: runtime, accelerator and threads, in words.
-        latency: ``predicted 11.8 ms [10.2-13.9]``, or why it does not run there.
-        sure: the chance to meet the budget in words, empty where there is none.
-        meets: it meets the latency budget.
-        required: it must run there, but the question is not about this device.
+        latency: ``predicted 11.8 ms [10.2-13.9]``, or why the file does not run there.
+        against_budget: what is compared with the budget: ``97 % sure`` or ``p90 12.1 ms``; empty where neither is
+            known.
+        meets: the file meets the latency budget.
+        required: the file must run there, but the question is not about this device.
     """
 
     device: str
     target: str
     latency: str
-    sure: str
+    against_budget: str
     meets: bool
     required: bool = False
 
 
 @dataclass(frozen=True)
-class Own:
-    """A device's own answer: its decision, and whether its pick is the one for all."""
+class DeviceDecision:
+    """The decision for one device alone, and whether it picks the same artefact as the decision for all."""
 
     device: str
     decision: Decision
     same: bool
 
 
-def spots(view: RunView, evaluation: Evaluation) -> tuple[DeviceResult, ...]:
-    """Return what is known of an evaluation's file on every device of the question."""
+def device_results(view: RunView, evaluation: Evaluation) -> tuple[DeviceResult, ...]:
+    """Return the results of an evaluation's file on every device of the question."""
     return (
         *_results(view, evaluation.device_figures, False),
         *_results(view, evaluation.required_figures or {}, True),
     )
 
 
-def own_answers(view: RunView) -> tuple[Own, ...]:
-    """Return each device's own answer; empty where the question is about one device."""
+def device_decisions(view: RunView) -> tuple[DeviceDecision, ...]:
+    """Return the decision for each device alone; empty where the question is about one device."""
     chosen = view.decision.pick
     return tuple(
-        Own(
+        DeviceDecision(
             device,
             decision,
             chosen is not None and decision.pick is not None and artefact_of(chosen) == artefact_of(decision.pick),
@@ -66,7 +67,7 @@ def own_answers(view: RunView) -> tuple[Own, ...]:
 
 
 def foreign_runtimes(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
-    """Say of which devices the latencies are another runtime's than that of ``.tflite`` files."""
+    """Return a sentence for each device whose latencies belong to a runtime that cannot run ``.tflite`` files."""
     from advisor.devices.profiles.compatibility import TFLITE_RUNTIMES
 
     others = [each for decision in view.by_device.values() for each in decision.front]
@@ -77,7 +78,7 @@ def foreign_runtimes(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
         if (runtime := target.runtime.partition("==")[0]) not in TFLITE_RUNTIMES
     }
     return [
-        f"{device}: the latencies are those of {runtime}, which does not run .tflite files: take them as a guide"
+        f"{device}: the latencies were measured with {runtime}, which does not run .tflite files; use them as a guide"
         for device, runtime in foreign.items()
     ]
 
@@ -110,7 +111,7 @@ def _latency(figures: DeviceFigures, latency_ms: float) -> str:
     return f"{shown} [{show_ms(low).removesuffix(' ms')}-{show_ms(high).removesuffix(' ms')}]"
 
 
-def sentence(spot: DeviceResult) -> str:
-    """Say one device's figures in a line: ``galaxy-s24: predicted 1.2 ms [0.9-1.6], over 99 % sure``."""
-    also = " (required)" if spot.required else ""
-    return f"{spot.device}{also}: {spot.latency}{f', {spot.sure}' if spot.sure else ''}"
+def sentence(result: DeviceResult) -> str:
+    """Format one device's figures in a line: ``galaxy-s24: predicted 1.2 ms [0.9-1.6], over 99 % sure``."""
+    also = " (required)" if result.required else ""
+    return f"{result.device}{also}: {result.latency}{f', {result.against_budget}' if result.against_budget else ''}"

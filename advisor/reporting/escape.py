@@ -12,7 +12,7 @@ _SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def finite(value: Any) -> Any:
-    """Return ``value`` with everything that JSON lacks replaced: NaN and infinities by None, keys by text."""
+    """Return ``value`` as strict JSON allows it: NaN and infinities become None, keys become text."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
@@ -22,13 +22,13 @@ def finite(value: Any) -> Any:
     return value
 
 
-def json_for_script(value: Any) -> str:
-    """Return JSON that cannot end the script element it stands in, whatever the strings hold."""
+def json_for_script(value: object) -> str:
+    """Return JSON that cannot end its script element, whatever the strings contain."""
     return json.dumps(finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(_SCRIPT)
 
 
 def spreadsheet(value: object) -> object:
-    """Return a CSV cell that no spreadsheet runs as a formula."""
+    """Return a CSV cell that no spreadsheet interprets as a formula."""
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
         return f"'{value}"
     return value

@@ -1,4 +1,4 @@
-"""The key figures of the pick, each against its limit, and what the answer rests on."""
+"""The key figures of the pick, each with its limit, and how reliable the answer is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from advisor.reporting.view import Figure, RunView
 
 
 def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
-    """Return accuracy, latency, size, memory and drop of ``evaluation``, as far as they are known."""
+    """Return the known ones of accuracy, latency, size, memory and drop of ``evaluation``."""
     figures = (
         _accuracy(view, evaluation),
         _held_out(evaluation),
@@ -32,11 +32,11 @@ def _accuracy(view: RunView, evaluation: Evaluation) -> Figure | None:
     if quantity is None:
         return None
     ends = text.interval(quantity)
-    sample = f" on {quantity.n} pictures" if quantity.n else ""
+    sample = f" on {quantity.n} images" if quantity.n else ""
     remarks = [f"95 %: {ends}" if ends else "", f"{quantity.provenance.value}{sample}"]
     floor = view.budget.min_accuracy
     if floor is not None:
-        remarks.append(f"at least {floor:g} % asked")
+        remarks.append(f"at least {floor:g} % required")
     label = "Top-1 on validation" if evaluation.holdout_accuracy else "Top-1 accuracy"
     return Figure(label, f"{quantity.value:.1f} %", _join(remarks))
 
@@ -45,7 +45,7 @@ def _held_out(evaluation: Evaluation) -> Figure | None:
     quantity = evaluation.holdout_accuracy
     if quantity is None:
         return None
-    remarks = [f"95 %: {text.interval(quantity)}", "what to expect", f"{quantity.n} pictures looked at once"]
+    remarks = [f"95 %: {text.interval(quantity)}", "expect this", f"{quantity.n} images, measured once"]
     return Figure("Top-1 on the hold-out", f"{quantity.value:.1f} %", _join(remarks))
 
 
@@ -53,8 +53,8 @@ def _robust(evaluation: Evaluation) -> Figure | None:
     quantity = evaluation.capture.holdout
     if quantity is None:
         return None
-    remarks = [f"95 %: {text.interval(quantity)}", f"mean over capture conditions, {quantity.n} pictures"]
-    return Figure("As phones take pictures", f"{quantity.value:.1f} %", _join(remarks))
+    remarks = [f"95 %: {text.interval(quantity)}", f"mean over all conditions, {quantity.n} images"]
+    return Figure("Under capture conditions", f"{quantity.value:.1f} %", _join(remarks))
 
 
 def _latency(view: RunView, evaluation: Evaluation) -> Figure | None:
@@ -66,7 +66,7 @@ def _latency(view: RunView, evaluation: Evaluation) -> Figure | None:
     limit = view.budget.latency_ms
     certain = show_budget_probability(evaluation, limit) if limit is not None else ""
     remarks = [median, certain or _limit(limit, show_ms), text.provenance(quantity, target.device)]
-    percentile = f"not above with {percent(view.budget.confidence)}" if certain else "90th percentile"
+    percentile = f"with {percent(view.budget.confidence)} confidence" if certain else "90th percentile"
     label = f"Latency, {percentile}" if evaluation.latency_p90 else "Latency, median"
     return Figure(label, show_ms(quantity.value), _join(remarks), _share(quantity, view.budget.latency_ms))
 
@@ -81,7 +81,7 @@ def _size(view: RunView, evaluation: Evaluation) -> Figure | None:
 
 
 def _downloads(evaluation: Evaluation) -> str:
-    """Say what the file is to download: inside an app's package, and by Zstandard."""
+    """Return the download sizes of the file: inside an app's package, and compressed by Zstandard."""
     file = evaluation.file_facts
     sizes = (("in an app's package", file.download_bytes), ("by zstd", file.download_zstd_bytes))
     known = [f"{show_bytes(size)} {name}" for name, size in sizes if size]
@@ -121,7 +121,7 @@ def _join(remarks: list[str]) -> str:
 
 
 def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
-    """Say in plain sentences how far the answer can be trusted."""
+    """Return sentences that say how reliable the answer is."""
     return tuple(
         sentence for sentence in (_accuracy_basis(evaluation), _latency_basis(evaluation), _tie_basis(view)) if sentence
     )
@@ -130,28 +130,32 @@ def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
 def _accuracy_basis(evaluation: Evaluation) -> str:
     quantity, judged = evaluation.accuracy, evaluation.holdout_accuracy
     if quantity is None:
-        return "Its accuracy is not known."
+        return "Its accuracy is unknown."
     if judged is not None:
         return (
-            f"It was chosen by its accuracy on {quantity.n} validation pictures, fitted to the rest without them. The "
-            f"very file that ships was then run once on {judged.n} pictures of the hold-out, which nothing learnt from "
-            "or was chosen by: expect that figure."
+            f"It was selected by its accuracy on {quantity.n} validation images, after training on the other images "
+            f"only. The file that ships was then run once on {judged.n} images of the hold-out. These were used "
+            "neither for training nor for selection: expect that accuracy."
         )
     if quantity.provenance is Provenance.MEASURED:
-        sample = f" on {quantity.n} pictures held out from training" if quantity.n else ""
-        return f"Accuracy was measured{sample}, on the very file that ships."
+        sample = f" on {quantity.n} images held out from training" if quantity.n else ""
+        return f"Accuracy was measured{sample}, with the file that ships."
     source = f" ({quantity.source})" if quantity.source else ""
-    return f"Accuracy is {quantity.provenance.value}{source}: it says nothing yet about your own pictures."
+    return f"Accuracy is {quantity.provenance.value}{source}. It says nothing about your own images yet."
 
 
 def _latency_basis(evaluation: Evaluation) -> str:
     quantity = evaluation.latency
     target = evaluation.configuration.target
     if quantity is None:
-        return "Its latency is not known."
+        return "Its latency is unknown."
     place = f"{target.device} ({target.runtime}, {target.accelerator}, {text.threads(target.threads)})"
     if quantity.provenance is Provenance.MEASURED:
-        busy = " The machine was busy meanwhile: measure again before relying on it." if evaluation.contended else ""
+        busy = (
+            " Other programs used the machine meanwhile: measure again before you rely on it."
+            if evaluation.contended
+            else ""
+        )
         return f"Latency was measured on {place}.{busy}"
     ends = text.interval(quantity)
     margin = f", between {ends.replace(text.DASH, ' and ')} ms" if ends else ""
@@ -163,4 +167,4 @@ def _tie_basis(view: RunView) -> str:
     if not count:
         return ""
     others = text.plural(count, "other model file")
-    return f"The figures cannot tell the best accuracy from that of {others}; more pictures would narrow it."
+    return f"The most accurate candidate is statistically tied with {others}; more images would narrow the intervals."

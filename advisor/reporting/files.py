@@ -1,4 +1,4 @@
-"""The files of a finished run: recommendation.json, front.csv, report.md and report.html."""
+"""Report files of a run: recommendation.json, front.csv, report.md and report.html."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ FRONT_COLUMNS = (
 
 
 def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
-    """Write all four files into ``folder``, each at once; the machine-readable ones first, whatever the page does."""
+    """Write all four files into ``folder``, each atomically; those for programs first, in case the page fails."""
     written = (
         _write(folder / "recommendation.json", recommendation_json(view)),
         _write(folder / "front.csv", front_csv(view)),
@@ -76,7 +76,7 @@ def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
 
 
 def _write(path: Path, content: str) -> Path:
-    """Names of files may hold bytes that are no text: they are written as escapes, never an error."""
+    """Write a file; bytes in file names that are not text are written as escapes."""
     write_atomically(path, content.encode("utf-8", "backslashreplace").decode("utf-8"))
     return path
 
@@ -110,7 +110,7 @@ def recommendation(view: RunView) -> dict[str, Any]:
 
 
 def _device(decision: Decision) -> dict[str, Any]:
-    """Return one device's own answer."""
+    """Return the decision for one device alone."""
     return {
         "feasible": decision.feasible,
         "reason": decision.reason,
@@ -138,7 +138,7 @@ def front_csv(view: RunView) -> str:
 
 
 def _fronts(view: RunView) -> tuple[Evaluation, ...]:
-    """Return the front of the answer, then what else is on a device's own front."""
+    """Return the front of the answer, then the rest of the fronts of single devices."""
     decisions = (view.decision, *view.by_device.values())
     found = {evaluation.configuration.key: evaluation for own in decisions for evaluation in own.front}
     return tuple(found.values())

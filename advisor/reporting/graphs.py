@@ -1,4 +1,4 @@
-"""What a file computes: its operators, its multiply-accumulates, how they are computed."""
+"""The operators and multiply-accumulates of a file, for the report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from advisor.core.file_features import FileFeatures
 
 @dataclass(frozen=True)
 class OperatorRow:
-    """One kind of operator: how often it is there, and its share of all operators in %."""
+    """One kind of operator: its count, and its share of all operators in %."""
 
     name: str
     count: int
@@ -18,15 +18,15 @@ class OperatorRow:
 
 @dataclass(frozen=True)
 class GraphSummary:
-    """A file in figures.
+    """A file in numbers.
 
     Attributes:
         operators: kinds, the most frequent first.
         macs: multiply-accumulates of one run.
         parameters: elements of the weights.
         layers: operators that compute.
-        form: how most of the work is computed.
-        arena_bytes: what the activations take.
+        form: how most of the multiply-accumulates are computed.
+        arena_bytes: memory of the activations.
     """
 
     operators: tuple[OperatorRow, ...]

@@ -1,4 +1,4 @@
-"""The self-contained page: opens offline, asks nothing of any network, survives a broken section."""
+"""The self-contained page: it opens offline, loads nothing, and survives a broken section."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup
 
+from advisor.core.quantity import Quantity
 from advisor.reporting import text
 from advisor.reporting.escape import json_for_script
 from advisor.reporting.payload import payload
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def render_html(view: RunView, sections: Sequence[Section] = SECTIONS) -> str:
-    """Return the whole page. A section that raises becomes a card that says so; the others are not touched."""
+    """Return the whole page. A section that fails becomes an error card; the other sections are not affected."""
     environment = _environment()
     shown = [section for section in sections if _is_wanted(section, view)]
     bodies = [(section, _section(environment, section, view)) for section in shown]
@@ -44,7 +44,7 @@ def render_html(view: RunView, sections: Sequence[Section] = SECTIONS) -> str:
 
 
 def _is_wanted(section: Section, view: RunView) -> bool:
-    """A section whose own question fails is wanted: its card then shows the error."""
+    """Return whether a section is shown; one whose check fails is shown, and its card tells the error."""
     try:
         return section.wanted(view)
     except Exception:
@@ -61,7 +61,7 @@ def _section(environment: Environment, section: Section, view: RunView) -> Marku
 
 
 def _data(view: RunView) -> str:
-    """The script's data; where it cannot be made the page still holds every table."""
+    """Return the data of the script; if that fails, the error: the page still has every table."""
     try:
         return json_for_script(payload(view))
     except Exception as error:
@@ -77,8 +77,8 @@ def _environment() -> Environment:
     return environment
 
 
-def cell(quantity: Any, shown: str, ends: str = "") -> Markup:
-    """Return a figure with its interval and provenance under it: a function, as the table has thousands."""
+def cell(quantity: Quantity | None, shown: str, ends: str = "") -> Markup:
+    """Return a table cell with a figure, its interval and provenance (a function, because there are thousands)."""
     if quantity is None:
         return Markup('<td class="n none">') + shown
     title = f"{quantity.source}{f', n = {quantity.n}' if quantity.n else ''}"
@@ -88,7 +88,7 @@ def cell(quantity: Any, shown: str, ends: str = "") -> Markup:
 
 @cache
 def plotly_script() -> str:
-    """plotly.js as the plotly package carries it; read as a file, for importing plotly takes longer than the page.
+    """Return plotly.js of the plotly package; read as a file, because importing plotly takes longer than the page.
 
     Raises:
         ModuleNotFoundError: plotly is not installed.
@@ -101,10 +101,10 @@ def plotly_script() -> str:
 
 @cache
 def packed_plotly() -> str:
-    """plotly.js as :func:`packed` text: a third of its size."""
+    """Return plotly.js as :func:`packed` text, a third of its size."""
     return packed(plotly_script())
 
 
 def packed(content: str) -> str:
-    """Return text compressed as base64 of gzip, the same for the same text; the page's script unpacks it."""
+    """Return text as base64 of gzip, always the same for the same text; the page's script unpacks it."""
     return base64.b64encode(gzip.compress(content.encode(), mtime=0)).decode()

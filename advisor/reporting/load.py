@@ -1,4 +1,4 @@
-"""From a run folder to what the reports show; the decision is computed anew from the evaluations."""
+"""Read a run folder for the reports; the decision is computed again from the evaluations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def load_view(run: RunFolder, changes: Mapping[str, Any] | None = None) -> RunVi
 
 
 def view_of(stored: LoadedRun) -> RunView:
-    """Return what the reports show of a run."""
+    """Return the content of the reports of a run."""
     folder = _typed(stored.folder.path)
     request = stored.request.written
     return RunView(
@@ -62,7 +62,7 @@ def _dataset(stored: Mapping[str, Any]) -> DatasetSummary | None:
 
 
 def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
-    """Return what was found out about forms that lose; nothing where it is missing or of another version."""
+    """Return the diagnoses of compressed files; nothing where they are missing or of another version."""
     try:
         rows = folder.read_json(DIAGNOSES).get("forms") or []
         return {str(row["key"]): Diagnosis.from_json(row["diagnosis"]) for row in rows}
@@ -71,13 +71,13 @@ def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
 
 
 def _typed(path: Path) -> str:
-    """Return the path as the user would type it from here."""
+    """Return the path relative to the working directory, as the user would type it."""
     relative = os.path.relpath(path)
     return relative if not relative.startswith("..") else str(path)
 
 
 def _next(folder: str, stored: LoadedRun) -> str:
-    """Return what to type next: after another question than the run's own, the export of its answer."""
+    """Return the command to run next: for a changed question, the export of its answer."""
     pick = stored.decision.pick
     if stored.own_question or pick is None or not stored.decision.feasible:
         return _next_command(folder, stored.question.data is not None, stored.decision)
@@ -85,7 +85,7 @@ def _next(folder: str, stored: LoadedRun) -> str:
 
 
 def _next_command(folder: str, with_data: bool, decision: Decision) -> str:
-    """Return what to type next: look at the answer, or ask the question that has one."""
+    """Return the command to run next: open the report, or search with a limit that can be met."""
     options = {"latency": "--budget", "size": "--size-budget", "drop": "--max-drop", "memory": "--memory-budget"}
     for relaxation in decision.relaxations:
         if relaxation.limit in options:
@@ -95,6 +95,6 @@ def _next_command(folder: str, with_data: bool, decision: Decision) -> str:
     if pick is not None and pick.card_facts.lacks_weights:
         return f"advisor catalog show {pick.configuration.card}"
     if not with_data and decision.feasible:
-        return f"advisor search --request {folder}/request.yaml --data YOUR_PICTURES"
+        return f"advisor search --request {folder}/request.yaml --data YOUR_IMAGES"
     opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
     return f"{opener} {folder}/report.html"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Quantity
 from advisor.reporting import text
-from advisor.reporting.device_results import own_answers, sentence, spots
+from advisor.reporting.device_results import device_decisions, device_results, sentence
 from advisor.reporting.escape import markdown as escaped
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.method import command_line, shown
@@ -23,13 +23,13 @@ _log = logging.getLogger(__name__)
 FAILURES_SHOWN = 20
 
 JUDGED = (
-    "Validation chooses; the hold-out, looked at once for the finalists alone, is what to expect; robust: the same as "
-    "phones take pictures."
+    "Candidates are ranked by their accuracy on validation. Expect the accuracy on the hold-out, which is measured "
+    "once, for finalists. Robust: the hold-out under capture conditions."
 )
 
 
 def render_markdown(view: RunView) -> str:
-    """Return the report. A part that raises becomes a line that says so; the others are not touched."""
+    """Return the report. A part that fails becomes an error line; the other parts are not affected."""
     parts: tuple[Callable[[RunView], Iterable[str]], ...] = (
         _headline,
         _figures,
@@ -78,12 +78,14 @@ def _figures(view: RunView) -> Iterable[str]:
 def _alternatives(view: RunView) -> Iterable[str]:
     decision = view.decision
     if decision.pick is not None:
-        yield from (f"- **On each device**: {escaped(sentence(spot))}" for spot in spots(view, decision.pick))
-    yield from (f"- **{escaped(own.device)}**: {escaped(own.decision.reason)}" for own in own_answers(view))
+        yield from (
+            f"- **On each device**: {escaped(sentence(result))}" for result in device_results(view, decision.pick)
+        )
+    yield from (f"- **{escaped(own.device)}**: {escaped(own.decision.reason)}" for own in device_decisions(view))
     if decision.runner_up is not None:
         yield f"- **Runner-up**: {escaped(decision.runner_up_reason or text.name(decision.runner_up))}"
-    yield from (f"- **Would flip it**: {escaped(flip.text)}" for flip in decision.flips)
-    yield from (f"- **Price**: {escaped(relaxation.text)}" for relaxation in decision.relaxations)
+    yield from (f"- **The pick changes if** {escaped(flip.text)}" for flip in decision.flips)
+    yield from (f"- **To meet the budget**: {escaped(relaxation.text)}" for relaxation in decision.relaxations)
     if decision.pick is not None:
         for risk in risks(view, decision.pick):
             yield f"- **Risk, {risk.level}**: {escaped(risk.name)}: {escaped(risk.text)}"
@@ -156,7 +158,7 @@ def _failures(view: RunView) -> Iterable[str]:
         yield _row((text.name(row), row.status.value, row.stage, row.reason))
     if len(rows) > FAILURES_SHOWN:
         yield ""
-        yield f"{len(rows) - FAILURES_SHOWN} more stand in report.html."
+        yield f"{len(rows) - FAILURES_SHOWN} more are in report.html."
     yield ""
     yield "</details>"
 
@@ -165,9 +167,9 @@ def _data(view: RunView) -> Iterable[str]:
     dataset = view.dataset
     if dataset is None:
         return
-    rejected = f", {len(dataset.rejected)} files left out" if dataset.rejected else ""
+    rejected = f", {len(dataset.rejected)} files not used" if dataset.rejected else ""
     yield (
-        f"Pictures: {dataset.images} in {len(dataset.classes)} classes "
+        f"Images: {dataset.images} in {len(dataset.classes)} classes "
         f"({escaped(', '.join(dataset.classes[:20]))}{', ...' if len(dataset.classes) > 20 else ''}), "
         f"{parts(dataset)}{rejected}."
     )

@@ -1,4 +1,4 @@
-"""How a run came to its figures: what was typed, versions, durations, weights, the question as it was resolved."""
+"""How a run was made: command line, versions, durations, weights and the resolved question."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from advisor.reporting.view import RunView
 
 
 def method(view: RunView) -> dict[str, Any]:
-    """Return what the page shows of it."""
+    """Return the variables of the page's last section."""
     manifest = view.manifest
     known = ("command_line", "versions", "durations", "weights", "without_weights")
     durations = {str(stage): show_seconds(float(value)) for stage, value in (manifest.get("durations") or {}).items()}
@@ -28,12 +28,12 @@ def method(view: RunView) -> dict[str, Any]:
     }
 
 
-def _is_given(value: Any) -> bool:
+def _is_given(value: object) -> bool:
     return value is not None and value is not False and value != "" and value != [] and value != {}
 
 
 def command_line(view: RunView) -> str:
-    """Return what was typed, ready to be typed again; the program without the folder that it lies in."""
+    """Return the command line, ready to be typed again; the program is without its folder."""
     given = view.manifest.get("command_line") or ""
     if isinstance(given, str):
         return given
@@ -42,8 +42,8 @@ def command_line(view: RunView) -> str:
     return shlex.join(["advisor" if name in ("__main__.py", "advisor.exe") else name, *arguments])
 
 
-def shown(value: Any) -> str:
-    """Flatten a manifest's value into one line."""
+def shown(value: object) -> str:
+    """Return a value of the manifest on one line."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {shown(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):

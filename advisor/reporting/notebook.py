@@ -1,4 +1,4 @@
-"""What a notebook shows of a run: the answer, the short table and a plot, all static."""
+"""A run in a notebook: the answer, the short table and a plot, all static."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADERS = ("", "model", "compression", "threads", *FIGURES, "from (top-1, latenc
 
 
 def summary_html(view: RunView) -> str:
-    """Return a fragment of HTML without scripts: names are escaped, colours follow the notebook's."""
+    """Return a fragment of HTML without scripts; names are escaped, colours follow the notebook."""
     decision = view.decision
     parts = [Markup("<div><p><b>{}</b></p>").format(decision.reason)]
     if decision.runner_up is not None:
@@ -57,7 +57,7 @@ def _row(view: RunView, row: Evaluation) -> Markup:
 
 
 def _plot(view: RunView) -> Markup:
-    """Accuracy against p90 latency (logarithmic) as SVG; the pick ringed, the budget a line, the front solid."""
+    """Draw accuracy against p90 latency (logarithmic) as SVG: the pick ringed, the budget a line, the front solid."""
     points = [(row, *figures) for row in view.ok if (figures := _figures(row)) is not None]
     if len(points) < 2:
         return Markup("")

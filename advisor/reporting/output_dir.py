@@ -18,7 +18,7 @@ def checked_place(folder: Path, force: bool = False) -> Path:
     """
     if (folder / "request.yaml").exists():
         raise UsageError(
-            f"--to: '{folder}' is a run folder: its report answers its own question", "choose another folder"
+            f"--to: '{folder}' is a run folder, which keeps the report of its own question", "choose another folder"
         )
     ensure_output_dir(folder, REPORT_FILES, force)
     return folder

@@ -1,4 +1,4 @@
-"""What the page's script needs: every evaluation in figures, the limits, the filters and the scales."""
+"""Data of the page's script: the figures of every evaluation, the limits, the filters and the scales."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUANTITIES = ("accuracy", "latency", "latency_p90", "size", "memory", "drop", "h
 
 @dataclass(frozen=True)
 class Facet:
-    """One group of filter boxes: the field that it filters and its values with what they are called."""
+    """One group of filter boxes: the field to filter by, and its values with their labels."""
 
     field: str
     title: str
@@ -41,7 +41,7 @@ UNSTATED = "not stated"
 
 
 def facets(view: RunView) -> tuple[Facet, ...]:
-    """Return the filters that have something to choose: at least two values."""
+    """Return the filters with at least two values."""
     groups = []
     for field, title, value in _FACETS:
         values = _distinct([value(evaluation) for evaluation in view.evaluations])
@@ -55,14 +55,14 @@ def facets(view: RunView) -> tuple[Facet, ...]:
 
 
 def _licences(view: RunView) -> dict[str, str]:
-    """Return each card's licence, as any of its evaluations states it."""
+    """Return the licence of each card, from any of its evaluations."""
     found = {e.configuration.card: UNSTATED for e in view.evaluations}
     stated = ((e.configuration.card, e.card_facts.licence) for e in view.evaluations)
     return found | {card: licence for card, licence in stated if licence}
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
-    """Numbers by value, names in order of appearance."""
+    """Return each value once: numbers ascending, names in order of appearance."""
     unique = list(dict.fromkeys(values))
     return sorted(unique) if all(isinstance(value, int) for value in unique) else unique
 
@@ -91,7 +91,7 @@ def payload(view: RunView) -> dict[str, Any]:
 def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict[str, Any]:
     configuration = evaluation.configuration
     target = configuration.target
-    key, chance = configuration.key, evaluation.budget_probability
+    key, probability = configuration.key, evaluation.budget_probability
     flags = {
         "pick": key == view.pick_key,
         "front": key in view.front_keys,
@@ -110,7 +110,7 @@ def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict
         "accelerator": target.accelerator,
         "status": evaluation.status.value,
         **{name: True for name, value in flags.items() if value},
-        **({} if chance is None else {"sure": _short(chance)}),
+        **({} if probability is None else {"budget_probability": _short(probability)}),
         "q": [_numbers(getattr(evaluation, name), sources) for name in QUANTITIES],
         "x": _extras(evaluation),
     }
@@ -130,7 +130,7 @@ def _extras(evaluation: Evaluation) -> list[float | None]:
 
 
 def _numbers(quantity: Quantity | None, sources: dict[str, int]) -> list[Any] | None:
-    """Return [value, low, high, index of ``provenance: source``, n], rounded to what anyone reads."""
+    """Return [value, low, high, index of ``provenance: source``, n], rounded for display."""
     if quantity is None:
         return None
     origin = quantity.provenance.value + (f": {quantity.source}" if quantity.source else "")
@@ -139,12 +139,12 @@ def _numbers(quantity: Quantity | None, sources: dict[str, int]) -> list[Any] | 
 
 
 def _short(value: float) -> float:
-    """Six significant digits."""
+    """Round to six significant digits."""
     return float(f"{value:.6g}")
 
 
 def _log(view: RunView, *names: str) -> bool:
-    """True where the values span so much that a linear axis would squeeze most of them together."""
+    """Return whether the values span so much that most would be squeezed together on a linear axis."""
     values = []
     for evaluation in view.ok:
         quantity = next((getattr(evaluation, name) for name in names if getattr(evaluation, name)), None)

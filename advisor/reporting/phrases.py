@@ -1,4 +1,4 @@
-"""What every form of a report says alike: limits, what became of an evaluation, counts, what pictures were used for."""
+"""Phrases that all forms of a report share: limits, verdicts, counts, what the images were used for."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def limits(view: RunView) -> tuple[tuple[str, str], ...]:
 
 
 def verdict(view: RunView, evaluation: Evaluation) -> str:
-    """Say in one or two words what became of an evaluation."""
+    """Return the verdict on an evaluation in one or two words."""
     key = evaluation.configuration.key
     if key == view.pick_key:
         return "pick" if view.decision.feasible else "least bad"
@@ -55,7 +55,7 @@ def _broken(limit: str) -> str:
 
 
 def counts(view: RunView) -> str:
-    """Say how many evaluations ran, met the budget, failed and were skipped."""
+    """Return how many evaluations ran, met the budget, failed and were skipped."""
     meets = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
     failed, skipped = len(view.with_status(Status.FAILED)), len(view.with_status(Status.SKIPPED))
     total = text.plural(len(view.evaluations), "configuration")
@@ -63,11 +63,11 @@ def counts(view: RunView) -> str:
 
 
 def parts(dataset: DatasetSummary) -> str:
-    """Say what the pictures were used for."""
+    """Return what the images were used for."""
     if not dataset.validation:
-        return f"{dataset.train} to train and calibrate on, {dataset.holdout} held out to measure accuracy"
+        return f"{dataset.train} for training and calibration, {dataset.holdout} held out to measure accuracy"
     own = " (your own split)" if dataset.own_split else ""
     return (
-        f"{dataset.train} to train on, {dataset.validation} to compare candidates on (validation), {dataset.holdout} "
-        f"held out to judge the finalists{own}"
+        f"{dataset.train} for training, {dataset.validation} to compare candidates (validation), {dataset.holdout} "
+        f"held out to test the finalists{own}"
     )

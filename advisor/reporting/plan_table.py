@@ -1,4 +1,4 @@
-"""What a search would do, on the terminal: the candidates, what is left out and why, and what it takes."""
+"""The plan of a search on the terminal: the candidates, what is skipped and why, and the cost."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from advisor.reporting.console import Column, default_console, table, write
 from advisor.reporting.text import plain, plural
 
 MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
-LEGEND = "latency: timed here before, ~ predicted from what was timed here, ? rough (from MACs alone)"
-LEGEND_THERE = "latency: measured or published for that device, ~ predicted, ? rough (from MACs alone)"
+LEGEND = "latency: timed here before, ~ predicted from timings on this machine, ? rough (from MACs only)"
+LEGEND_THERE = "latency: measured or published for that device, ~ predicted, ? rough (from MACs only)"
 NAMES_SHOWN = 8
 
 ROOMY = 100
-"""Columns from which on the table also shows what the catalogue says: accuracy, size, where weights are."""
+"""Terminal width from which the table also shows accuracy, size and the source of the weights."""
 
 
 def print_plan(view: PlanView, console: Console | None = None) -> None:
@@ -33,7 +33,7 @@ def print_plan(view: PlanView, console: Console | None = None) -> None:
 
 
 def sentences(view: PlanView) -> list[str]:
-    """Return what is said below the table, a sentence a line."""
+    """Return the lines below the table, one sentence each."""
     filtered = {forecast.configuration: forecast.filtered for forecast in view.forecasts if forecast.filtered}
     lines = [LEGEND if view.request.question.devices == (HOST,) else LEGEND_THERE]
     if filtered:
@@ -43,7 +43,7 @@ def sentences(view: PlanView) -> list[str]:
     lines += _left_out(view.left_out)
     lines.append(_price(view))
     lines.append(_weights(view))
-    lines.append("Nothing was spent. To begin: the same options with advisor search")
+    lines.append("Nothing was spent. To start, use the same options with advisor search.")
     return lines
 
 
@@ -76,7 +76,7 @@ def _columns(view: PlanView) -> tuple[Column, ...]:
 
 
 def _place_of(view: PlanView) -> str:
-    """Say where the latencies are: this machine's threads, the device, or the device where a form does worst."""
+    """Return where the latencies belong: threads of this machine, the device, or the slowest device."""
     devices = view.request.question.devices
     if devices == (HOST,):
         return " / ".join(str(count) for count in view.request.question.thread_counts) + " threads"
@@ -123,7 +123,7 @@ def _left_out(left_out: Mapping[str, str]) -> list[str]:
     by_reason: dict[str, list[str]] = {}
     for name, reason in left_out.items():
         by_reason.setdefault(reason, []).append(name)
-    return [f"Left out: {_names(names)}: {reason}." for reason, names in by_reason.items()]
+    return [f"Skipped: {_names(names)}: {reason}." for reason, names in by_reason.items()]
 
 
 def _names(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Which evaluations are shown first, and how many left the run at which stage."""
+"""Order in which evaluations are shown, and the funnel: how many stopped at which stage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STAGES = ("plan", "screen", "weights", "convert", "compress", "latency", "memory
 
 
 def shortlist(view: RunView, rows: int = TABLE_ROWS) -> tuple[Evaluation, ...]:
-    """Return at most ``rows`` evaluations worth a look: the pick, its first ties, then the front from end to end."""
+    """Return at most ``rows`` evaluations for the short table: the pick, its first ties, then the whole front."""
     decision = view.decision
     ties = fastest_per_artefact(decision.ties)[:TIES_SHOWN]
     chosen = [evaluation for evaluation in (decision.pick, *ties) if evaluation is not None][:rows]
@@ -27,7 +27,7 @@ def shortlist(view: RunView, rows: int = TABLE_ROWS) -> tuple[Evaluation, ...]:
 
 
 def fastest_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
-    """Keep one evaluation of every artefact (the same file on other threads is no other choice), in the given order."""
+    """Keep the fastest evaluation of every artefact, in the given order; the number of threads makes no other file."""
     best: dict[tuple[str, str, str], Evaluation] = {}
     for evaluation in evaluations:
         configuration = evaluation.configuration
@@ -42,7 +42,7 @@ def _latency(evaluation: Evaluation) -> float:
 
 
 def _spread(items: Sequence[Evaluation], count: int) -> list[Evaluation]:
-    """Return ``count`` of ``items`` at even distances, both ends among them."""
+    """Return ``count`` of ``items`` at even distances, including both ends."""
     if count <= 0:
         return []
     if len(items) <= count:
@@ -56,7 +56,7 @@ def _accuracy(evaluation: Evaluation) -> float:
 
 
 def ranked(view: RunView) -> tuple[Evaluation, ...]:
-    """Return all evaluations: the pick, the front, what meets the budget, the rest; each by falling accuracy."""
+    """Return all evaluations: the pick, the front, what meets the budget, the rest; each group by falling accuracy."""
 
     def rank(evaluation: Evaluation) -> tuple[int, float]:
         key = evaluation.configuration.key
@@ -78,7 +78,7 @@ class Step:
     Attributes:
         name: the stage or condition.
         left: evaluations still in the run after it.
-        lost: evaluations that ended here.
+        lost: evaluations that stopped here.
         reasons: the most frequent reasons with their counts.
     """
 
@@ -89,7 +89,7 @@ class Step:
 
 
 def funnel(view: RunView) -> tuple[Step, ...]:
-    """Count what is left from the first configuration to the pick."""
+    """Return how many evaluations are left after each step, from all configurations to the pick."""
     left = len(view.evaluations)
     steps = [Step("planned", left, 0)]
     ended = [evaluation for evaluation in view.evaluations if evaluation.status is not Status.OK]
@@ -110,16 +110,21 @@ def _reasons(lost: Sequence[Evaluation]) -> tuple[tuple[str, int], ...]:
 
 
 def _decided(view: RunView, left: int) -> tuple[Step, ...]:
-    """The steps after the last stage: the budget, the front and the pick."""
+    """Return the steps after the last stage: the budget, the front and the pick."""
     meets = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
     broken = Counter(limit for evaluation in view.ok for limit in view.budget.violations(evaluation))
-    reasons = tuple((f"beyond the {limit} limit", count) for limit, count in broken.most_common())
+    reasons = tuple((f"over the {limit} limit", count) for limit, count in broken.most_common())
     budget = Step("meets the budget", meets, left - meets, reasons)
     if not view.decision.feasible:
         return (budget,)
     front = len(view.decision.front)
     return (
         budget,
-        Step("on the front", front, meets - front, (("another is as good or better in every figure", meets - front),)),
+        Step(
+            "on the front",
+            front,
+            meets - front,
+            (("another candidate is as good or better in every figure", meets - front),),
+        ),
         Step("the pick", 1, front - 1),
     )

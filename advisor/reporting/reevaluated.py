@@ -1,4 +1,4 @@
-"""What became of earlier runs that were answered again: as text, Markdown and JSON."""
+"""Results of re-evaluating earlier runs: as text, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def _markdown(found: Sequence[Reevaluation]) -> str:
 def _lines(result: Reevaluation) -> list[str]:
     place = f"{result.parent} on {result.device}"
     if result.error:
-        return [f"{place}: passed over: {result.error}"]
+        return [f"{place}: skipped: {result.error}"]
     if result.comparison is None:
         said = "; ".join(result.causes)
-        return [f"{place}: as it was{f' ({said})' if said else ', nothing changed since'}", *result.remarks]
+        return [f"{place}: unchanged{f' ({said})' if said else ', nothing changed since the run'}", *result.remarks]
     return [
         f"{place}: {result.comparison.result.value} ({'; '.join(result.causes)})",
         result.comparison.reason,
@@ -82,5 +82,5 @@ def _typed(path: Path) -> str:
 
 def _summary(found: Sequence[Reevaluation]) -> str:
     changed, failed = sum(result.changed for result in found), sum(bool(result.error) for result in found)
-    passed = f", {failed} passed over" if failed else ""
+    passed = f", {failed} skipped" if failed else ""
     return f"{plural(len(found), 'answer')}: {changed} changed{passed}"

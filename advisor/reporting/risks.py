@@ -1,4 +1,4 @@
-"""What can still go wrong with an answer, in words: the budget, compression, capture conditions, the licence."""
+"""Risks of an answer: the budget, compression, capture conditions, the licence."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from advisor.reporting import text
 from advisor.reporting.view import RunView
 
 TIGHT = 0.1
-"""Share of the latency limit that is left at least where a measured latency is far from it."""
+"""A measured latency is far from the limit if at least this share of the limit is left."""
 
 SURE = 0.95
 
 
 class Level(StrEnum):
-    """How much a risk matters."""
+    """Severity of a risk."""
 
     LOW = "low"
     SOME = "some"
@@ -30,11 +30,11 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Risk:
-    """One thing that can go wrong.
+    """One risk.
 
     Attributes:
-        name: what it concerns.
-        level: how much it matters.
+        name: topic.
+        level: severity.
         text: a sentence with its figures.
     """
 
@@ -44,7 +44,7 @@ class Risk:
 
 
 def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
-    """Return what is known of each risk; what there is no figure of is named as not known."""
+    """Return every risk; where a figure is missing, the risk says that it is unknown."""
     makers: tuple[Callable[[RunView, Evaluation], Risk | None], ...] = (_budget, _compression, _capture, _licence)
     return tuple(risk for make in makers if (risk := make(view, evaluation)) is not None)
 
@@ -57,7 +57,7 @@ def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:
     if chance is not None:
         level = Level.LOW if chance >= SURE else Level.SOME if chance >= view.budget.confidence else Level.HIGH
         said = f"{percent(chance)} sure to meet {show_ms(limit)} on {device}: predicted, not measured"
-        return Risk("Latency budget", level, f"{said}. A few measurements there would narrow it.")
+        return Risk("Latency budget", level, f"{said}. A few measurements on the device would narrow the interval.")
     room = 1 - latency.value / limit
     if room < 0:
         return Risk("Latency budget", Level.HIGH, f"{show_ms(latency.value)} on {device} is over {show_ms(limit)}.")
@@ -70,16 +70,16 @@ def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:
 def _compression(_view: RunView, evaluation: Evaluation) -> Risk | None:
     drop, recipe = evaluation.drop, evaluation.configuration.compression
     if recipe == "float32":
-        return Risk("Compression", Level.LOW, "Nothing is lost: the file is not compressed.")
+        return Risk("Compression", Level.LOW, "No loss: the file is not compressed.")
     if drop is None:
-        return Risk("Compression", Level.SOME, f"What {recipe} costs in accuracy was not measured.")
+        return Risk("Compression", Level.SOME, f"The accuracy that {recipe} loses was not measured.")
     ends = text.interval(drop)
     worst = drop.high if drop.high is not None else drop.value
     level = Level.LOW if drop.value <= 1.0 and worst <= 2.0 else Level.SOME
     return Risk(
         "Compression",
         Level.HIGH if drop.value > 2.0 else level,
-        f"{recipe} costs {text.points(drop)} points{f' (95 %: {ends})' if ends else ''} against float32.",
+        f"{recipe} loses {text.points(drop)} points{f' (95 %: {ends})' if ends else ''} against float32.",
     )
 
 
@@ -88,24 +88,26 @@ def _capture(view: RunView, evaluation: Evaluation) -> Risk | None:
         return None
     known = captured(evaluation)
     if not known:
-        return Risk("Capture", Level.SOME, "How it does in poor light, blur and noise was not measured.")
+        return Risk("Capture", Level.SOME, "Accuracy in poor light, blur and noise was not measured.")
     worst = min(known, key=lambda row: row.accuracy)
     usual = evaluation.holdout_accuracy or evaluation.accuracy  # the conditions were tried on the hold-out
     lost = (usual.value if usual else worst.accuracy) - worst.accuracy
     level = Level.LOW if lost < 5 else Level.SOME if lost < 15 else Level.HIGH
     return Risk(
-        "Capture", level, f"Worst under {worst.name}: {worst.accuracy:.1f} %, {lost:.1f} points less than usual."
+        "Capture",
+        level,
+        f"Worst under {worst.name}: {worst.accuracy:.1f} %, {lost:.1f} points less than on the unchanged images.",
     )
 
 
 def _licence(view: RunView, evaluation: Evaluation) -> Risk | None:
     own = evaluation.card_facts.licence
     if not own:
-        return Risk("Licence", Level.HIGH, "The licence of the network is not stated: ask before you ship it.")
+        return Risk("Licence", Level.HIGH, "The licence of the network is not stated: find it out before you ship it.")
     if allows((PERMISSIVE_WORD,), own):
         return Risk("Licence", Level.LOW, f"{own}: permissive; keep its notice in the app.")
     level = Level.SOME if view.budget.licence else Level.HIGH
-    return Risk("Licence", level, f"{own}: not permissive; have it read before you ship it.")
+    return Risk("Licence", level, f"{own}: not permissive; have it reviewed before you ship it.")
 
 
 @dataclass(frozen=True)

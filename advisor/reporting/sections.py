@@ -1,4 +1,4 @@
-"""The sections of the page: what each needs from the run."""
+"""The sections of the page, and the variables of their templates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.reporting.classes import confused_pairs, heatmap, recalls
-from advisor.reporting.device_results import own_answers, spots
+from advisor.reporting.device_results import device_decisions, device_results
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.graphs import graph_summary
 from advisor.reporting.method import method
@@ -21,7 +21,7 @@ from advisor.reporting.view import RunView
 REJECTED_SHOWN = 100
 
 ROWS_SHOWN = 1000
-"""Evaluations in the page's table, the best first; the plots hold all of them."""
+"""Evaluations in the page's table, best first; the plots show all of them."""
 
 FAILURES_SHOWN = 500
 
@@ -38,9 +38,9 @@ class Section:
 
     Attributes:
         id: anchor and name of the template.
-        title: what the navigation calls it.
-        context: the template's variables; an error in it costs this section alone.
-        wanted: whether the run has anything for it.
+        title: title in the navigation.
+        context: returns the template's variables; an error in it affects this section only.
+        wanted: whether the run has something to show in it.
     """
 
     id: str
@@ -57,14 +57,14 @@ def _answer(view: RunView) -> dict[str, Any]:
         "foundations": foundations(view, pick) if pick else (),
         "ties": fastest_per_artefact(view.decision.ties),
         "risks": risks(view, pick) if pick else (),
-        "spots": spots(view, pick) if pick else (),
+        "results": device_results(view, pick) if pick else (),
         "counts": counts(view),
     }
 
 
 def _devices(view: RunView) -> dict[str, Any]:
     pick = view.decision.pick
-    return {"pick": pick, "spots": spots(view, pick) if pick else (), "own": own_answers(view)}
+    return {"pick": pick, "results": device_results(view, pick) if pick else (), "decisions": device_decisions(view)}
 
 
 def _has_devices(view: RunView) -> bool:
@@ -154,7 +154,7 @@ def _classes(view: RunView) -> dict[str, Any]:
     found = recalls(answers, labels)
     return {
         "pick": pick,
-        "judged_on": "pictures held out from training" if judged or not _validated(view) else "validation pictures",
+        "judged_on": "images held out from training" if judged or not _validated(view) else "validation images",
         "recalls": found,
         "weakest": min(found, key=lambda recall: recall.recall, default=None),
         "pairs": confused_pairs(answers, labels),

@@ -1,4 +1,4 @@
-"""The answer on the terminal: one table, one sentence, the runner-up and the next command."""
+"""The answer on the terminal: a table, the reason, the runner-up and the next command."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from advisor.core.quantity import Quantity
 from advisor.engine.question import ROBUST
 from advisor.reporting import text
 from advisor.reporting.console import default_console, write
-from advisor.reporting.device_results import foreign_runtimes, own_answers, sentence, spots
+from advisor.reporting.device_results import device_decisions, device_results, foreign_runtimes, sentence
 from advisor.reporting.phrases import counts
 from advisor.reporting.ranking import shortlist
 from advisor.reporting.view import RunView
 
 FULL_WIDTH = 122
-"""Columns from which on every row carries its own provenance; below it stands once under the table."""
+"""Terminal width from which every row has its provenance; on narrower ones it is once under the table."""
 
 ROBUST_WIDTH = 150
-"""Columns from which on the accuracy under capture conditions has one of its own."""
+"""Terminal width from which the accuracy under capture conditions has a column."""
 
 MAX_FLIPS = 3
 
 
 def print_answer(view: RunView, console: Console | None = None) -> None:
-    """Write the answer to ``console``, or to standard output (plain where NO_COLOR is set or it is no terminal)."""
+    """Write the answer to ``console``, or to standard output (plain if NO_COLOR is set or it is not a terminal)."""
     console = console or default_console()
     write([answer(view, console)], console)
 
 
 def answer(view: RunView, console: Console) -> RenderableType:
-    """Return everything that is said at the end of a run, made for ``console``'s width."""
+    """Return the answer of a run, for the width of ``console``."""
     lines: list[RenderableType] = [] if view.decision.pick is None else [_table(view, console), Text()]
     lines.extend(_sentences(view))
     return Group(*lines)
@@ -45,19 +45,19 @@ def answer(view: RunView, console: Console) -> RenderableType:
 
 @dataclass(frozen=True)
 class _Shape:
-    """Which columns there are.
+    """Which columns the table has.
 
     Attributes:
-        wide: every figure has its interval, and memory its column.
-        judged: there are two accuracies: what chose, and what to expect.
-        robust: that under capture conditions too.
-        elsewhere: several devices.
+        wide: figures have intervals, and memory has a column.
+        judged: there are two accuracies, on validation and on the hold-out.
+        robust: the accuracy under capture conditions has a column.
+        devices: the device has a column.
     """
 
     wide: bool
     judged: bool
     robust: bool
-    elsewhere: bool
+    devices: bool
 
     @classmethod
     def of(cls, rows: Sequence[Evaluation], width: int) -> _Shape:
@@ -65,12 +65,12 @@ class _Shape:
             wide=width >= FULL_WIDTH,
             judged=any(row.holdout_accuracy for row in rows),
             robust=width >= ROBUST_WIDTH and any(row.capture.holdout for row in rows),
-            elsewhere=any(row.configuration.target.device != HOST for row in rows),
+            devices=any(row.configuration.target.device != HOST for row in rows),
         )
 
     @property
     def names(self) -> tuple[str, ...]:
-        return ("", "model", "compression", *(["device"] if self.elsewhere else []))
+        return ("", "model", "compression", *(["device"] if self.devices else []))
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -107,16 +107,16 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> 
     lines = [f"from (top-1, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
     if any(row.holdout_accuracy for row in rows):
         chooses = "validation" if view.request.get("objective") != ROBUST else "validation under capture conditions"
-        lines.append(f"{chooses} chooses; the hold-out, looked at once for finalists, is what to expect")
+        lines.append(f"ranked by {chooses}; expect the accuracy on the hold-out, which is measured once, for finalists")
         if any(row.capture.holdout for row in rows):
-            lines.append("robust: the hold-out as phones take pictures (bad light, motion, ...), at two strengths")
+            lines.append("robust: hold-out under capture conditions (poor light, motion blur, ...), at two strengths")
     if view.by_device:
-        lines.append("each file on the device where it does worst; the others are told below")
+        lines.append("each file with its figures on its slowest device; the other devices are listed below")
     lines += foreign_runtimes(view, rows)
     if any(row.configuration.key in view.tie_keys for row in rows):
-        lines.append("≈ the figures cannot tell its accuracy from the best one's")
+        lines.append("≈ statistically tied with the most accurate")
     if any(row.contended for row in rows):
-        lines.append("* timed while the machine was busy with something else")
+        lines.append("* timed while other programs used the machine")
     hidden = len(view.decision.front) - sum(row.configuration.key in view.front_keys for row in rows)
     return [*lines, f"{hidden} more on the front: see the report"] if hidden > 0 else lines
 
@@ -140,7 +140,7 @@ def _cells(view: RunView, row: Evaluation, shape: _Shape) -> list[str]:
         mark,
         text.plain(configuration.card),
         text.plain(configuration.form),
-        *([text.plain(configuration.target.device)] if shape.elsewhere else []),
+        *([text.plain(configuration.target.device)] if shape.devices else []),
         str(configuration.target.threads),
         *top1,
         *([text.percent(row.capture.holdout)] if shape.robust else []),
@@ -151,7 +151,7 @@ def _cells(view: RunView, row: Evaluation, shape: _Shape) -> list[str]:
 
 
 def _share(quantity: Quantity | None, wide: bool) -> str:
-    """A share with its interval, as wide as there is room."""
+    """Format a share with its interval, in full if the table is wide."""
     ends = text.interval(quantity)
     if not ends:
         return text.percent(quantity)
@@ -163,15 +163,15 @@ def _sentences(view: RunView) -> list[Text]:
     pick = "Pick for all devices" if view.by_device else "Pick"
     lines = [_labelled(pick if decision.feasible else "Nothing meets the budget", decision.reason, view)]
     if decision.pick is not None:
-        lines += [_line("  ", sentence(spot)) for spot in spots(view, decision.pick)]
-    for own in own_answers(view):
-        lines.append(_line(f"On {text.plain(own.device)}: ", "the same" if own.same else own.decision.reason))
+        lines += [_line("  ", sentence(result)) for result in device_results(view, decision.pick)]
+    for own in device_decisions(view):
+        lines.append(_line(f"On {text.plain(own.device)}: ", "the same pick" if own.same else own.decision.reason))
     if decision.runner_up is not None:
         lines.append(_line("Runner-up: ", decision.runner_up_reason or text.name(decision.runner_up)))
-    lines += [_line("Would flip it: ", flip.text) for flip in decision.flips[:MAX_FLIPS]]
-    lines += [_line("Price: ", relaxation.text) for relaxation in decision.relaxations]
+    lines += [_line("The pick changes if ", flip.text) for flip in decision.flips[:MAX_FLIPS]]
+    lines += [_line("To meet the budget: ", relaxation.text) for relaxation in decision.relaxations]
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
-        lines.append(_line("Price: ", "no single limit, loosened alone, lets anything in"))
+        lines.append(_line("To meet the budget: ", "no change of the limits admits a candidate"))
     lines += _remarks(view)
     if view.next_command:
         lines.append(Text.assemble(("Next: ", "bold"), (text.plain(view.next_command), "cyan")))
@@ -192,7 +192,7 @@ def _line(label: str, sentence: str) -> Text:
 def _remarks(view: RunView) -> list[Text]:
     lines = [Text(counts(view), style="dim")]
     if view.dataset and view.dataset.rejected:
-        rejected = text.plural(len(view.dataset.rejected), "picture")
+        rejected = text.plural(len(view.dataset.rejected), "image")
         lines.append(Text(f"{rejected} could not be used: see the report.", style="dim"))
     if view.dataset and view.dataset.leaking:
         lines.append(Text(view.dataset.leaking, style="yellow"))

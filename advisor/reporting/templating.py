@@ -1,4 +1,4 @@
-"""What every page is made with: templates that escape, the project's own style sheets and scripts, a content policy."""
+"""Tools for all pages: escaping templates, style sheets and scripts of the package, a content policy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 
 def page_environment(package: str) -> Environment:
-    """Return the templates of a package: every value is escaped, and one that is not there is an error."""
+    """Return the templates of a package: every value is escaped, and a missing one is an error."""
     return Environment(
         loader=PackageLoader(package, "templates"),
         autoescape=True,
@@ -28,12 +28,12 @@ def asset(package: str, name: str) -> str:
 
 
 def trusted(content: str) -> Markup:
-    """Mark what needs no escaping: our own files, plotly's, rendered templates, JSON made for scripts."""
+    """Mark content that needs no escaping: our own files, plotly, rendered templates, JSON made for scripts."""
     return Markup(content)  # noqa: S704
 
 
 def content_policy(scripts: Sequence[str]) -> str:
-    """Return a content security policy: these very scripts run, no other; nothing is loaded from anywhere."""
+    """Return a content security policy: only these scripts run, and nothing is loaded."""
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
     rules: Mapping[str, str] = {
         "default-src": "'none'",

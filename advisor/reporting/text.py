@@ -13,7 +13,7 @@ MISSING = DASH
 
 
 def number(value: float) -> str:
-    """Format with three significant digits at most two decimals: ``0.85``, ``12.3``, ``142``."""
+    """Format with three significant digits and at most two decimals: ``0.85``, ``12.3``, ``142``."""
     if abs(value) >= 99.95:
         return f"{value:,.0f}".replace(",", "\u202f" if abs(value) >= 9999.5 else "")
     return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
@@ -55,7 +55,7 @@ def points(quantity: Quantity | None) -> str:
 
 
 def provenance(quantity: Quantity | None, device: str = "") -> str:
-    """Format where a number came from: ``measured (host)``, ``published``."""
+    """Format the provenance of a number: ``measured (host)``, ``published``."""
     if quantity is None:
         return ""
     place = f" ({device})" if device and quantity.provenance.value in ("measured", "predicted") else ""
@@ -63,14 +63,14 @@ def provenance(quantity: Quantity | None, device: str = "") -> str:
 
 
 def provenance_note(evaluation: Evaluation) -> str:
-    """Say where accuracy and latency came from in a few words: ``published, measured (host)``."""
+    """Format the provenance of accuracy and latency: ``published, measured (host)``."""
     accuracy = provenance(evaluation.accuracy)
     latency = provenance(evaluation.latency, evaluation.configuration.target.device)
     return ", ".join((accuracy or MISSING, latency or MISSING))
 
 
 def name(evaluation: Evaluation) -> str:
-    """Name a configuration for people without its figures."""
+    """Return the name of a configuration for people, without figures."""
     configuration = evaluation.configuration
     target = configuration.target
     place = "" if target.device == HOST else f"{target.device}, "
@@ -78,10 +78,10 @@ def name(evaluation: Evaluation) -> str:
 
 
 def threads(count: int) -> str:
-    """``1 thread``, ``2 threads``."""
+    """Format a number of threads: ``1 thread``, ``2 threads``."""
     return f"{count} thread" + ("" if count == 1 else "s")
 
 
 def plural(count: int, one: str, many: str = "") -> str:
-    """``1 picture``, ``2 pictures``."""
+    """Format a count with its noun: ``1 image``, ``2 images``."""
     return f"{count} {one if count == 1 else many or one + 's'}"

@@ -1,4 +1,4 @@
-"""Everything that a report shows, as one value: filled by the search, read by every renderer."""
+"""All content of a report as one value, which every renderer reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from advisor.core.evaluation import Evaluation, Status
 
 @dataclass(frozen=True)
 class RejectedImage:
-    """A file of the data folder that is not used, and why."""
+    """A file of the data folder that is not used, and the reason."""
 
     path: str
     reason: str
@@ -22,18 +22,18 @@ class RejectedImage:
 
 @dataclass(frozen=True)
 class DatasetSummary:
-    """The user's pictures in figures.
+    """The user's images in numbers.
 
     Attributes:
         folder: where they were read from.
-        images_per_class: class name to its number of usable pictures, in label order.
-        train: pictures that were learnt from while candidates were compared.
-        holdout: pictures that finalists were judged on.
-        rejected: files left out.
-        fingerprint: hash over the pictures and their labels.
+        images_per_class: class name to its number of usable images, in label order.
+        train: images that candidates were trained on for the comparison.
+        holdout: images that finalists were tested on.
+        rejected: files that are not used.
+        fingerprint: hash over the images and their labels.
         validation: images that candidates were compared on.
-        own_split: the parts that the user's own split named.
-        leaks: pictures and groups that this split puts on several sides.
+        own_split: the parts that the user's own split names.
+        leaks: images and groups that this split puts into several parts.
     """
 
     folder: str
@@ -53,16 +53,16 @@ class DatasetSummary:
 
     @property
     def images(self) -> int:
-        """Number of usable pictures."""
+        """Number of usable images."""
         return sum(self.images_per_class.values())
 
     @property
     def leaking(self) -> str:
-        """What is to be said of a split that leaks, empty where it does not."""
+        """A warning about a split that leaks, empty where it does not."""
         if not self.leaks:
             return ""
-        what = "1 picture or group lies" if self.leaks == 1 else f"{self.leaks} pictures or groups lie"
-        return f"{what} on several sides of your own split, so the figures flatter: dataset.json names them."
+        what = "1 image or group is" if self.leaks == 1 else f"{self.leaks} images or groups are"
+        return f"{what} in several parts of your own split, so the accuracies are too high: see dataset.json."
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,12 @@ class RunView:
             ``weights`` (card to hash and source), ``without_weights`` (card to reason), ``host``, ``seeds``,
             ``data_fingerprint``, ...; unknown entries are shown too.
         budget: the limits in base units.
-        dataset: the user's pictures, or None where the run had none.
-        evaluations: all of them, whatever became of each.
-        decision: the answer; of several devices, the one model for all of them.
-        by_device: the answer for each device by its name, where there are several.
-        next_command: what the user should type next; empty for none.
-        diagnoses: why a form loses, by its configuration's key.
+        dataset: the user's images, or None where the run had none.
+        evaluations: all of them, whatever their status.
+        decision: the answer; for several devices, one model for all of them.
+        by_device: the answer for each device alone, where there are several.
+        next_command: the command to run next; empty for none.
+        diagnoses: why a compressed file loses accuracy, by its configuration's key.
     """
 
     name: str
@@ -108,7 +108,7 @@ class RunView:
 
     @property
     def front_keys(self) -> frozenset[str]:
-        """Keys of the evaluations on the front, and of several devices on that of each."""
+        """Keys of the evaluations on the front; for several devices, on any of their fronts."""
         decisions = (self.decision, *self.by_device.values())
         return frozenset(evaluation.configuration.key for own in decisions for evaluation in own.front)
 
@@ -120,7 +120,7 @@ class RunView:
 
     @property
     def tie_keys(self) -> frozenset[str]:
-        """Keys of the evaluations whose accuracy cannot be told from the pick's."""
+        """Keys of the evaluations that are tied in accuracy with the most accurate."""
         return frozenset(evaluation.configuration.key for evaluation in self.decision.ties)
 
     @property
@@ -131,7 +131,7 @@ class RunView:
 
 @dataclass(frozen=True)
 class Figure:
-    """A labelled figure with a remark, as the cards show it."""
+    """A labelled figure with a remark, for the cards of the page."""
 
     label: str
     value: str

@@ -45,7 +45,7 @@ def test_another_budget_is_written_where_asked(advisor: Advisor, run: Path, tmp_
 def test_nothing_that_fits_ends_with_three_and_the_price(advisor: Advisor, run: Path) -> None:
     said = advisor("report", "runs/latest", "--budget", "1ms")
     assert said.code == 3
-    assert "Price: latency 1.00 ms -> " in said.out
+    assert "To meet the budget: latency 1.00 ms -> " in said.out
 
 
 def test_report_files_are_replaced_only_by_force(advisor: Advisor, run: Path) -> None:

@@ -36,7 +36,7 @@ def test_a_key_chooses_what_is_not_on_the_front(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", ["0", "4"])
 def test_a_number_that_is_none_is_refused(tmp_path: Path, number: str) -> None:
-    with pytest.raises(UsageError, match="they go from 1 to 3"):
+    with pytest.raises(UsageError, match="the numbers are 1 to 3"):
         choose(stored(tmp_path), number)
 
 

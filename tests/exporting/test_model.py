@@ -84,7 +84,7 @@ def test_a_model_that_does_not_describe_itself_is_refused(trained: RunFolder) ->
     assert read_metadata(artefact) is not None
     bare = select_output(artefact, "probabilities")
     assert read_metadata(bare) is None
-    with pytest.raises(UsageError, match="does not say its labels"):
+    with pytest.raises(UsageError, match="has no metadata with labels"):
         prepare(bare, "bare")
 
 

@@ -56,4 +56,4 @@ def test_names_cannot_break_the_page_or_the_terminal(comparison: Comparison) -> 
 def test_a_long_list_is_cut_and_says_so(comparison: Comparison) -> None:
     many = comparison.figures * SHOWN
     text = render(replace(comparison, figures=many), "text")
-    assert "more: --format json shows them all" in text
+    assert "more: --format json shows all" in text

@@ -41,7 +41,7 @@ def test_pick_reason_and_figures_lead_the_page() -> None:
     assert pick.configuration.card in answer
     assert view.decision.reason in answer
     assert f"{pick.accuracy.value:.1f} %" in answer
-    assert "measured on 451 pictures" in answer
+    assert "measured on 451 images" in answer
     assert all(flip.condition in answer for flip in view.decision.flips)
 
 
@@ -59,7 +59,7 @@ def test_both_accuracies_are_named_and_classes_are_those_of_the_hold_out() -> No
     assert ">Validation %</th>" in page
     assert ">Hold-out %</th>" in page
     assert "Top-1 on the hold-out" in page
-    assert "class of the pictures held out from training" in page
+    assert "class of the images held out from training" in page
     assert "(validation)" in page
 
 
@@ -76,7 +76,7 @@ def test_run_without_images_has_no_data_section_and_says_that_accuracy_is_publis
     page = without_scripts(render_html(run_view(data=False)))
 
     assert 'id="data"' not in page
-    assert "it says nothing yet about your own pictures" in page
+    assert "It says nothing about your own images yet" in page
 
 
 def test_run_in_which_all_failed_still_has_its_reasons() -> None:

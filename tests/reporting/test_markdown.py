@@ -32,16 +32,16 @@ def test_both_accuracies_are_named_and_told_apart() -> None:
     assert pick.holdout_accuracy is not None
     assert "| validation % (95 %) | hold-out % (95 %) | robust % |" in said
     assert f"| Top-1 on the hold-out | {pick.holdout_accuracy.value:.1f} % |" in said
-    assert "is what to expect" in said
-    assert "300 to train on, 100 to compare candidates on (validation)" in said
+    assert "Expect the accuracy on the hold-out" in said
+    assert "300 for training, 100 to compare candidates (validation)" in said
 
 
 def test_a_split_that_leaks_is_told_of() -> None:
     view = run_view()
     assert view.dataset is not None
     leaking = replace(view, dataset=replace(view.dataset, leaks=3))
-    assert "3 pictures or groups lie on several sides of your own split" in render_markdown(leaking)
-    assert "on several sides" not in render_markdown(view)
+    assert "3 images or groups are in several parts of your own split" in render_markdown(leaking)
+    assert "in several parts" not in render_markdown(view)
 
 
 def test_infeasible_run_names_the_price() -> None:
@@ -49,7 +49,7 @@ def test_infeasible_run_names_the_price() -> None:
     text = render_markdown(view)
 
     assert text.startswith("## advisor: nothing meets the budget")
-    assert f"- **Price**: {markdown(view.decision.relaxations[0].text)}" in text
+    assert f"- **To meet the budget**: {markdown(view.decision.relaxations[0].text)}" in text
 
 
 def test_run_in_which_all_failed_lists_the_reasons() -> None:

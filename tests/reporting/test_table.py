@@ -58,10 +58,10 @@ def test_both_accuracies_stand_side_by_side_by_name(width: int, names: tuple[str
     assert pick.accuracy is not None
     assert pick.holdout_accuracy is not None
     assert all(name in output.splitlines()[0] for name in names)
-    row = table_of(output.replace("validation chooses", "from (top-1"))[0]
+    row = table_of(output.replace("ranked by validation", "from (top-1"))[0]
     assert row.index(f"{pick.accuracy.value:.1f}") < row.index(f"{pick.holdout_accuracy.value:.1f}")
     assert all(len(line) <= width for line in output.splitlines())
-    assert "is what to expect" in " ".join(output.split())
+    assert "expect the accuracy on the hold-out" in " ".join(output.split())
     assert ("robust %" in output) == (width >= 150)
 
 
@@ -81,7 +81,7 @@ def test_infeasible_run_says_so_with_the_price_of_each_relaxation() -> None:
 
     assert "Nothing meets the budget: the least bad is" in output
     assert view.decision.relaxations
-    assert all(f"Price: {relaxation.text}" in output for relaxation in view.decision.relaxations)
+    assert all(f"To meet the budget: {relaxation.text}" in output for relaxation in view.decision.relaxations)
     assert "Pick:" not in output
 
 

@@ -3,7 +3,7 @@
     python check.py                  # beside this file: SHA256SUMS, bundle.json, test_vectors/
     python check.py --key-file KEY   # where the model is sealed
 
-Needs numpy and one of ai-edge-litert, tflite-runtime, tensorflow. Ends with 0 where all is as it was made, else 1.
+Needs numpy and one of ai-edge-litert, tflite-runtime, tensorflow. Exits with 0 if nothing has changed, else with 1.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def interpreter_class() -> Any:
 
 
 def wrong_files() -> list[str]:
-    """Return what SHA256SUMS names and is missing or changed."""
+    """Return the files of SHA256SUMS that are missing or changed."""
     wrong = []
     for line in (HERE / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
         expected, _, name = line.partition("  ")
@@ -63,7 +63,7 @@ def load_model(bundle: dict[str, Any], key_file: str | None) -> Any:
 
 
 def wrong_answers(interpreter: Any) -> list[str]:
-    """Return the test vectors that the model answers otherwise than when it was made."""
+    """Return the test vectors with another answer than when the bundle was made."""
     expected = json.loads((HERE / "test_vectors" / "vectors.json").read_text(encoding="utf-8"))
     source, output = interpreter.get_input_details()[0]["index"], interpreter.get_output_details()[0]["index"]
     wrong = []
@@ -76,12 +76,14 @@ def wrong_answers(interpreter: Any) -> list[str]:
         difference = float(np.abs(answer - np.array(row["probabilities"], np.float32)).max())
         behind = float(answer.max() - answer[row["label"]])  # another label may be first by less than the tolerance
         if max(difference, behind) > expected["tolerance"]:
-            wrong.append(f"{row['input']}: label {np.argmax(answer)} for {row['label']}, off by {difference:.4f}")
+            wrong.append(
+                f"{row['input']}: label {np.argmax(answer)} instead of {row['label']}, off by {difference:.4f}"
+            )
     return wrong
 
 
 def main() -> int:
-    """Check, and say what is wrong."""
+    """Check the bundle and print what is wrong."""
     parser = argparse.ArgumentParser(description="Check a bundle: its files, and the answers of its model.")
     parser.add_argument("--key-file", help="key of a sealed model")
     arguments = parser.parse_args()
@@ -95,7 +97,7 @@ def main() -> int:
     for text in wrong:
         print(f"WRONG: {text}")
     if not wrong:
-        print("ok: every file is as it was made, and the model answers every test vector as it did")
+        print("ok: no file has changed, and the model gives the expected answer to every test vector")
     return 1 if wrong else 0
 
 

@@ -3,7 +3,7 @@
     from sealed_model import open_model, read_key
     interpreter = Interpreter(model_content=open_model("model.tflite.sealed", read_key("model.key")), num_threads=2)
 
-The decrypted model is never written to a file. It takes its size in memory: an encrypted file cannot be memory-mapped.
+The decrypted model is never written to a file. It needs its size in memory: an encrypted file cannot be memory-mapped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def read_key(path: str | Path) -> bytes:
 
 
 def open_model(path: str | Path, key: bytes) -> bytes:
-    """Return the decrypted model; raise SealError where it is not whole or the key is not its own."""
+    """Return the decrypted model; raise SealError if it is damaged or the key is another one."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

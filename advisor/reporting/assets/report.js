@@ -89,11 +89,11 @@
       return `${TITLE[quantity]}: <b>${shownAs(row, quantity)} ${UNIT[quantity]}</b>${ends} · ${origin}`;
     };
     const roles = [row.pick && "the pick", row.tie && "tied", row.front && "front",
-      !row.meets && "beyond the budget", row.contended && "machine was busy"].filter(Boolean);
+      !row.meets && "over the budget", row.contended && "machine was busy"].filter(Boolean);
     return [`<b>${escapeMarkup(row.card)} ${escapeMarkup(row.form)}</b>`,
       `${escapeMarkup(row.family)} · ${plural(row.threads, "thread")} · ${escapeMarkup(row.device)} · ` +
       `${escapeMarkup(row.training)} · ${escapeMarkup(row.licence)}`,
-      ...(row.sure === undefined ? [] : [`${(100 * row.sure).toFixed(0)} % sure to meet the budget`]),
+      ...(row.budget_probability === undefined ? [] : [`${(100 * row.budget_probability).toFixed(0)} % sure to meet the budget`]),
       ...[ACCURACY, HELD_OUT, LATENCY, P90, SIZE, MEMORY, DROP].map(line).filter(Boolean), roles.join(", ")].join("<br>");
   }
 
@@ -173,7 +173,7 @@
     const line = {type: "line", x0: limit, x1: limit, y0: 0, y1: 1, yref: "paper",
       line: {color: look.warn, width: 2, dash: "dash"}, name: `${axis} budget`};
     return [line, {type: "rect", x0: limit, x1: last, y0: 0, y1: 1, yref: "paper", line: {width: 0},
-      fillcolor: look.over, layer: "below", name: "beyond the budget"}];
+      fillcolor: look.over, layer: "below", name: "over the budget"}];
   }
 
   function floorShapes(look) {
@@ -307,7 +307,7 @@
     const head = table.createTHead().insertRow();
     cell(head, "th", "");
     for (const row of pair) cell(head, "th", name(row), "n");
-    if (pair.length === 2) cell(head, "th", "Second against first", "n");
+    if (pair.length === 2) cell(head, "th", "Second compared with first", "n");
     const body = table.createTBody();
     for (const quantity of [ACCURACY, HELD_OUT, LATENCY, P90, SIZE, MEMORY, DROP]) compareLine(body, pair, quantity);
     extraLine(body, pair, "Load (ms)", 0, 1);
@@ -440,7 +440,7 @@
       const card = document.createElement("p");
       card.className = "card error";
       card.setAttribute("role", "alert");
-      card.textContent = `This part could not be shown: ${error.message}. Every figure stands in the tables.`;
+      card.textContent = `This part could not be shown: ${error.message}. The tables have every figure.`;
       (place || $("main")).prepend(card);
     }
   }

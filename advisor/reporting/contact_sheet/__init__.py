@@ -1,1 +1,1 @@
-"""What a check of a data set found: on the terminal, and as a page with the suspects' pictures."""
+"""Findings of a data check: on the terminal, and as a page with the suspicious images."""

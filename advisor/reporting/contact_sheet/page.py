@@ -1,4 +1,4 @@
-"""The contact sheet: every finding with its suspects' pictures, in one file that asks nothing of any network."""
+"""The contact sheet: every finding with its images, in one file that loads nothing."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from advisor.reporting.contact_sheet.thumbnails import data_uri
 from advisor.reporting.templating import asset, content_policy, page_environment, trusted
 
 GROUPS, MEMBERS = 60, 6
-"""Shown of each finding, and of each group of alike pictures; the rest is counted."""
+"""Groups shown of each finding, and images shown of each group; the rest is counted."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One picture on the page: its name, its class, whether a fixed manifest leaves it out, and its pixels."""
+    """One image on the page: its name, its class, whether a fixed manifest excludes it, and its pixels."""
 
     name: str
     label: str
@@ -27,12 +27,12 @@ class Shown:
 
 @dataclass(frozen=True)
 class Group:
-    """Pictures that belong together on the page.
+    """Images that belong together on the page.
 
     Attributes:
-        images: those that are shown.
-        more: how many are not.
-        note: what is said of them.
+        images: images that are shown.
+        more: number of images that are not shown.
+        note: remark about the group.
     """
 
     images: tuple[Shown, ...]
@@ -42,7 +42,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Section:
-    """One finding with its pictures."""
+    """One finding with its images."""
 
     finding: Finding
     groups: tuple[Group, ...]
@@ -50,7 +50,7 @@ class Section:
 
 
 def render(checked: Checked) -> str:
-    """Return the whole page; names and labels are escaped wherever they stand."""
+    """Return the whole page; names and labels are escaped."""
     return (
         page_environment("advisor.reporting.contact_sheet")
         .get_template("sheet.html.j2")
@@ -68,7 +68,7 @@ def render(checked: Checked) -> str:
 
 
 def sections(checked: Checked) -> tuple[Section, ...]:
-    """Return the findings with their pictures, each picture read once."""
+    """Return the findings with their images; each image is read once."""
     labels = {photo.path: checked.survey.dataset.classes[photo.label] for photo in checked.survey.dataset.images}
     image = cache(data_uri)
     out = checked.left_out

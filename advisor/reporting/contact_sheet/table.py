@@ -1,4 +1,4 @@
-"""A checked data set on the terminal: what was found, how the set was taken, what to do next."""
+"""A checked data set on the terminal: the findings, the quality of the images, the next command."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from advisor.reporting import text
 from advisor.reporting.console import Column, default_console, line, table, write
 
 NAMED = 3
-"""Examples that the terminal names of each finding; the page shows more."""
+"""Examples of each finding on the terminal; the page shows more."""
 
 FINDINGS = (Column("found", left=True), Column("what", left=True), Column("for example", left=True, width=100))
 CONDITIONS = (
-    Column("taken how", left=True),
+    Column("image quality", left=True),
     Column("5 %"),
     Column("median"),
     Column("95 %"),
-    Column("badly %"),
+    Column("poor %"),
 )
 _GRAVE = frozenset(
     {Kind.UNREADABLE, Kind.SPELLING, Kind.SAME_IMAGE_TWO_CLASSES, Kind.LEAK, Kind.SPLIT, Kind.WRONG_LABEL}
@@ -44,17 +44,17 @@ def print_checked(checked: Checked, sheet: Path, manifest: Path | None = None, c
 
 
 def parts(checked: Checked, console: Console) -> list[RenderableType]:
-    """Return the tables, made for the console's width."""
+    """Return the tables for the console's width."""
     dataset = checked.survey.dataset
     counts = ", ".join(f"{name} {count}" for name, count in zip(dataset.classes, dataset.counts, strict=True))
     shown: list[RenderableType] = [
-        Text(text.plain(f"{text.plural(len(dataset.images), 'picture')} in {len(dataset.classes)} classes: {counts}")),
+        Text(text.plain(f"{text.plural(len(dataset.images), 'image')} in {len(dataset.classes)} classes: {counts}")),
         Text(),
     ]
     if checked.findings:
         shown += [table(FINDINGS, (_row(checked, finding) for finding in checked.findings), console), Text()]
     else:
-        shown += [Text("Nothing stands out.", style="bold green"), Text()]
+        shown += [Text("No problems found.", style="bold green"), Text()]
     return [*shown, table(CONDITIONS, map(_condition, checked.conditions), console), Text(), *_advice(checked)]
 
 
@@ -75,19 +75,19 @@ def _advice(checked: Checked) -> Iterator[Text]:
     for advice in dict.fromkeys(f"{finding.kind.value}: {finding.advice}" for finding in checked.findings):
         yield line("Advice", advice, "green")
     if checked.not_judged:
-        yield line("Note", f"wrong labels and crops were not looked for: {checked.not_judged}", "yellow")
+        yield line("Note", f"wrong labels and crops were not checked: {checked.not_judged}", "yellow")
     elif checked.judged_by:
         yield line("Note", f"labels and crops judged with the features of {checked.judged_by}")
 
 
 def _next(checked: Checked, sheet: Path, manifest: Path | None) -> Iterator[Text]:
-    yield line("Written", f"{sheet} (the suspects' pictures)")
+    yield line("Written", f"{sheet} (the suspicious images)")
     if manifest:
         images = checked.survey.dataset.images
         left = sum(image.path in checked.left_out for image in images)
-        yield line("Written", f"{manifest} ({text.plural(len(images) - left, 'picture')}, {left} left out)")
+        yield line("Written", f"{manifest} ({text.plural(len(images) - left, 'image')}, {left} excluded)")
         yield Text.assemble(("Next: ", "bold"), (text.plain(f"advisor search --data {manifest} --budget 50ms"), "cyan"))
     elif checked.left_out:
         yield Text.assemble(
-            ("Next: ", "bold"), ("the same command with --fix cleaned.csv leaves the suspects out", "cyan")
+            ("Next: ", "bold"), ("the same command with --fix cleaned.csv excludes the suspicious images", "cyan")
         )

@@ -1,4 +1,4 @@
-"""Pictures small enough to lie inside a page."""
+"""Thumbnails to embed in a page."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ QUALITY = 72
 
 
 def data_uri(path: Path) -> str:
-    """Return a picture as a JPEG inside a ``data:`` address, its longer side ``SIDE`` pixels; empty where it cannot be.
+    """Return an image as a JPEG inside a ``data:`` address, its longer side ``SIDE`` pixels; empty if it is unreadable.
 
-    The file is decoded and encoded anew: nothing of what it carries besides its pixels reaches the page.
+    The file is decoded and encoded again, so only its pixels reach the page.
     """
     from PIL import Image, ImageOps
 

@@ -64,7 +64,7 @@ def print_benchmark(found: Benchmark, console: Console | None = None) -> None:
 
 
 def parts(found: Benchmark, console: Console) -> list[RenderableType]:
-    """Return everything that is shown, made for the console's width."""
+    """Return the output for the console's width."""
     names = short_names(found)
     shown: list[RenderableType] = [*_head(found, names), Text()]
     shown += [table(LATENCY, _latencies(found, names), console), *_reasons(found, names), Text()]
@@ -72,16 +72,16 @@ def parts(found: Benchmark, console: Console) -> list[RenderableType]:
         shown += [table(RATIOS, (_ratio(row, names) for row in found.ratios), console), Text()]
     shown += [table(LOADING, [_loading(file, names) for file in found.files if file.timing], console), Text()]
     if any(file.loaded for file in found.files):
-        shown += [Text("Beside a load on the other processors", style="bold")]
+        shown += [Text("With a load on the other processors", style="bold")]
         shown += [table(LATENCY, _loaded(found, names), console), Text()]
     if any(file.pipeline for file in found.files):
-        shown += [Text("From a picture to an answer, ms", style="bold")]
+        shown += [Text("From an image to an answer, ms", style="bold")]
         shown += [table(PIPELINE, _pipelines(found, names), console), Text()]
     return [*shown, *_sentences(found, names)]
 
 
 def short_names(found: Benchmark) -> dict[str, str]:
-    """Return a letter for each of several files; one alone needs none."""
+    """Return a letter for each file, or none for a single file."""
     if len(found.files) == 1:
         return {found.files[0].model: ""}
     return {file.model: _letters(index) for index, file in enumerate(found.files)}
@@ -114,7 +114,7 @@ def _latencies(found: Benchmark, names: dict[str, str]) -> Iterator[list[str | T
 def _loaded(found: Benchmark, names: dict[str, str]) -> Iterator[list[str | Text]]:
     for file in found.files:
         for row in file.loaded:
-            yield [*_latency(names[file.model], row)[:-1], Text("as asked", style="dim")]
+            yield [*_latency(names[file.model], row)[:-1], Text("as requested", style="dim")]
 
 
 def _latency(name: str, row: LatencyResult) -> list[str | Text]:
@@ -136,7 +136,7 @@ def _latency(name: str, row: LatencyResult) -> list[str | Text]:
 
 
 def _reasons(found: Benchmark, names: dict[str, str]) -> Iterator[Text]:
-    """Say why each verdict is as it is; on one line where all are stable."""
+    """Return the reason for each verdict, on one line where all are stable."""
     timed = [(file, row) for file in found.files if file.timing for row in file.timing.results]
     if len(timed) > 1 and all(row.verdict is Verdict.STABLE for _, row in timed):
         most = max(row.wall.block_cv for _, row in timed)
@@ -151,7 +151,7 @@ def _reasons(found: Benchmark, names: dict[str, str]) -> Iterator[Text]:
 
 
 def _ratio(row: Ratio, names: dict[str, str]) -> list[str | Text]:
-    differs = "no, the interval holds 1" if not row.differs else "slower" if row.ratio > 1 else "faster"
+    differs = "no, the interval contains 1" if not row.differs else "slower" if row.ratio > 1 else "faster"
     return [names[row.model], str(row.threads), f"{row.ratio:.3f}", f"{row.low:.3f}\u2013{row.high:.3f}", differs]
 
 

@@ -1,4 +1,4 @@
-"""What accelerators would take of a file, as lines for the terminal; computed, never measured."""
+"""The operators of a file that accelerators support, as lines for the terminal; computed, not measured."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ SHOWN_REASONS = 6
 
 
 def lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[Text]:
-    """Return a heading, and for each file and accelerator its sentence and why operators stay behind; nothing for none.
+    """Return a heading, and for each file and accelerator a sentence and why operators are not supported.
 
     Args:
-        delegations: each with the file's name, which is shown where there are several.
+        delegations: each with the file's name, which is shown if there are several; empty returns nothing.
     """
     if not delegations:
         return
     yield Text()
-    yield Text("Accelerators, computed from the file and not measured", style="bold")
+    yield Text("Accelerators (computed from the file, not measured)", style="bold")
     said: set[str] = set()
     several = len({name for name, _ in delegations}) > 1
     for name, told in delegations:
@@ -31,7 +31,7 @@ def lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[Text]:
         if told.rules.about and told.rules.name not in said:
             yield Text(f"  {text.plain(told.rules.about)}", style="dim")
         said.add(told.rules.name)
-        yield from (Text(f"  stays behind: {text.plain(reason)}") for reason in reasons(told))
+        yield from (Text(f"  not supported: {text.plain(reason)}") for reason in reasons(told))
 
 
 def reasons(told: Delegation) -> list[str]:

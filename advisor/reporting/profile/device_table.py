@@ -35,7 +35,7 @@ def print_device_benchmark(found: DeviceBenchmark, console: Console | None = Non
 
 
 def parts(found: DeviceBenchmark, console: Console) -> list[RenderableType]:
-    """Return everything that is shown, made for the console's width."""
+    """Return the output for the console's width."""
     return [
         Text.assemble((text.plain(f"{found.device}:{found.target}"), "bold"), f"  {_how(found)}"),
         Text(),
@@ -47,9 +47,9 @@ def parts(found: DeviceBenchmark, console: Console) -> list[RenderableType]:
 
 
 def _how(found: DeviceBenchmark) -> str:
-    """Say where the figures come from."""
+    """Return how the figures were obtained."""
     if not found.connection:
-        return "predicted, not measured: 80 % intervals, from what is known of other models on it and of this kind"
+        return "predicted, not measured: 80 % intervals, from measurements of other models on this and similar devices"
     return text.plain(f"measured over {found.connection}, effort {found.effort}")
 
 
@@ -85,19 +85,19 @@ def _remarks(found: DeviceBenchmark) -> Iterator[Text]:
         elif row.reason:
             yield line("Note", f"{name}, {text.threads(row.threads)}: {row.reason}", "yellow" if row.throttled else "")
     for ratio in found.ratios:
-        differs = "" if ratio.differs else ", which includes no difference"
+        differs = "" if ratio.differs else ", which is not a significant difference"
         first, other = Path(ratio.reference).name, Path(ratio.model).name
         yield line("Ratio", f"{other} takes {ratio.ratio:.3f} times {first} [{span(ratio.low, ratio.high)}]{differs}")
     yield from (line("Note", note, "yellow") for note in found.notes)
 
 
 def _agreement(row: DeviceRow) -> str:
-    """Say how far the outputs lie from the CPU's."""
+    """Return how far the outputs differ from those of the CPU."""
     found = row.agreement
     if found is None:
         return ""
-    answer = "the same answer" if found.same_answer else "ANOTHER answer"
-    whole = "taken whole" if found.whole else "not taken whole"
+    answer = "the same class" if found.same_answer else "ANOTHER class"
+    whole = "fully delegated" if found.whole else "not fully delegated"
     verdict = "agree with" if found.alike else "DIFFER from"
     distance = f"largest difference {found.largest_difference:.3g} of a range of {found.output_range:.3g}"
     return f"{verdict} the CPU's ({distance}, {answer}); {whole}"

@@ -1,4 +1,4 @@
-"""The part of a page that says why a quantized file answers worse than its float origin."""
+"""The part of a page that says why a quantized file is less accurate than its float origin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from advisor.reporting.templating import page_environment, trusted
 
 
 def diagnosis_html(found: Diagnosis) -> Markup:
-    """Return verdict, plots and every layer; names out of the files are escaped wherever they stand."""
+    """Return verdict, plots and every layer; names from the files are escaped."""
     layers = {layer.index: layer for layer in found.layers}
     plots = [(layers[one.index], channel_plot(layers[one.index], one)) for one in found.channels]
     return trusted(

@@ -1,4 +1,4 @@
-"""Why a quantized file answers worse than its float origin, as lines and a table for the terminal."""
+"""Why a quantized file is less accurate than its float origin, as lines and a table for the terminal."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ LAYERS = (
 
 
 def lines(found: Diagnosis, console: Console, everything: bool = False) -> Iterator[RenderableType]:
-    """Return the heading, the layers that lose most by themselves (or all, in order), and the verdict."""
+    """Return the heading, the layers that add most noise (or all, in order), and the verdict."""
     rows = found.layers if everything else found.worst(SHOWN)
     yield Text()
-    yield Text(text.plain(f"Against {Path(found.against).name}, layer by layer"), style="bold")
-    yield Text(text.plain(f"{found.images} pictures: {found.source}"), style="dim")
+    yield Text(text.plain(f"Compared with {Path(found.against).name}, layer by layer"), style="bold")
+    yield Text(text.plain(f"{found.images} images: {found.source}"), style="dim")
     if rows:
         yield table(LAYERS, map(_row, rows), console)
         yield Text()
@@ -69,10 +69,10 @@ def span(ends: tuple[float, float] | None) -> str:
 
 
 def outlier(found: Outlier | None) -> str:
-    """Format a channel and how many times the median it is."""
+    """Format a channel and its range as a multiple of the median."""
     return text.MISSING if found is None else f"{found.channel}: {found.ratio:.1f}x"
 
 
 def scale(layer: Layer) -> str:
-    """Say what a stored kernel has a scale for."""
-    return text.MISSING if layer.per_channel is None else "a channel" if layer.per_channel else "a tensor"
+    """Return the granularity of a kernel's scale."""
+    return text.MISSING if layer.per_channel is None else "per channel" if layer.per_channel else "per tensor"

@@ -1,4 +1,4 @@
-"""Plots of a diagnosis as drawings inside the page: they need no script and print well."""
+"""Plots of a diagnosis as SVG: they need no script and print well."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer
 WIDTH, HEIGHT = 640, 170
 LEFT, BOTTOM = 44, 22
 BARS = 200
-"""Channels drawn of a layer; of more, neighbours share a bar."""
+"""Bars drawn for a layer; with more channels, neighbours share a bar."""
 
 TOP_DB = 60.0
 
@@ -20,7 +20,7 @@ _BAR = Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.
 
 
 def snr_plot(found: Diagnosis) -> Markup:
-    """Draw each layer's signal to noise: by itself as a bar, with all before it quantized as a line."""
+    """Draw the signal-to-noise ratio of each layer: quantized alone as a bar, with all layers before it as a line."""
     layers = found.layers
     step = (WIDTH - LEFT) / max(1, len(layers))
     bars = Markup().join(_snr_bar(layer, LEFT + place * step, step) for place, layer in enumerate(layers))

@@ -14,7 +14,7 @@ from advisor.measurement.operators.profile_values import Profile
 
 @dataclass(frozen=True)
 class Wanted:
-    """Where each form of a profile goes, None where it is not asked for."""
+    """Path of each form of a profile, None where it is not requested."""
 
     html: Path | None = None
     json: Path | None = None
@@ -24,7 +24,7 @@ class Wanted:
 
     @classmethod
     def into(cls, folder: Path | None, single: Wanted) -> Wanted:
-        """Return every form in a folder, where one is given, but those that ``single`` sends elsewhere."""
+        """Return all forms in ``folder``, except those with a path in ``single``; ``single`` if there is no folder."""
         if folder is None:
             return single
         names = {"html": "profile.html", "json": "profile.json", "tsv": "profile.tsv", "trace": "trace.json"}
@@ -33,14 +33,14 @@ class Wanted:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """All files that are asked for."""
+        """All requested files."""
         return tuple(path for path in (self.html, self.json, self.tsv, self.trace, self.graph) if path is not None)
 
     def check(self) -> None:
-        """Make the folders and see that they can be written, before anything is measured.
+        """Make the folders and check that they are writable, before anything is measured.
 
         Raises:
-            UsageError: one cannot be.
+            UsageError: a file cannot be written.
         """
         for path in self.paths:
             try:
@@ -53,7 +53,7 @@ class Wanted:
 
 
 def write_files(profile: Profile, wanted: Wanted, diagnosis: Diagnosis | None = None) -> tuple[Path, ...]:
-    """Write what is asked for and return the files; the diagnosis goes into the JSON and the page."""
+    """Write the requested files and return them; the diagnosis goes into the JSON and the page."""
     if wanted.json:
         more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
         _write(wanted.json, json.dumps({**profile.to_json(), **more}, indent=1, allow_nan=False))
@@ -76,7 +76,7 @@ def _write(path: Path, content: str) -> None:
     """Write a text as UTF-8.
 
     Raises:
-        UsageError: the place does not take it.
+        UsageError: the file cannot be written.
     """
     try:
         path.write_text(content, encoding="utf-8")

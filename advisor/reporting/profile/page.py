@@ -1,4 +1,4 @@
-"""``profile.html``: the slowest operators, the roofline, every figure in tables; self-contained, as the report is."""
+"""``profile.html``: the slowest operators, the roofline, every figure in tables; self-contained like the report."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ BARS = 20
 
 
 def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
-    """Return the whole page; names out of the file are escaped wherever they stand.
+    """Return the whole page; names from the file are escaped.
 
     Args:
         profile: what was found.
-        diagnosis: how the file differs from its float origin, None where it was not asked for.
+        diagnosis: how the file differs from its float origin, None where it was not requested.
     """
     scripts = (plotly_script(), asset("advisor.reporting.profile", "profile.js"))
     return (
@@ -49,7 +49,7 @@ def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
 
 
 def payload(profile: Profile) -> dict[str, Any]:
-    """Return what the plots draw: the slowest operators, every operator under the roof, and the roof."""
+    """Return the data of the plots: the slowest operators, the roofline, and every operator below it."""
     roof = profile.roofline
     return {
         "bars": [_bar(row) for row in profile.top(BARS)],
@@ -59,7 +59,7 @@ def payload(profile: Profile) -> dict[str, Any]:
 
 
 def facts(profile: Profile) -> tuple[tuple[str, str, str], ...]:
-    """Return label, figure and remark of what the page shows first."""
+    """Return label, figure and remark of the key figures."""
     slowest = profile.top(1)[0]
     return (
         (
@@ -67,13 +67,13 @@ def facts(profile: Profile) -> tuple[tuple[str, str, str], ...]:
             f"{figure(profile.plain_us / 1e3)} ms",
             f"median of {text.plural(profile.runs, 'run')}, {text.threads(profile.threads)}",
         ),
-        ("Operators / whole", f"{profile.coverage:.1%}", f"good is 95 to 102 %; profiler {profile.overhead:+.1%}"),
+        ("Operators / run", f"{profile.coverage:.1%}", f"good is 95 to 102 %; profiler {profile.overhead:+.1%}"),
         (
             "MACs",
             f"{figure(profile.macs / 1e6)} million",
             f"{profile.parameters / 1e6:.2f} million parameters",
         ),
-        ("Activations", show_bytes(profile.arena_bytes), "at once, computed from their lifetimes"),
+        ("Activations", show_bytes(profile.arena_bytes), "peak, computed from their lifetimes"),
         ("XNNPACK", _partitions(profile), f"slowest step: {slowest.type}, {slowest.share:.1%}"),
     )
 

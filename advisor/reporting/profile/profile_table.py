@@ -66,7 +66,7 @@ def print_profile(
 
 
 def parts(profile: Profile, console: Console, everything: bool = False) -> list[RenderableType]:
-    """Return everything that is shown, made for the console's width."""
+    """Return the output for the console's width."""
     rows = profile.operators if everything else profile.top(SHOWN)
     title = "Every step" if everything else f"The {len(rows)} slowest of {len(profile.operators)} steps"
     return [
@@ -97,12 +97,12 @@ def totals(profile: Profile) -> str:
 
 
 def quality(profile: Profile) -> str:
-    """Say how far the figures can be trusted."""
+    """Return how reliable the figures are."""
     low, high = GOOD_COVERAGE
     good = "" if low <= profile.coverage <= high else f" (good is {low:.0%} to {high:.0%})"
     return (
-        f"the operators make up {profile.coverage:.1%} of the whole{good}; the profiler slows a run by "
-        f"{profile.overhead:+.1%}; {text.plural(profile.runs, 'run')}, {profile.rejected_runs} disturbed ones left out"
+        f"the operators make up {profile.coverage:.1%} of the run time{good}; the profiler slows a run by "
+        f"{profile.overhead:+.1%}; {text.plural(profile.runs, 'run')}, {profile.rejected_runs} disturbed runs excluded"
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from advisor.core.evaluation import Evaluation, Status, Target
-from advisor.reporting.device_results import own_answers, sentence, spots
+from advisor.reporting.device_results import device_decisions, device_results, sentence
 from advisor.reporting.files import front_csv, recommendation
 from advisor.reporting.html import render_html
 from advisor.reporting.load import load_view
@@ -41,14 +41,14 @@ def view(tmp_path: Path) -> RunView:
 def test_the_model_for_all_and_each_device_s_own_are_decided(view: RunView) -> None:
     assert view.decision.pick is not None
     assert view.decision.pick.configuration.card == "small"
-    picks = {own.device: own.decision.pick.configuration.card for own in own_answers(view) if own.decision.pick}
+    picks = {own.device: own.decision.pick.configuration.card for own in device_decisions(view) if own.decision.pick}
     assert picks == {"board": "small", "phone": "large"}
-    assert [own.same for own in own_answers(view)] == [True, False]
+    assert [own.same for own in device_decisions(view)] == [True, False]
 
 
 def test_the_pick_s_figures_are_given_for_each_device(view: RunView) -> None:
     assert view.decision.pick is not None
-    assert [sentence(spot) for spot in spots(view, view.decision.pick)] == [
+    assert [sentence(result) for result in device_results(view, view.decision.pick)] == [
         "board: measured 30.0 ms, p90 33.0 ms",
         "phone: measured 2.00 ms, p90 2.20 ms",
     ]
@@ -82,8 +82,9 @@ def test_the_device_that_a_pick_must_run_on_is_shown_with_its_figures(tmp_path: 
     view = load_view(run)
     assert view.decision.pick is not None
     assert view.decision.pick.configuration.card == "small"
-    assert [(spot.device, spot.required) for spot in spots(view, view.decision.pick)] == [("board", True)]
-    assert "Where it must run too" in render_html(view)
+    (result,) = device_results(view, view.decision.pick)
+    assert (result.device, result.required) == ("board", True)
+    assert "Devices that it must also run on" in render_html(view)
 
 
 def test_another_runtime_s_latencies_are_marked_as_a_guide(tmp_path: Path) -> None:
@@ -95,6 +96,6 @@ def test_another_runtime_s_latencies_are_marked_as_a_guide(tmp_path: Path) -> No
     console = Console(width=160, record=True, file=StringIO())
     print_answer(view, console)
     said = " ".join(console.export_text().split())
-    assert "board: the latencies are those of ncnn, which does not run .tflite files: take them as a guide" in said
+    assert "board: the latencies were measured with ncnn, which does not run .tflite files; use them as a guide" in said
     assert "phone: the latencies" not in said
-    assert "each file on the device where it does worst" in said
+    assert "each file with its figures on its slowest device" in said

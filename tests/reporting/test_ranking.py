@@ -46,8 +46,8 @@ def test_funnel_says_why_candidates_left() -> None:
 
     assert steps["latency"].reasons == (("the child process was killed after 120 s", 2),)
     assert {reason for reason, _ in steps["meets the budget"].reasons} == {
-        "beyond the size limit",
-        "beyond the latency limit",
+        "over the size limit",
+        "over the latency limit",
     }
 
 
