@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from advisor.core.evaluation import Evaluation
@@ -25,10 +25,10 @@ from advisor.core.file_features import FileFeatures, Traits
 from advisor.core.latency_distribution import LatencyDistribution
 from advisor.core.quantity import Quantity
 
-Json = Mapping[str, Any]
+Json = Mapping[str, object]
 
 
-def details_to_json(evaluation: Evaluation) -> dict[str, Any]:
+def details_to_json(evaluation: Evaluation) -> dict[str, object]:
     """Return what an evaluation knows besides its figures; what is not known has no entry."""
     distribution, holdout, required = (
         evaluation.latency_distribution, evaluation.holdout_answers, evaluation.required_figures,
@@ -50,27 +50,28 @@ def details_to_json(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def details_from_json(details: Json) -> dict[str, Any]:
-    """Read back :func:`details_to_json` as fields of :class:`Evaluation`; what is damaged is not known."""
+def with_details(evaluation: Evaluation, details: Json) -> Evaluation:
+    """Return the evaluation with what :func:`details_to_json` wrote; a damaged entry counts as unknown."""
     holdout = details.get("holdout")
-    return {
-        "timing": timing_from_json(details),
-        "answers": _answers_from_json(details),
-        "agreement": _agreement_from_json(details),
-        "file_facts": file_from_json(details),
-        "card_facts": _card_from_json(details),
-        "file_features": _features_from_json(details.get("graph")),
-        "holdout_answers": _answers_from_json(holdout) if isinstance(holdout, Mapping) and holdout else None,
-        "capture": _capture_from_json(details),
-        "latency_distribution": LatencyDistribution.read(details.get("latency_quantiles")),
-        "budget_probability": _number(details.get("budget_probability")),
-        "remote": _remote_from_json(details),
-        "device_figures": _devices_from_json(details.get("targets")) or {},
-        "required_figures": _devices_from_json(details.get("elsewhere")),
-    }
+    return replace(
+        evaluation,
+        timing=timing_from_json(details),
+        answers=_answers_from_json(details),
+        agreement=_agreement_from_json(details),
+        file_facts=file_from_json(details),
+        card_facts=_card_from_json(details),
+        file_features=_features_from_json(details.get("graph")),
+        holdout_answers=_answers_from_json(holdout) if isinstance(holdout, Mapping) and holdout else None,
+        capture=_capture_from_json(details),
+        latency_distribution=LatencyDistribution.read(details.get("latency_quantiles")),
+        budget_probability=_number(details.get("budget_probability")),
+        remote=_remote_from_json(details),
+        device_figures=_devices_from_json(details.get("targets")) or {},
+        required_figures=_devices_from_json(details.get("elsewhere")),
+    )
 
 
-def timing_to_json(timing: TimingFacts) -> dict[str, Any]:
+def timing_to_json(timing: TimingFacts) -> dict[str, object]:
     """Return how a latency was measured as entries of ``details``."""
     if timing.wall_ms is None:
         return _known({"load_ms": timing.load_ms, "first_ms": timing.first_ms, "threads": timing.threads})
@@ -112,7 +113,7 @@ def _summary(data: object) -> TimeSummary | None:
     return TimeSummary(p50, p90, _number(data.get("min")), _number(data.get("cv")))
 
 
-def _answers_to_json(answers: ImageAnswers) -> dict[str, Any]:
+def _answers_to_json(answers: ImageAnswers) -> dict[str, object]:
     return {
         **({"per_class_recall": dict(answers.per_class_recall)} if answers.per_class_recall else {}),
         **({"confusion": [list(row) for row in answers.confusion]} if answers.confusion else {}),
@@ -121,13 +122,17 @@ def _answers_to_json(answers: ImageAnswers) -> dict[str, Any]:
 
 
 def _answers_from_json(data: Json) -> ImageAnswers:
-    recall = data.get("per_class_recall")
-    known = isinstance(recall, Mapping) and all(each is None or _number(each) is not None for each in recall.values())
     return ImageAnswers(
         file=_text(data.get("answers")),
-        per_class_recall=dict(recall) if known and recall else {},
+        per_class_recall=_shares(data.get("per_class_recall")),
         confusion=_table(data.get("confusion")),
     )
+
+
+def _shares(data: object) -> dict[str, float | None]:
+    if not isinstance(data, Mapping) or any(each is not None and _number(each) is None for each in data.values()):
+        return {}
+    return dict(data)
 
 
 def _table(data: object) -> tuple[tuple[int, ...], ...] | None:
@@ -137,7 +142,7 @@ def _table(data: object) -> tuple[tuple[int, ...], ...] | None:
     return rows if {type(count) for row in rows for count in row} <= {int} else None
 
 
-def _agreement_to_json(agreement: Agreement) -> dict[str, Any]:
+def _agreement_to_json(agreement: Agreement) -> dict[str, object]:
     return {"agreement": agreement.share, "agreement_pictures": agreement.images, "answers_kept": agreement.kept}
 
 
@@ -147,7 +152,7 @@ def _agreement_from_json(details: Json) -> Agreement | None:
     return None if share is None or kept is None or images is None else Agreement(share, images, kept)
 
 
-def _file_to_json(file: FileFacts) -> dict[str, Any]:
+def _file_to_json(file: FileFacts) -> dict[str, object]:
     sizes = asdict(file)
     notes = sizes.pop("recipe_notes")
     return {**_known(sizes), **({"compression": notes} if notes else {})}
@@ -164,7 +169,7 @@ def file_from_json(details: Json) -> FileFacts:
     )
 
 
-def _card_to_json(card: CardFacts) -> dict[str, Any]:
+def _card_to_json(card: CardFacts) -> dict[str, object]:
     return _known(asdict(card))
 
 
@@ -205,7 +210,7 @@ def _features_from_json(data: Any) -> FileFeatures | None:
     return found if whole else None
 
 
-def _capture_to_json(capture: CaptureAccuracy) -> dict[str, Any]:
+def _capture_to_json(capture: CaptureAccuracy) -> dict[str, object]:
     rows = [[row.condition, row.strength, row.top1] for row in capture.by_condition]
     return {
         **({"robustness": rows} if rows else {}),
@@ -236,7 +241,7 @@ def _quantity(data: object) -> Quantity | None:
     return None
 
 
-def _remote_to_json(remote: RemoteFacts) -> dict[str, Any]:
+def _remote_to_json(remote: RemoteFacts) -> dict[str, object]:
     return {
         "reached_over": remote.connection,
         **({"delegated": list(remote.delegated)} if remote.delegated else {}),
@@ -261,11 +266,11 @@ def remote_facts(connection: str, delegated: object, operators: object) -> Remot
     )
 
 
-def _devices_to_json(devices: Mapping[str, DeviceFigures]) -> dict[str, Any]:
+def _devices_to_json(devices: Mapping[str, DeviceFigures]) -> dict[str, object]:
     return {device: _device_to_json(figures) for device, figures in devices.items()}
 
 
-def _device_to_json(figures: DeviceFigures) -> dict[str, Any]:
+def _device_to_json(figures: DeviceFigures) -> dict[str, object]:
     data = asdict(figures)
     probability, p90 = data.pop("budget_probability"), data.pop("p90_ms")
     return {**data, "held_ms": p90, "budget_probability": probability}
@@ -293,7 +298,7 @@ def _device_from_json(facts: Json) -> DeviceFigures:
     )
 
 
-def _known(entries: Json) -> dict[str, Any]:
+def _known(entries: Json) -> dict[str, object]:
     return {name: value for name, value in entries.items() if value is not None}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from advisor.core.details_json import details_from_json, details_to_json
+from advisor.core.details_json import details_to_json, with_details
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.quantity import Quantity
 
@@ -19,7 +19,7 @@ _ABOVE_ZERO = ("latency", "latency_p90", "size")
 _NAMES = frozenset({"key", "configuration", "status", "contended", "details", *_TEXTS, *_QUANTITIES})
 
 
-def evaluation_to_json(evaluation: Evaluation) -> dict[str, Any]:
+def evaluation_to_json(evaluation: Evaluation) -> dict[str, object]:
     """Return the evaluation as a JSON object."""
     return {
         "configuration": asdict(evaluation.configuration),
@@ -32,7 +32,7 @@ def evaluation_to_json(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def _quantity(quantity: Quantity | None) -> dict[str, Any] | None:
+def _quantity(quantity: Quantity | None) -> dict[str, object] | None:
     return quantity.to_json() if quantity else None
 
 
@@ -51,8 +51,9 @@ def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
     quantities = {name: Quantity.from_json(data[name]) if data.get(name) else None for name in _QUANTITIES}
     if any((quantity := quantities[name]) is not None and quantity.value <= 0 for name in _ABOVE_ZERO):
         raise ValueError("a latency or size is not above zero")
-    fields: dict[str, Any] = {name: data.get(name, "") for name in _TEXTS} | quantities | details_from_json(details)
-    return Evaluation(_configuration(data["configuration"]), Status(data["status"]), contended=contended, **fields)
+    figures: dict[str, Any] = {name: data.get(name, "") for name in _TEXTS} | quantities
+    configuration, status = _configuration(data["configuration"]), Status(data["status"])
+    return with_details(Evaluation(configuration, status, contended=contended, **figures), details)
 
 
 def _configuration(data: Mapping[str, Any]) -> Configuration:
@@ -64,7 +65,7 @@ def _configuration(data: Mapping[str, Any]) -> Configuration:
     return Configuration(**{**data, "target": target})
 
 
-def _require_texts(data: Mapping[str, Any], names: tuple[str, ...]) -> None:
+def _require_texts(data: Mapping[str, object], names: tuple[str, ...]) -> None:
     for name in names:
         if not isinstance(data.get(name, ""), str):
             raise TypeError(f"{name} is not a text")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from typing import Any
 
 from advisor.core.escape import markdown as escaped
 from advisor.core.escape import plain
@@ -29,9 +28,9 @@ def render(comparison: Comparison, form: str) -> str:
     return renderers[form](comparison)
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
+def comparison_json(comparison: Comparison) -> dict[str, object]:
     """Return the comparison as plain values."""
-    value: dict[str, Any] = finite(
+    value: dict[str, object] = finite(
         {
             "schema_version": SCHEMA_VERSION,
             "before": comparison.before,
@@ -52,7 +51,7 @@ def _json(comparison: Comparison) -> str:
     return json.dumps(comparison_json(comparison), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _figure(row: ChangedFigure) -> dict[str, Any]:
+def _figure(row: ChangedFigure) -> dict[str, object]:
     delta = row.delta
     return {
         "key": row.key,

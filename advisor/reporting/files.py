@@ -7,7 +7,6 @@ import io
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
@@ -86,7 +85,7 @@ def recommendation_json(view: RunView) -> str:
     return json.dumps(finite(recommendation(view)), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def recommendation(view: RunView) -> dict[str, Any]:
+def recommendation(view: RunView) -> dict[str, object]:
     """Return the answer as plain values."""
     decision = view.decision
     return {
@@ -109,7 +108,7 @@ def recommendation(view: RunView) -> dict[str, Any]:
     }
 
 
-def _device(decision: Decision) -> dict[str, Any]:
+def _device(decision: Decision) -> dict[str, object]:
     """Return the decision for one device alone."""
     return {
         "feasible": decision.feasible,
@@ -121,7 +120,7 @@ def _device(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _brief(evaluation: Evaluation) -> dict[str, Any]:
+def _brief(evaluation: Evaluation) -> dict[str, object]:
     """Return an evaluation without its answers by class, which recommendation.json has for the pick alone."""
     answers = ImageAnswers(evaluation.answers.file)
     return evaluation_to_json(replace(evaluation, answers=answers, holdout_answers=None))

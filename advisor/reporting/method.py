@@ -5,14 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any
 
 from advisor.core.units import show_seconds
 from advisor.reporting import text
 from advisor.reporting.view import RunView
 
 
-def method(view: RunView) -> dict[str, Any]:
+def method(view: RunView) -> dict[str, object]:
     """Return the variables of the page's last section."""
     manifest = view.manifest
     known = ("command_line", "versions", "durations", "weights", "without_weights")

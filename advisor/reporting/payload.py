@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import TimingFacts
@@ -28,7 +27,7 @@ class Facet:
     options: tuple[tuple[str, str], ...]
 
 
-_FACETS: tuple[tuple[str, str, Callable[[Evaluation], Any]], ...] = (
+_FACETS: tuple[tuple[str, str, Callable[[Evaluation], str | int]], ...] = (
     ("family", "Family", lambda e: e.family),
     ("compression", "Compression", lambda e: e.configuration.compression),
     ("training", "Training", lambda e: e.configuration.training),
@@ -46,11 +45,11 @@ def facets(view: RunView) -> tuple[Facet, ...]:
     for field, title, value in _FACETS:
         values = _distinct([value(evaluation) for evaluation in view.evaluations])
         if len(values) > 1:
-            options = tuple((str(v), threads(v) if field == "threads" else str(v) or "unnamed") for v in values)
+            options = tuple((str(v), threads(v) if isinstance(v, int) else v or "unnamed") for v in values)
             groups.append(Facet(field, title, options))
     licences = _distinct(list(_licences(view).values()))
     if len(licences) > 1:
-        groups.append(Facet("licence", "Licence", tuple((each, each) for each in licences)))
+        groups.append(Facet("licence", "Licence", tuple((str(each), str(each)) for each in licences)))
     return tuple(groups)
 
 
@@ -61,13 +60,13 @@ def _licences(view: RunView) -> dict[str, str]:
     return found | {card: licence for card, licence in stated if licence}
 
 
-def _distinct(values: Sequence[Any]) -> list[Any]:
+def _distinct(values: Sequence[str | int]) -> list[str | int]:
     """Return each value once: numbers ascending, names in order of appearance."""
     unique = list(dict.fromkeys(values))
     return sorted(unique) if all(isinstance(value, int) for value in unique) else unique
 
 
-def payload(view: RunView) -> dict[str, Any]:
+def payload(view: RunView) -> dict[str, object]:
     """Return the data of the page's script, plain JSON values."""
     rows = ranked(view)
     sources: dict[str, int] = {}
@@ -88,7 +87,7 @@ def payload(view: RunView) -> dict[str, Any]:
     }
 
 
-def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict[str, Any]:
+def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict[str, object]:
     configuration = evaluation.configuration
     target = configuration.target
     key, probability = configuration.key, evaluation.budget_probability
@@ -129,7 +128,7 @@ def _extras(evaluation: Evaluation) -> list[float | None]:
     ]
 
 
-def _numbers(quantity: Quantity | None, sources: dict[str, int]) -> list[Any] | None:
+def _numbers(quantity: Quantity | None, sources: dict[str, int]) -> list[object] | None:
     """Return [value, low, high, index of ``provenance: source``, n], rounded for display."""
     if quantity is None:
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.reporting.classes import confused_pairs, heatmap, recalls
@@ -25,7 +24,7 @@ ROWS_SHOWN = 1000
 
 FAILURES_SHOWN = 500
 
-Context = Callable[[RunView], Mapping[str, Any]]
+Context = Callable[[RunView], Mapping[str, object]]
 
 
 def _always(_: RunView) -> bool:
@@ -49,7 +48,7 @@ class Section:
     wanted: Callable[[RunView], bool] = _always
 
 
-def _answer(view: RunView) -> dict[str, Any]:
+def _answer(view: RunView) -> dict[str, object]:
     pick = view.decision.pick
     return {
         "pick": pick,
@@ -62,7 +61,7 @@ def _answer(view: RunView) -> dict[str, Any]:
     }
 
 
-def _devices(view: RunView) -> dict[str, Any]:
+def _devices(view: RunView) -> dict[str, object]:
     pick = view.decision.pick
     return {"pick": pick, "results": device_results(view, pick) if pick else (), "decisions": device_decisions(view)}
 
@@ -71,7 +70,7 @@ def _has_devices(view: RunView) -> bool:
     return bool(view.by_device or view.budget.must_run_on)
 
 
-def _robustness(view: RunView) -> dict[str, Any]:
+def _robustness(view: RunView) -> dict[str, object]:
     pick = view.decision.pick
     assert pick is not None, "the section is wanted only with a pick"
     return {
@@ -89,13 +88,13 @@ def _has_operators(view: RunView) -> bool:
     return view.decision.pick is not None and view.decision.pick.file_features is not None
 
 
-def _operators(view: RunView) -> dict[str, Any]:
+def _operators(view: RunView) -> dict[str, object]:
     pick = view.decision.pick
     assert pick is not None, "the section is wanted only with a pick"
     return {"pick": pick, "graph": pick.file_features and graph_summary(pick.file_features)}
 
 
-def _explore(view: RunView) -> dict[str, Any]:
+def _explore(view: RunView) -> dict[str, object]:
     return {"facets": facets(view), "front": _by_latency(view.decision.front)}
 
 
@@ -103,7 +102,7 @@ def _by_latency(evaluations: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
     return tuple(sorted(evaluations, key=lambda e: e.latency.value if e.latency else float("inf")))
 
 
-def _evaluations(view: RunView) -> dict[str, Any]:
+def _evaluations(view: RunView) -> dict[str, object]:
     devices = {row.configuration.target.device for row in view.evaluations}
     rows = ranked(view)
     return {
@@ -114,12 +113,12 @@ def _evaluations(view: RunView) -> dict[str, Any]:
     }
 
 
-def _funnel(view: RunView) -> dict[str, Any]:
+def _funnel(view: RunView) -> dict[str, object]:
     steps = funnel(view)
     return {"steps": steps, "total": max(len(view.evaluations), 1)}
 
 
-def _failures(view: RunView) -> dict[str, Any]:
+def _failures(view: RunView) -> dict[str, object]:
     ended = (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))
     return {
         "rows": ended[:FAILURES_SHOWN],
@@ -132,7 +131,7 @@ def _has_failures(view: RunView) -> bool:
     return len(view.ok) < len(view.evaluations) or bool(view.manifest.get("without_weights"))
 
 
-def _data(view: RunView) -> dict[str, Any]:
+def _data(view: RunView) -> dict[str, object]:
     dataset = view.dataset
     assert dataset is not None, "the section is wanted only with data"
     largest = max(dataset.images_per_class.values(), default=1)
@@ -145,7 +144,7 @@ def _data(view: RunView) -> dict[str, Any]:
     }
 
 
-def _classes(view: RunView) -> dict[str, Any]:
+def _classes(view: RunView) -> dict[str, object]:
     pick = view.decision.pick
     assert pick is not None, "the section is wanted only with a pick"
     labels = view.dataset.classes if view.dataset else ()
@@ -171,7 +170,7 @@ def _has_classes(view: RunView) -> bool:
     return pick is not None and pick.answers.has_classes
 
 
-def _losses(view: RunView) -> dict[str, Any]:
+def _losses(view: RunView) -> dict[str, object]:
     from advisor.reporting.profile.diagnosis_html import diagnosis_html
 
     rows = [row for row in view.ok if row.configuration.key in view.diagnoses]

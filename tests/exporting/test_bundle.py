@@ -215,7 +215,7 @@ def test_another_folder_is_never_replaced(trained: RunFolder, tmp_path: Path) ->
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.txt").write_text("x")
     for force in (False, True):
-        with pytest.raises(UsageError, match="is no bundle of advisor's"):
+        with pytest.raises(UsageError, match="is not a bundle of advisor"):
             export(trained.path, tmp_path / "precious", force=force)
     assert (tmp_path / "precious" / "thesis.txt").read_text() == "x"
 

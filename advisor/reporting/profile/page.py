@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment
 
@@ -48,7 +47,7 @@ def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
     )
 
 
-def payload(profile: Profile) -> dict[str, Any]:
+def payload(profile: Profile) -> dict[str, object]:
     """Return the data of the plots: the slowest operators, the roofline, and every operator below it."""
     roof = profile.roofline
     return {
@@ -82,17 +81,17 @@ def _partitions(profile: Profile) -> str:
     return "off" if profile.kernels == "builtin" else text.plural(profile.partitions, "partition")
 
 
-def _bar(row: OperatorTime) -> dict[str, Any]:
+def _bar(row: OperatorTime) -> dict[str, object]:
     return {"label": f"{row.position} {row.type}", "us": row.time_us, "share": row.share, **_common(row)}
 
 
-def _point(row: OperatorTime) -> dict[str, Any]:
+def _point(row: OperatorTime) -> dict[str, object]:
     operations = 2 * row.node.macs if row.node else 0
     moved = row.node.bytes_moved if row.node else 1
     return {"x": operations / moved, "y": row.gflops, "us": row.time_us, "share": row.share, **_common(row)}
 
 
-def _common(row: OperatorTime) -> dict[str, Any]:
+def _common(row: OperatorTime) -> dict[str, object]:
     output = row.node.outputs[0] if row.node and row.node.outputs else ""
     return {"type": row.type, "where": row.where, "step": row.position, "kernel": row.kernel, "output": output}
 
