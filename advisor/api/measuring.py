@@ -119,15 +119,16 @@ def benchmark_device(
     from advisor.api.threads import thread_counts
     from advisor.core.errors import UsageError
     from advisor.devices.connections.settings import ConnectionSettings
-    from advisor.engine.targets.benchmarking import benchmark_device, needs_device_benchmark
+    from advisor.engine.targets import benchmarking
 
-    reach = ConnectionSettings.from_options(
+    settings = ConnectionSettings.from_options(
         ssh, adb, python=python, benchmark_model=Path(benchmark_model) if benchmark_model else None, cores=cores
     )
-    if not needs_device_benchmark(device, accelerator, reach):
+    if not benchmarking.needs_device_benchmark(device, accelerator, settings):
         raise UsageError("this machine's CPU is not a device", "use benchmark, or name a device or --accelerator gpu")
     say = tell or (lambda _text: None)
-    return benchmark_device(models, device, accelerator, reach, profiles, thread_counts(threads), effort, say)
+    counts = thread_counts(threads)
+    return benchmarking.benchmark_device(models, device, accelerator, settings, profiles, counts, effort, say)
 
 
 def profile(

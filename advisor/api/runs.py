@@ -1,4 +1,4 @@
-"""A search and what it leaves behind."""
+"""Search, plan, and the run that a search writes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Run:
 
     Attributes:
         path: the run folder.
-        interrupted: it was stopped before its end.
-        stopped: why it ended before every configuration was evaluated, empty where it did not.
+        interrupted: True if the user interrupted the search.
+        stopped: why the search ended before every configuration was evaluated; empty if it did not.
     """
 
     path: Path
@@ -34,29 +34,29 @@ class Run:
 
     @cached_property
     def view(self) -> RunView:
-        """Everything that a report shows."""
+        """The content of the report."""
         from advisor.reporting.load import load_view
 
         return load_view(RunFolder.open(self.path))
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:
-        """Every configuration with what became of it."""
+        """Every configuration with its result, or the reason why it has none."""
         return self.view.evaluations
 
     @property
     def decision(self) -> Decision:
-        """The pick, its reason, the runner-up, ties and what would change it."""
+        """The pick with its reason, the runner-up, the ties, and what would change the pick."""
         return self.view.decision
 
     @property
     def pick(self) -> Evaluation | None:
-        """The recommended evaluation; the least-bad one where nothing meets the budget."""
+        """The recommended evaluation; the nearest one if nothing meets the budget."""
         return self.decision.pick
 
     @property
     def report(self) -> Path:
-        """The report to open in a browser."""
+        """Path of the report to open in a browser."""
         return self.path / "report.html"
 
     def _repr_html_(self) -> str:

@@ -13,7 +13,6 @@ from advisor.cli.output import print_json
 from advisor.cli.progress import progress
 from advisor.core.errors import UsageError
 from advisor.core.exits import ExitCode
-from advisor.core.figures import HOST
 
 if TYPE_CHECKING:
     from advisor.measurement.latency.findings import Benchmark
@@ -106,6 +105,7 @@ def benchmark(
     Example: advisor benchmark model.tflite --threads 1,2
     """
     from advisor import api
+    from advisor.core.figures import HOST
 
     if as_json and mllog:
         raise UsageError("--json and --mllog exclude each other", "give one of them")
@@ -140,7 +140,10 @@ def _refuse_cpu_only(options: Mapping[str, object]) -> None:
     """
     for name, value in options.items():
         if value:
-            raise UsageError(f"{name} is for this machine's CPU", "leave --device and --accelerator out, or the option")
+            raise UsageError(
+                f"{name} works only for this machine's CPU",
+                f"leave out {name}, or leave out --device and --accelerator",
+            )
 
 
 def _seconds(text: str | None) -> float | None:

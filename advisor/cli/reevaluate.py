@@ -54,7 +54,8 @@ def reevaluate(
 
     check_format(form)
     if every == (run is not None):
-        raise UsageError("name one run, or --all", "write advisor reevaluate runs/latest, or advisor reevaluate --all")
+        problem = "a run and --all exclude each other" if every else "no run is given"
+        raise UsageError(problem, "name one run, or --all: advisor reevaluate runs/latest, or advisor reevaluate --all")
     if run is not None:
         warn_of_flaws(run)
     with progress() as tell:

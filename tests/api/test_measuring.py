@@ -39,7 +39,7 @@ def test_a_benchmark_passes_every_argument_on(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_benchmark_on_a_device_passes_every_argument_on(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(benchmarking, "elsewhere", lambda *given: seen.append(given))
+    monkeypatch.setattr(benchmarking, "benchmark_device", lambda *given: seen.append(given))
     benchmark_device(
         "a.tflite", device="board:cpu", accelerator="cpu", adb="R58", benchmark_model="bm", cores="f0", threads=[2],
         effort="full", profiles=["own"], tell=print,
@@ -56,8 +56,8 @@ def test_a_benchmark_on_a_device_passes_every_argument_on(monkeypatch: pytest.Mo
         ({}, "this machine's CPU is not a device"),
         ({"device": "host", "accelerator": "cpu"}, "this machine's CPU is not a device"),
         ({"accelerator": "gpuu"}, "unknown accelerator 'gpuu' (did you mean 'gpu'?)"),
-        ({"accelerator": "npu"}, "no npu of this machine can be measured"),
-        ({"ssh": "pi@board"}, "name its profile"),
+        ({"accelerator": "npu"}, "advisor cannot measure the npu of this machine"),
+        ({"ssh": "pi@board"}, "--ssh and --adb need the name of a device"),
         ({"device": "raspberry-pi-4", "cores": "f0"}, "--benchmark-model and --cores need --adb"),
         ({"device": "raspberry-pi-5x"}, "did you mean 'raspberry-pi-5'"),
         ({"device": "raspberry-pi-4", "effort": "fast"}, "effort 'fast'"),

@@ -139,13 +139,16 @@ def test_a_form_that_the_device_does_not_take_is_exit_code_2(advisor: Advisor, m
     [
         (("--device", "raspberry-pi-44"), "error: unknown device 'raspberry-pi-44' (did you mean"),
         (("--device", "galaxy-s24", "--accelerator", "gpu"), "error: galaxy-s24 has no gpu target"),
-        (("--device", "raspberry-pi-4", "--runtime", "tflite-runtime==2.14.0"), "error: --runtime is for this machine"),
-        (("--device", "raspberry-pi-4", "--sustained", "5min"), "error: --sustained is for this machine's CPU"),
+        (
+            ("--device", "raspberry-pi-4", "--runtime", "tflite-runtime==2.14.0"),
+            "error: --runtime works only for this machine",
+        ),
+        (("--device", "raspberry-pi-4", "--sustained", "5min"), "error: --sustained works only for this machine's CPU"),
         (("--device", "raspberry-pi-4", "--ssh", "-oX"), "error: '-oX' is not a host"),
         (("--ssh", "board"), "error: --ssh and --adb need the name of a device"),
         (("--accelerator", "edgetpu"), "error: unknown accelerator 'edgetpu' (did you mean 'tpu'?)"),
         (("--accelerator", "tpu"), "error: advisor cannot measure the tpu of this machine"),
-        (("--accelerator", "gpu", "--no-xnnpack"), "error: --no-xnnpack is for this machine's CPU"),
+        (("--accelerator", "gpu", "--no-xnnpack"), "error: --no-xnnpack works only for this machine's CPU"),
     ],
 )
 def test_what_is_wrong_about_a_device_is_one_line(
