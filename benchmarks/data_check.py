@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.datasets.checks.findings import Kind
-from advisor.engine.data_check import Checked, check_data
-from advisor.engine.data_check.judge import Judge
+from advisor.engine.data_check import DataCheck, LabelChecker, check_data
 from advisor.training.labels.out_of_sample import LANDMARKS
 from benchmarks.planting import Planted, plant
 from benchmarks.tables import Row, keep
@@ -58,13 +57,13 @@ def main() -> None:
     print(keep("data_check", "What a data check finds", header, rows, remarks))
 
 
-def labels_score(planted: Planted, checked: Checked) -> Score:
+def labels_score(planted: Planted, checked: DataCheck) -> Score:
     """Score the likely wrong labels against the swapped ones."""
     named = {path for one in checked.findings if one.kind is Kind.WRONG_LABEL for path in one.images}
     return _score(len(named & planted.swapped), len(named), len(planted.swapped))
 
 
-def copies_score(planted: Planted, checked: Checked) -> Score:
+def copies_score(planted: Planted, checked: DataCheck) -> Score:
     """Score the groups of alike pictures against the planted copies."""
     groups: list[Collection[Path]] = [set(g) for one in checked.findings if one.kind in _REPEATED for g in one.groups]
     right = [group for group in groups if any({copy, of} <= set(group) for copy, of in planted.copies.items())]
@@ -78,8 +77,8 @@ def _score(right: int, found: int, planted: int) -> Score:
 
 def _rows(folder: Path, seed: int) -> list[Row]:
     planted = plant(TRASHNET, folder / str(seed), seed)
-    checked = check_data(planted.root, Judge())
-    large = check_data(planted.root, Judge(landmarks=FEW_LANDMARKS))
+    checked = check_data(planted.root, LabelChecker())
+    large = check_data(planted.root, LabelChecker(landmarks=FEW_LANDMARKS))
     scores = {
         "swapped labels": labels_score(planted, checked),
         f"swapped labels, {FEW_LANDMARKS} landmarks": labels_score(planted, large),

@@ -130,13 +130,13 @@ def labels(count: int) -> Any:
 
 
 def judge(root: Path, count: int) -> None:
-    """Judge the made features."""
-    from advisor.engine.data_check.work import RESULT, judge
+    """Check labels by the made-up features."""
+    from advisor.engine.data_check.jobs import RESULT, find_faults
     from advisor.training.labels.out_of_sample import LANDMARKS
 
     paths = sorted((root / "pictures").rglob("*.jpg"))
     parts = [root / "0.npy", root / "1.npy"]
-    judge(parts, labels(count).tolist(), list(range(count)), (), paths, 0, LANDMARKS, root / RESULT)
+    find_faults(parts, labels(count).tolist(), list(range(count)), (), paths, 0, LANDMARKS, root / RESULT)
 
 
 def _alone(function: Callable[..., None], *arguments: Any) -> tuple[float, int]:

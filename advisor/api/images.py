@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from advisor.engine.data_check import Checked
+    from advisor.engine.data_check import DataCheck
 
 
 def check_data(
@@ -20,7 +20,7 @@ def check_data(
     mirror: str = "",
     fix: str | Path | None = None,
     tell: Callable[[str], None] | None = None,
-) -> Checked:
+) -> DataCheck:
     """Find faults in a set of images: unreadable, repeated, wrongly labelled. No image is changed.
 
     ::
@@ -45,11 +45,10 @@ def check_data(
     """
     from advisor.datasets.checks.fix import writable
     from advisor.engine import data_check
-    from advisor.engine.data_check.judge import Judge
 
     manifest = writable(Path(fix)) if fix else None
-    judge = Judge(card, tuple(Path(path) for path in catalog), offline, mirror) if labels else None
-    checked = data_check.check_data(Path(data), judge, tell or (lambda _text: None))
+    checker = data_check.LabelChecker(card, tuple(Path(path) for path in catalog), offline, mirror) if labels else None
+    checked = data_check.check_data(Path(data), checker, tell or (lambda _text: None))
     if manifest:
         checked.write_manifest(manifest)
     return checked

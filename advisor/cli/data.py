@@ -10,7 +10,7 @@ import typer
 from advisor.cli.output import print_json
 
 if TYPE_CHECKING:
-    from advisor.engine.data_check import Checked
+    from advisor.engine.data_check import DataCheck
 
 SHEET = "data-check.html"
 
@@ -79,7 +79,7 @@ def check(
     print_checked(checked, sheet, Path(fix) if fix else None)
 
 
-def _written(checked: Checked, path: Path) -> Path:
+def _written(checked: DataCheck, path: Path) -> Path:
     from advisor.core.errors import UsageError
     from advisor.reporting.contact_sheet.page import render
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from advisor.engine.data_check import Checked, check_data
+from advisor.engine.data_check import DataCheck, check_data
 from advisor.reporting.contact_sheet import page as sheet
 from advisor.reporting.contact_sheet.page import render, sections
 from advisor.reporting.contact_sheet.thumbnails import SIDE, data_uri
@@ -21,7 +21,7 @@ EVIL = "<script>alert(1)"
 
 
 @pytest.fixture
-def checked(tmp_path: Path) -> Checked:
+def checked(tmp_path: Path) -> DataCheck:
     """A set with copies and an unreadable file, in a class whose name is a script."""
     root = make(tmp_path / "data", **{EVIL: 9, "cat": 9})
     shutil.copy(root / "cat" / "100.jpg", root / "cat" / '" onerror="alert(2).jpg')
@@ -31,7 +31,7 @@ def checked(tmp_path: Path) -> Checked:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_shows_the_suspects_and_asks_for_nothing(
-    browser: Browser, checked: Checked, tmp_path: Path, scheme: str
+    browser: Browser, checked: DataCheck, tmp_path: Path, scheme: str
 ) -> None:
     (tmp_path / "sheet.html").write_text(render(checked), encoding="utf-8")
     context = browser.new_context(color_scheme=scheme, offline=True)  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ def test_the_page_shows_the_suspects_and_asks_for_nothing(
     context.close()
 
 
-def test_only_so_many_are_shown_and_the_rest_is_counted(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_are_shown_and_the_rest_is_counted(checked: DataCheck, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sheet, "MEMBERS", 1)
     copies = next(section for section in sections(checked) if section.finding.kind == "exact duplicates")
     assert [len(group.images) for group in copies.groups] == [1]

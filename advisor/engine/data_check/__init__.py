@@ -1,5 +1,6 @@
-"""What is wrong with a set of pictures: what its files show, and what a network thinks of their labels."""
+"""Find what is wrong with a set of images, by its files and by the features of a network."""
 
-from advisor.engine.data_check.checked import Checked, check_data
+from advisor.engine.data_check.check import DataCheck, check_data
+from advisor.engine.data_check.label_checker import LabelChecker
 
-__all__ = ["Checked", "check_data"]
+__all__ = ["DataCheck", "LabelChecker", "check_data"]

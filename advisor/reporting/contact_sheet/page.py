@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from advisor.datasets.checks.findings import Finding
-from advisor.engine.data_check import Checked
+from advisor.engine.data_check import DataCheck
 from advisor.reporting.contact_sheet.thumbnails import data_uri
 from advisor.reporting.templating import asset, content_policy, page_environment, trusted
 
@@ -49,7 +49,7 @@ class Section:
     more: int
 
 
-def render(checked: Checked) -> str:
+def render(checked: DataCheck) -> str:
     """Return the whole page; names and labels are escaped."""
     return (
         page_environment("advisor.reporting.contact_sheet")
@@ -67,7 +67,7 @@ def render(checked: Checked) -> str:
     )
 
 
-def sections(checked: Checked) -> tuple[Section, ...]:
+def sections(checked: DataCheck) -> tuple[Section, ...]:
     """Return the findings with their images; each image is read once."""
     labels = {photo.path: checked.survey.dataset.classes[photo.label] for photo in checked.survey.dataset.images}
     image = cache(data_uri)

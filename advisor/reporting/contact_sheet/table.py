@@ -10,7 +10,7 @@ from rich.text import Text
 
 from advisor.datasets.checks.findings import Finding, Kind
 from advisor.datasets.checks.image_quality import Condition
-from advisor.engine.data_check import Checked
+from advisor.engine.data_check import DataCheck
 from advisor.reporting import text
 from advisor.reporting.console import Column, default_console, line, table, write
 
@@ -30,7 +30,9 @@ _GRAVE = frozenset(
 )
 
 
-def print_checked(checked: Checked, sheet: Path, manifest: Path | None = None, console: Console | None = None) -> None:
+def print_checked(
+    checked: DataCheck, sheet: Path, manifest: Path | None = None, console: Console | None = None
+) -> None:
     """Write the tables to ``console``, or to standard output.
 
     Args:
@@ -43,7 +45,7 @@ def print_checked(checked: Checked, sheet: Path, manifest: Path | None = None, c
     write([*parts(checked, console), *_next(checked, sheet, manifest)], console)
 
 
-def parts(checked: Checked, console: Console) -> list[RenderableType]:
+def parts(checked: DataCheck, console: Console) -> list[RenderableType]:
     """Return the tables for the console's width."""
     dataset = checked.survey.dataset
     counts = ", ".join(f"{name} {count}" for name, count in zip(dataset.classes, dataset.counts, strict=True))
@@ -58,7 +60,7 @@ def parts(checked: Checked, console: Console) -> list[RenderableType]:
     return [*shown, table(CONDITIONS, map(_condition, checked.conditions), console), Text(), *_advice(checked)]
 
 
-def _row(checked: Checked, finding: Finding) -> list[str | Text]:
+def _row(checked: DataCheck, finding: Finding) -> list[str | Text]:
     shown = checked.survey.dataset.shown
     examples = [" = ".join(map(shown, group[:NAMED])) for group in finding.groups[:NAMED]]
     if finding.notes:
@@ -71,7 +73,7 @@ def _condition(one: Condition) -> list[str | Text]:
     return [one.name, *(f"{value:.3g}" for value in (one.low, one.median, one.high)), f"{100 * one.outside:.1f}"]
 
 
-def _advice(checked: Checked) -> Iterator[Text]:
+def _advice(checked: DataCheck) -> Iterator[Text]:
     for advice in dict.fromkeys(f"{finding.kind.value}: {finding.advice}" for finding in checked.findings):
         yield line("Advice", advice, "green")
     if checked.not_judged:
@@ -80,7 +82,7 @@ def _advice(checked: Checked) -> Iterator[Text]:
         yield line("Note", f"labels and crops judged with the features of {checked.judged_by}")
 
 
-def _next(checked: Checked, sheet: Path, manifest: Path | None) -> Iterator[Text]:
+def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[Text]:
     yield line("Written", f"{sheet} (the suspicious images)")
     if manifest:
         images = checked.survey.dataset.images

@@ -1,4 +1,4 @@
-"""The data check with a network's judgement, on planted faults."""
+"""The data check with a network's features, on planted faults."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights import FetchOptions, fetch
 from advisor.core.errors import WeightsError
-from advisor.engine.data_check import check_data
-from advisor.engine.data_check.judge import PREFERRED, Judge
+from advisor.engine.data_check import LabelChecker, check_data
+from advisor.engine.data_check.label_checker import PREFERRED
 from benchmarks.data_check import copies_score, labels_score
 from benchmarks.planting import plant
 from tests.store.test_full_disk import files_at_most
@@ -19,30 +19,30 @@ SMALL = 500
 
 
 @pytest.fixture(scope="module")
-def judge() -> Judge:
-    """A judge whose weights are on this machine, or were fetched."""
+def checker() -> LabelChecker:
+    """A checker whose weights are on this machine, or were fetched."""
     try:
         fetch(load_catalogue().card(PREFERRED[0]), FetchOptions())
     except WeightsError as error:
         pytest.skip(f"the weights of {PREFERRED[0]} cannot be had here: {error.message}")
-    return Judge(PREFERRED[0], offline=True)
+    return LabelChecker(PREFERRED[0], offline=True)
 
 
-def test_most_planted_faults_are_found_in_a_small_set(trashnet: Path, tmp_path: Path, judge: Judge) -> None:
+def test_most_planted_faults_are_found_in_a_small_set(trashnet: Path, tmp_path: Path, checker: LabelChecker) -> None:
     planted = plant(trashnet, tmp_path / "planted", seed=3, images=SMALL)
     said: list[str] = []
-    checked = check_data(planted.root, judge, said.append)
+    checked = check_data(planted.root, checker, said.append)
     labels, copies = labels_score(planted, checked), copies_score(planted, checked)
     assert checked.judged_by == PREFERRED[0]
     assert (labels.recall > 0.6, labels.precision > 0.4) == (True, True), labels
     assert (copies.recall >= 0.8, copies.precision >= 0.6) == (True, True), copies
     assert said
-    again = check_data(planted.root, judge)
+    again = check_data(planted.root, checker)
     assert again.to_json() == checked.to_json()
 
 
 def test_a_folder_that_changes_meanwhile_is_told_of_and_nothing_is_kept_of_it(
-    trashnet: Path, tmp_path: Path, judge: Judge
+    trashnet: Path, tmp_path: Path, checker: LabelChecker
 ) -> None:
     planted = plant(trashnet, tmp_path / "planted", seed=11, images=60)
     victim = next(iter(sorted(planted.copies)))
@@ -51,31 +51,31 @@ def test_a_folder_that_changes_meanwhile_is_told_of_and_nothing_is_kept_of_it(
         if text.startswith("reading images with") and victim.exists():
             victim.write_bytes(victim.read_bytes() + b" ")
 
-    checked = check_data(planted.root, judge, change)
+    checked = check_data(planted.root, checker, change)
     assert "1 picture changed" in checked.not_judged
-    assert "1 picture changed" in check_data(planted.root, judge, change).not_judged
+    assert "1 picture changed" in check_data(planted.root, checker, change).not_judged
 
 
-def test_a_full_disk_costs_the_judgement_alone(trashnet: Path, tmp_path: Path, judge: Judge) -> None:
+def test_a_full_disk_costs_the_label_check_only(trashnet: Path, tmp_path: Path, checker: LabelChecker) -> None:
     planted = plant(trashnet, tmp_path / "planted", seed=12, images=60)
     with files_at_most(100_000):
-        checked = check_data(planted.root, judge)
+        checked = check_data(planted.root, checker)
     assert "the disk is full" in checked.not_judged
     assert checked.findings
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
-def test_planted_faults_are_found_in_trashnet(trashnet: Path, tmp_path: Path, judge: Judge, seed: int) -> None:
+def test_planted_faults_are_found_in_trashnet(trashnet: Path, tmp_path: Path, checker: LabelChecker, seed: int) -> None:
     planted = plant(trashnet, tmp_path / "planted", seed)
-    checked = check_data(planted.root, judge)
+    checked = check_data(planted.root, checker)
     for score in (labels_score(planted, checked), copies_score(planted, checked)):
         assert score.recall >= 0.8, score
         assert score.precision >= 0.6, score
 
 
-def test_classes_too_small_to_judge_do_not_stop_the_check(trashnet: Path, tmp_path: Path, judge: Judge) -> None:
+def test_classes_too_small_to_check_do_not_stop_the_rest(trashnet: Path, tmp_path: Path, checker: LabelChecker) -> None:
     planted = plant(trashnet, tmp_path / "planted", seed=1, images=12)
-    checked = check_data(planted.root, judge)
-    assert "labels can be judged where two classes have" in checked.not_judged
+    checked = check_data(planted.root, checker)
+    assert "labels are checked if two classes have" in checked.not_judged
     assert checked.findings

@@ -1,4 +1,4 @@
-"""What a network that has seen the world thinks of the labels, and which pictures it takes for copies."""
+"""Finds wrong labels and cropped copies by the features of a network that was trained on ImageNet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from advisor.datasets.checks.repeated import kept_together
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.duplicates import Pair
 from advisor.datasets.split import Split
-from advisor.engine.data_check import work
+from advisor.engine.data_check import jobs
 from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.events import StageEvent
 from advisor.engine.pipeline.images import Images, Role
@@ -35,22 +35,25 @@ from advisor.training.labels.out_of_sample import LANDMARKS
 from advisor.training.labels.wrong_labels import Suspect
 
 PREFERRED = ("efficientnet_lite0_224", "mobilenet_v2_1.0_224", "mobilenet_v1_1.0_224")
-"""Good features for their price; the first whose weights are here judges, else the first is fetched."""
+"""Cards with good features for their cost. The first whose weights are available is used, else the first is fetched."""
 
 FEWEST = 5
-"""Classes with fewer pictures are not judged: there is too little to learn them from."""
+"""Labels of classes with fewer images are not checked: there is too little to learn them from."""
 
 SEED = 0
 
+Faults = tuple[tuple[Suspect, ...], tuple[Pair, ...]]
+"""Likely wrong labels and cropped copies."""
+
 
 @dataclass(frozen=True)
-class Judgement:
-    """What came of it.
+class LabelCheck:
+    """What a check of the labels found.
 
     Attributes:
-        card: whose features.
-        suspects: pictures whose labels are likely wrong, the surest first, by index into the data set.
-        copies: pairs of which one is cut out of the other.
+        card: name of the card whose features were used.
+        suspects: images whose labels are likely wrong, the most likely first, by index into the data set.
+        copies: pairs of images of which one is cut out of the other.
     """
 
     card: str
@@ -59,15 +62,15 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Judge:
-    """Judges data sets.
+class LabelChecker:
+    """Checks the labels of data sets.
 
     Attributes:
-        card: name of the model card; empty for the best one that is here.
-        catalogs: the team's own catalogue files.
+        card: name of the model card; empty for the best one that is available.
+        catalogs: the user's own catalogue files.
         offline: never open a connection.
-        mirror: folder or address that holds weights, asked first.
-        landmarks: pictures that span the kernel of the classifier that judges; all of a set that has no more.
+        mirror: folder or address of weights that is tried first.
+        landmarks: most images that span the kernel of the classifier.
     """
 
     card: str = ""
@@ -76,20 +79,25 @@ class Judge:
     mirror: str = ""
     landmarks: int = LANDMARKS
 
-    def judge(self, dataset: Dataset, pairs: Sequence[Pair], say: Callable[[str], None]) -> Judgement:
-        """Judge a data set whose near duplicates are known. Features and judgement are kept for the next time.
+    def check(self, dataset: Dataset, pairs: Sequence[Pair], say: Callable[[str], None]) -> LabelCheck:
+        """Check a data set. Features and result are cached.
+
+        Args:
+            dataset: the images and their labels.
+            pairs: near duplicates.
+            say: called with a line about each step.
 
         Raises:
             UsageError: an unknown card.
-            WeightsError: its weights cannot be had.
-            StageError: fewer than two classes with enough pictures, a picture that went meanwhile.
+            WeightsError: its weights are not available.
+            StageError: fewer than two classes have enough images, or an image was removed meanwhile.
         """
         options = FetchOptions(offline=self.offline, mirror=self.mirror or None)
         card = self._chosen(options)
-        judged = _judged(dataset)
+        checked = _checked(dataset)
         say(f"fetching weights of {card.name}")
         weights = fetch(card, options)
-        return _judge(card, weights, dataset, judged, pairs, self.landmarks, say)
+        return _run(label_stage(card, dataset, checked, pairs, self.landmarks), card, weights, dataset, say)
 
     def _chosen(self, options: FetchOptions) -> Card:
         catalogue = load_catalogue(self.catalogs)
@@ -99,27 +107,21 @@ class Judge:
         return next((card for card in cards if is_here(card, options)), cards[0])
 
 
-def _judged(dataset: Dataset) -> list[int]:
-    """Return the indices of the pictures whose classes are large enough."""
+def _checked(dataset: Dataset) -> list[int]:
+    """Return the indices of the images whose classes are large enough."""
     large = {label for label, count in enumerate(dataset.counts) if count >= FEWEST}
     if len(large) < 2:
-        raise StageError(f"labels can be judged where two classes have {FEWEST} pictures each")
+        raise StageError(f"labels are checked if two classes have at least {FEWEST} images each")
     return [index for index, image in enumerate(dataset.images) if image.label in large]
 
 
-def _judge(
-    card: Card,
-    weights: WeightsFile,
-    dataset: Dataset,
-    judged: Sequence[int],
-    pairs: Sequence[Pair],
-    landmarks: int,
-    say: Callable[[str], None],
-) -> Judgement:
+def _run(
+    stage: Stage[Faults], card: Card, weights: WeightsFile, dataset: Dataset, say: Callable[[str], None]
+) -> LabelCheck:
+    """Run the stage and those that it needs, or look them up in the cache."""
     everything = tuple(range(len(dataset.images)))
     images = Images(dataset, Split(everything, (), (), SEED))
     materials = Materials(ArtifactCache(), images, {card.name: weights}, host.describe(), seed=SEED)
-    stage = labels_stage(card, dataset, judged, pairs, landmarks)
 
     def listen(event: StageEvent) -> None:
         say(event.stage.subject)
@@ -129,18 +131,18 @@ def _judge(
         with ChildPool(log) as heavy, ChildPool(log) as light:
             workers = Workers(Machine(usable_cores()), {Pool.HEAVY: heavy, Pool.LIGHT: light})
             suspects, copies = run_coroutine(Walker(materials, workers, listen).run(stage))
-    return Judgement(card.name, suspects, copies)
+    return LabelCheck(card.name, suspects, copies)
 
 
-def labels_stage(
-    card: Card, dataset: Dataset, judged: Sequence[int], pairs: Sequence[Pair], landmarks: int
-) -> Stage[tuple[tuple[Suspect, ...], tuple[Pair, ...]]]:
-    """Find likely wrong labels and cropped copies by the card's features of all images.
+def label_stage(
+    card: Card, dataset: Dataset, checked: Sequence[int], pairs: Sequence[Pair], landmarks: int
+) -> Stage[Faults]:
+    """Return the stage that finds likely wrong labels and cropped copies by the card's features of all images.
 
     Args:
         card: the model card.
         dataset: the images.
-        judged: indices of the images whose labels are judged.
+        checked: indices of the images whose labels are checked.
         pairs: near duplicates.
         landmarks: images that span the kernel of the classifier.
     """
@@ -157,10 +159,10 @@ def labels_stage(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        paths, out = materials.require_images().part(Role.TRAIN).paths, folders.out / work.RESULT
-        return partial(work.judge, read.files(results), labels, judged, together, paths, SEED, landmarks, out)
+        paths, out = materials.require_images().part(Role.TRAIN).paths, folders.out / jobs.RESULT
+        return partial(jobs.find_faults, read.files(results), labels, checked, together, paths, SEED, landmarks, out)
 
     return Stage(
         StageName.LABELS, Scope(card.name), "5", "judging labels with", read.stages, inputs, job,
-        lambda folder: work.read(folder / work.RESULT),
+        lambda folder: jobs.read_faults(folder / jobs.RESULT),
     )  # fmt: skip

@@ -14,7 +14,7 @@ from advisor.datasets.checks.fix import writable, write_manifest
 from advisor.datasets.checks.image_quality import Condition, conditions
 from advisor.datasets.duplicates import Pair, near_duplicates
 from advisor.datasets.survey import Survey, survey
-from advisor.engine.data_check.judge import Judge, Judgement
+from advisor.engine.data_check.label_checker import LabelCheck, LabelChecker
 from advisor.training.labels.wrong_labels import Suspect
 
 SCHEMA_VERSION = 1
@@ -23,15 +23,15 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Checked:
+class DataCheck:
     """What a check found.
 
     Attributes:
-        survey: the data set and how its pictures look.
-        findings: what to look at.
-        conditions: how the set was taken, measure by measure.
-        judged_by: name of the card whose features judged labels and crops; empty where none did.
-        not_judged: why labels and crops were not looked at; empty where they were.
+        survey: the data set and the properties of its images.
+        findings: possible faults, the gravest first.
+        conditions: how the images were taken, one value for each measure.
+        judged_by: name of the card whose features checked labels and crops; empty if none did.
+        not_judged: why labels and crops were not checked; empty if they were.
     """
 
     survey: Survey
@@ -42,19 +42,19 @@ class Checked:
 
     @property
     def left_out(self) -> frozenset[Path]:
-        """The pictures that a set without these faults would not have."""
+        """The images to leave out of a set without these faults."""
         return frozenset(path for finding in self.findings for path in finding.leave_out)
 
     def write_manifest(self, path: Path) -> int:
-        """Write a manifest that leaves the suspects out, labels in one spelling; return how many pictures it names.
+        """Write a manifest without the faulty images and with labels in one spelling; return its number of images.
 
         Raises:
-            UsageError: it exists, is not named as a CSV file, or cannot be written.
+            UsageError: the file exists, is not named as a CSV file, or cannot be written.
         """
         return write_manifest(writable(path), self.survey.dataset, self.left_out)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object; paths as people read them, below the root."""
+        """Return a JSON object; paths are relative to the root of the data set."""
         dataset = self.survey.dataset
         return {
             "schema_version": SCHEMA_VERSION,
@@ -89,36 +89,36 @@ class Checked:
         }
 
 
-def check_data(path: Path, judge: Judge | None, say: Say = lambda _text: None) -> Checked:
-    """Check a data set in any layout; nothing of it is changed.
+def check_data(path: Path, checker: LabelChecker | None, say: Say = lambda _text: None) -> DataCheck:
+    """Check a data set in any layout; it is not changed.
 
     Args:
         path: a folder or a manifest.
-        judge: looks for wrong labels and crops with a network's features; None leaves both out.
-        say: told what is being done.
+        checker: finds wrong labels and crops by a network's features; None to look for neither.
+        say: called with a line about each step.
 
     Raises:
-        UsageError: nothing there, or nothing that can be read as a data set; an unknown card.
+        UsageError: the path does not exist or cannot be read as a data set, or the card is unknown.
     """
-    say(f"reading pictures of {path}")
+    say(f"reading images of {path}")
     read = survey(path, _steps(say))
-    say("comparing pictures")
+    say("comparing images")
     pairs = near_duplicates(read.thumbnails)
-    judgement, why = _judged(judge, read, pairs, say)
-    alike = sorted({**{(pair.first, pair.second): pair for pair in (*judgement.copies, *pairs)}}.values(), key=_place)
-    findings = (*check(read, alike), *_wrong_labels(read, judgement.suspects))
+    labels, why_not = _label_check(checker, read, pairs, say)
+    alike = sorted({**{(pair.first, pair.second): pair for pair in (*labels.copies, *pairs)}}.values(), key=_indices)
+    findings = (*check(read, alike), *_wrong_labels(read, labels.suspects))
     gravest_first = tuple(sorted(findings, key=lambda finding: list(Kind).index(finding.kind)))
-    return Checked(read, gravest_first, conditions(read), judgement.card, why)
+    return DataCheck(read, gravest_first, conditions(read), labels.card, why_not)
 
 
-def _judged(judge: Judge | None, read: Survey, pairs: Sequence[Pair], say: Say) -> tuple[Judgement, str]:
-    """Judge, or say why that could not be done: the rest of the check is worth having without it."""
-    if judge is None:
-        return Judgement("", (), ()), "not asked for"
+def _label_check(checker: LabelChecker | None, read: Survey, pairs: Sequence[Pair], say: Say) -> tuple[LabelCheck, str]:
+    """Check the labels, or return why that failed: the other findings are useful without it."""
+    if checker is None:
+        return LabelCheck("", (), ()), "not asked for"
     try:
-        return judge.judge(read.dataset, pairs, say), ""
+        return checker.check(read.dataset, pairs, say), ""
     except (WeightsError, StageError) as error:
-        return Judgement("", (), ()), error.message
+        return LabelCheck("", (), ()), error.message
 
 
 def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, ...]:
@@ -132,12 +132,12 @@ def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, .
         f"{dataset.classes[one.suggested]} ({one.better:.0%})"
         for one in suspects
     )
-    message = f"{counted(len(suspects), 'picture')} ({share:.1f} %) likely {'has' if len(suspects) == 1 else 'have'} "
+    message = f"{counted(len(suspects), 'image')} ({share:.1f} %) likely {'has' if len(suspects) == 1 else 'have'} "
     return (
         Finding(
             Kind.WRONG_LABEL,
             f"{message}the wrong label",
-            "look at them, the surest first; some will be right and hard, which are worth keeping",
+            "look at them, the most likely first; keep those whose labels are right: they are hard, and worth having",
             tuple((path,) for path in paths),
             notes,
             paths,
@@ -148,10 +148,10 @@ def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, .
 def _steps(say: Say) -> Callable[[int, int], None]:
     def advance(done: int, total: int) -> None:
         if done % 100 == 0 or done == total:
-            say(f"reading pictures: {done:,} of {total:,}")
+            say(f"reading images: {done:,} of {total:,}")
 
     return advance
 
 
-def _place(pair: Pair) -> tuple[int, int]:
+def _indices(pair: Pair) -> tuple[int, int]:
     return pair.first, pair.second
