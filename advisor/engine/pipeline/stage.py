@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -290,6 +291,12 @@ def artefact_of(source: Source, results: Results) -> Artefact:
 def after(source: Source) -> tuple[Stage[Any], ...]:
     """Return what must be done before the file of a source is there."""
     return () if isinstance(source, Artefact) else (source,)
+
+
+def read_result(folder: Path) -> Any:
+    """Return what the job of a stage returned, None where it returned nothing."""
+    file = folder / RESULT
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
 def input_spec(card: Card) -> InputSpec:

@@ -22,7 +22,7 @@ from advisor.engine.pipeline.errors import StageAborted, aborted
 from advisor.engine.pipeline.events import EventKind, Listener, StageEvent
 from advisor.engine.pipeline.graph import with_all_before
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import RESULT, Folders, Job, Materials, Pool, Results, Stage
+from advisor.engine.pipeline.stage import RESULT, Folders, Job, Materials, Pool, Results, Stage, read_result
 from advisor.isolation import Children, Pause
 
 Result = TypeVar("Result")
@@ -147,7 +147,7 @@ class _StageRun:
             folder = Path(name)
             fill(folder)
             made = self.stage.read(folder)
-            if self.stage.kept and self.stage.keep_if(_returned(folder)):
+            if self.stage.kept and self.stage.keep_if(read_result(folder)):
                 inputs = self.stage.inputs(self.materials, self.results)
                 self.materials.cache.get(self.stage.folder, inputs, lambda out: _copy(folder, out))
             return made
@@ -290,11 +290,6 @@ def cost_s(stages: Iterable[Stage[Any]], pace: Mapping[StageName, float], done: 
         done: what is kept.
     """
     return sum(each.cost_s * pace.get(each.name, 1.0) for each in with_all_before(stages) if each not in done)
-
-
-def _returned(folder: Path) -> Any:
-    file = folder / RESULT
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
@@ -21,7 +20,6 @@ from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import (
     MODEL,
-    RESULT,
     Artefact,
     FloatModel,
     Folders,
@@ -35,6 +33,7 @@ from advisor.engine.pipeline.stage import (
     Scope,
     Stage,
     input_spec,
+    read_result,
     versions,
 )
 from advisor.engine.pipeline.stages import jobs
@@ -121,7 +120,7 @@ def metadata_of(card: Card, images: Images | None, training: str) -> Metadata:
 
 
 def _read(folder: Path) -> Artefact:
-    figures = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    figures = dict(read_result(folder))
     notes, path = figures.pop("notes", {}), folder / MODEL
     return Artefact(path, sha256_file(path), path.stat().st_size, figures, notes)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -16,7 +15,6 @@ from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Part, Role
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import (
-    RESULT,
     FloatModel,
     Folders,
     Inputs,
@@ -28,6 +26,7 @@ from advisor.engine.pipeline.stage import (
     Scope,
     Stage,
     input_spec,
+    read_result,
     versions,
 )
 from advisor.engine.pipeline.stages import jobs
@@ -237,9 +236,8 @@ def _inputs(card: Card, seen: CaptureAugmentation, part: Part, source: FloatMode
 
 
 def _has_features(model: FloatModel) -> bool:
-    found = json.loads((model.path.parent / RESULT).read_text(encoding="utf-8"))
-    return bool(found.get("features", True))
+    return bool(read_result(model.path.parent).get("features", True))
 
 
 def _read_number(folder: Path) -> float:
-    return float(json.loads((folder / RESULT).read_text(encoding="utf-8")))
+    return float(read_result(folder))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,6 @@ from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Part, Role
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import (
-    RESULT,
     Folders,
     Inputs,
     Job,
@@ -28,6 +26,7 @@ from advisor.engine.pipeline.stage import (
     Stage,
     after,
     artefact_of,
+    read_result,
     versions,
 )
 from advisor.engine.pipeline.stages import jobs
@@ -168,5 +167,4 @@ def _file(name: str) -> Callable[[Path], Path]:
 
 
 def _read_answers(folder: Path) -> tuple[Answer, ...]:
-    rows = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-    return tuple((int(label), float(probability)) for label, probability in rows)
+    return tuple((int(label), float(probability)) for label, probability in read_result(folder))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.core.details_json import timing_from_json, timing_to_json
 from advisor.core.evaluation_facts import TimeSummary, TimingFacts
 from advisor.core.quantity import Quantity
-from advisor.engine.pipeline.stage import RESULT
+from advisor.engine.pipeline.stage import read_result
 
 if TYPE_CHECKING:
     from advisor.measurement.latency.results import ModelTiming
@@ -62,7 +61,7 @@ class Timings:
     @classmethod
     def within(cls, folder: Path) -> Timings:
         """Read the timings that a stage left in its folder."""
-        rows = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+        rows = read_result(folder)
         return cls({int(threads): _timing(row) for threads, row in rows.items()})
 
     @property

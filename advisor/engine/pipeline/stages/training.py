@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -15,7 +14,6 @@ from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Part, Role
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import (
-    RESULT,
     Epochs,
     FloatModel,
     Folders,
@@ -29,6 +27,7 @@ from advisor.engine.pipeline.stage import (
     Scope,
     Stage,
     input_spec,
+    read_result,
     versions,
 )
 from advisor.engine.pipeline.stages import jobs
@@ -69,8 +68,7 @@ class Head:
     @classmethod
     def within(cls, folder: Path) -> Head:
         """Return the head that a stage left in its folder."""
-        file, result = folder / HEAD_FILE, folder / RESULT
-        told = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
+        file, told = folder / HEAD_FILE, read_result(folder) or {}
         return cls(file, sha256_file(file), float(told.get("regularization", 0.0)))
 
 
@@ -247,8 +245,7 @@ def _own_hyperparameters(training: str, materials: Materials) -> Finetuning:
 
 
 def _validation_accuracy(model: FloatModel) -> float:
-    told: dict[str, Any] = json.loads((model.path.parent / RESULT).read_text(encoding="utf-8"))
-    return float(told["validation_accuracy"])
+    return float(read_result(model.path.parent)["validation_accuracy"])
 
 
 def _unsupported(card: Card, training: str) -> str:
