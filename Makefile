@@ -11,8 +11,9 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3.13 python3; do \
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 ARGS ?=
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
+PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
-.PHONY: help search test test-slow lint format bench clean
+.PHONY: help search test-fast test test-slow lint format bench clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,17 +21,21 @@ help: ## Show the targets
 search: $(VENV)/.runtime ## Find the model to ship: make search ARGS="--budget 50ms --data photos"
 	@$(BIN)/advisor search $(if $(findstring --budget,$(ARGS))$(findstring --resume,$(ARGS))$(findstring --request,$(ARGS)),,--budget 50ms) $(ARGS)
 
-test: $(VENV)/.dev ## Run the tests
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not slow" $(ARGS)
+test-fast: $(VENV)/.dev ## Run the unit tests (under a minute)
+	@$(PYTEST) -m unit $(ARGS)
 
-test-slow: $(VENV)/.dev ## Run the long tests too
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
+test: $(VENV)/.dev ## Run the unit and integration tests (minutes)
+	@$(PYTEST) -m "not slow" $(ARGS)
 
-lint: $(VENV)/.dev ## Check style, types and the direction of imports
+test-slow: $(VENV)/.dev ## Run every test, the slow ones too (an hour)
+	@$(PYTEST) $(ARGS)
+
+lint: $(VENV)/.dev ## Check style, types, the direction of imports and generated files
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m tools.checks
 
 format: $(VENV)/.dev ## Format the code
 	@$(BIN)/ruff format .

@@ -1,6 +1,6 @@
 """Make ``device_profiles/`` from tables of published measurements, and learn how far predictions from them err.
 
-Run from the repository's root: ``python benchmarks/make_device_profiles.py ../shared/data/measurements``.
+Run from the repository's root: ``python -m benchmarks.make_device_profiles ../shared/data/measurements``.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ import argparse
 import json
 from pathlib import Path
 
-from device_sources.assemble import write_profiles
-
 from advisor.devices.latency.features import load_features
 from advisor.devices.latency.table import build_table
 from advisor.devices.latency.validation import calibrate
 from advisor.devices.prediction.fitting import CALIBRATION_FILE
 from advisor.devices.profiles import read_profile
+from benchmarks.device_sources.assemble import write_profiles
 
 ROOT = Path(__file__).resolve().parents[1]
 

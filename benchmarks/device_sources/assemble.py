@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from device_sources.clean import fastest_of_repeats, flag_slow_states, once_a_job, without_repeated_figures
-from device_sources.readers import READERS
-from device_sources.rows import Sourced
 
 from advisor.devices.profiles.measurements import PRECISIONS, Measurement, write_measurements
+from benchmarks.device_sources.clean import fastest_of_repeats, flag_slow_states, once_a_job, without_repeated_figures
+from benchmarks.device_sources.readers import READERS
+from benchmarks.device_sources.rows import Sourced
 
 _CORES = re.compile(r"(\d+) x (.+) @ (\d+)")
 _PREFERRED = ("tflite", "qnn", "stedgeai", "stm32cube.ai", "tinyengine", "tflite-micro", "paddle-lite", "mnn", "ncnn")

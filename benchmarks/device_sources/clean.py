@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import median
 
-from device_sources.rows import Sourced
+from benchmarks.device_sources.rows import Sourced
 
 SLOW_STATE = 2.2
 """How many times slower than the vendor's other runtime a row must be, against the same ratio on the other devices."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from device_sources import names
-from device_sources.rows import Row, Sourced, measurement, notes, read_table, threads_of, variant
+from benchmarks.device_sources import names
+from benchmarks.device_sources.rows import Row, Sourced, measurement, notes, read_table, threads_of, variant
 
 _AI_HUB_PRECISIONS = {"float": "float32", "w8a8": "int8", "w8a16": "int16x8"}
 _AI_HUB_RUNTIMES = {"tflite": "tflite", "qnn_dlc": "qnn", "onnx": "onnxruntime"}

@@ -223,10 +223,3 @@ def test_without_any_measurement_there_is_nothing_to_predict_from() -> None:
 
 def test_no_models_give_no_predictions(predictor: Predictor, profiles: Profiles) -> None:
     assert predict(predictor, profiles, "pixel-4", "int8", []) == ()
-
-
-def test_the_shipped_calibration_is_of_the_shipped_measurements(predictor: Predictor) -> None:
-    stored = json.loads(
-        (Path(__file__).resolve().parents[2] / "device_profiles/prediction_calibration.json").read_text()
-    )
-    assert stored["data_hash"] == predictor.data_hash

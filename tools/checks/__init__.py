@@ -1,0 +1,1 @@
+"""Checks of the checkout that ``make lint`` runs beside the linters."""

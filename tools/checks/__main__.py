@@ -1,0 +1,20 @@
+"""Run every check: ``python -m tools.checks`` prints each problem and ends with 1 if there is any."""
+
+from __future__ import annotations
+
+import sys
+
+from tools.checks import exit_codes, generated_files
+
+
+def main() -> int:
+    """Return 1 if a check found a problem, else 0."""
+    problems = [*exit_codes.problems(), *generated_files.problems()]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    print(f"checks: {len(problems)} problem(s)" if problems else "checks: no problems")
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

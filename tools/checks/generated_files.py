@@ -1,0 +1,62 @@
+"""The generated files of the repository are what their generators make today."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from advisor.devices.latency.features import load_features
+from advisor.devices.latency.table import build_table
+from advisor.devices.profiles import load_profiles
+
+PROJECT = Path(__file__).resolve().parents[2]
+RESULTS = PROJECT / "benchmarks" / "results"
+PROFILES = PROJECT / "device_profiles"
+SOURCES = PROJECT.parent / "shared" / "data" / "measurements"
+"""The published tables that the profiles are made from; not part of the repository."""
+
+
+def problems() -> Iterator[str]:
+    """Yield one line for each file that its generator would write otherwise, with the command that renews it."""
+    kept = json.loads((RESULTS / "latency_prediction.json").read_text(encoding="utf-8"))
+    yield from _other_measurements(kept)
+    if _prediction_page(kept) != (RESULTS / "latency_prediction.md").read_text(encoding="utf-8"):
+        yield _stale(RESULTS / "latency_prediction.md", "make bench ARGS=latency_prediction")
+    yield from _other_profiles()
+
+
+def _other_measurements(kept: Any) -> Iterator[str]:
+    measurements = build_table(load_profiles().values(), load_features(PROFILES)).fingerprint()
+    if kept["data"] != measurements:
+        yield _stale(RESULTS / "latency_prediction.json", "make bench ARGS=latency_prediction")
+    calibration = PROFILES / "prediction_calibration.json"
+    if json.loads(calibration.read_text(encoding="utf-8"))["data_hash"] != measurements:
+        yield _stale(calibration, "make bench ARGS=latency_prediction")
+
+
+def _prediction_page(kept: Any) -> str:
+    from benchmarks.latency_prediction import PARTS
+    from benchmarks.latency_protocols.page import markdown
+
+    return markdown([row for part in PARTS for row in kept[part].get("rows", ())], kept)
+
+
+def _other_profiles() -> Iterator[str]:
+    if not SOURCES.is_dir():
+        print(f"checks: {SOURCES} is missing, the device profiles are not compared with their sources")
+        return
+    from benchmarks.device_sources.assemble import write_profiles
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_profiles(SOURCES, PROJECT / "benchmarks" / "device_specs.yaml", Path(folder))
+        for made in sorted(Path(folder).iterdir()):
+            shipped = PROFILES / made.name
+            if not shipped.is_file() or shipped.read_bytes() != made.read_bytes():
+                yield _stale(shipped, "python -m benchmarks.make_device_profiles")
+
+
+def _stale(path: Path, command: str) -> str:
+    return f"{path.relative_to(PROJECT)}: differs from what its generator writes; run {command}"
