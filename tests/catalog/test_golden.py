@@ -13,6 +13,9 @@ from advisor.catalog.cards import Card
 from advisor.catalog.frozen import to_tflite
 from advisor.catalog.weights import FetchOptions, WeightsFile, fetch
 from advisor.core.errors import WeightsError
+from tests.requirements import skip_or_fail
+
+pytestmark = pytest.mark.integration
 
 CATS = (281, 282, 285)  # tabby, tiger cat, Egyptian cat
 DRINKS = (504, 967, 968)  # coffee mug, espresso, cup
@@ -34,7 +37,7 @@ def weights_of(card: Card) -> WeightsFile:
     except WeightsError as error:
         if "sha256" in error.message:
             raise  # a file that came but is another one is a failure, not an absence
-        pytest.skip(f"the weights cannot be had here: {error.message}")
+        skip_or_fail(f"the weights cannot be fetched: {error.message}")
 
 
 def photograph(name: str, card: Card) -> Any:

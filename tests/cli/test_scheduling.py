@@ -17,7 +17,10 @@ import yaml
 from advisor.engine.history.reevaluation.remeasurement import host_manifest
 from tests.conftest import PROJECT
 from tests.predictor import REQUEST, own_profile, predictor_cache, rows
+from tests.requirements import skip_or_fail
 from tests.stored_runs import write_run
+
+pytestmark = pytest.mark.integration
 
 __all__ = ["predictor_cache"]
 
@@ -41,7 +44,7 @@ def models(tmp_path: Path) -> Path:
 def environment(tmp_path: Path, predictor_cache: Path) -> dict[str, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     if not (Path(sys.executable).parent / "advisor").is_file():
-        pytest.skip("the command is not installed beside the interpreter")
+        skip_or_fail("the command is not installed beside the interpreter")
     return {**os.environ, "PATH": path, "HOME": str(tmp_path), "ADVISOR_CACHE_DIR": str(predictor_cache)}
 
 

@@ -18,6 +18,8 @@ import pytest
 from filelock import FileLock
 from platformdirs import user_cache_path
 
+from tests.requirements import skip_or_fail
+
 LEAST_QEMU = 10
 """Older ones crash on the runtime's library (7.2 does, with every processor that it knows)."""
 
@@ -29,13 +31,13 @@ def aarch64_python() -> Path:
     """Return a program that is an aarch64 Python with the runtime's installed version; skip where there is none."""
     qemu = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
     if qemu is None:
-        pytest.skip("qemu-user is not installed")
+        skip_or_fail("qemu-user is not installed")
     told = subprocess.run([qemu, "--version"], capture_output=True, text=True, timeout=30).stdout
     found = re.search(r"version (\d+)", told)
     if found is None or int(found[1]) < LEAST_QEMU:
         pytest.skip(f"qemu-user is older than {LEAST_QEMU}: {told.splitlines()[0] if told else 'it tells no version'}")
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        pytest.skip("no package sources of Debian's kind")
+        skip_or_fail("no package sources of Debian's kind")
     home = user_cache_path("advisor-tests") / f"aarch64-{metadata.version('ai-edge-litert')}"
     home.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{home}.lock"):
@@ -52,7 +54,7 @@ def _make(home: Path) -> None:
         _wheels(work, python.name.removeprefix("python"))
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         said = getattr(error, "stderr", b"") or b""
-        pytest.skip(f"the aarch64 parts cannot be fetched: {said.decode('utf-8', 'replace').strip()[-200:]}")
+        skip_or_fail(f"the aarch64 parts cannot be fetched: {said.decode('utf-8', 'replace').strip()[-200:]}")
     work.rename(home)
 
 

@@ -24,6 +24,7 @@ from advisor.devices.profiles import Profiles, load_profiles
 from advisor.devices.profiles.paths import shipped_profiles
 from tests.devices.debug_daemon import DebugDaemon
 from tests.measurement import small_models
+from tests.requirements import skip_or_fail
 
 AGENT = Path(agent.__file__)
 
@@ -77,11 +78,11 @@ class SshServer:
 
 
 @pytest.fixture(scope="session")
-def ssh_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
+def ssh_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
     """A real sshd on loopback with keys of its own."""
     daemon = shutil.which("sshd") or shutil.which("/usr/sbin/sshd")
     if daemon is None or shutil.which("ssh") is None:
-        pytest.skip("no OpenSSH server and client are installed")
+        skip_or_fail("no OpenSSH server and client are installed")
     if os.geteuid() == 0:
         _privilege_folder()
     folder = tmp_path_factory.mktemp("sshd")
@@ -107,7 +108,7 @@ def _privilege_folder() -> None:
     try:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     except OSError as error:
-        pytest.skip(f"sshd's folder cannot be made: {error}")
+        skip_or_fail(f"sshd's folder cannot be made: {error}")
 
 
 def _keys(folder: Path, port: int) -> None:
@@ -136,7 +137,7 @@ def free_port() -> int:
 def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     for _ in range(100):
         if process.poll() is not None:
-            pytest.skip(f"sshd does not start here: {log.read_text()[-300:]}")
+            skip_or_fail(f"sshd does not start here: {log.read_text()[-300:]}")
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
@@ -160,10 +161,10 @@ class Phone:
 
 
 @pytest.fixture(scope="session")
-def adb_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def adb_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A server of the real adb on a port of its own, with a home of its own."""
     if shutil.which("adb") is None:
-        pytest.skip("adb is not installed")
+        skip_or_fail("adb is not installed")
     saved = {name: os.environ.get(name) for name in ("ANDROID_ADB_SERVER_PORT", "HOME", "ANDROID_SERIAL")}
     os.environ["ANDROID_ADB_SERVER_PORT"] = str(free_port())
     os.environ["HOME"] = str(tmp_path_factory.mktemp("adb-home"))

@@ -19,6 +19,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights import fetch
 from advisor.core.errors import WeightsError
 from advisor.store import RunFolder, cache_root
+from tests.requirements import skip_or_fail
 
 SMALLEST = "mobilenet_v1_0.25_224"
 IMAGES = {"astronaut": data.astronaut, "cat & <b>coffee": data.chelsea, "rocket 'é'": data.rocket}
@@ -50,13 +51,13 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> P
 
 
 @pytest.fixture(scope="session")
-def warm_cache(shared_folder: Path) -> Path:
+def warm_cache(starts_processes: None, shared_folder: Path) -> Path:
     """A cache that holds the smallest card's real weights and no results."""
     card = load_catalogue()[SMALLEST]
     try:
         fetch(card)
     except WeightsError as error:
-        pytest.skip(f"the weights of {SMALLEST} cannot be had here: {error.message.splitlines()[0]}")
+        skip_or_fail(f"the weights of {SMALLEST} cannot be fetched: {error.message.splitlines()[0]}")
     return linked_cache(shared_folder / "search-cache")
 
 

@@ -20,10 +20,6 @@ def why_not() -> str:
     """Return why no server can be started here, or nothing."""
     if _program("initdb") is None or _program("pg_ctl") is None:
         return "PostgreSQL is not installed"
-    try:
-        import psycopg  # noqa: F401
-    except ImportError:
-        return "psycopg is not installed (extra postgres)"
     if os.geteuid() == 0 and not _has_user("postgres"):
         return "PostgreSQL does not run as root, and there is no user postgres"
     return ""

@@ -19,8 +19,6 @@ from advisor.exporting.shipped.sealed_model import SealError, open_model
 from advisor.store import RunFolder
 from tests.exporting.conftest import evaluation_of
 
-pytest.importorskip("cryptography", reason="cryptography is not installed")
-
 KEY = bytes(range(32))
 
 

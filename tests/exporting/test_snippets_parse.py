@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import tree_sitter
+import tree_sitter_kotlin
+import tree_sitter_swift
 
 from advisor.exporting.model import ShippedModel
 from advisor.exporting.snippets import render
 from tests.builders import evaluation
 
-LANGUAGES = {"android": "tree_sitter_kotlin", "ios": "tree_sitter_swift"}
-
-
+LANGUAGES = {"android": tree_sitter_kotlin, "ios": tree_sitter_swift}
 MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, ())
 
 
@@ -27,9 +28,7 @@ def faults(node: Any) -> Iterator[str]:
 
 
 def parsed(platform: str, source: str) -> list[str]:
-    tree_sitter = pytest.importorskip("tree_sitter", reason="tree-sitter is not installed")
-    grammar = pytest.importorskip(LANGUAGES[platform], reason="the grammar is not installed")
-    parser = tree_sitter.Parser(tree_sitter.Language(grammar.language()))
+    parser = tree_sitter.Parser(tree_sitter.Language(LANGUAGES[platform].language()))
     return list(faults(parser.parse(source.encode()).root_node))
 
 

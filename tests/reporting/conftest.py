@@ -12,6 +12,7 @@ import pytest
 
 from advisor.reporting.html import render_html
 from advisor.reporting.view import RunView
+from tests.requirements import skip_or_fail
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
@@ -41,13 +42,14 @@ class Opened:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser(starts_processes: None) -> Iterator[Browser]:
     """Headless Chromium of the system."""
+    from playwright.sync_api import sync_playwright
+
     chromium = shutil.which("chromium")
     if chromium is None:
-        pytest.skip("no 'chromium' on the PATH: install Debian's chromium package to check the page")
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with api.sync_playwright() as playwright:
+        skip_or_fail("no 'chromium' on the PATH: install Debian's chromium package to check the page")
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         yield browser
         browser.close()

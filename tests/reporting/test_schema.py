@@ -7,14 +7,13 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from advisor.reporting.files import SCHEMA_VERSION, recommendation_json
 from advisor.reporting.view import RunView
 from tests.conftest import PROJECT
 from tests.reporting.views import empty_view, infeasible_view, judged_view, run_view
-
-jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
 
 PAGE = PROJECT / "docs" / "schemas" / "recommendation.schema.json"
 

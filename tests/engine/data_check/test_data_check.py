@@ -13,18 +13,19 @@ from advisor.engine.data_check import LabelChecker, check_data
 from advisor.engine.data_check.label_checker import PREFERRED
 from benchmarks.data_check import copies_score, labels_score
 from benchmarks.planting import plant
+from tests.requirements import skip_or_fail
 from tests.store.test_full_disk import files_at_most
 
 SMALL = 500
 
 
 @pytest.fixture(scope="module")
-def checker() -> LabelChecker:
+def checker(starts_processes: None) -> LabelChecker:
     """A checker whose weights are on this machine, or were fetched."""
     try:
         fetch(load_catalogue().card(PREFERRED[0]), FetchOptions())
     except WeightsError as error:
-        pytest.skip(f"the weights of {PREFERRED[0]} cannot be had here: {error.message}")
+        skip_or_fail(f"the weights of {PREFERRED[0]} cannot be fetched: {error.message}")
     return LabelChecker(PREFERRED[0], offline=True)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,8 @@ from advisor.core.errors import UsageError
 from advisor.engine.question import resolve
 from tests.engine.conftest import command, environment
 
-needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="the extra advisor[ray] is not installed")
 
-
-@needs_ray
+@pytest.mark.integration
 def test_an_unreachable_cluster_is_named_with_a_hint(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else answers there
@@ -52,7 +49,6 @@ def test_what_there_is_not_is_refused(options: dict[str, object], words: str) ->
     assert words in caught.value.message + caught.value.hint
 
 
-@needs_ray
 def test_an_address_without_a_port_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from advisor.engine.execution.ray_connection import connect
 

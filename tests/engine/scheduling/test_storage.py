@@ -14,16 +14,17 @@ from advisor.engine.scheduling.storage import journal, opened, reach
 from advisor.store import RunFolder
 from tests.engine import postgres
 from tests.engine.conftest import SMALLEST, command, environment
+from tests.requirements import skip_or_fail
 
 PROJECT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
-def database() -> Iterator[str]:
+def database(starts_processes: None) -> Iterator[str]:
     """Address of a PostgreSQL that runs for these tests alone."""
     reason = postgres.why_not()
     if reason:
-        pytest.skip(reason)
+        skip_or_fail(reason)
     with postgres.server() as address:
         yield address
 
@@ -131,8 +132,8 @@ def test_a_database_that_does_not_let_in_is_a_usage_error_without_the_password(d
     assert "wrong-Wort" not in said
 
 
+@pytest.mark.integration
 def test_an_unreachable_database_ends_the_command_before_anything_is_spent(tmp_path: Path) -> None:
-    pytest.importorskip("psycopg")
     out = tmp_path / "runs"
     done = subprocess.run(
         command("--out", str(out), "--storage", "postgresql://me:hidden-word@127.0.0.1:1/db", "--budget", "50ms"),
@@ -147,6 +148,7 @@ def test_an_unreachable_database_ends_the_command_before_anything_is_spent(tmp_p
     assert not out.exists()
 
 
+@pytest.mark.integration
 def test_sqlite_lies_in_the_run_folder(tmp_path: Path) -> None:
     name = finished(study_process("sqlite", tmp_path, "run"))
     run = (tmp_path / "latest").resolve()

@@ -15,6 +15,7 @@ from advisor.devices.profiles.paths import shipped_profiles
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from tests.devices.conftest import SshServer, ssh_server
 from tests.engine.conftest import SMALLEST, Searched, command, environment, searched_once
+from tests.requirements import skip_or_fail
 
 __all__ = ["ssh_server"]
 
@@ -94,7 +95,7 @@ def test_what_could_hardly_meet_the_budget_leaves_before_it_is_trained(
     arguments = ("--device", "raspberry-pi-4", "--budget", "30ms", "--compressions", "float32", "--data", str(photos))
     done = run(tmp_path, warm_cache, "--candidates", f"{SMALLEST},{SLOW}", *arguments)
     if f"{SLOW}:" in done.stderr:
-        pytest.skip(f"the weights of {SLOW} are not here")
+        skip_or_fail(f"the weights of {SLOW} cannot be fetched")
     assert done.returncode == 0, done.stderr
     rows = {row.configuration.card: row for row in load_run(next((tmp_path / "runs").glob("2*"))).evaluations}
     assert rows[SMALLEST].status is Status.OK

@@ -20,6 +20,9 @@ from advisor.measurement.accelerators.loading import accelerator
 from advisor.measurement.on_device.gpu import benchmark_on_gpu
 from advisor.tflite.model import read
 from tests.measurement import small_models
+from tests.requirements import skip_or_fail
+
+pytestmark = pytest.mark.integration
 
 PACKAGE = "@sparticuz/chromium@147.0.0"
 UNPACK = "const z=require('zlib'),f=require('fs');f.writeFileSync('s.tar',z.brotliDecompressSync(f.readFileSync('%s')))"
@@ -30,7 +33,7 @@ FOREIGN = tuple(sorted(SHARED.glob("*.tflite")))
 def fetched() -> Path:
     """Return the folder of SwiftShader's libraries, out of the npm package; fetched once and kept."""
     if shutil.which("npm") is None or shutil.which("node") is None:
-        pytest.skip("npm and node are not installed: SwiftShader comes in an npm package")
+        skip_or_fail("npm and node are not installed: SwiftShader comes in an npm package")
     home = user_cache_path("advisor-tests") / "swiftshader-147.0.0"
     home.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{home}.lock"):
@@ -46,9 +49,9 @@ def fetch_into(home: Path) -> None:
     try:
         done = subprocess.run(["npm", "pack", PACKAGE], cwd=work, capture_output=True, text=True, timeout=240)
     except subprocess.TimeoutExpired:
-        pytest.skip("the npm registry does not answer")
+        skip_or_fail("the npm registry does not answer")
     if done.returncode:
-        pytest.skip(f"the npm registry cannot be reached: {done.stderr.strip()[-200:]}")
+        skip_or_fail(f"the npm registry cannot be reached: {done.stderr.strip()[-200:]}")
     (archive,) = work.glob("*.tgz")
     inside = "package/bin/swiftshader.tar.br"
     with tarfile.open(archive) as tar:

@@ -11,6 +11,7 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.measurement.latency.timing import Setup, measure
 from advisor.measurement.processes.runtimes import Runtime, interpreter, parse, refuse_newer_python
+from tests.requirements import skip_or_fail
 
 
 @pytest.mark.parametrize("text", ["tflite-runtime==2.14.0", " TFLite_Runtime == 2.14.0 "])
@@ -51,6 +52,7 @@ def test_a_python_newer_than_the_last_wheel_is_told() -> None:
     refuse_newer_python(Runtime("ai-edge-litert", "2.2.0"), (3, 13))
 
 
+@pytest.mark.integration
 def test_what_pip_cannot_find_is_one_line_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -70,7 +72,7 @@ def test_an_older_runtime_measures_in_an_environment_made_once(
     try:
         python = interpreter(runtime)
     except UsageError as error:
-        pytest.skip(f"the package index is out of reach: {error.message}")
+        skip_or_fail(f"the package index is out of reach: {error.message}")
     assert python is not None
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     assert interpreter(runtime) == python

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.weights.network.pip_config import interpret, package_index
+from tests.requirements import skip_or_fail
 
 LISTING = """global.index-url='https://me:p%40ss@index.example/simple'
 global.extra-index-url='https://two.example/simple file:///srv/simple'
@@ -61,6 +62,7 @@ def test_secrets_are_not_in_the_representation() -> None:
     assert "p@ss" not in repr(transport)
 
 
+@pytest.mark.integration
 def test_what_pip_itself_wrote_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
@@ -69,5 +71,5 @@ def test_what_pip_itself_wrote_is_read_back(tmp_path: Path, monkeypatch: pytest.
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
     )
     if listed.returncode != 0:
-        pytest.skip("this Python has no pip")
+        skip_or_fail("this Python has no pip")
     assert package_index().indexes[0] == "https://company.example/simple"
