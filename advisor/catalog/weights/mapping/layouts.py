@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from keras import layers
 
 Array = np.ndarray[Any, Any]
 
 
 def from_output_first(kernel: Array, layer: Any) -> Array:
     """PyTorch's and Caffe's kernels: (output, input, height, width), dense (output, input)."""
+    from keras import layers
+
     if isinstance(layer, layers.DepthwiseConv2D):
         return kernel.transpose(2, 3, 0, 1)
     return kernel.transpose(2, 3, 1, 0) if kernel.ndim == 4 else kernel.T
@@ -19,6 +20,8 @@ def from_output_first(kernel: Array, layer: Any) -> Array:
 
 def from_runtime(kernel: Array, layer: Any) -> Array:
     """The TFLite runtime's kernels: (output, height, width, input), depthwise (1, height, width, channel)."""
+    from keras import layers
+
     if isinstance(layer, layers.DepthwiseConv2D):
         return kernel.transpose(1, 2, 3, 0)
     moved = kernel.transpose(1, 2, 3, 0)
