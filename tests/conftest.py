@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.unit_guard import UnitGuard
+
 # A test never times: a busy machine is no failure.
 settings.register_profile("advisor", deadline=None)
 settings.load_profile("advisor")
@@ -21,9 +23,33 @@ PROJECT = Path(__file__).resolve().parents[1]
 SHARED = PROJECT.parent / "shared"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch the unit tests."""
+    config.pluginmanager.register(UnitGuard(), "unit-guard")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test as one of ``unit``, ``integration`` and ``slow``."""
+    for item in items:
+        item.add_marker(scope_of(item))
+
+
+def scope_of(item: pytest.Item) -> str:
+    """Return the mark of a test: its own, ``integration`` where a fixture starts processes, else ``unit``."""
+    for scope in ("slow", "integration"):
+        if item.get_closest_marker(scope):
+            return scope
+    return "integration" if "starts_processes" in getattr(item, "fixturenames", ()) else "unit"
+
+
 def pytest_unconfigure() -> None:
     """Leave nothing among the temporary files; a worker of a parallel run does so for itself."""
     shutil.rmtree(os.environ["ADVISOR_CONFIG_DIR"], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def starts_processes() -> None:
+    """A fixture that starts child processes or loads TensorFlow asks for this one: its tests are integration tests."""
 
 
 @pytest.fixture(scope="session")

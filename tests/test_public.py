@@ -12,6 +12,7 @@ import advisor
 ROOMS = ("catalog", "devices")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "first", ["", "import advisor.engine.run, advisor.reporting.table, advisor.exporting.bundle, advisor.cli.main; "]
 )
@@ -21,12 +22,14 @@ def test_every_public_function_is_there_whatever_was_imported_before(first: str)
     assert done.stdout.strip() == str(["__version__", *ROOMS])
 
 
+@pytest.mark.integration
 def test_the_functions_of_catalogue_and_devices_are_reached_from_the_package() -> None:
     code = "import advisor; print(advisor.catalog.show('squeezenet_1.1_227').name, advisor.devices.show('host').name)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["squeezenet_1.1_227", "host"]
 
 
+@pytest.mark.integration
 def test_importing_the_package_imports_none_of_its_rooms() -> None:
     code = "import sys, advisor; print(sorted(name for name in sys.modules if name.startswith('advisor')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,7 +13,7 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def wheel(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(starts_processes: None, project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(project)]
     subprocess.run(command, check=True, capture_output=True)

@@ -10,6 +10,7 @@ from advisor.cli.main import app
 from advisor.core.exits import ExitCode
 
 
+@pytest.mark.integration
 def test_this_machine_is_ready() -> None:
     states = {check.name: check.state for check in doctor()}
     assert states["python"] is State.OK
@@ -27,6 +28,7 @@ def test_a_cache_that_cannot_be_written_is_named_with_its_way_out(
     assert "ADVISOR_CACHE_DIR" in cache.hint
 
 
+@pytest.mark.integration
 def test_a_machine_that_is_not_ready_is_no_fault_of_advisors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "file" / "cache"))

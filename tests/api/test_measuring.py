@@ -75,6 +75,7 @@ def test_a_file_that_is_missing_is_refused(function: Any, tmp_path: Path) -> Non
         function(tmp_path / "absent.tflite")
 
 
+@pytest.mark.integration
 def test_a_file_that_the_runtime_refuses_is_an_error_of_usage(tmp_path: Path) -> None:
     from tests.measurement import small_models
 

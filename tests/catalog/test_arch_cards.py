@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog import architectures, count
+from advisor.catalog import architectures
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
+
+pytestmark = pytest.mark.integration
 
 FAMILIES = (
     "densenet",
@@ -53,13 +55,17 @@ def built(request: pytest.FixtureRequest) -> Iterator[tuple[Card, Any]]:
 
 
 def test_parameters_are_exactly_those_of_the_card(built: tuple[Card, Any]) -> None:
+    from advisor.catalog.count import parameters
+
     card, model = built
-    assert count.parameters(model) == card.params
+    assert parameters(model) == card.params
 
 
 def test_multiply_accumulates_are_those_of_the_card(built: tuple[Card, Any]) -> None:
+    from advisor.catalog.count import macs
+
     card, model = built
-    assert count.macs(model) == card.macs
+    assert macs(model) == card.macs
 
 
 def test_published_parameters_are_the_graphs_as_far_as_the_source_rounds(built: tuple[Card, Any]) -> None:

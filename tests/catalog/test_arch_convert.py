@@ -15,6 +15,8 @@ from advisor.catalog.build import settle
 from advisor.catalog.frozen import to_tflite
 from advisor.tflite import model as tflite_model
 
+pytestmark = pytest.mark.integration
+
 GRAPHS: list[Any] = [
     ("shufflenet_v2", 64, {"width": 0.5}),
     *(

@@ -11,6 +11,8 @@ from advisor.catalog import architectures
 from advisor.catalog.build import settle
 from advisor.catalog.catalogue import load_catalogue
 
+pytestmark = pytest.mark.integration
+
 
 def layers_with_weights(model: Any) -> list[Any]:
     return [layer for layer in model.layers if layer.weights]

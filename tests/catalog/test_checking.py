@@ -116,12 +116,14 @@ def test_an_own_file_without_a_hash_is_an_error(tmp_path: Path) -> None:
     assert "without a hash" in findings(tmp_path, TEAM + source)[0][2]
 
 
+@pytest.mark.integration
 def test_a_graph_is_counted_in_a_child_and_held_to_its_card() -> None:
     card = load_catalogue()["squeezenet_1.1_227"]
     counts = count_graph(card)
     assert (counts.params, counts.values, counts.macs) == (card.params, card.params, card.macs)
 
 
+@pytest.mark.integration
 def test_a_rule_that_does_not_exist_is_found_by_building() -> None:
     card = load_catalogue()["squeezenet_1.1_227"]
     wrong = replace(card, weights=tuple(replace(source, port="squeezent") for source in card.weights))

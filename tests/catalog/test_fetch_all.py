@@ -24,6 +24,7 @@ def plain_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
+@pytest.mark.integration
 def test_what_can_be_had_is_kept_and_the_rest_is_told(shelf: Shelf, tmp_path: Path) -> None:
     there = replace(card(home(shelf.put("/tiny.h5", CONTENT))), name="there")
     gone = replace(card(home(f"{shelf.url}/gone/tiny.h5", b"something else")), name="gone")
@@ -39,6 +40,7 @@ def test_what_can_be_had_is_kept_and_the_rest_is_told(shelf: Shelf, tmp_path: Pa
     assert {entry.card for entry in told} == {"there", "gone", "bare"}
 
 
+@pytest.mark.integration
 def test_a_second_time_nothing_is_asked_of_the_network(shelf: Shelf, tmp_path: Path) -> None:
     wanted = card(home(shelf.put("/tiny.h5", CONTENT)))
     options = FetchOptions(cache=tmp_path / "cache")

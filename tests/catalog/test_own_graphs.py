@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import architectures, count, load_catalogue
+from advisor.catalog import architectures, load_catalogue
 from advisor.catalog.build import build_model, settle
 from advisor.catalog.cards import Card
+
+pytestmark = pytest.mark.integration
 
 FAMILIES = ("mobilenet_v1", "mobilenet_v2", "squeezenet", "efficientnet_lite", "inception_v3")
 CARDS = [card for card in load_catalogue().values() if card.family in FAMILIES]
@@ -25,6 +27,8 @@ def graph(card: Card) -> Any:
     [pytest.param(card, id=card.name, marks=[pytest.mark.slow] * (card.name not in QUICK)) for card in CARDS],
 )
 def test_the_graph_has_the_counts_and_ends_of_its_card(card: Card) -> None:
+    from advisor.catalog import count
+
     model = graph(card)
     assert (count.parameters(model), count.macs(model)) == (card.params, card.macs)
     assert model.inputs[0].name == "image"

@@ -57,6 +57,7 @@ def test_a_broken_file_is_found_by_the_check(tmp_path: Path) -> None:
     assert [finding.place for finding in checked.errors] == [f"{broken}:4"]
 
 
+@pytest.mark.integration
 def test_a_model_is_added_and_found(tmp_path: Path) -> None:
     file = tmp_path / "net.tflite"
     file.write_bytes(tflite(network()))

@@ -32,7 +32,7 @@ def _plain_environment() -> dict[str, str]:
 
 
 @pytest.fixture
-def advisor(tmp_path: Path) -> Advisor:
+def advisor(starts_processes: None, tmp_path: Path) -> Advisor:
     """Run ``advisor ARGUMENTS`` in ``tmp_path`` with an empty cache."""
 
     def run(*arguments: str, timeout: float = 300, **environment: str) -> Said:

@@ -3,8 +3,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from advisor import __version__
 from tests.cli.conftest import Advisor
+
+pytestmark = pytest.mark.integration
 
 HEAVY = ("tensorflow", "keras", "optuna", "pandas", "plotly", "sklearn", "skimage", "ai_edge_litert", "scipy", "numpy")
 

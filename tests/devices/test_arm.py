@@ -34,7 +34,7 @@ print(json.dumps({"machine": platform.machine(), "outputs": found}))
 
 
 @pytest.fixture(scope="module")
-def emulated() -> Path:
+def emulated(starts_processes: None) -> Path:
     return aarch64_python()
 
 

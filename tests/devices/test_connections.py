@@ -31,6 +31,7 @@ def folders() -> set[str]:
     return {path.name for path in CACHE.iterdir()} if CACHE.is_dir() else set()
 
 
+@pytest.mark.integration
 def test_the_host_measures_with_the_agent(agent: Path, model: Path) -> None:
     first, second = HostConnection(agent).measure(Job((model,), (1, 2), BRIEF))
     assert (first.model, first.threads, second.threads) == (model, 1, 2)
@@ -38,6 +39,7 @@ def test_the_host_measures_with_the_agent(agent: Path, model: Path) -> None:
     assert first.runtime.startswith(("ai-edge-litert==", "tflite-runtime=="))
 
 
+@pytest.mark.integration
 def test_a_file_that_is_no_model_is_a_failed_measurement(agent: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.tflite"
     broken.write_bytes(b"not a flatbuffer at all")
@@ -45,6 +47,7 @@ def test_a_file_that_is_no_model_is_a_failed_measurement(agent: Path, tmp_path: 
         HostConnection(agent).measure(Job((broken,)))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "script", ["print('hello')", "import os; os.abort()", "print('[1, 2]')", "raise SystemExit(4)"]
 )
@@ -55,6 +58,7 @@ def test_an_agent_that_answers_rubbish_is_a_failed_measurement(tmp_path: Path, m
         HostConnection(agent).measure(Job((model,), effort=BRIEF))
 
 
+@pytest.mark.integration
 def test_an_agent_that_hangs_is_ended(tmp_path: Path, model: Path) -> None:
     agent = tmp_path / "agent.py"
     agent.write_text("import time; time.sleep(60)")
@@ -84,6 +88,7 @@ def test_a_job_without_models_or_threads_is_refused(agent: Path, model: Path, tm
             HostConnection(agent).measure(job)
 
 
+@pytest.mark.integration
 def test_a_program_that_is_not_installed_is_named() -> None:
     with pytest.raises(UsageError, match="'no-such-program' is not installed") as caught:
         run_program(["no-such-program"], timeout_s=1, hint="install it")
@@ -209,6 +214,7 @@ def test_the_label_holds_no_more_than_the_destination(ssh_server: SshServer, age
     assert ssh(ssh_server, agent, destination=f"{getpass.getuser()}@device").label == f"{getpass.getuser()}@device"
 
 
+@pytest.mark.integration
 def test_the_agents_document_is_kept_whole(agent: Path, model: Path) -> None:
     (timing,) = HostConnection(agent).measure(Job((model,), effort=BRIEF))
     assert json.loads(json.dumps(timing.details))["blocks"][0]["wall_ns"]

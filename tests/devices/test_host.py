@@ -43,6 +43,7 @@ def test_a_board_is_named_by_its_hardware(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert host.host_profile().cores[0].max_mhz is None
 
 
+@pytest.mark.integration
 def test_a_system_that_states_nothing_still_has_a_profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with_cpuinfo(monkeypatch, tmp_path, "")
     profile = host.host_profile()

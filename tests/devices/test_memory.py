@@ -57,6 +57,7 @@ def test_what_was_kept_before_it_was_read_has_no_figure(found: FileFeatures) -> 
     assert predicted_memory(replace(found, weight_bytes=0), "cpu") is None
 
 
+@pytest.mark.integration
 def test_what_a_process_took_is_near(found: FileFeatures, agent: Path, model: Path) -> None:
     (timing,) = HostConnection(agent).measure(Job((model,), effort="load"))
     memory = predicted_memory(found, "cpu")

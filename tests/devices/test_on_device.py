@@ -54,6 +54,7 @@ def test_files_are_interleaved_over_ssh(
     assert found.connection == "device"  # type: ignore[attr-defined]
 
 
+@pytest.mark.integration
 def test_a_file_that_cannot_run_is_a_failed_row_and_the_others_are_measured(
     agent: Path, model: Path, tmp_path: Path, profiles: Profiles
 ) -> None:
@@ -79,12 +80,14 @@ class Told:
         return tuple(map(self.change, HostConnection(self.agent).measure(job)))
 
 
+@pytest.mark.integration
 def test_a_throttled_device_says_so_in_the_row(agent: Path, model: Path, profiles: Profiles) -> None:
     hot = Told(lambda timing: replace(timing, throttled="throttled: 1.4 times as long"), agent)
     (row,) = measured(profiles, hot, model).rows  # type: ignore[attr-defined]
     assert (row.status, row.reason) == ("throttled", "throttled: 1.4 times as long")
 
 
+@pytest.mark.integration
 def test_a_device_that_fills_up_or_vanishes_is_a_failed_row(agent: Path, model: Path, profiles: Profiles) -> None:
     def lost(timing: Timing) -> Timing:
         raise StageError(f"board does not take {timing.model.name}: No space left on device")
@@ -93,6 +96,7 @@ def test_a_device_that_fills_up_or_vanishes_is_a_failed_row(agent: Path, model: 
     assert row.failure.endswith("No space left on device")
 
 
+@pytest.mark.integration
 def test_a_lane_without_sense_is_a_failed_row(agent: Path, model: Path, profiles: Profiles) -> None:
     rubbish = Told(lambda timing: replace(timing, details={**timing.details, "load": {"cores": "many"}}), agent)
     (row,) = measured(profiles, rubbish, model).rows  # type: ignore[attr-defined]

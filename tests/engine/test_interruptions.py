@@ -22,6 +22,8 @@ from advisor.engine.pipeline.names import StageName
 from advisor.store import RunFolder
 from tests.engine.conftest import SMALLEST, command, environment
 
+pytestmark = pytest.mark.integration
+
 OPTIONS = ("--candidates", SMALLEST, "--budget", "50ms", "--compressions", "float32,float16", "--threads", "1")
 
 

@@ -15,6 +15,8 @@ import pytest
 from advisor.core.errors import StageError, UnsupportedRecipe
 from advisor.isolation import ChildPool, Limits, Pause
 
+pytestmark = pytest.mark.integration
+
 HERE = "tests.isolation.functions"
 
 

@@ -13,6 +13,8 @@ import pytest
 from advisor.core.errors import StageError
 from advisor.isolation.worker import Limits, Worker
 
+pytestmark = pytest.mark.integration
+
 THREADS = 8
 CALLS = 40
 """Of each thread, from before the child is dead until after: one call of each seldom meets another's last step."""

@@ -23,6 +23,7 @@ def run(script: Path, *arguments: object) -> tuple[int, dict[str, Any], str]:
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
+@pytest.mark.integration
 def test_it_runs_alone_as_one_copied_file(tmp_path: Path, float_model: Path) -> None:
     copy = Path(shutil.copy(AGENT, tmp_path / "alone.py"))
     status, document, _ = run(copy, float_model, "--threads", "1,2", "--effort", "search")
@@ -32,6 +33,7 @@ def test_it_runs_alone_as_one_copied_file(tmp_path: Path, float_model: Path) -> 
     assert [lane["threads"] for lane in document["lanes"]] == [1, 2]
 
 
+@pytest.mark.integration
 def test_every_run_is_kept_with_both_clocks_at_one_thread(float_model: Path) -> None:
     _, document, _ = run(AGENT, float_model, "--threads", "1,2", "--effort", "search")
     single, double = document["lanes"]
@@ -42,6 +44,7 @@ def test_every_run_is_kept_with_both_clocks_at_one_thread(float_model: Path) -> 
     assert all(value > 0 for block in single["blocks"] for value in block["wall_ns"] + block["cpu_ns"])
 
 
+@pytest.mark.integration
 def test_native_noise_does_not_reach_the_document(float_model: Path) -> None:
     status, document, errors = run(AGENT, float_model, "--effort", "search")
     assert status == 0
@@ -49,6 +52,7 @@ def test_native_noise_does_not_reach_the_document(float_model: Path) -> None:
     assert document["memory"]["private_bytes"] >= document["memory"]["dirty_bytes"] > 0
 
 
+@pytest.mark.integration
 def test_a_truncated_file_is_one_error_in_the_document(tmp_path: Path, float_model: Path) -> None:
     broken = tmp_path / "broken.tflite"
     broken.write_bytes(float_model.read_bytes()[:500])
@@ -58,6 +62,7 @@ def test_a_truncated_file_is_one_error_in_the_document(tmp_path: Path, float_mod
     assert "ai-edge-litert 2.3.0 cannot load the file" in document["error"]["message"]
 
 
+@pytest.mark.integration
 def test_an_open_shape_asks_for_a_shape_and_takes_it(tmp_path: Path) -> None:
     path = tmp_path / "open.tflite"
     path.write_bytes(small_models.classifier(open_shape=True))
@@ -68,6 +73,7 @@ def test_an_open_shape_asks_for_a_shape_and_takes_it(tmp_path: Path) -> None:
     assert status == 0
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("value", ["0", "-1", "1,0", "two", ""])
 def test_wrong_thread_counts_are_refused(value: str, float_model: Path) -> None:
     done = subprocess.run([sys.executable, str(AGENT), str(float_model), f"--threads={value}"], capture_output=True)
@@ -93,6 +99,7 @@ def test_an_input_that_holds_no_numbers_is_refused() -> None:
         agent.input_values((1,), "S4", "text")
 
 
+@pytest.mark.integration
 def test_memory_limit_stops_the_process(float_model: Path) -> None:
     arguments = [str(float_model), "--effort", "search", "--memory-limit", "10000000"]
     done = subprocess.run([sys.executable, str(AGENT), *arguments], capture_output=True, text=True)

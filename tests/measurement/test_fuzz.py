@@ -101,6 +101,7 @@ def test_a_hundred_thousand_files_that_a_fuzzer_makes_of_what_the_reader_does(tm
     assert "Done 100000 runs" in done.stderr
 
 
+@pytest.mark.integration
 @given(st.tuples(st.integers(0, len(whole()) - 1), st.integers(0, 255)))
 @settings(FUZZ, max_examples=8)
 def test_the_parent_outlives_what_a_changed_byte_does_to_the_runtime(

@@ -11,6 +11,8 @@ from advisor.measurement.latency.timing import measure
 from benchmarks import measurement, tables
 from benchmarks.measurement import QUICK, _judged, rankings, spread, tool_median_ms
 
+pytestmark = pytest.mark.integration
+
 
 def test_spread_is_the_largest_distance_from_the_median() -> None:
     assert spread([10.0, 10.2, 9.0]) == pytest.approx(0.1)

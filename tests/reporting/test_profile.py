@@ -21,6 +21,8 @@ from advisor.reporting.profile.profile_table import print_profile
 from advisor.tflite.model import read
 from tests.measurement import small_models
 
+pytestmark = pytest.mark.integration
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 

@@ -60,6 +60,7 @@ def test_results_cannot_be_changed_in_place_by_accident(tmp_path: Path) -> None:
     assert (folder / "result").stat().st_mode & 0o222 == 0
 
 
+@pytest.mark.integration
 def test_two_processes_make_a_result_once(tmp_path: Path) -> None:
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom advisor.store import ArtifactCache\n"

@@ -70,6 +70,7 @@ def test_a_run_of_a_newer_schema_is_refused(run: RunFolder) -> None:
         RunFolder.open(run.path)
 
 
+@pytest.mark.integration
 def test_a_second_process_on_one_run_is_told_who_holds_it(run: RunFolder) -> None:
     with run.hold():
         code = (

@@ -25,7 +25,7 @@ class Quantize(Protocol):
 
 
 @pytest.fixture(scope="session")
-def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def converted(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with ``float32.tflite`` and ``float16.tflite`` of one network."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base

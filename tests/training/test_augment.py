@@ -5,6 +5,8 @@ import pytest
 
 from advisor.training.augment import Augmentation, augmented
 
+pytestmark = pytest.mark.integration
+
 NOTHING = Augmentation(crop=1.0, colour=0.0, mixup=0.0)
 
 

@@ -13,6 +13,8 @@ from advisor.core.errors import UsageError
 from advisor.tflite.surgery import attach_head, select_output
 from tests.catalog.user_models.models import CLASSES, SIZE, network, tflite
 
+pytestmark = pytest.mark.integration
+
 IMAGE = np.random.default_rng(0).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
 
 

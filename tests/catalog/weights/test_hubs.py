@@ -19,6 +19,8 @@ from advisor.core.errors import WeightsError
 from tests.catalog.conftest import Answer, Shelf
 from tests.catalog.weights.conftest import CONTENT, card, sha256
 
+pytestmark = pytest.mark.integration
+
 HANDLE = "/google/imagenet/mobilenet_v1_025_32/classification/5"
 ASKED = f"{HANDLE}?tf-hub-format=compressed"
 MEMBERS = ("variables/variables.index", "variables/variables.data-00000-of-00001")

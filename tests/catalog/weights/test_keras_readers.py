@@ -16,6 +16,8 @@ from advisor.catalog.weights import mapping
 from advisor.catalog.weights.readers import read
 from advisor.core.errors import WeightsError
 
+pytestmark = pytest.mark.integration
+
 
 def network(layers: Any, image: Any) -> Any:
     """A small classifier whose layers of one class are many, so that their order can be lost."""

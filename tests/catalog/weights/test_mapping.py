@@ -12,6 +12,8 @@ from advisor.catalog.weights import mapping
 from advisor.catalog.weights.mapping.layouts import folded_norm, from_output_first, from_runtime
 from advisor.core.errors import WeightsError
 
+pytestmark = pytest.mark.integration
+
 
 def small_model() -> Any:
     import keras

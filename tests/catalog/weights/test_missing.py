@@ -36,6 +36,7 @@ def test_several_places_have_a_line_each(options: FetchOptions) -> None:
     ]
 
 
+@pytest.mark.integration
 def test_an_index_helps_only_where_a_package_is_a_source(options: FetchOptions) -> None:
     offline = replace(options, offline=True)
     assert "pip config" not in refused(home(AWAY), options=offline).hint
@@ -73,6 +74,7 @@ def test_a_users_own_copy_of_the_archive_serves_offline(tmp_path: Path, options:
     assert fetch(card(source), replace(options, offline=True)).source == "cache"
 
 
+@pytest.mark.integration
 def test_another_archive_of_that_name_is_not_opened(tmp_path: Path, options: FetchOptions) -> None:
     other = tarball(b"other")
     (tmp_path / "tiny_weights-1.0.tar.gz").write_bytes(other)

@@ -166,6 +166,7 @@ def keras_h5(path: Path) -> Any:
     return file
 
 
+@pytest.mark.integration
 def test_keras_layers_are_read_in_the_order_of_the_file(tmp_path: Path) -> None:
     with keras_h5(tmp_path / "m.h5") as file:
         file["dense/dense/kernel:0"] = KERNEL[0, 0]
@@ -174,6 +175,7 @@ def test_keras_layers_are_read_in_the_order_of_the_file(tmp_path: Path) -> None:
     assert np.array_equal(tensors["conv/conv/kernel:0"], KERNEL)
 
 
+@pytest.mark.integration
 def test_a_keras_layer_that_counts_is_preprocessing_and_left_out(tmp_path: Path) -> None:
     with keras_h5(tmp_path / "m.h5") as file:
         file["dense"].attrs["weight_names"] = [b"dense/mean:0", b"dense/count:0"]
@@ -182,6 +184,7 @@ def test_a_keras_layer_that_counts_is_preprocessing_and_left_out(tmp_path: Path)
     assert list(read("keras_h5", tmp_path / "m.h5")) == ["conv/conv/kernel:0"]
 
 
+@pytest.mark.integration
 def test_a_keras_layer_whose_name_has_a_slash_stays_a_layer_of_its_own(tmp_path: Path) -> None:
     import h5py
 
@@ -194,6 +197,7 @@ def test_a_keras_layer_whose_name_has_a_slash_stays_a_layer_of_its_own(tmp_path:
     assert [name.partition("/")[0] for name in tensors] == ["Conv", "Conv.BatchNorm"]
 
 
+@pytest.mark.integration
 def test_a_keras_file_that_links_to_another_file_is_refused(tmp_path: Path) -> None:
     import h5py
 
@@ -203,6 +207,7 @@ def test_a_keras_file_that_links_to_another_file_is_refused(tmp_path: Path) -> N
         read("keras_h5", tmp_path / "m.h5")
 
 
+@pytest.mark.integration
 def test_a_keras_file_that_keeps_values_outside_is_refused(tmp_path: Path) -> None:
     (tmp_path / "outside.bin").write_bytes(KERNEL.tobytes())
     with keras_h5(tmp_path / "m.h5") as file:
@@ -242,6 +247,7 @@ def test_a_truncated_tflite_is_a_clear_error(tmp_path: Path, kept: int) -> None:
         read("tflite", tmp_path / "m.tflite")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("format_name", FORMATS)
 @pytest.mark.parametrize("data", [b"", b"\x00" * 64, b"\xff" * 64, struct.pack("<Q", 2**63) * 8])
 def test_what_is_no_such_file_is_a_clear_error(tmp_path: Path, format_name: str, data: bytes) -> None:

@@ -18,6 +18,8 @@ from advisor.core.errors import UsageError, WeightsError
 from tests.catalog.conftest import Shelf
 from tests.catalog.weights.conftest import CONTENT, MEMBER, card, home, sha256, tarball
 
+pytestmark = pytest.mark.integration
+
 KNOWN: dict[str, dict[str, Any]] = {
     "md5": {"md5": hashlib.md5(CONTENT).hexdigest()},
     "sha384": {"sha384": hashlib.sha384(CONTENT).hexdigest()},

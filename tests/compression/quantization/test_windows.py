@@ -7,6 +7,8 @@ from advisor.compression.quantization.layers import Layer
 from advisor.compression.quantization.windows import Window, windows
 from advisor.tflite.rewrite import unpack
 
+pytestmark = pytest.mark.integration
+
 PLACES = 1000
 
 

@@ -18,6 +18,8 @@ from advisor.tflite.model import read
 from advisor.training.flatgraph.graph import read_graph
 from tests.measurement.small_models import two_levels
 
+pytestmark = pytest.mark.integration
+
 VIEW = InputSpec(32, (127.5,) * 3, (127.5,) * 3)
 
 

@@ -15,6 +15,8 @@ from advisor.tflite.metadata import read_metadata
 from tests.compression.user_model.conftest import CLASSES
 from tests.measurement.small_models import of_a_newer_runtime
 
+pytestmark = pytest.mark.integration
+
 
 def _silent(_text: str) -> None:
     """Show nothing."""

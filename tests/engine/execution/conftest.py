@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -49,9 +48,7 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture
-def two_nodes(request: pytest.FixtureRequest) -> Iterator[TwoNodes]:
-    if find_spec("ray") is None:
-        pytest.skip("the extra advisor[ray] is not installed")
+def two_nodes(starts_processes: None, request: pytest.FixtureRequest) -> Iterator[TwoNodes]:
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.engine.execution.cluster"],
         env=environment(),

@@ -11,7 +11,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from tests.engine.scheduling.test_study import RUNTIME, result, study
 
 STARTS_S = 60.0
 
-pytestmark = pytest.mark.skipif(find_spec("optuna_dashboard") is None, reason="optuna-dashboard is not installed")
+pytestmark = pytest.mark.integration
 
 
 @contextmanager

@@ -35,11 +35,13 @@ def agrees(path: Path) -> bool:
     return ({row.index for row in told.refused}, told.partitions) == (builtin, seen.partitions)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("fixture", ["float_model", "int8_model", "swish_model"])
 def test_xnnpack_takes_what_its_rules_say(fixture: str, request: pytest.FixtureRequest) -> None:
     assert agrees(request.getfixturevalue(fixture))
 
 
+@pytest.mark.integration
 def test_xnnpack_takes_constants_of_float16(float_model: Path, tmp_path: Path) -> None:
     path = tmp_path / "half.tflite"
     path.write_bytes(to_float16(float_model.read_bytes()))
@@ -48,6 +50,7 @@ def test_xnnpack_takes_constants_of_float16(float_model: Path, tmp_path: Path) -
     assert (told.partitions, told.refused) == (1, ())
 
 
+@pytest.mark.integration
 def test_xnnpack_leaves_options_that_its_rules_exclude(tmp_path: Path) -> None:
     path = tmp_path / "beta.tflite"
     path.write_bytes(small_models.brightness())
@@ -56,6 +59,7 @@ def test_xnnpack_leaves_options_that_its_rules_exclude(tmp_path: Path) -> None:
     assert [row.reason for row in told.refused] == ["SOFTMAX with beta 10.0, 1.0 only"]
 
 
+@pytest.mark.integration
 @pytest.mark.skipif(not FOREIGN, reason="../shared/data/models is not here")
 @pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.stem)
 def test_xnnpack_takes_what_its_rules_say_of_files_made_by_others(path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from advisor.measurement.latency.background import busy_processes
 
+pytestmark = pytest.mark.integration
+
 
 def children() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if "range(100_000)" in " ".join(child.cmdline())]

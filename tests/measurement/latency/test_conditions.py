@@ -47,12 +47,14 @@ def test_a_quota_below_the_threads_is_an_objection() -> None:
     assert "may use 1.5 processors, fewer than the 2" in found.objections(2)[0]
 
 
+@pytest.mark.integration
 def test_a_busy_machine_is_refused_with_the_way_out() -> None:
     with busy_processes(2 * PROCESSORS), pytest.raises(UsageError, match="not timed: other processes keep") as caught:
         require_quiet([1], force=False, patience_s=0.0)
     assert "--force" in caught.value.hint
 
 
+@pytest.mark.integration
 def test_force_goes_on_with_the_conditions_kept() -> None:
     with busy_processes(2 * PROCESSORS):
         found = require_quiet([1], force=True)

@@ -23,7 +23,7 @@ QUIET = {"others_cores": 0.0, "pressure": 0.0, "cores": 4}
 
 
 @pytest.fixture(scope="module")
-def timing(float_model: Path) -> ModelTiming:
+def timing(starts_processes: None, float_model: Path) -> ModelTiming:
     return measure(float_model, [1, 2], "search", retries=0)
 
 
@@ -44,7 +44,7 @@ def lane(walls: list[list[float]], cpus: list[list[float]] | None, threads: int 
 
 
 @pytest.fixture
-def burners() -> Iterator[None]:
+def burners(starts_processes: None) -> Iterator[None]:
     """Keep every processor busy twice over."""
     context = multiprocessing.get_context("spawn")
     children = [context.Process(target=_burn, daemon=True) for _ in range(2 * (os.cpu_count() or 1))]
@@ -104,6 +104,7 @@ def test_log_lines_are_those_of_mlperf(timing: ModelTiming) -> None:
     assert "result_90.00_percentile_latency_ms" in keys
 
 
+@pytest.mark.integration
 def test_int8_inputs_are_timed(int8_model: Path) -> None:
     assert measure(int8_model, [1], "search", retries=0).at(1).wall.median > 0
 
@@ -118,6 +119,7 @@ def test_a_busy_machine_is_told_and_the_cpu_clock_takes_over(float_model: Path) 
     assert "CPU time" in result.clock
 
 
+@pytest.mark.integration
 def test_a_truncated_file_is_one_line(tmp_path: Path, float_model: Path) -> None:
     broken = tmp_path / "broken.tflite"
     broken.write_bytes(float_model.read_bytes()[:700])
@@ -127,6 +129,7 @@ def test_a_truncated_file_is_one_line(tmp_path: Path, float_model: Path) -> None
     assert "\n" not in caught.value.message
 
 
+@pytest.mark.integration
 def test_a_time_limit_ends_the_measurement(float_model: Path) -> None:
     with pytest.raises(StageError, match=r"no result after 0\.05 s"):
         measure(float_model, [1], "search", timeout_s=0.05)

@@ -29,7 +29,7 @@ def crash(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pair(float_model: Path, swish_model: Path, crash: Path) -> Benchmark:
+def pair(starts_processes: None, float_model: Path, swish_model: Path, crash: Path) -> Benchmark:
     """Two files that run and one that crashes the runtime."""
     models = (float_model, crash, swish_model)
     return benchmark(*models, threads=(1, 2), effort="search", force=True)
@@ -85,6 +85,7 @@ def test_log_lines_name_the_file(pair: Benchmark) -> None:
     assert {entry["metadata"]["model"] for entry in entries} == {pair.files[0].model, pair.files[2].model}
 
 
+@pytest.mark.integration
 def test_load_on_the_others_and_running_on_are_measured_where_asked(float_model: Path) -> None:
     options = {"contended": True, "sustained_s": 1.0, "pipeline": False}
     found = benchmark(float_model, threads=(1, 2), effort="search", force=True, **options).files[0]
@@ -96,6 +97,7 @@ def test_load_on_the_others_and_running_on_are_measured_where_asked(float_model:
     assert any("in the first 0.2 s" in sentence for sentence in found.advice)
 
 
+@pytest.mark.integration
 def test_the_package_and_the_function_share_a_name(float_model: Path) -> None:
     found = advisor.benchmark(float_model, effort="search", force=True, pipeline=False)
     assert found.files[0].timing is not None
@@ -114,6 +116,7 @@ def test_a_file_cut_off_anywhere_is_refused_before_anything_is_spent(
     assert "\n" not in caught.value.message
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -130,6 +133,7 @@ def test_a_file_that_does_not_run_is_the_users_to_mend(tmp_path: Path, make: obj
     assert said in caught.value.message
 
 
+@pytest.mark.integration
 def test_an_open_shape_is_hinted_at_and_taken(tmp_path: Path) -> None:
     path = tmp_path / "open.tflite"
     path.write_bytes(small_models.classifier(open_shape=True))
@@ -139,6 +143,7 @@ def test_an_open_shape_is_hinted_at_and_taken(tmp_path: Path) -> None:
     assert benchmark(path, effort="search", shape=(1, 64, 64, 3), force=True).files[0].timing
 
 
+@pytest.mark.integration
 def test_threads_can_be_pinned_to_processors(float_model: Path) -> None:
     one = min(os.sched_getaffinity(0))
     found = benchmark(float_model, threads=(1, 2), effort="search", cpus=(one,), pipeline=False, force=True)
@@ -194,6 +199,7 @@ def test_another_version_of_the_format_is_refused(tmp_path: Path, version: int) 
         benchmark(path)
 
 
+@pytest.mark.integration
 @pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/data/models is not here")
 def test_files_made_by_others_are_measured() -> None:
     found = benchmark(*sorted(SHARED.glob("*.tflite")), effort="search", force=True)

@@ -31,6 +31,7 @@ def test_a_short_time_compares_its_fifths() -> None:
     assert (found.span_s, found.first_ms, found.last_ms) == (2.0, 1.0, 2.0)
 
 
+@pytest.mark.integration
 def test_windows_cover_the_time(float_model: Path) -> None:
     found = sustain(float_model, 2, 0.5, windows=5)
     assert found.clock == "wall time"
@@ -39,6 +40,7 @@ def test_windows_cover_the_time(float_model: Path) -> None:
     assert all(row.runs > 0 and row.median_ms > 0 for row in found.windows)
 
 
+@pytest.mark.integration
 def test_a_file_that_cannot_run_is_named(tmp_path: Path) -> None:
     broken = tmp_path / "broken.tflite"
     broken.write_bytes(b"nothing")

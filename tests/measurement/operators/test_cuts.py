@@ -20,6 +20,7 @@ from advisor.tflite.model import read
 from tests.measurement import small_models
 
 
+@pytest.mark.integration
 def test_cuts_find_what_the_profiler_finds(swish_model: Path) -> None:
     cut, seen = (profile(swish_model, by_cuts=way, with_roofline=False) for way in (True, False))
     assert cut.notes == (BY_CUTS,)
@@ -31,6 +32,7 @@ def test_cuts_find_what_the_profiler_finds(swish_model: Path) -> None:
     assert cut.macs == seen.macs
 
 
+@pytest.mark.integration
 def test_a_library_without_a_known_profiler_is_cut(swish_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         error = Reported("the installed LiteRT lacks LiteRtStartProfiler")
@@ -41,6 +43,7 @@ def test_a_library_without_a_known_profiler_is_cut(swish_model: Path, monkeypatc
     assert profile(swish_model, with_roofline=False).notes == (BY_CUTS,)
 
 
+@pytest.mark.integration
 def test_a_file_that_cannot_run_is_not_cut(tmp_path: Path) -> None:
     path = tmp_path / "custom.tflite"
     path.write_bytes(small_models.unknown_operator())
@@ -48,6 +51,7 @@ def test_a_file_that_cannot_run_is_not_cut(tmp_path: Path) -> None:
         profile(path, with_roofline=False)
 
 
+@pytest.mark.integration
 def test_expanded_constants_are_no_cut_of_their_own(float_model: Path, tmp_path: Path) -> None:
     path = tmp_path / "half.tflite"
     path.write_bytes(to_float16(float_model.read_bytes()))

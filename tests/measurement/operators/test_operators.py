@@ -26,7 +26,7 @@ FOREIGN = SHARED / "tf2_mobilenet_v2_1.0_224_ptq.tflite"
 
 
 @pytest.fixture(scope="module")
-def swish_profile(swish_model: Path) -> Profile:
+def swish_profile(starts_processes: None, swish_model: Path) -> Profile:
     return profile(swish_model, with_roofline=False)
 
 
@@ -67,12 +67,14 @@ def test_advice_names_the_operator_that_xnnpack_does_not_take(swish_profile: Pro
     assert "relu6" in first
 
 
+@pytest.mark.integration
 def test_builtin_kernels_can_be_asked_for(float_model: Path) -> None:
     found = profile(float_model, kernels="builtin", with_roofline=False)
     assert {row.where for row in found.operators} == {"builtin"}
     assert [row.type for row in found.operators][:3] == ["CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D"]
 
 
+@pytest.mark.integration
 def test_a_run_of_microseconds_says_that_it_is_rough(float_model: Path) -> None:
     found = profile(float_model, with_roofline=False)
     assert found.coverage >= 0.9 or any("roughly" in note for note in found.notes)
@@ -116,6 +118,7 @@ def test_a_truncated_file_is_refused_before_any_child_starts(tmp_path: Path, flo
         profile(broken)
 
 
+@pytest.mark.integration
 def test_an_open_shape_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "open.tflite"
     path.write_bytes(small_models.classifier(open_shape=True))
@@ -170,6 +173,7 @@ def test_advice_on_conversions_and_partitions_has_its_evidence(swish_profile: Pr
     assert any("enters XNNPACK 5 times, cut apart by QUANTIZE" in text for text in converted.advice)
 
 
+@pytest.mark.integration
 def test_threads_are_advised_only_from_a_quiet_machine(float_model: Path) -> None:
     timing = measure(float_model, [1, 2], "search", retries=0)
     calm = tuple(replace(row, contended=False) for row in timing.results)
@@ -180,6 +184,7 @@ def test_threads_are_advised_only_from_a_quiet_machine(float_model: Path) -> Non
     assert advise_threads(replace(timing, results=calm[:1])) == ()
 
 
+@pytest.mark.integration
 @pytest.mark.skipif(not FOREIGN.exists(), reason="needs ../shared/data/models, which is not part of the project")
 def test_a_file_made_by_others_is_profiled_to_the_last_convolution() -> None:
     found = profile(FOREIGN)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from advisor.measurement.operators import roofline
+
+pytestmark = pytest.mark.integration
 
 
 def test_this_host_computes_and_moves() -> None:

@@ -11,6 +11,8 @@ import pytest
 from advisor.core.errors import StageError, UsageError
 from advisor.measurement.processes.child import existing_model, run_json
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:

@@ -17,6 +17,8 @@ from advisor.training.finetune.to_tflite import to_tflite
 from advisor.training.head.train import softmax
 from tests.training import nets
 
+pytestmark = pytest.mark.integration
+
 KNOBS = Finetuning(
     trained=1.0,
     epochs=6,

@@ -13,6 +13,8 @@ from advisor.training.features import _interpreter
 from advisor.training.finetune.levels import agrees, level_layers, with_levels
 from advisor.training.finetune.to_tflite import convert
 
+pytestmark = pytest.mark.integration
+
 SIDE = 64
 
 

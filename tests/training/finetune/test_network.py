@@ -12,6 +12,8 @@ from advisor.training.finetune.optimizer import Step
 from advisor.training.head.train import Head
 from tests.training import nets
 
+pytestmark = pytest.mark.integration
+
 SIDE = 64
 BATCH = (np.full((4, SIDE, SIDE, 3), 90, np.uint8), np.array([0, 1, 0, 1]), np.ones(4, np.float32))
 KNOBS = Finetuning(batch=4, epochs=5, learning_rate=0.01, augmentation=Augmentation(mixup=0.0), averaging=10)

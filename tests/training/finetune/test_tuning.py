@@ -41,6 +41,7 @@ def data(card: Card, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Pat
     return paths, labels, folder / "features.npy"
 
 
+@pytest.mark.integration
 def test_the_file_answers_on_the_validation_part_as_the_result_says(
     card: Card, data: tuple[list[Path], list[int], Path], tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ def _branching() -> bytes:
     return build.finish({"image": image}, {"probabilities": build.head(flat, 3)})
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("make", [lambda: small_models.classifier(SIDE), _branching])
 def test_it_answers_as_the_runtime_does(make: object) -> None:
     data = make()  # type: ignore[operator]

@@ -8,6 +8,8 @@ from advisor.training.flatgraph.refit import Refitted, refit
 from tests.measurement import small_models
 from tests.measurement.small_models import Builder
 
+pytestmark = pytest.mark.integration
+
 SIDE = 16
 IMAGES = np.random.default_rng(0).uniform(-1, 1, (24, SIDE, SIDE, 3)).astype(np.float32)
 

@@ -31,7 +31,7 @@ CARD = replace(load_catalogue()["mobilenet_v1_0.25_128"], input_size=SIDE)
 
 
 @pytest.fixture
-def children(tmp_path: Path) -> Iterator[ChildPool]:
+def children(starts_processes: None, tmp_path: Path) -> Iterator[ChildPool]:
     with ChildPool(tmp_path / "log.txt") as pool:
         yield pool
 

@@ -26,6 +26,7 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "classifier.tflite"
 
 
+@pytest.mark.integration
 def test_random_values_are_calibrated_briefly_to_the_same_operators_and_size(classifier: Path, tmp_path: Path) -> None:
     figures = {}
     for stands_in in (True, False):
@@ -40,6 +41,7 @@ def test_random_values_are_calibrated_briefly_to_the_same_operators_and_size(cla
     assert figures[True]["arena_bytes"] == figures[False]["arena_bytes"]
 
 
+@pytest.mark.integration
 def test_the_download_of_random_values_is_not_weighed(classifier: Path, tmp_path: Path) -> None:
     arguments = (classifier, "float32", None, input_spec(SMALL), 0, metadata_of(SMALL, None, "none"))
     assert "download_bytes" not in jobs.compress(*arguments, tmp_path / "a.tflite", True)

@@ -13,6 +13,8 @@ from advisor.engine.pipeline.stages.timing import SURVEY, SURVEYED_FROM, THOROUG
 from advisor.store.hashing import sha256_file
 from tests.engine.pipeline.walking import materials, walk
 
+pytestmark = pytest.mark.integration
+
 SCOPE = Scope("card", "none", "float32")
 
 

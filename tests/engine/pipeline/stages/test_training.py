@@ -31,6 +31,8 @@ from tests.engine.pipeline import jobs
 from tests.engine.pipeline.walking import materials, walk_all
 from tests.training import nets
 
+pytestmark = pytest.mark.integration
+
 CARD = replace(load_catalogue()["mobilenet_v1_0.25_128"], input_size=32)
 KNOBS = Finetuning(trained=1.0, epochs=2, batch=8)
 TRAINING = "finetune_top"
