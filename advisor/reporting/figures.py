@@ -138,8 +138,8 @@ def _accuracy_basis(evaluation: Evaluation) -> str:
             "neither for training nor for selection: expect that accuracy."
         )
     if quantity.provenance is Provenance.MEASURED:
-        sample = f" on {quantity.n} images held out from training" if quantity.n else ""
-        return f"Accuracy was measured{sample}, with the file that ships."
+        sample = f" on {quantity.n} validation images" if quantity.n else ""
+        return f"Accuracy was measured{sample}, after training on the other images only. The hold-out was not used yet."
     source = f" ({quantity.source})" if quantity.source else ""
     return f"Accuracy is {quantity.provenance.value}{source}. It says nothing about your own images yet."
 

@@ -64,8 +64,6 @@ def counts(view: RunView) -> str:
 
 def parts(dataset: DatasetSummary) -> str:
     """Return what the images were used for."""
-    if not dataset.validation:
-        return f"{dataset.train} for training and calibration, {dataset.holdout} held out to measure accuracy"
     own = " (your own split)" if dataset.own_split else ""
     return (
         f"{dataset.train} for training, {dataset.validation} to compare candidates (validation), {dataset.holdout} "

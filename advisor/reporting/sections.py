@@ -153,16 +153,12 @@ def _classes(view: RunView) -> dict[str, object]:
     found = recalls(answers, labels)
     return {
         "pick": pick,
-        "judged_on": "images held out from training" if judged or not _validated(view) else "validation images",
+        "judged_on": "images held out from training" if judged else "validation images",
         "recalls": found,
         "weakest": min(found, key=lambda recall: recall.recall, default=None),
         "pairs": confused_pairs(answers, labels),
         "heatmap": heatmap(answers, labels),
     }
-
-
-def _validated(view: RunView) -> bool:
-    return view.dataset is not None and view.dataset.validation > 0
 
 
 def _has_classes(view: RunView) -> bool:

@@ -28,10 +28,10 @@ class DatasetSummary:
         folder: where they were read from.
         images_per_class: class name to its number of usable images, in label order.
         train: images that candidates were trained on for the comparison.
+        validation: images that candidates were compared on.
         holdout: images that finalists were tested on.
         rejected: files that are not used.
         fingerprint: hash over the images and their labels.
-        validation: images that candidates were compared on.
         own_split: the parts that the user's own split names.
         leaks: images and groups that this split puts into several parts.
     """
@@ -39,10 +39,10 @@ class DatasetSummary:
     folder: str
     images_per_class: Mapping[str, int]
     train: int
+    validation: int
     holdout: int
     rejected: tuple[RejectedImage, ...] = ()
     fingerprint: str = ""
-    validation: int = 0
     own_split: tuple[str, ...] = ()
     leaks: int = 0
 

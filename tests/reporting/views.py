@@ -224,7 +224,8 @@ def _dataset(classes: Sequence[str]) -> DatasetSummary:
     return DatasetSummary(
         folder="pictures",
         images_per_class={label: 5 * count for label, count in zip(classes, holdout, strict=True)},
-        train=4 * sum(holdout),
+        train=3 * sum(holdout),
+        validation=sum(holdout),
         holdout=sum(holdout),
         rejected=(
             RejectedImage(f"{classes[0]}/IMG_0031.jpg", "truncated: 2,048 of 48,113 bytes"),
