@@ -12,9 +12,10 @@ from advisor.reporting import text
 from advisor.reporting.device_results import device_decisions, device_results, sentence
 from advisor.reporting.escape import markdown as escaped
 from advisor.reporting.figures import foundations, key_figures
+from advisor.reporting.funnel import funnel
 from advisor.reporting.method import command_line, shown
 from advisor.reporting.phrases import counts, limits, parts, verdict
-from advisor.reporting.ranking import funnel, shortlist
+from advisor.reporting.ranking import shortlist
 from advisor.reporting.risks import risks
 from advisor.reporting.view import RunView
 

@@ -9,11 +9,12 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.reporting.classes import confused_pairs, heatmap, recalls
 from advisor.reporting.device_results import device_decisions, device_results
 from advisor.reporting.figures import foundations, key_figures
+from advisor.reporting.funnel import funnel
 from advisor.reporting.graphs import graph_summary
 from advisor.reporting.method import method
 from advisor.reporting.payload import facets
 from advisor.reporting.phrases import counts, parts, verdict
-from advisor.reporting.ranking import fastest_per_artefact, funnel, ranked
+from advisor.reporting.ranking import fastest_per_artefact, ranked
 from advisor.reporting.risks import captured, risks
 from advisor.reporting.view import RunView
 

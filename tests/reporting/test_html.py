@@ -83,7 +83,7 @@ def test_run_in_which_all_failed_still_has_its_reasons() -> None:
     page = without_scripts(render_html(empty_view()))
 
     assert "No candidate could be evaluated" in page
-    assert "weights could not be had" in page
+    assert "the weights cannot be fetched" in page
 
 
 @pytest.mark.parametrize("name", HOSTILE[:2])

@@ -53,7 +53,7 @@ def test_infeasible_run_names_the_price() -> None:
 
 
 def test_run_in_which_all_failed_lists_the_reasons() -> None:
-    assert "weights could not be had" in render_markdown(empty_view())
+    assert "the weights cannot be fetched" in render_markdown(empty_view())
 
 
 def test_table_keeps_its_columns_whatever_the_names_hold() -> None:

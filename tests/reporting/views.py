@@ -19,6 +19,7 @@ from advisor.core.evaluation_facts import (
 )
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import wilson
+from advisor.engine.pipeline.names import StageName
 from advisor.reporting.view import DatasetSummary, RejectedImage, RunView
 
 HOSTILE = (
@@ -120,7 +121,7 @@ def empty_view() -> RunView:
     """Return a run in which every candidate failed."""
     view = run_view()
     failed = tuple(
-        Evaluation(row.configuration, Status.FAILED, row.family, "weights could not be had", "weights")
+        Evaluation(row.configuration, Status.FAILED, row.family, "the weights cannot be fetched", StageName.CONVERT)
         for row in view.evaluations
     )
     return replace(view, evaluations=failed, decision=decide(failed, view.budget))
@@ -160,10 +161,10 @@ def _evaluation(
     compression = configuration.compression
     if family == "squeezenet" and compression == "weight_int8":
         reason = 'weight_int8 needs a weight of at least 1024 values; <conv10> has "512"'
-        return Evaluation(configuration, Status.SKIPPED, family, reason, "compress")
+        return Evaluation(configuration, Status.SKIPPED, family, reason, StageName.COMPRESS)
     if family == "inception_v3" and compression == "int8":
         reason = "the child process was killed after 120 s"
-        return Evaluation(configuration, Status.FAILED, family, reason, "latency")
+        return Evaluation(configuration, Status.FAILED, family, reason, StageName.TIMING)
     count = configuration.target.threads
     median = macs / speed / count**0.85 * rng.uniform(0.95, 1.05)
     size = params * width * 1e6 + 40_000

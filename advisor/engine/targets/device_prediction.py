@@ -14,6 +14,7 @@ from advisor.core.forms import form_of
 from advisor.core.latency_distribution import CONFIDENCE, LatencyDistribution
 from advisor.devices.prediction.cached import device_predictor
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
+from advisor.engine.pipeline.names import StageName
 from advisor.engine.targets.compatibility import TargetDevice, form_rejection, memory_of, rejection
 from advisor.store.hashing import sha256_json
 
@@ -99,7 +100,7 @@ class DevicePredictor:
     ) -> Evaluation:
         reason = rejection(evaluation, device) or (prediction if isinstance(prediction, str) else "")
         if reason or isinstance(prediction, str):
-            return replace(evaluation, status=Status.SKIPPED, stage="predict", reason=reason)
+            return replace(evaluation, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
         predicted = replace(
             evaluation,
             latency=prediction.latency,

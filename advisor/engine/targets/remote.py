@@ -14,6 +14,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import TimingFacts
 from advisor.core.figures import show_latency
 from advisor.core.quantity import Provenance, Quantity
+from advisor.engine.pipeline.names import StageName
 from advisor.engine.targets.compatibility import TargetDevice
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def measured_over_connection(predicted: Evaluation, device: TargetDevice, model:
 
 def _failed(predicted: Evaluation, reason: str) -> Evaluation:
     prediction = f"; {show_latency(predicted.latency)}" if predicted.latency else ""
-    return replace(predicted, status=Status.FAILED, stage="measure", reason=f"{reason}{prediction}")
+    return replace(predicted, status=Status.FAILED, stage=StageName.TIMING, reason=f"{reason}{prediction}")
 
 
 def _measured(predicted: Evaluation, timing: Timing, label: str) -> Evaluation:

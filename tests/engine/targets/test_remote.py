@@ -22,6 +22,7 @@ from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.profiles import DeviceTarget, read_profile
 from advisor.devices.profiles.paths import shipped_profiles
 from advisor.engine.history.loaded_run import load_run
+from advisor.engine.pipeline.names import StageName
 from advisor.engine.targets.compatibility import TargetDevice
 from advisor.engine.targets.remote import measured_over_connection
 from tests.builders import evaluation
@@ -101,7 +102,7 @@ def test_what_answers_rubbish_or_grows_hot_is_a_failed_row(
 ) -> None:
     tool_printing(tmp_path / "tool", printed)
     found = measured_over_connection(predicted(), over_adb, model)
-    assert (found.status, found.stage) == (Status.FAILED, "measure")
+    assert (found.status, found.stage) == (Status.FAILED, StageName.TIMING)
     assert reason in found.reason
     assert "30.0 ms" in found.reason
 
@@ -109,7 +110,7 @@ def test_what_answers_rubbish_or_grows_hot_is_a_failed_row(
 def test_a_phone_that_vanishes_is_a_failed_row(over_adb: TargetDevice, phone: Phone, model: Path) -> None:
     phone.daemon.vanish_on = "--graph="
     found = measured_over_connection(predicted(), over_adb, model)
-    assert (found.status, found.stage) == (Status.FAILED, "measure")
+    assert (found.status, found.stage) == (Status.FAILED, StageName.TIMING)
     assert f"adb {phone.serial} vanished" in found.reason
 
 
@@ -209,6 +210,6 @@ def test_a_search_over_two_phones_goes_on_where_one_vanishes(
     assert (one.status, one.latency.value, one.latency.provenance) == (Status.OK, 11.85, Provenance.MEASURED)
     assert one.remote is not None
     assert one.remote.delegated == (60, 66)
-    assert (other.status, other.stage) == (Status.FAILED, "measure")
+    assert (other.status, other.stage) == (Status.FAILED, StageName.TIMING)
     assert second_phone.serial in other.reason
     assert any(text.startswith("taskset 1 ") and "--use_gpu=true" in text for text in phone.daemon.commands)
