@@ -161,9 +161,9 @@ def check_run(run: str | Path, *, artefacts: bool = False) -> tuple[str, ...]:
     Raises:
         UsageError: no run folder.
     """
-    from advisor.store.integrity import find_flaws
+    from advisor.store.integrity import integrity_problems
 
-    return tuple(str(flaw) for flaw in find_flaws(RunFolder.open(Path(run)), artefacts))
+    return tuple(str(problem) for problem in integrity_problems(RunFolder.open(Path(run)), artefacts))
 
 
 def compare(before: str | Path, after: str | Path) -> Comparison:

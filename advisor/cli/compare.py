@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli.limits import warn_of_flaws
+from advisor.cli.limits import warn_of_problems
 from advisor.core.exits import ExitCode
 
 Format = Annotated[
@@ -35,7 +35,7 @@ def compare(
 
     check_format(form)
     for run in (before, after):
-        warn_of_flaws(run)
+        warn_of_problems(run)
     comparison = api.compare(before, after)
     typer.echo(render(comparison, form), nl=False)
     if comparison.recommends_otherwise:

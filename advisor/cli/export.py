@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli.limits import RunArgument, warn_of_flaws
+from advisor.cli.limits import RunArgument, warn_of_problems
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +45,7 @@ def export(
     from advisor import api
     from advisor.core.errors import UsageError
 
-    warn_of_flaws(run)
+    warn_of_problems(run)
     if show:
         _show(run)
         return

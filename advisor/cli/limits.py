@@ -71,9 +71,9 @@ ProfileFolders = Annotated[
 ]
 
 
-def warn_of_flaws(run: str, artefacts: bool = False) -> None:
+def warn_of_problems(run: str, artefacts: bool = False) -> None:
     """Write on standard error which files of a run folder are damaged; the command goes on with the others."""
     from advisor import api
 
-    for flaw in api.check_run(run, artefacts=artefacts):
-        typer.echo(f"warning: {run}: {flaw}", err=True)
+    for problem in api.check_run(run, artefacts=artefacts):
+        typer.echo(f"warning: {run}: {problem}", err=True)

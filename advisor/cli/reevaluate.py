@@ -47,7 +47,7 @@ def reevaluate(
     """
     from advisor import api
     from advisor.cli.compare import check_format
-    from advisor.cli.limits import warn_of_flaws
+    from advisor.cli.limits import warn_of_problems
     from advisor.cli.progress import progress
     from advisor.core.errors import UsageError
     from advisor.reporting.reevaluated import render
@@ -57,7 +57,7 @@ def reevaluate(
         problem = "a run and --all exclude each other" if every else "no run is given"
         raise UsageError(problem, "name one run, or --all: advisor reevaluate runs/latest, or advisor reevaluate --all")
     if run is not None:
-        warn_of_flaws(run)
+        warn_of_problems(run)
     with progress() as tell:
         found = api.reevaluate(
             run, runs=runs, device=device or (), profiles=profiles or (), since_last=since_last, tell=tell

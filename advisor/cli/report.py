@@ -18,7 +18,7 @@ from advisor.cli.limits import (
     ProfileFolders,
     RunArgument,
     SizeBudget,
-    warn_of_flaws,
+    warn_of_problems,
 )
 from advisor.cli.options import split
 from advisor.core.exits import ExitCode
@@ -57,7 +57,7 @@ def report(
     from advisor import api
     from advisor.reporting.table import print_answer
 
-    warn_of_flaws(run, artefacts=True)
+    warn_of_problems(run, artefacts=True)
     found = api.report(
         run,
         prefer=prefer,

@@ -24,7 +24,7 @@ from advisor.exporting.sealing import key_id, read_key, seal
 from advisor.exporting.settings import settings
 from advisor.exporting.snippets import PLATFORMS, edgetpu, render
 from advisor.exporting.vectors import make_vectors, vectors_json
-from advisor.store.integrity import artefact_flaw
+from advisor.store.integrity import artefact_problem
 from advisor.tflite.metadata import one_line, read_metadata
 from advisor.tflite.model import read
 
@@ -87,10 +87,10 @@ def export(
 
 
 def _artefact(run: LoadedRun, evaluation: Evaluation) -> bytes:
-    flaw = artefact_flaw(run.folder, evaluation)
-    if flaw is not None:
+    problem = artefact_problem(run.folder, evaluation)
+    if problem is not None:
         raise UsageError(
-            f"'{run.folder.path}': {flaw}",
+            f"'{run.folder.path}': {problem}",
             "advisor export RUN --list shows the others; or search again, which takes what it can from the cache",
         )
     if evaluation.card_facts.lacks_weights:

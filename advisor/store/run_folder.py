@@ -113,7 +113,7 @@ class RunFolder:
         write_atomically(self.path / name, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """Return a JSON document of the run, empty where it is not there or damaged (``flaws`` says so)."""
+        """Return a JSON document of the run, empty if it is missing or damaged (see :mod:`advisor.store.integrity`)."""
         with contextlib.suppress(OSError, ValueError):
             data = json.loads((self.path / name).read_text(encoding="utf-8"))
             if isinstance(data, dict):

@@ -66,17 +66,17 @@ def test_what_can_be_shipped_is_counted_from_the_pick(run: Path) -> None:
 
 @pytest.mark.parametrize("pick", [4, "4"])
 def test_a_candidate_that_there_is_not_is_not_exported(run: Path, tmp_path: Path, pick: str | int) -> None:
-    with pytest.raises(UsageError, match="they go from 1 to 3"):
+    with pytest.raises(UsageError, match="the numbers are 1 to 3"):
         export(run, tmp_path / "bundle", pick=pick)
     assert not (tmp_path / "bundle").exists()
 
 
-def test_a_run_that_is_whole_has_no_flaws_and_one_that_is_not_names_them(run: Path) -> None:
+def test_a_run_that_is_whole_has_no_problems_and_one_that_is_not_names_them(run: Path) -> None:
     assert check_run(run, artefacts=True) == ()
     next((run / "artifacts").iterdir()).write_bytes(b"other")
     assert check_run(run) == ()
-    (flaw,) = check_run(run, artefacts=True)
-    assert "was changed since it was measured" in flaw
+    (problem,) = check_run(run, artefacts=True)
+    assert "was changed since it was measured" in problem
 
 
 def test_a_run_is_equal_to_itself(run: Path) -> None:

@@ -18,7 +18,7 @@ from advisor.reporting.load import load_view
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.table import print_answer
 from advisor.store import RunFolder
-from advisor.store.integrity import find_flaws
+from advisor.store.integrity import integrity_problems
 from tests.reporting.test_device_results import ROWS
 from tests.stored_runs import lines, write_run
 
@@ -60,4 +60,4 @@ def test_a_line_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in lines(run)]
     rewrite(run, [{**rows[0], "details": "none"}, {**rows[1], "family": 7}, *rows[2:]])
     assert len(run.evaluations()) == 2
-    assert any("2 unreadable lines" in str(flaw) for flaw in find_flaws(run))
+    assert any("2 unreadable lines" in str(problem) for problem in integrity_problems(run))

@@ -30,7 +30,7 @@ from advisor.isolation.coroutine import run_coroutine
 from advisor.measurement import host
 from advisor.store import ArtifactCache
 from advisor.store.hashing import sha256_json
-from advisor.store.integrity import artefact_flaw
+from advisor.store.integrity import artefact_problem
 
 Tell = Callable[[str], None]
 
@@ -124,9 +124,9 @@ async def _time(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Evalu
     configuration = evaluation.configuration
     target = replace(configuration.target, runtime=runtime_version())
     moved = replace(evaluation, configuration=replace(configuration, target=target))
-    flaw = artefact_flaw(run.folder, evaluation)
-    if flaw is not None:
-        return _failed(moved, str(flaw))
+    problem = artefact_problem(run.folder, evaluation)
+    if problem is not None:
+        return _failed(moved, str(problem))
     try:
         timings = await walker.run(timing(scope_of(evaluation), _artefact(run, evaluation)))
     except StageAborted as end:

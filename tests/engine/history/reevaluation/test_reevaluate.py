@@ -21,7 +21,7 @@ from advisor.engine.history.reevaluation.card_changes import find_card_changes
 from advisor.engine.history.reevaluation.reevaluate import Devices, Reevaluation
 from advisor.engine.history.reevaluation.remeasurement import host_manifest
 from advisor.store import RunFolder
-from advisor.store.integrity import find_flaws
+from advisor.store.integrity import integrity_problems
 from tests.engine.conftest import Searched
 from tests.engine.history.reevaluation.with_search import reevaluate, reevaluate_all
 from tests.predictor import REQUEST, own_profile, predictor_cache, rows
@@ -71,7 +71,7 @@ def test_the_new_run_is_whole_and_names_its_parent(run: RunFolder) -> None:
     found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
     assert found.run is not None
     child = RunFolder.open(found.run)
-    assert find_flaws(child) == ()
+    assert integrity_problems(child) == ()
     origin = child.read_json("manifest.json")["reevaluated"]
     assert (origin["parent"], origin["root"], origin["device"]) == (run.path.name, run.path.name, "raspberry-pi-4")
     assert load_run(child.path).question.devices == ("raspberry-pi-4",)
@@ -208,7 +208,7 @@ def test_another_runtime_is_measured_and_scored_anew(searched: RunFolder) -> Non
             assert row.latency.provenance is Provenance.MEASURED
             assert (row.accuracy, row.holdout_accuracy) == accuracies[row.configuration.key]
     assert latter.manifest["versions"]["ai-edge-litert"] == "2.3.0"
-    assert find_flaws(latter.folder) == ()
+    assert integrity_problems(latter.folder) == ()
     assert contents(searched.path) == before
 
 
@@ -249,7 +249,7 @@ def test_a_changed_card_is_evaluated_where_nothing_is_trained(
     assert found.run is not None
     child = load_run(found.run)
     assert {e.configuration for e in child.evaluations} == {e.configuration for e in run.evaluations()}
-    assert find_flaws(child.folder) == ()
+    assert integrity_problems(child.folder) == ()
     assert reevaluate(found.run, Devices())[0].run is None
 
 

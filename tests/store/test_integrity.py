@@ -10,7 +10,7 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.store import RunFolder
-from advisor.store.integrity import artefact_flaw, find_flaws
+from advisor.store.integrity import artefact_problem, integrity_problems
 from tests.stored_runs import lines, write_run
 
 
@@ -20,11 +20,11 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def texts(run: RunFolder) -> list[str]:
-    return [str(flaw) for flaw in find_flaws(run)]
+    return [str(problem) for problem in integrity_problems(run)]
 
 
-def test_a_whole_run_has_no_flaw(run: RunFolder) -> None:
-    assert find_flaws(run) == ()
+def test_a_whole_run_has_no_problem(run: RunFolder) -> None:
+    assert integrity_problems(run) == ()
 
 
 def test_an_artefact_that_is_gone_is_named(run: RunFolder) -> None:
@@ -39,9 +39,9 @@ def test_an_artefact_that_was_changed_is_named(run: RunFolder) -> None:
 
 def test_an_artefact_outside_the_run_is_not_read(run: RunFolder) -> None:
     strayed = replace(run.evaluations()[0], artefact="../../secret")
-    flaw = artefact_flaw(run, strayed)
-    assert flaw is not None
-    assert "outside the run folder" in flaw.what
+    problem = artefact_problem(run, strayed)
+    assert problem is not None
+    assert "outside the run folder" in problem.what
 
 
 def test_a_torn_line_costs_itself_alone(run: RunFolder) -> None:
@@ -49,14 +49,14 @@ def test_a_torn_line_costs_itself_alone(run: RunFolder) -> None:
     run.evaluations_file.write_text(
         "\n".join([kept[0], '{"configuration": {"card"', "[]", *kept[1:]]), encoding="utf-8"
     )
-    assert texts(run) == ["evaluations.jsonl has 2 unreadable lines: left out"]
+    assert texts(run) == ["evaluations.jsonl has 2 unreadable lines: ignored"]
     assert len(run.evaluations()) == 3
 
 
 @pytest.mark.parametrize("content", ["{half", "[]", '{"schema_version": 99}'])
 def test_a_damaged_document_is_named(run: RunFolder, content: str) -> None:
     (run.path / "manifest.json").write_text(content)
-    assert [flaw.file for flaw in find_flaws(run)] == ["manifest.json"]
+    assert [problem.file for problem in integrity_problems(run)] == ["manifest.json"]
 
 
 def test_a_run_without_evaluations_says_so(run: RunFolder) -> None:
