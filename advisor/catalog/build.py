@@ -36,7 +36,7 @@ def build_model(card: Card, weights: WeightsFile | None) -> Any:
 def settle(model: Any, seed: int = 0) -> None:
     """Fill ``model`` with random weights whose activations keep their scale, BatchNorm statistics included.
 
-    Kernels are drawn as He et al. do (arXiv 1502.01852), then one picture of noise passes in training mode with a
+    Kernels are drawn as He et al. do (arXiv 1502.01852), then one image of noise passes in training mode with a
     momentum of zero, so that every moving mean and variance is that of what really arrives. Left as initialised,
     activations shrink layer by layer into denormal numbers, which processors compute many times slower.
     """

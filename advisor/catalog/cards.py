@@ -125,7 +125,7 @@ class Card:
     """One row of the catalogue.
 
     ``params`` counts the trained values of the graph as built (BatchNorm's moving statistics are not among them);
-    ``macs`` the multiply-accumulates of its convolutions and dense layers for one picture. ``label_offset`` is 1 where
+    ``macs`` the multiply-accumulates of its convolutions and dense layers for one image. ``label_offset`` is 1 where
     label 0 is the background. ``arguments`` go to the architecture's ``build``.
     """
 

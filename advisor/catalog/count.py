@@ -14,7 +14,7 @@ def parameters(model: Any) -> int:
 
 
 def macs(model: Any) -> int:
-    """Multiply-accumulates of the convolutions and dense layers for one picture (biases and the rest not counted)."""
+    """Multiply-accumulates of the convolutions and dense layers for one image (biases and the rest not counted)."""
     return sum(_layer_macs(layer) for layer in model.layers)
 
 

@@ -9,7 +9,7 @@ from keras import layers
 
 
 def image_input(input_size: int) -> Any:
-    """One normalised RGB picture: ``(1, S, S, 3)``.
+    """One normalised RGB image: ``(1, S, S, 3)``.
 
     The batch is fixed: with an open one the converter writes shapes of -1, which the runtime's compiled path refuses.
     """

@@ -19,7 +19,7 @@ def photograph(card: Card) -> Any:
 
 
 def run(data: bytes, image: Any) -> Any:
-    """Run a file of one signature over one picture in LiteRT; returns its outputs by name."""
+    """Run a file of one signature over one image in LiteRT; returns its outputs by name."""
     from ai_edge_litert.interpreter import Interpreter
 
     runner = Interpreter(model_content=data).get_signature_runner()

@@ -1,4 +1,4 @@
-"""What quantization ranges are measured on: the team's training pictures, else photographs; never noise."""
+"""What quantization ranges are measured on: the team's training images, else photographs; never noise."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PHOTOGRAPHS = ("astronaut.png", "chelsea.png", "coffee.png", "motorcycle_left.png", "rocket.jpg")
-"""The everyday colour photographs inside scikit-image's wheel; others of its pictures are fetched on first use.
+"""The everyday colour photographs inside scikit-image's wheel; others of its images are fetched on first use.
 
-Its pictures from a telescope, a microscope and an eye clinic are left out: with them int8 EfficientNet-Lite0 answers
+Its images from a telescope, a microscope and an eye clinic are left out: with them int8 EfficientNet-Lite0 answers
 77 % of everyday crops as float does, without them 89 %; int8 MobileNetV2 80 % and 88 %."""
 
 PHOTOGRAPHS_VERSION = 2
@@ -50,7 +50,7 @@ class CalibrationImages:
 
 
 def choose(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:
-    """Return the places of about ``count`` pictures, the classes in turn, drawn by ``seed``; sorted."""
+    """Return the places of about ``count`` images, the classes in turn, drawn by ``seed``; sorted."""
     by_class: dict[int, list[int]] = defaultdict(list)
     for place, label in enumerate(labels):
         by_class[label].append(place)
@@ -63,7 +63,7 @@ def choose(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:
 
 
 def from_images(paths: Sequence[Path], view: InputSpec) -> NDArray[np.float32]:
-    """Return pictures as model input, float32 (n, size, size, 3)."""
+    """Return images as model input, float32 (n, size, size, 3)."""
     import numpy as np
 
     return np.stack([view.read(path) for path in paths])

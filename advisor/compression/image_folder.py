@@ -11,18 +11,18 @@ from advisor.datasets.images import load
 
 CALIBRATION = 100
 FEWEST = 10
-"""With fewer calibration pictures, one odd picture decides the range of every activation."""
+"""With fewer calibration images, one odd image decides the range of every activation."""
 
 
 def find_images(folder: Path) -> tuple[Path, ...]:
-    """Return the readable pictures of a folder and its sub-folders, sorted.
+    """Return the readable images of a folder and its sub-folders, sorted.
 
     Raises:
-        UsageError: no such folder, or fewer than ``FEWEST`` readable pictures in it.
+        UsageError: no such folder, or fewer than ``FEWEST`` readable images in it.
     """
     if not folder.is_dir():
         what = "is a file, not a folder" if folder.exists() else "does not exist"
-        raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of pictures")
+        raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of images")
     files = sorted(file for file in folder.rglob("*") if file.is_file() and decode.is_candidate(file))
     with decode.quiet():
         verdicts = [(file, _reason(file)) for file in files]
@@ -30,14 +30,14 @@ def find_images(folder: Path) -> tuple[Path, ...]:
     if len(good) < FEWEST:
         bad = next((f"; '{file.name}': {reason}" for file, reason in verdicts if reason), "")
         raise UsageError(
-            f"--calibration: {len(good)} readable pictures of {len(files)} in '{folder}', and {FEWEST} are needed{bad}",
-            f"{CALIBRATION} everyday pictures like those that the app will see are best",
+            f"--calibration: {len(good)} readable images of {len(files)} in '{folder}', and {FEWEST} are needed{bad}",
+            f"{CALIBRATION} everyday images like those that the app will see are best",
         )
     return good
 
 
 def _reason(file: Path) -> str:
-    """Return why a picture cannot be used, empty where it can."""
+    """Return why an image cannot be used, empty where it can."""
     try:
         load(file, decode.MIN_SIDE)
     except StageError as error:

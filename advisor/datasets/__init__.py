@@ -1,1 +1,1 @@
-"""The user's pictures: reading, splitting, checking, capture conditions."""
+"""The user's images: reading, splitting, checking, capture conditions."""

@@ -3,7 +3,7 @@
 Bad framing, bad light and lens distortion are what TensorFlow's "Optimizing for mobile" names as the greatest cause of
 accuracy problems on phones; colour cast, motion blur, JPEG and perspective come with them.
 
-A condition is applied to a picture as the model takes it: ``apply(load(path, size), condition, strength, seed)``.
+A condition is applied to an image as the model takes it: ``apply(load(path, size), condition, strength, seed)``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
 
 VERSION = 1
-"""Raised whenever an equal picture, condition, strength and seed would give other pixels."""
+"""Raised whenever an equal image, condition, strength and seed would give other pixels."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,17 @@ CONDITIONS: tuple[Condition, ...] = (
 )
 
 STRENGTHS = (1.0, 2.0)
-"""The two strengths of the test: what happens daily, and what still counts as a picture."""
+"""The two strengths of the test: what happens daily, and what still counts as an image."""
 
 AUGMENTING = (0.5, 2.2)
-"""Range of the strengths that training pictures are changed by."""
+"""Range of the strengths that training images are changed by."""
 
 TESTS: tuple[tuple[Condition, float], ...] = tuple((one, strength) for one in CONDITIONS for strength in STRENGTHS)
 """The robustness test: every condition at both strengths."""
 
 
 def apply(image: Pixels, condition: Condition, strength: float, seed: int) -> Pixels:
-    """Return the picture as taken under a condition.
+    """Return the image as taken under a condition.
 
     Args:
         image: uint8, shape (S, S, 3), RGB; it is left as it is.
@@ -73,12 +73,12 @@ def apply(image: Pixels, condition: Condition, strength: float, seed: int) -> Pi
         uint8, shape (S, S, 3).
 
     Raises:
-        ValueError: the array is no square RGB picture, or the strength is negative.
+        ValueError: the array is no square RGB image, or the strength is negative.
     """
     import numpy as np
 
     if image.ndim != 3 or image.shape[0] != image.shape[1] or image.shape[2] != 3 or image.dtype != np.uint8:
-        raise ValueError(f"a square RGB picture of uint8 is needed, got {image.dtype} {image.shape}")
+        raise ValueError(f"a square RGB image of uint8 is needed, got {image.dtype} {image.shape}")
     if not strength >= 0:
         raise ValueError(f"a strength of 0 or more is needed, got {strength}")
     draw = np.random.default_rng([seed & 0xFFFFFFFF, zlib.crc32(condition.name.encode())])
@@ -87,18 +87,18 @@ def apply(image: Pixels, condition: Condition, strength: float, seed: int) -> Pi
 
 
 def captures(path: Path, size: int) -> Iterator[Pixels]:
-    """Yield a picture under each of ``TESTS`` in turn, read once; equal files of equal name give equal pixels."""
+    """Yield an image under each of ``TESTS`` in turn, read once; equal files of equal name give equal pixels."""
     image = load(path, size)
     for number, (condition, strength) in enumerate(TESTS):
         yield apply(image, condition, strength, seed_of(path) + number)
 
 
 def random_capture(image: Pixels, seed: Sequence[int]) -> Pixels:
-    """Return a picture under one condition of strength 0.5 to 2.2, both drawn by ``seed``: for augmentation.
+    """Return an image under one condition of strength 0.5 to 2.2, both drawn by ``seed``: for augmentation.
 
     Args:
         image: as in :func:`apply`.
-        seed: integers of 0 or more, such as the picture's own seed and an epoch; the test draws from others.
+        seed: integers of 0 or more, such as the image's own seed and an epoch; the test draws from others.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Whether pictures are still those that were listed: a folder may change while hours of work rest on it."""
+"""Whether images are still those that were listed: a folder may change while hours of work rest on it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Stamp = tuple[int, int]
 
 
 def require_unchanged(paths: Sequence[Path], stamps: Sequence[Stamp]) -> None:
-    """Pass pictures whose files are as they were when they were hashed.
+    """Pass images whose files are as they were when they were hashed.
 
     Raises:
         StageError: some changed or went; what was just made of them must not be kept under their hashes.
     """
     changed = [path for path, stamp in zip(paths, stamps, strict=True) if _stamp(path) != stamp]
     if changed:
-        number = "1 picture" if len(changed) == 1 else f"{len(changed)} pictures"
+        number = "1 image" if len(changed) == 1 else f"{len(changed)} images"
         raise StageError(
             f"{number} changed or went since the search began, such as '{changed[0]}'",
             "nothing was kept of them; search again, so that they are read anew",

@@ -1,4 +1,4 @@
-"""The values that describe a set of labelled pictures."""
+"""The values that describe a set of labelled images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class LabelledImage:
-    """One readable picture.
+    """One readable image.
 
     Attributes:
         path: its file.
@@ -42,12 +42,12 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Dataset:
-    """The pictures that can be used.
+    """The images that can be used.
 
     Attributes:
         root: the folder that was read, or that the manifest lies in.
         classes: class names, sorted; a label is an index into them.
-        images: the readable pictures, in the order in which they were listed.
+        images: the readable images, in the order in which they were listed.
         rejected: the files left out with their reasons.
         fingerprint: SHA-256 over the sorted (class, file hash) pairs: equal for equal data wherever it lies.
         spellings: for each class that is written in more than one way (case, blanks), its spellings.
@@ -62,23 +62,23 @@ class Dataset:
 
     @property
     def labels(self) -> tuple[int, ...]:
-        """The label of each picture."""
+        """The label of each image."""
         return tuple(image.label for image in self.images)
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Readable pictures per class, in the order of ``classes``."""
+        """Readable images per class, in the order of ``classes``."""
         found = Counter(self.labels)
         return tuple(found[label] for label in range(len(self.classes)))
 
     @property
     def own_parts(self) -> tuple[str | None, ...]:
-        """For each picture the part of the user's own split, or None; empty where there is no such split."""
+        """For each image the part of the user's own split, or None; empty where there is no such split."""
         parts = tuple(image.part or None for image in self.images)
         return parts if any(parts) else ()
 
     def shown(self, path: Path) -> str:
-        """Return a picture's path as people read it: below the root, or from it."""
+        """Return an image's path as people read it: below the root, or from it."""
         return Path(os.path.relpath(path, self.root)).as_posix()
 
 

@@ -1,4 +1,4 @@
-"""Whether a file is a picture that can be read to its last byte; untrusted input, so with limits."""
+"""Whether a file is an image that can be read to its last byte; untrusted input, so with limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READ_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError,
 
 
 def is_candidate(path: Path) -> bool:
-    """True where the name says picture, or a file without an extension begins as one."""
+    """True where the name says image, or a file without an extension begins as one."""
     suffix = path.suffix.lower()
     if suffix:
         return suffix in SUFFIXES or suffix in FOREIGN_SUFFIXES
@@ -42,7 +42,7 @@ def read_bytes(path: Path) -> tuple[bytes, tuple[int, int]]:
     """Return a file's bytes with its stamp (size in bytes, time of change in ns).
 
     Raises:
-        ValueError: a kind of file that holds no picture, one above the limit of size, an empty one.
+        ValueError: a kind of file that holds no image, one above the limit of size, an empty one.
         OSError: it cannot be read.
     """
     if path.suffix.lower() in FOREIGN_SUFFIXES:
@@ -60,11 +60,11 @@ def read_bytes(path: Path) -> tuple[bytes, tuple[int, int]]:
 
 
 def open_image(source: Path | BytesIO) -> Image.Image:
-    """Open a picture's header, admitting ``FORMATS`` and ``MAX_PIXELS`` only; pixels are decoded later.
+    """Open an image's header, admitting ``FORMATS`` and ``MAX_PIXELS`` only; pixels are decoded later.
 
     Raises:
         ValueError: too large, or too small to show anything.
-        OSError: not a picture of a known format.
+        OSError: not an image of a known format.
     """
     from PIL import Image
 
@@ -82,7 +82,7 @@ def open_image(source: Path | BytesIO) -> Image.Image:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence Pillow's warnings about odd metadata and large pictures; the limits above stand instead.
+    """Silence Pillow's warnings about odd metadata and large images; the limits above stand instead.
 
     Enter it in the thread that starts the workers: the filter belongs to the whole process.
     """
@@ -92,11 +92,11 @@ def quiet() -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """Say why a picture cannot be used, from what reading it raised (one of :data:`READ_ERRORS`)."""
+    """Say why an image cannot be used, from what reading it raised (one of :data:`READ_ERRORS`)."""
     from PIL import UnidentifiedImageError
 
     if isinstance(error, UnidentifiedImageError):
-        return "not a JPEG, PNG, WebP, BMP or GIF picture"
+        return "not a JPEG, PNG, WebP, BMP or GIF image"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read: {error.strerror}"
     return f"damaged: {error}" if isinstance(error, OSError | SyntaxError) else str(error) or type(error).__name__

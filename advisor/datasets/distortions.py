@@ -1,7 +1,7 @@
-"""What a phone in a hand does to a picture: functions from uint8 (S, S, 3) RGB to the same shape.
+"""What a phone in a hand does to an image: functions from uint8 (S, S, 3) RGB to the same shape.
 
-Each takes a strength, 0 for none, 1 for what happens daily, 2 for what still counts as a picture, and a generator
-that draws where, in which direction or of which hue. None needs a colour from outside the picture's frame.
+Each takes a strength, 0 for none, 1 for what happens daily, 2 for what still counts as an image, and a generator
+that draws where, in which direction or of which hue. None needs a colour from outside the image's frame.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MESH = 14
 
 
 def framing(photo: Pixels, strength: float, draw: Generator) -> Pixels:
-    """Cut the subject off: a window of 1/(1 + strength / 3) of the sides, pushed to the border of the picture."""
+    """Cut the subject off: a window of 1/(1 + strength / 3) of the sides, pushed to the border of the image."""
     side = len(photo)
     window = side / (1 + strength / 3)
     towards = draw.uniform(-1, 1, 2)
@@ -100,7 +100,7 @@ def perspective(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 
 def fisheye(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
-    """See through a wide lens close by: the radius in the picture grows as r + strength / 4 * r^3, corners held."""
+    """See through a wide lens close by: the radius in the image grows as r + strength / 4 * r^3, corners held."""
     return _transformed(photo, "MESH", _lens(len(photo), float(strength) / 4))
 
 

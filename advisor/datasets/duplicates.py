@@ -1,4 +1,4 @@
-"""Pictures that show the same: equal bytes, or nearly equal pixels by a perceptual hash.
+"""Images that show the same: equal bytes, or nearly equal pixels by a perceptual hash.
 
 The hash is the sign of the low frequencies of a small grey version against their median (pHash; Zauner, "Implementation
 and Benchmarking of Perceptual Image Hash Functions", 2010). It survives resizing, recompression and mild changes of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 THUMBNAIL = 32
 BITS = 64
 MAX_DISTANCE = 8
-"""Bits of 64 in which near duplicates may differ; unrelated pictures differ in 32 on average."""
+"""Bits of 64 in which near duplicates may differ; unrelated images differ in 32 on average."""
 
 MIN_CORRELATION = 0.97
 """Of the grey thumbnails of near duplicates: what the hash finds alike and this does not is left alone."""
@@ -30,7 +30,7 @@ _BLOCK = 2048
 
 @dataclass(frozen=True)
 class Pair:
-    """Two pictures by index (first < second) and how alike they are: correlation of their thumbnails, 1 is equal."""
+    """Two images by index (first < second) and how alike they are: correlation of their thumbnails, 1 is equal."""
 
     first: int
     second: int
@@ -52,9 +52,9 @@ def perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
 def near_duplicates(
     thumbnails: NDArray[np.uint8], max_distance: int = MAX_DISTANCE, min_correlation: float = MIN_CORRELATION
 ) -> tuple[Pair, ...]:
-    """Find every pair of pictures that look alike, equal ones included.
+    """Find every pair of images that look alike, equal ones included.
 
-    Compares all pairs in blocks: 100,000 pictures take less than a minute and no more memory than a block.
+    Compares all pairs in blocks: 100,000 images take less than a minute and no more memory than a block.
 
     Args:
         thumbnails: grey, uint8 (N, THUMBNAIL, THUMBNAIL).
@@ -101,7 +101,7 @@ def correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
 
 
 def groups(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
-    """Join pairs into groups of pictures that are alike, directly or through others; singles are left out."""
+    """Join pairs into groups of images that are alike, directly or through others; singles are left out."""
     leader = list(range(count))
 
     def find(index: int) -> int:

@@ -1,4 +1,4 @@
-"""How a picture was taken, in a few numbers: size, brightness, contrast, sharpness, compression; and its thumbnail."""
+"""How an image was taken, in a few numbers: size, brightness, contrast, sharpness, compression; and its thumbnail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 SIDE = 128
-"""Pictures are compared at this size: sharpness in particular means nothing across sizes."""
+"""Images are compared at this size: sharpness in particular means nothing across sizes."""
 
 _BASE_LUMINANCE_SUM = 3688
 """Sum of the luminance table of the JPEG standard (ITU-T T.81, annex K.1), which libjpeg calls quality 50."""
@@ -24,16 +24,16 @@ _BASE_LUMINANCE_SUM = 3688
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one picture looks like.
+    """What one image looks like.
 
     Attributes:
         width: pixels.
         height: pixels.
         brightness: mean luma, 0-255.
         contrast: standard deviation of luma.
-        sharpness: variance of the Laplacian of the grey picture at ``SIDE`` pixels over its contrast squared: a blurred
-            picture has little, whatever its contrast (Pech-Pacheco et al., 2000).
-        framing: share (0-1) of the picture's edges (squared gradients of luma) in its middle quarter: 0.25 where they
+        sharpness: variance of the Laplacian of the grey image at ``SIDE`` pixels over its contrast squared: a blurred
+            image has little, whatever its contrast (Pech-Pacheco et al., 2000).
+        framing: share (0-1) of the image's edges (squared gradients of luma) in its middle quarter: 0.25 where they
             are spread evenly, little where the subject stands at the border.
         jpeg_quality: libjpeg's scale 1-100, estimated from the luminance table; None where the file is no JPEG.
     """
@@ -48,12 +48,12 @@ class Look:
 
 
 def look(source: Path | bytes) -> tuple[Look, NDArray[np.uint8]]:
-    """Decode a picture wholly and measure it; also return its grey thumbnail, uint8 (THUMBNAIL, THUMBNAIL).
+    """Decode an image wholly and measure it; also return its grey thumbnail, uint8 (THUMBNAIL, THUMBNAIL).
 
     JPEGs are decoded at the smallest scale that is enough, which still reads every coded block.
 
     Raises:
-        one of :data:`advisor.datasets.decode.READ_ERRORS`: it is no picture, damaged, too large or too small.
+        one of :data:`advisor.datasets.decode.READ_ERRORS`: it is no image, damaged, too large or too small.
     """
     import numpy as np
     from PIL import Image

@@ -1,6 +1,6 @@
-"""The one way a picture becomes a model's input: for features, calibration and scoring alike.
+"""The one way an image becomes a model's input: for features, calibration and scoring alike.
 
-The whole picture is resized to the model's square, its aspect ratio given up, rather than cropped: a product's subject
+The whole image is resized to the model's square, its aspect ratio given up, rather than cropped: a product's subject
 may lie at the border, and what a crop loses no model can see.
 """
 
@@ -26,7 +26,7 @@ _DRAFT_FACTOR = 2
 
 @dataclass(frozen=True)
 class InputSpec:
-    """How a picture becomes a model's input.
+    """How an image becomes a model's input.
 
     Attributes:
         size: side of the square that it is resized to, in pixels.
@@ -44,7 +44,7 @@ class InputSpec:
         return {"size": self.size, "preprocessing": {"mean": self.mean, "std": self.std}}
 
     def read(self, path: Path | str) -> NDArray[np.float32]:
-        """Return a picture as the model takes it, float32 (size, size, 3); errors as of :func:`load`."""
+        """Return an image as the model takes it, float32 (size, size, 3); errors as of :func:`load`."""
         return self.normalise(load(path, self.size))
 
     def normalise(self, pixels: NDArray[np.uint8], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
@@ -53,9 +53,9 @@ class InputSpec:
 
 
 def load(path: Path | str, size: int) -> NDArray[np.uint8]:
-    """Decode a picture, turn it upright and resize it with Pillow's antialiased bilinear filter.
+    """Decode an image, turn it upright and resize it with Pillow's antialiased bilinear filter.
 
-    Grey, palette, CMYK and 16-bit pictures become RGB; transparency is laid on white; of an animation the first frame
+    Grey, palette, CMYK and 16-bit images become RGB; transparency is laid on white; of an animation the first frame
     is taken.
 
     Args:
@@ -78,7 +78,7 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
             return np.asarray(_upright(small, image), dtype=np.uint8)
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise StageError(
-            f"the picture '{path}' cannot be read: {error}", "did the folder change during the run?"
+            f"the image '{path}' cannot be read: {error}", "did the folder change during the run?"
         ) from error
 
 
@@ -91,7 +91,7 @@ def normalise(
         array: RGB values 0..255.
         mean: three values on the scale 0..255.
         std: three values on the scale 0..255.
-        out: C-contiguous float32 of the array's shape to write to and return: pictures one after the other then cost
+        out: C-contiguous float32 of the array's shape to write to and return: images one after the other then cost
             no memory anew, which is most of the price.
     """
     import numpy as np

@@ -10,8 +10,8 @@ def canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, 
     """Return for each label as written the spelling that stands for its class: the most frequent, then the first.
 
     Args:
-        labels: one a picture.
-        declared: class names that may have no picture.
+        labels: one an image.
+        declared: class names that may have no image.
     """
     counts = Counter(labels)
     for name in declared:

@@ -1,4 +1,4 @@
-"""A stratified split in three that depends on the pictures' bytes and the seed alone, never on the order of files."""
+"""A stratified split in three that depends on the images' bytes and the seed alone, never on the order of files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Split:
         return tuple(sorted((*self.train, *self.validation)))
 
     def to_json(self, dataset: Dataset) -> dict[str, Any]:
-        """Return the split as a JSON object that names every picture by its hash, class and relative path."""
+        """Return the split as a JSON object that names every image by its hash, class and relative path."""
         return {
             "seed": self.seed,
             "fingerprint": dataset.fingerprint,
@@ -65,17 +65,17 @@ def split(
 ) -> Split:
     """Put about ``holdout`` of each class aside, and ``validation`` of the rest; the remainder is for training.
 
-    Byte-identical pictures stay on one side, even across classes. A class of two different pictures has none in the
+    Byte-identical images stay on one side, even across classes. A class of two different images has none in the
     validation part. A split of the user's own is taken as it is, leaks included; a part that it does not name is drawn
     from its training part. Where it names two parts only, the second is the hold-out: nobody has learnt from it, and
     nobody shall.
 
     Args:
-        dataset: the pictures.
+        dataset: the images.
         seed: any integer; equal seeds and equal bytes give equal splits.
         holdout: share of each class to put aside, between 0 and 1.
         together: groups of indices that stay on one side, such as near duplicates.
-        given: for each picture one of :data:`PARTS`, or None where it is to be drawn; empty for no split of the
+        given: for each image one of :data:`PARTS`, or None where it is to be drawn; empty for no split of the
             user's own.
         validation: share of each class's rest to compare candidates on, between 0 and 1.
 
@@ -101,7 +101,7 @@ def split(
 def halved(
     dataset: Dataset, indices: Sequence[int], seed: int, together: Sequence[Sequence[int]] = ()
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Deal some of the pictures out in two halves, class by class; what belongs together stays together.
+    """Deal some of the images out in two halves, class by class; what belongs together stays together.
 
     A class of one group has it in the second half; where every class is such a one, the first half is empty.
     """
@@ -111,7 +111,7 @@ def halved(
 
 
 def _own_parts(dataset: Dataset, given: Sequence[str | None], by_class: Sequence[Sequence[Group]]) -> dict[int, str]:
-    """Return the part of each picture that has one; what belongs with such a picture follows the one kept longest."""
+    """Return the part of each image that has one; what belongs with such an image follows the one kept longest."""
     own = {index: part for index, part in enumerate(given) if part is not None}
     for index, part in own.items():
         if part not in PARTS:
@@ -143,21 +143,21 @@ def _require_images(dataset: Dataset, result: Split) -> None:
             raise _missing(", ".join(missing), name, bool(result.given))
     if not result.validation:
         raise UsageError(
-            "--data: no picture is left to compare candidates on: no class has three different pictures",
-            "add pictures, different ones",
+            "--data: no image is left to compare candidates on: no class has three different images",
+            "add images, different ones",
         )
 
 
 def _missing(classes: str, part: str, given: bool) -> UsageError:
     if given:
         return UsageError(
-            f"--data: the split has no picture of {classes} in the {part}",
+            f"--data: the split has no image of {classes} in the {part}",
             "put some of them there, or leave the split out: one is drawn then",
         )
     return UsageError(
-        f"--data: no picture of {classes} is left for the {part}, as its pictures are copies of one another or of "
+        f"--data: no image of {classes} is left for the {part}, as its images are copies of one another or of "
         "another class's",
-        "remove the copies and add different pictures of the class",
+        "remove the copies and add different images of the class",
     )
 
 

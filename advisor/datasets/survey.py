@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """A data set and how its pictures look.
+    """A data set and how its images look.
 
     Attributes:
         dataset: what can be used.
@@ -56,7 +56,7 @@ class _Seen:
 def survey(path: Path | str, progress: Progress | None = None) -> Survey:
     """Read a data set in any layout. What is wrong with single files, classes or labels is recorded, not raised.
 
-    A kilobyte a picture stays in memory, and of pixels only what :data:`IN_FLIGHT` files hold.
+    A kilobyte an image stays in memory, and of pixels only what :data:`IN_FLIGHT` files hold.
 
     Args:
         path: a folder or a manifest, see :mod:`advisor.datasets.layouts`.

@@ -2,7 +2,7 @@
 
 The last layer of a network trained on ImageNet has given up what that task did not need, such as textures; what the
 earlier maps hold is still there, and costs a mean each. With them a linear head on TrashNet answers 86 % of the
-pictures rightly where the last layer's features alone give 81 % (MobileNetV2, cross-validated).
+images rightly where the last layer's features alone give 81 % (MobileNetV2, cross-validated).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def with_levels(data: bytes) -> bytes:
     Each mean is taken where its map is made, so that no map lives longer than before.
 
     Args:
-        data: a float backbone with one picture input and the only output ``features``, float32 (1, F).
+        data: a float backbone with one image input and the only output ``features``, float32 (1, F).
 
     Returns:
         the backbone whose ``features`` are (1, F + G): the former F first. Without such maps it comes back as it is.

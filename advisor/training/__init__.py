@@ -1,1 +1,1 @@
-"""Retraining on the user's pictures: features, head, fine-tuning."""
+"""Retraining on the user's images: features, head, fine-tuning."""

@@ -1,4 +1,4 @@
-"""Training pictures changed at random: mirrored, cropped, recoloured, mixed. TensorFlow, a batch at a time."""
+"""Training images changed at random: mirrored, cropped, recoloured, mixed. TensorFlow, a batch at a time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How far pictures are changed.
+    """How far images are changed.
 
     Attributes:
-        crop: least share of a picture's sides that a crop keeps.
+        crop: least share of an image's sides that a crop keeps.
         colour: brightness, contrast and saturation are scaled by 1 +- this at most.
-        turn: half of the pictures are tilted by up to so many degrees.
-        mixup: concentration of the Beta distribution that pairs of pictures are mixed by, 0 for none (Zhang et al.,
+        turn: half of the images are tilted by up to so many degrees.
+        mixup: concentration of the Beta distribution that pairs of images are mixed by, 0 for none (Zhang et al.,
             "mixup", 2018).
     """
 
@@ -33,10 +33,10 @@ def augmented(photos: Any, targets: Any, augmentation: Augmentation, seed: Any, 
         targets: float32 tensor (N, C), one-hot or smoothed.
         augmentation: how far.
         seed: int32 tensor (2,): equal seeds change equally.
-        side: side of the pictures returned, S where it is None.
+        side: side of the images returned, S where it is None.
 
     Returns:
-        pictures (N, side, side, 3) and targets (N, C).
+        images (N, side, side, 3) and targets (N, C).
     """
     import tensorflow as tf
 
@@ -50,7 +50,7 @@ def augmented(photos: Any, targets: Any, augmentation: Augmentation, seed: Any, 
 
 
 def _framed(photos: Any, least: float, turn: float, seed: Any, side: Any) -> Any:
-    """Cut a rectangle of free place, size and tilt from each picture, half of them mirrored, and bring it to ``side``.
+    """Cut a rectangle of free place, size and tilt from each image, half of them mirrored, and bring it to ``side``.
 
     What a tilted rectangle takes from beyond the border is mirrored at it.
     """
@@ -92,7 +92,7 @@ def _recoloured(photos: Any, strength: float, seed: Any) -> Any:
 
 
 def _mixed(photos: Any, targets: Any, concentration: float, seed: Any) -> tuple[Any, Any]:
-    """Mix each picture with its mirror place in the batch, all by one share, and the targets alike."""
+    """Mix each image with its mirror place in the batch, all by one share, and the targets alike."""
     import tensorflow as tf
 
     gammas = tf.random.stateless_gamma((2,), seed, concentration)

@@ -1,4 +1,4 @@
-"""Labelled pictures as batches, decoded once and kept on disk as the model takes them."""
+"""Labelled images as batches, decoded once and kept on disk as the model takes them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_CACHE_BYTES = 4_000_000_000
-"""Above this, pictures are decoded anew each epoch."""
+"""Above this, images are decoded anew each epoch."""
 
 
 class Batches:
-    """Pictures of one size and their labels.
+    """Images of one size and their labels.
 
     Args:
         images: files.
         labels: class index of each.
         size: side of the model's input in pixels.
-        cache: file to keep decoded pictures in; written once and memory-mapped, so that it costs disk and no memory.
+        cache: file to keep decoded images in; written once and memory-mapped, so that it costs disk and no memory.
     """
 
     def __init__(self, images: Sequence[Path], labels: Sequence[int], size: int, cache: Path) -> None:
@@ -40,13 +40,13 @@ class Batches:
     def epoch(
         self, indices: NDArray[np.int64], batch: int, capture: float = 0.0, seed: tuple[int, int] = (0, 0)
     ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield uint8 pictures (n, S, S, 3) and labels (n,) in the order of ``indices``, ``batch`` at a time.
+        """Yield uint8 images (n, S, S, 3) and labels (n,) in the order of ``indices``, ``batch`` at a time.
 
         Args:
-            indices: the pictures.
+            indices: the images.
             batch: how many at a time.
             capture: share of them that is changed as a phone's camera may change them.
-            seed: draws which and how, with each picture's index.
+            seed: draws which and how, with each image's index.
         """
         for start in range(0, len(indices), batch):
             chosen = indices[start : start + batch]
@@ -81,7 +81,7 @@ class Batches:
 
 
 def _capture(images: NDArray[np.uint8], indices: NDArray[np.int64], share: float, seed: tuple[int, int]) -> None:
-    """Change a share of the pictures, in place."""
+    """Change a share of the images, in place."""
     import numpy as np
 
     for place, index in enumerate(indices):

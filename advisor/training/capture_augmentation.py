@@ -1,6 +1,6 @@
-"""The training pictures seen otherwise: as phones take them. A head that has seen those is misled by them less often.
+"""The training images seen otherwise: as phones take them. A head that has seen those is misled by them less often.
 
-Views are for learning only; pictures are validated and scored as they come. Mirrored and cropped views are not made:
+Views are for learning only; images are validated and scored as they come. Mirrored and cropped views are not made:
 they gain MobileNetV2's head 0.6 points of top-1 on TrashNet (mean of 8 splits) for three times the reading.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CaptureAugmentation:
-    """One way to see a picture.
+    """One way to see an image.
 
     Attributes:
         captured: above 0, as a phone may take it, under a condition drawn by the file's name and this number.
@@ -36,12 +36,12 @@ class CaptureAugmentation:
         return {"mirrored": False, "zoom": 1.0, "captured": self.captured}
 
     def apply(self, path: Path, size: int) -> NDArray[np.uint8]:
-        """Load a picture so seen: uint8, shape (size, size, 3), RGB."""
+        """Load an image so seen: uint8, shape (size, size, 3), RGB."""
         array = load(path, size)
         return random_capture(array, (seed_of(path), self.captured)) if self.captured else array
 
     def names(self, hashes: Sequence[str], paths: Sequence[Path]) -> list[bytes]:
-        """Return what tells pictures so seen apart, 32 bytes each: the file's hash, and its name where that draws."""
+        """Return what tells images so seen apart, 32 bytes each: the file's hash, and its name where that draws."""
         if not self.captured:
             return [bytes.fromhex(sha) for sha in hashes]
         return [sha256(f"{sha}/{path.name}".encode()).digest() for sha, path in zip(hashes, paths, strict=True)]
@@ -49,5 +49,5 @@ class CaptureAugmentation:
 
 AS_IT_IS = CaptureAugmentation()
 CAPTURED = (CaptureAugmentation(1), CaptureAugmentation(2))
-"""Each training picture twice more, under two of the capture conditions: for heads that phones' pictures must not
+"""Each training image twice more, under two of the capture conditions: for heads that phones' images must not
 mislead."""

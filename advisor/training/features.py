@@ -1,4 +1,4 @@
-"""Features: what the backbone sees in each picture, computed by the runtime that the product ships with."""
+"""Features: what the backbone sees in each image, computed by the runtime that the product ships with."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def extract(
     progress: Callable[[int, int], None] | None = None,
     seen: CaptureAugmentation = AS_IT_IS,
 ) -> NDArray[np.float32]:
-    """Run a float feature model over pictures, one at a time in LiteRT.
+    """Run a float feature model over images, one at a time in LiteRT.
 
     Args:
         model_path: a ``.tflite`` with one float32 input (1, size, size, 3); its output named ``features`` is taken, or
             its only output.
         images: N files.
-        view: how a picture becomes the model's input.
+        view: how an image becomes the model's input.
         threads: threads of the runtime.
-        progress: called with (pictures done, N).
-        seen: how the pictures are seen, for heads that learn from more than one view.
+        progress: called with (images done, N).
+        seen: how the images are seen, for heads that learn from more than one view.
 
     Returns:
         float32, shape (N, F).
 
     Raises:
-        StageError: the model does not fit the view's size, a picture cannot be read, or a feature is not finite.
+        StageError: the model does not fit the view's size, an image cannot be read, or a feature is not finite.
     """
     import numpy as np
 
@@ -76,7 +76,7 @@ def _input_index(interpreter: Any, size: int) -> int:
     details = interpreter.get_input_details()
     shape = tuple(int(side) for side in details[0]["shape"])
     if len(details) != 1 or shape != (1, size, size, 3) or details[0]["dtype"].__name__ != "float32":
-        raise StageError(f"the feature model takes {shape}, not one float32 picture of (1, {size}, {size}, 3)")
+        raise StageError(f"the feature model takes {shape}, not one float32 image of (1, {size}, {size}, 3)")
     return int(details[0]["index"])
 
 

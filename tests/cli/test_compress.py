@@ -26,7 +26,7 @@ def test_a_row_a_form_with_accuracy_on_labelled_images(
     said = advisor("compress", model, "--recipe", "int8,float16", "--data", str(photos), COLUMNS=columns)
     assert said.code == 0, said.err
     assert "top-1 %" in said.out
-    assert "scored on the 4 pictures held out of" in " ".join(said.out.split())
+    assert "scored on the 4 images held out of" in " ".join(said.out.split())
     assert max(map(len, said.out.splitlines())) <= int(columns)
     assert (Path(photos).parent / "net-forms" / "net-int8.tflite").exists()
 

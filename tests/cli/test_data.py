@@ -51,7 +51,7 @@ def test_json_has_a_version_and_every_suspect(advisor: Advisor, photos: Path) ->
     content = json.loads(said.out)
     assert content["schema_version"] == 1
     assert content["pictures_per_class"] == {"cat": 14, "dog": 22}
-    assert {"unreadable", "exact duplicates", "same picture in two classes"} <= _kinds(said.out)
+    assert {"unreadable", "exact duplicates", "same image in two classes"} <= _kinds(said.out)
     twice = next(finding for finding in content["findings"] if finding["kind"] == "exact duplicates")
     assert [set(group) for group in twice["groups"]] == [{"cat/000.jpg", "cat/copy.jpg"}]
     assert content["not_judged"] == "not asked for"
@@ -83,8 +83,8 @@ def test_leaks_and_classes_that_a_part_lacks_are_named(advisor: Advisor, tmp_pat
     said = advisor("data", "check", "data", "--no-labels", "--json")
     messages = [finding["message"] for finding in json.loads(said.out)["findings"]]
     assert any("1 image lies in more than one part" in message for message in messages)
-    assert "the train part has no picture of 'owl'" in messages
-    assert "the holdout part has no picture of 'dog'" in messages
+    assert "the train part has no image of 'owl'" in messages
+    assert "the holdout part has no image of 'dog'" in messages
 
 
 def test_labels_are_not_judged_without_weights_and_the_rest_is_found(advisor: Advisor, photos: Path) -> None:

@@ -155,7 +155,7 @@ def test_the_diagnosis_is_in_json_and_on_the_page(advisor: Advisor, pair: tuple[
 def test_against_without_a_normalisation_asks_for_it(advisor: Advisor, pair: tuple[str, str]) -> None:
     said = advisor("profile", pair[0], "--against", pair[1])
     assert said.code == 2
-    assert said.err.startswith("error: float.tflite does not say how its pictures are normalised")
+    assert said.err.startswith("error: float.tflite does not say how its images are normalised")
 
 
 def test_calibration_images_belong_to_against(advisor: Advisor, model: str) -> None:

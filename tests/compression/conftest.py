@@ -1,4 +1,4 @@
-"""One small float classifier and pictures for its calibration."""
+"""One small float classifier and images for its calibration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data folders made for tests: real picture files, small."""
+"""Data folders made for tests: real image files, small."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ SIZE = (48, 36)
 
 
 def image(seed: int, size: tuple[int, int] = SIZE) -> Image.Image:
-    """A smooth random picture: different for every seed, and nothing like noise to a codec."""
+    """A smooth random image: different for every seed, and nothing like noise to a codec."""
     coarse = np.random.default_rng(seed).integers(0, 256, (4, 5, 3), dtype=np.uint8)
     return Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC)
 
 
 def fill(folder: Path, count: int, first: int = 0, suffix: str = ".jpg") -> list[Path]:
-    """Write ``count`` different pictures into a folder."""
+    """Write ``count`` different images into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{first + number:03d}{suffix}" for number in range(count)]
     for number, path in enumerate(paths):
@@ -26,7 +26,7 @@ def fill(folder: Path, count: int, first: int = 0, suffix: str = ".jpg") -> list
 
 
 def make(root: Path, **classes: int) -> Path:
-    """Write a data folder with so many pictures a class; no two pictures of it are equal."""
+    """Write a data folder with so many images a class; no two images of it are equal."""
     for number, (name, count) in enumerate(classes.items()):
         fill(root / name, count, first=100 * number)
     return root

@@ -28,7 +28,7 @@ def test_images_that_lie_as_they_lay_pass(dataset: Dataset) -> None:
 def test_a_image_that_went_and_one_that_changed_are_told_of(dataset: Dataset) -> None:
     dataset.images[2].path.unlink()
     image(1, (90, 60)).save(dataset.images[5].path)
-    with pytest.raises(StageError, match=r"2 pictures changed .*002\.jpg") as caught:
+    with pytest.raises(StageError, match=r"2 images changed .*002\.jpg") as caught:
         _require(dataset)
     assert "search again" in caught.value.hint
 
@@ -37,5 +37,5 @@ def test_a_image_replaced_by_one_of_the_same_size_is_seen_by_its_time(dataset: D
     path = dataset.images[0].path
     path.write_bytes(path.read_bytes())
     os.utime(path, ns=(1, 1))
-    with pytest.raises(StageError, match="1 picture changed"):
+    with pytest.raises(StageError, match="1 image changed"):
         _require(dataset)

@@ -141,7 +141,7 @@ def test_missing_files_and_odd_rows_are_named_and_the_rest_is_read(root: Path) -
 
 def test_a_manifest_of_missing_files_is_refused_with_examples(root: Path) -> None:
     rows = [{**row, "path": f"gone/{row['path']}"} for row in _rows(root)]
-    with pytest.raises(UsageError, match=r"24 of 24 pictures .*gone/data/cat/000\.jpg.*No such file"):
+    with pytest.raises(UsageError, match=r"24 of 24 images .*gone/data/cat/000\.jpg.*No such file"):
         require_usable(survey(_manifest(root.parent / "set.csv", rows)).dataset)
 
 
@@ -155,7 +155,7 @@ def _message(path: Path) -> str:
 def test_a_manifest_without_the_columns_names_those_it_has(root: Path) -> None:
     message = _message(_manifest(root.parent / "set.csv", [{"picture": "a.jpg", "labels": "cat"}]))
     assert "no column 'path'" in message
-    assert "'picture', 'labels'" in message
+    assert "'image', 'labels'" in message
 
 
 def test_an_unknown_part_is_named_with_its_row_and_the_nearest(root: Path) -> None:

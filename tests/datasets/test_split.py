@@ -190,13 +190,13 @@ def test_what_belongs_with_a_image_of_the_hold_out_follows_it() -> None:
 
 def test_a_class_that_the_users_split_does_not_train_on_is_named() -> None:
     given = [TRAIN] * 10 + [HOLDOUT] * 10 + [VALIDATION] * 5 + [HOLDOUT] * 15
-    with pytest.raises(UsageError, match="no picture of 'class 1' in the training part"):
+    with pytest.raises(UsageError, match="no image of 'class 1' in the training part"):
         split(_plain([20, 20]), 0, given=given)
 
 
 def test_a_class_in_the_validation_part_alone_is_named() -> None:
     given = [TRAIN] * 10 + [HOLDOUT] * 6 + [VALIDATION] * 4 + [VALIDATION] * 20
-    with pytest.raises(UsageError, match="no picture of 'class 1' in the training part"):
+    with pytest.raises(UsageError, match="no image of 'class 1' in the training part"):
         split(_plain([20, 20]), 0, given=given)
 
 

@@ -45,8 +45,8 @@ def test_nested_images_belong_to_the_class_and_hidden_ones_to_none(root: Path) -
     fill(root / "cat" / "monday" / "morning", 2, first=70)
     fill(root / "cat" / ".thumbnails", 2, first=80)
     fill(root / ".cache", 9, first=90)
-    (root / "cat" / ".hidden.jpg").write_bytes(b"no picture")
-    (root / "cat" / "notes.txt").write_text("no picture")
+    (root / "cat" / ".hidden.jpg").write_bytes(b"no image")
+    (root / "cat" / "notes.txt").write_text("no image")
     dataset = read(root)
     assert dataset.counts == (11, 10)
     assert dataset.rejected == ()
@@ -54,7 +54,7 @@ def test_nested_images_belong_to_the_class_and_hidden_ones_to_none(root: Path) -
 
 def test_a_file_without_extension_is_known_by_its_content(root: Path) -> None:
     image(5).save(root / "cat" / "plain", format="PNG")
-    (root / "cat" / "README").write_text("no picture")
+    (root / "cat" / "README").write_text("no image")
     assert read(root).counts == (10, 10)
 
 
@@ -69,7 +69,7 @@ def test_damaged_files_are_rejected_with_their_reasons(tmp_path: Path) -> None:
     whole = (root / "cat" / "000.jpg").read_bytes()
     (root / "cat" / "empty.jpg").touch()
     (root / "cat" / "half.jpg").write_bytes(whole[: len(whole) // 2])
-    (root / "cat" / "text.png").write_text("not a picture")
+    (root / "cat" / "text.png").write_text("not an image")
     image(3, (1, 1)).save(root / "cat" / "tiny.png")
     image(3).save(root / "cat" / "scan.tiff")
     reasons = {row.path.name: row.reason for row in read(root).rejected}
@@ -155,7 +155,7 @@ def test_a_file_is_no_folder(root: Path) -> None:
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
-    assert "holds no pictures" in _message(tmp_path)
+    assert "holds no images" in _message(tmp_path)
 
 
 def test_images_without_class_folders(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A small Keras backbone and pictures that it can learn, for fine-tuning."""
+"""A small Keras backbone and images that it can learn, for fine-tuning."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def backbone(seed: int = 0) -> Any:
 
 
 def features(model: Any, paths: list[Path]) -> np.ndarray:
-    """The backbone's features of pictures, as LiteRT would give them."""
+    """The backbone's features of images, as LiteRT would give them."""
     rows = [np.asarray(model(VIEW.read(path)[None], training=False))[0] for path in paths]
     return np.stack(rows).astype(np.float32)
 
 
 def stripes(folder: Path, count: int) -> tuple[list[Path], list[int]]:
-    """Pictures of upright and level stripes in random colours: what a random backbone's means hardly tell apart."""
+    """Images of upright and level stripes in random colours: what a random backbone's means hardly tell apart."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(0)
     paths, labels = [], []

@@ -23,7 +23,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that gives the mean colour of a normalised 8x8 picture, as softmax logits."""
+    """A model that gives the mean colour of a normalised 8x8 image, as softmax logits."""
     path = tmp_path_factory.mktemp("model") / "mean.tflite"
     path.write_bytes(_mean_colour())
     return path

@@ -24,7 +24,7 @@ _FOURTH = {
     "Mixed_4e": (96, 128, 192, 160, 192, 96),
 }
 _FIFTH = {"Mixed_5b": (352, 192, 320, 160, 224, 128), "Mixed_5c": (352, 192, 320, 192, 224, 128)}
-# Channels of a module that halves the picture: 1x1 then 3x3 | 1x1 then twice 3x3 | the pool.
+# Channels of a module that halves the image: 1x1 then 3x3 | 1x1 then twice 3x3 | the pool.
 _REDUCTIONS = {"Mixed_4a": (128, 160, 64, 96), "Mixed_5a": (128, 192, 192, 256)}
 _DEPTH_MULTIPLIER = 8  # of the first layer's depthwise half
 

@@ -12,7 +12,7 @@ from advisor.catalog.graph import image_input, network
 def build(input_size: int, classes: int, size: str, width: float, minimalistic: bool = False) -> Any:
     """The Keras graph of MobileNet V3.
 
-    The features are what the classifier sees: the pooled picture after the widening 1x1 convolution.
+    The features are what the classifier sees: the pooled image after the widening 1x1 convolution.
 
     Args:
         input_size: side of the square input in pixels, at least 32.

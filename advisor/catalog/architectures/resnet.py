@@ -1,6 +1,6 @@
 """ResNet (https://arxiv.org/abs/1512.03385) as torchvision built it: modules, padding and names are its own.
 
-Its ResNet-50 halves the picture in the 3x3 convolution of a block (often called v1.5), where the paper and Keras'
+Its ResNet-50 halves the image in the 3x3 convolution of a block (often called v1.5), where the paper and Keras'
 applications do it in the first 1x1; Keras' also keeps biases and was trained on BGR, so it is another network.
 """
 

@@ -44,7 +44,7 @@ def build(input_size: int, classes: int, width: float) -> Any:
 
 
 def _stage(x: Any, channels: int, repeats: int, name: str) -> Any:
-    """One unit that halves the picture, then units that keep its size."""
+    """One unit that halves the image, then units that keep its size."""
     half = channels // 2
     left = batch_norm(depthwise(x, 3, 2, f"{name}.0.branch1.0"), f"{name}.0.branch1.1", relu=False)
     left = batch_norm(convolution(left, half, 1, 1, f"{name}.0.branch1.2"), f"{name}.0.branch1.3", relu=True)

@@ -1,4 +1,4 @@
-"""Any float ``.tflite`` picture classifier in the form that the product works on, by edits of its flatbuffer.
+"""Any float ``.tflite`` image classifier in the form that the product works on, by edits of its flatbuffer.
 
 One signature, one input ``image`` float32 (1, S, S, 3), the output ``probabilities`` (1, C), and, where the file ends
 in a linear classifier, ``features`` (1, F): what that classifier sees.
@@ -40,7 +40,7 @@ class Shape:
 
 
 def shape_of(data: bytes, name: str) -> Shape:
-    """Check that the file is a float classifier of one picture, and return its input size and classes.
+    """Check that the file is a float classifier of one image, and return its input size and classes.
 
     Raises:
         UsageError: damaged, quantized, with custom operators, of another input or output; the reason is given.
@@ -53,7 +53,7 @@ def shape_of(data: bytes, name: str) -> Shape:
 
 
 def named(data: bytes, name: str, softmax: bool) -> bytes:
-    """The classifier with its batch fixed at one picture and the output ``probabilities`` alone.
+    """The classifier with its batch fixed at one image and the output ``probabilities`` alone.
 
     Args:
         data: a file that :func:`shape_of` accepts.
@@ -93,14 +93,14 @@ def _structure(model: Model) -> str:
     if len(model.subgraphs) != 1 or len(model.signatures) > 1:
         return f"it has {len(model.subgraphs)} graphs and {len(model.signatures)} signatures, one of each can be taken"
     if len(model.inputs) != 1:
-        return f"it has {len(model.inputs)} inputs, a picture classifier has one"
+        return f"it has {len(model.inputs)} inputs, an image classifier has one"
     custom = sorted({operator.name for operator in model.operators if operator.name.startswith(("CUSTOM", "DELEGATE"))})
     if custom:
         return f"it has operators that a plain runtime lacks: {', '.join(custom[:3])}"
     ends = _producer(model, model.subgraphs[0].outputs[0]) if model.subgraphs[0].outputs else None
     if ends is not None and ends.name == "LOGISTIC":
         return (
-            "it ends in a sigmoid a class: a model of several labels a picture, and one label is what is compared here"
+            "it ends in a sigmoid a class: a model of several labels an image, and one label is what is compared here"
         )
     return ""
 
@@ -122,7 +122,7 @@ def _input_size(data: bytes, model: Model, name: str) -> int:
     shape = model.inputs[0].shape
     if len(shape) != 4 or shape[3] != 3 or open_sides or shape[1] != shape[2] or not 16 <= shape[1] <= MAX_INPUT_SIZE:
         raise UsageError(
-            f"{name}: its input {_shown(signature, shape)} is not one square RGB picture of a fixed size",
+            f"{name}: its input {_shown(signature, shape)} is not one square RGB image of a fixed size",
             "convert it with an input such as (1, 224, 224, 3)",
         )
     return shape[1]

@@ -27,7 +27,7 @@ class Given:
         std: what the difference is divided by, one number or three.
         licence: of the model.
         family: of the card.
-        top1: accuracy in percent, which a search without pictures quotes.
+        top1: accuracy in percent, which a search without images quotes.
     """
 
     name: str = ""

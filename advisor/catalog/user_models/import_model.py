@@ -48,7 +48,7 @@ def inspect(file: Path, size: int | None = None) -> Iterator[Inspected]:
         size: side of the input in pixels where the model leaves it open.
 
     Raises:
-        UsageError: the file is missing, would run code of its own, or is not a float picture classifier.
+        UsageError: the file is missing, would run code of its own, or is not a float image classifier.
     """
     if not file.exists():
         raise UsageError(f"there is no file '{file}'", "give a .keras file, a .tflite file or a SavedModel's folder")
@@ -119,7 +119,7 @@ def _entry(inspected: Inspected, given: Given, metadata: Metadata, sha256: str) 
         "params": facts.params,
         "macs": facts.macs,
         "classes": facts.classes,
-        "note": f"made from {inspected.file.name}" + ("" if facts.features else "; it cannot be retrained on pictures"),
+        "note": f"made from {inspected.file.name}" + ("" if facts.features else "; it cannot be retrained on images"),
     }
     if given.top1 is not None:
         entry["published"] = [{"precision": "float32", "source": "stated when it was added", "top1": given.top1}]

@@ -24,10 +24,10 @@ _SAVE_AGAIN = "build the model of plain Keras layers, load its weights into that
 
 
 def to_tflite(file: Path, size: int | None) -> bytes:
-    """Load the model with Keras' ``safe_mode``, fix its input at one picture, and convert it.
+    """Load the model with Keras' ``safe_mode``, fix its input at one image, and convert it.
 
     Raises:
-        UsageError: the file would run code, is damaged, is not one picture in and scores out, or does not convert.
+        UsageError: the file would run code, is damaged, is not one image in and scores out, or does not convert.
     """
     check(file)
     import keras
@@ -117,7 +117,7 @@ def _layer_name(entry: dict[str, Any]) -> str:
 def _shape(model: Any, size: int | None, file: Path) -> tuple[int, int, int]:
     inputs = getattr(model, "inputs", None) or []
     if len(inputs) != 1:
-        raise UsageError(f"{file}: it has {len(inputs)} inputs, a picture classifier has one")
+        raise UsageError(f"{file}: it has {len(inputs)} inputs, an image classifier has one")
     return fixed_side(tuple(inputs[0].shape), size, str(file))
 
 
@@ -125,10 +125,10 @@ def fixed_side(shape: tuple[int | None, ...], size: int | None, name: str) -> tu
     """The (S, S, 3) of an input (batch, height, width, channels), ``size`` where it is open.
 
     Raises:
-        UsageError: not a square RGB picture, an open size that was not given, or one given that does not fit.
+        UsageError: not a square RGB image, an open size that was not given, or one given that does not fit.
     """
     if len(shape) != 4 or shape[3] not in (3, None):
-        raise UsageError(f"{name}: its input {shape} is not one RGB picture (batch, height, width, 3)")
+        raise UsageError(f"{name}: its input {shape} is not one RGB image (batch, height, width, 3)")
     sides = {side for side in (*shape[1:3], size) if side is not None}
     if not sides:
         raise UsageError(f"{name}: its input {shape} leaves the size open", "give it with --input-size, such as 224")

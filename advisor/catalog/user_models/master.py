@@ -32,7 +32,7 @@ class Facts:
         input_size: side of the square input in pixels.
         classes: number of classes.
         params: elements of its weights.
-        macs: multiply-accumulates of one picture.
+        macs: multiply-accumulates of one image.
         features: length of the vector under its classifier; None where it does not end in a linear one, so that it
             cannot be retrained.
         metadata: labels, normalization and licence written in the file, or None.
@@ -158,7 +158,7 @@ def _facts(data: bytes, edited: bytes, shape: classifier.Shape, name: str) -> Fa
 
 
 def _sums_to_one(data: bytes, shape: classifier.Shape, name: str) -> bool:
-    """Whether the answers are probabilities already; logits are not, whatever the picture."""
+    """Whether the answers are probabilities already; logits are not, whatever the image."""
     rng = np.random.default_rng(0)
     for image in rng.normal(size=(3, 1, shape.input_size, shape.input_size, 3)).astype(np.float32):
         row = _scores(data, image, name)

@@ -25,10 +25,10 @@ _REFUSED = frozenset(
 
 
 def to_tflite(file: Path, size: int | None) -> bytes:
-    """Load the folder, fix its input at one picture, and convert its only signature.
+    """Load the folder, fix its input at one image, and convert its only signature.
 
     Raises:
-        UsageError: the graph runs Python or touches files, is damaged, or is not one picture in and scores out.
+        UsageError: the graph runs Python or touches files, is damaged, or is not one image in and scores out.
     """
     check(file)
     import tensorflow as tf
@@ -92,7 +92,7 @@ def _signature(loaded: Any, folder: Path) -> Any:
 def _concrete(tf: Any, signature: Any, size: int | None, folder: Path) -> Any:
     _, inputs = signature.structured_input_signature
     if len(inputs) != 1:
-        raise UsageError(f"{folder}: its signature has {len(inputs)} inputs, a picture classifier has one")
+        raise UsageError(f"{folder}: its signature has {len(inputs)} inputs, an image classifier has one")
     ((name, spec),) = inputs.items()
     shape = tuple(spec.shape.as_list()) if spec.shape.rank is not None else ()
     fixed = tf.TensorSpec((1, *fixed_side(shape, size, str(folder))), tf.float32, name="image")

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 IMAGES = 16
-"""Enough for a ratio of powers: each picture gives thousands of values a layer."""
+"""Enough for a ratio of powers: each image gives thousands of values a layer."""
 
 DRAWN = 8
 """How many layers, the worst first, keep the range of each channel for a plot."""
 
 SECONDS = 60.0
-"""After so long no further picture is begun."""
+"""After so long no further image is begun."""
 
 ON_CPU = "xnnpack"
 
@@ -47,8 +47,8 @@ def diagnose(
         model: the quantized ``.tflite``.
         against: the float file that it was made from.
         images: normalised model inputs, float32 (n, S, S, 3).
-        source: which pictures these are, for the reader.
-        seconds: no further picture is begun after so long; one is always run.
+        source: which images these are, for the reader.
+        seconds: no further image is begun after so long; one is always run.
 
     Raises:
         UsageError: a file is damaged, or the two do not fit each other.
@@ -86,7 +86,7 @@ def diagnose(
 
 
 class _Seen:
-    """Both files loaded, and what was summed up of the pictures that they were run on."""
+    """Both files loaded, and what was summed up of the images that they were run on."""
 
     def __init__(self, model: Path, against: Path, quantized: Model, reference: Model, found: tuple[Pair, ...]) -> None:
         data = model.read_bytes()
@@ -97,7 +97,7 @@ class _Seen:
         self.answer, self.same, self.count = Sums(), 0, 0
 
     def add(self, image: NDArray[np.float32]) -> None:
-        """Run both files on one picture, and each operator that can be by itself."""
+        """Run both files on one image, and each operator that can be by itself."""
         ours, theirs = self._ours, self._theirs
         theirs(image[None])
         ours(image[None])
@@ -119,7 +119,7 @@ def _require_likeness(model: Path, quantized: Model, against: Path, reference: M
             "give the float file that the quantized one was made from",
         )
     if len(shapes[0]) != 1 or len(shapes[0][0]) != 4 or min(shapes[0][0], default=0) < 1 or shapes[0][0][-1] != 3:
-        raise UsageError(f"{model.name} takes {_shown(quantized)}, not one RGB picture", "(1, height, width, 3)")
+        raise UsageError(f"{model.name} takes {_shown(quantized)}, not one RGB image", "(1, height, width, 3)")
     stored = [tensor.name for tensor in reference.tensors if tensor.quantization and tensor.dtype in _LEVELS]
     if stored:
         raise UsageError(
@@ -138,7 +138,7 @@ def _sums(quantized: Model, pair: Pair) -> Sums:
 
 
 def _channels(index: int, sums: Sums) -> Channels:
-    assert sums.ends is not None, "no picture was taken in"
+    assert sums.ends is not None, "no image was taken in"
     return Channels(index, *(tuple(float(f"{end:.5g}") for end in ends.tolist()) for ends in sums.ends))
 
 

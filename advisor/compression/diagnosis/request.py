@@ -1,4 +1,4 @@
-"""A diagnosis as a user asks for it: two files and a folder of pictures; run in a child process, as files may crash."""
+"""A diagnosis as a user asks for it: two files and a folder of images; run in a child process, as files may crash."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from advisor.isolation import ChildPool, Limits
 
 BUNDLED = "bundled photographs"
 _MARGIN_S = 300.0
-"""For loading both files and for the one picture that is always run to its end."""
+"""For loading both files and for the one image that is always run to its end."""
 
 
 def diagnose(
@@ -31,18 +31,18 @@ def diagnose(
     Args:
         model: the quantized file.
         against: the float file.
-        calibration: folder of pictures; None for the bundled photographs.
+        calibration: folder of images; None for the bundled photographs.
         mean: subtracted from RGB 0..255; None for what one of the files says.
         std: what the difference is divided by.
 
     Raises:
-        UsageError: as :func:`advisor.compression.diagnosis.diagnose.diagnose` and what reads the pictures say, or the
+        UsageError: as :func:`advisor.compression.diagnosis.diagnose.diagnose` and what reads the images say, or the
             runtime cannot run a file.
     """
     view = _view(model, against, mean, std)
     found = find_images(calibration) if calibration else ()
     images = drawn(found, IMAGES, 0)
-    source = f"{len(images)} of {len(found)} pictures of {calibration}" if found else BUNDLED
+    source = f"{len(images)} of {len(found)} images of {calibration}" if found else BUNDLED
     return run_in_child(model, against, images, view, source)
 
 
@@ -68,7 +68,7 @@ def run_in_child(
 def diagnose_images(
     model: Path, against: Path, images: Sequence[Path], view: InputSpec, source: str, seconds: float
 ) -> Diagnosis:
-    """Read the pictures, or crops of the bundled photographs, and hold the files against each other."""
+    """Read the images, or crops of the bundled photographs, and hold the files against each other."""
     from advisor.compression.calibration import CalibrationImages
     from advisor.compression.diagnosis.diagnose import diagnose as diagnosed
 
@@ -77,7 +77,7 @@ def diagnose_images(
 
 
 def _view(model: Path, against: Path, mean: Sequence[float] | None, std: Sequence[float] | None) -> InputSpec:
-    """Return how pictures are read: as the float file says, else as the quantized one does."""
+    """Return how images are read: as the float file says, else as the quantized one does."""
     from advisor.tflite.metadata import read_metadata
     from advisor.tflite.model import read
 

@@ -1,4 +1,4 @@
-"""Both files, run picture by picture with every tensor kept, and each operator of the quantized one by itself."""
+"""Both files, run image by image with every tensor kept, and each operator of the quantized one by itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Run:
     """A file with its builtin kernels, whose tensors can all be read after a run.
 
     Raises:
-        StageError: the runtime cannot load it, or it does not take one picture.
+        StageError: the runtime cannot load it, or it does not take one image.
     """
 
     def __init__(self, data: bytes, name: str) -> None:

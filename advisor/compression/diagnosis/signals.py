@@ -1,4 +1,4 @@
-"""What is summed up of each layer over the pictures: signal, noise, ranges, values that fall out of the range."""
+"""What is summed up of each layer over the images: signal, noise, ranges, values that fall out of the range."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Sums:
     ends: tuple[Floats, Floats] | None = field(default=None, repr=False)
 
     def add(self, floats: Floats, quantized: Floats, own: Floats | None) -> None:
-        """Take one picture's values in: of the float file, of the quantized one, of its operator by itself."""
+        """Take one image's values in: of the float file, of the quantized one, of its operator by itself."""
         import numpy as np
 
         values = floats.astype(np.float64)
@@ -78,13 +78,13 @@ class Sums:
     @property
     def used(self) -> tuple[float, float]:
         """Least and greatest value seen."""
-        assert self.ends is not None, "no picture was taken in"
+        assert self.ends is not None, "no image was taken in"
         return float(self.ends[0].min()), float(self.ends[1].max())
 
     @property
     def channels(self) -> Outlier | None:
         """The channel with the widest range of values."""
-        assert self.ends is not None, "no picture was taken in"
+        assert self.ends is not None, "no image was taken in"
         return widest(self.ends[1] - self.ends[0])
 
 

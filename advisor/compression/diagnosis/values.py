@@ -100,12 +100,12 @@ class Diagnosis:
     Attributes:
         model: the quantized file as given.
         against: the float file as given.
-        images: how many pictures both were run on.
-        source: which pictures these were.
+        images: how many images both were run on.
+        source: which images these were.
         layers: operators that both files have, in the order of the quantized file.
         unmatched: operators of the quantized file for which the float file has none (but QUANTIZE and DEQUANTIZE).
         output_snr_db: signal to noise of the answer; None where both answer alike.
-        agreement: part of the pictures to which both give the same answer, 0-1.
+        agreement: part of the images to which both give the same answer, 0-1.
         delegation: what XNNPACK takes of the quantized file, as a sentence.
         float_delegation: the same of the float file.
         verdict: the answer in sentences, the most telling first.

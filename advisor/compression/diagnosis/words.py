@@ -78,7 +78,7 @@ def _clipped(layer: Layer) -> str:
         return ""
     return (
         f"{layer.clipped:.1%} of its values fall out of the range {_span(layer.range)} that calibration gave it (they "
-        f"reach {_span(layer.used)}): calibrate on more pictures like these, or leave it in float (mixed_int8)"
+        f"reach {_span(layer.used)}): calibrate on more images like these, or leave it in float (mixed_int8)"
     )
 
 
@@ -104,7 +104,7 @@ def _range(layer: Layer) -> str:
     used = layer.range_used
     if layer.range is not None and used is not None and used < _NARROW:
         return (
-            f"its values take {used:.0%} of the range {_span(layer.range)} that calibration gave it: a picture unlike "
+            f"its values take {used:.0%} of the range {_span(layer.range)} that calibration gave it: an image unlike "
             "the others stretched it, calibrate without it"
         )
     if layer.steps is not None and layer.steps < _FEW_STEPS:
@@ -135,7 +135,7 @@ def verdict(found: Diagnosis, taken: Delegation, taken_float: Delegation) -> tup
 
 def _head(found: Diagnosis) -> str:
     noise = "" if found.output_snr_db is None else f", SNR {found.output_snr_db:.0f} dB"
-    return f"it answers as the float file does on {found.agreement:.0%} of {found.images} pictures{noise}"
+    return f"it answers as the float file does on {found.agreement:.0%} of {found.images} images{noise}"
 
 
 def _layers(found: Diagnosis) -> Iterator[str]:

@@ -3,7 +3,7 @@
 Rounding a kernel shifts each output channel by the kernel's rounding error times the mean input: a constant, and where
 inputs are far from zero (as behind ReLU6) the largest part of the error by far. The bias can take it back. This is the
 bias correction of Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction" (2019),
-section 4.2, with input means measured on calibration pictures instead of derived from BatchNorm.
+section 4.2, with input means measured on calibration images instead of derived from BatchNorm.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def shift(error: NDArray[np.float64], mean: NDArray[np.float64], depthwise: bool
 
     Args:
         error: what the kernel lost; its shape is that of :class:`advisor.compression.quantization.layers.Layer`.
-        mean: mean of each input channel; a dense kernel that reads a flattened picture has several inputs a channel.
+        mean: mean of each input channel; a dense kernel that reads a flattened image has several inputs a channel.
         depthwise: the kernel's kind.
     """
     import numpy as np

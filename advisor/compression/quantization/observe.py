@@ -1,4 +1,4 @@
-"""What a float model's activations look like on calibration pictures: one run, of which every form takes its share."""
+"""What a float model's activations look like on calibration images: one run, of which every form takes its share."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 POSITIONS = 16
-"""Positions of each layer and picture whose inputs are noted: 100 pictures give more of them than any kernel of a
+"""Positions of each layer and image whose inputs are noted: 100 images give more of them than any kernel of a
 mobile network has inputs."""
 
 AT_A_TIME = 20
-"""Pictures whose positions are added up together."""
+"""Images whose positions are added up together."""
 
 
 @dataclass(frozen=True, eq=False)
 class Activation:
-    """One tensor over n pictures, by channel (its last axis).
+    """One tensor over n images, by channel (its last axis).
 
     Attributes:
         lows: least value, float32 (n, C).
@@ -38,7 +38,7 @@ class Activation:
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """What a model computes on pictures.
+    """What a model computes on images.
 
     Attributes:
         activations: by tensor index: its input and every operator's float output.
@@ -73,7 +73,7 @@ class Observer:
 
 
 def observe(data: bytes, images: NDArray[np.float32]) -> Observation:
-    """Run a float ``.tflite`` over normalised pictures, float32 (n, S, S, 3), and note every activation.
+    """Run a float ``.tflite`` over normalised images, float32 (n, S, S, 3), and note every activation.
 
     Raises:
         UsageError: the file is damaged.
@@ -116,14 +116,14 @@ def _everything(data: bytes) -> tuple[Any, int, list[int], list[Window]]:
 
 
 class _Notes:
-    """Takes one tensor's value of each picture."""
+    """Takes one tensor's value of each image."""
 
     def __init__(self, count: int) -> None:
         self._count = count
         self._lows: Any = None
 
     def add(self, place: int, value: NDArray[np.float32]) -> None:
-        """Note the value (positions, C) of picture ``place``."""
+        """Note the value (positions, C) of image ``place``."""
         import numpy as np
 
         if self._lows is None:
@@ -144,7 +144,7 @@ class _Notes:
         import numpy as np
 
         if not (np.isfinite(self._lows).all() and np.isfinite(self._highs).all()):
-            raise StageError("the float model gives values that are not finite on the calibration pictures")
+            raise StageError("the float model gives values that are not finite on the calibration images")
         return Activation(self._lows, self._highs, self._sums / self._count)
 
 
@@ -163,7 +163,7 @@ class _Sums:
         self._products: Any = None
 
     def add(self, value: NDArray[np.float32]) -> None:
-        """Note the layer's input for one picture."""
+        """Note the layer's input for one image."""
         self._waiting.append(self.window.seen(value, POSITIONS, self._draw))
         if len(self._waiting) >= AT_A_TIME:
             self._flush()

@@ -57,7 +57,7 @@ def _statistics(model: bytes, spans: Mapping[int, Range]) -> dict[str, dict[str,
 
 
 def fitting_images(model: bytes, images: NDArray[np.float32] | None) -> NDArray[np.float32]:
-    """Return the calibration pictures after a check that the model takes them.
+    """Return the calibration images after a check that the model takes them.
 
     Raises:
         StageError: they are missing, of the wrong shape, or not finite.
@@ -68,11 +68,11 @@ def fitting_images(model: bytes, images: NDArray[np.float32] | None) -> NDArray[
 
     shape = read(model).inputs[0].shape
     if images is None or not len(images):
-        raise StageError("calibration pictures are needed and none were given")
+        raise StageError("calibration images are needed and none were given")
     if (1, *images.shape[1:]) != shape or images.dtype != np.float32:
-        raise StageError(f"calibration pictures are {images.dtype} {images.shape[1:]}, the model takes {shape}")
+        raise StageError(f"calibration images are {images.dtype} {images.shape[1:]}, the model takes {shape}")
     if not np.isfinite(images).all():
-        raise StageError("calibration pictures hold values that are not finite")
+        raise StageError("calibration images hold values that are not finite")
     return images
 
 

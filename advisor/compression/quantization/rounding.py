@@ -2,7 +2,7 @@
 
 Rounding each weight to the nearest step is best only where inputs know nothing of each other. Neighbouring pixels and
 channels do; so the weights of an output channel are rounded one after another, and each one's error is spread over the
-rest by least squares over what the layer saw on the calibration pictures (Frantar et al., "GPTQ: Accurate Post-Training
+rest by least squares over what the layer saw on the calibration images (Frantar et al., "GPTQ: Accurate Post-Training
 Quantization for Generative Pre-trained Transformers", 2023; the inputs that carry most go first, as there).
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 RIDGE = 1e-2
-"""Added to the inputs' variances, as a share of their mean: directions that the pictures hardly show are left alone."""
+"""Added to the inputs' variances, as a share of their mean: directions that the images hardly show are left alone."""
 
 
 def spread(weights: Floats, steps: Floats, moments: Floats, last: int | None = None) -> Floats:

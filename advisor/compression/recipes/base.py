@@ -34,8 +34,8 @@ class Recipe(ABC):
         name: as users and file names write it.
         version: raised whenever the same input would give other bytes.
         description: one line for help and reports.
-        needs_calibration: pictures must be given, labelled or not.
-        needs_images: labelled pictures must be given; without them the recipe is skipped.
+        needs_calibration: images must be given, labelled or not.
+        needs_images: labelled images must be given; without them the recipe is skipped.
         rung: how much it asks for.
         after: the lighter recipe whose loss is the evidence for trying this one; empty where it needs none.
     """
@@ -61,14 +61,14 @@ class Recipe(ABC):
 
         Raises:
             UnsupportedRecipe: the model is quantized already, has open shapes, custom operators or several graphs; or
-                the recipe needs labelled pictures and there are none.
-            StageError: calibration pictures are missing or do not fit.
+                the recipe needs labelled images and there are none.
+            StageError: calibration images are missing or do not fit.
             UsageError: the file is damaged.
         """
         require_plain_float(model, self.name)
         if self.needs_images and material.images is None:
             raise UnsupportedRecipe(
-                f"{self.name} needs labelled pictures, and none were given", "give a folder of pictures with --data"
+                f"{self.name} needs labelled images, and none were given", "give a folder of images with --data"
             )
         made = self.convert(model, material)
         return made if isinstance(made, Compressed) else Compressed(made)

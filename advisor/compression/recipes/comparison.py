@@ -26,7 +26,7 @@ class Judgement:
     """How far a form is from float.
 
     Attributes:
-        drop_points: points of top-1 that it loses; without labels, the share in % of pictures answered otherwise.
+        drop_points: points of top-1 that it loses; without labels, the share in % of images answered otherwise.
         divergence: mean Kullback-Leibler divergence of its probabilities from the float ones, in nats.
     """
 
@@ -35,11 +35,11 @@ class Judgement:
 
 
 class Judge:
-    """Compares forms of one float model on the same pictures.
+    """Compares forms of one float model on the same images.
 
     Args:
         model: the float ``.tflite``.
-        inputs: normalised pictures, float32 (n, S, S, 3).
+        inputs: normalised images, float32 (n, S, S, 3).
         labels: their class indices, or None.
     """
 
@@ -79,10 +79,10 @@ def answers(model: bytes, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def judge_of(model: bytes, material: RecipeInputs) -> Judge:
-    """Return the judge that the material allows: validation pictures, else the calibration pictures without labels.
+    """Return the judge that the material allows: validation images, else the calibration images without labels.
 
     Raises:
-        StageError: there are no pictures, or they do not fit.
+        StageError: there are no images, or they do not fit.
     """
     images = material.images
     if images is not None and images.validation_paths:

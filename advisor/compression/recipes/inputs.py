@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingImages:
-    """Labelled pictures for recipes that score forms or train weights; the hold-out is never among them.
+    """Labelled images for recipes that score forms or train weights; the hold-out is never among them.
 
     Attributes:
         paths: the training part.
         labels: its class indices.
         classes: number of classes.
-        view: how a picture becomes the model's input.
+        view: how an image becomes the model's input.
         seed: of every draw.
-        validation_paths: pictures that forms are judged on and that nothing is learnt from.
+        validation_paths: images that forms are judged on and that nothing is learnt from.
         validation_labels: their class indices.
     """
 
@@ -42,7 +42,7 @@ class TrainingImages:
     def __post_init__(self) -> None:
         sides = ((self.paths, self.labels), (self.validation_paths, self.validation_labels))
         if any(len(paths) != len(labels) for paths, labels in sides):
-            raise StageError("each training picture needs one label")
+            raise StageError("each training image needs one label")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +50,11 @@ class RecipeInputs:
     """What is at hand for a recipe.
 
     Attributes:
-        calibration: normalised pictures, float32 (n, S, S, 3); None where there are none.
-        images: the team's labelled pictures; None without ``--data``.
+        calibration: normalised images, float32 (n, S, S, 3); None where there are none.
+        images: the team's labelled images; None without ``--data``.
         max_drop_points: points of top-1 that a form may lose against float32; None where no limit was given.
         seconds: how long a recipe that scores or trains may take; it gives the best that it has by then.
-        observer: keeps what the calibration pictures showed; hand the same one to all forms of a model.
+        observer: keeps what the calibration images showed; hand the same one to all forms of a model.
         decided: notes of the same recipe on a like model, whose choices it takes over instead of choosing again.
     """
 

@@ -51,12 +51,12 @@ RECIPES: tuple[Recipe, ...] = (
     Edit("float16", _float16, "weights stored in 16-bit float: half the size, float arithmetic"),
     Corrected("dynamic_int8", Grids(_BYTE, None), _quantized(rules.dynamic), "8-bit weights, activations as they come"),
     Corrected("weight_int8", _BYTES, _quantized(_WEIGHTS), "8-bit weights, float arithmetic"),
-    Integer("int8", _BYTES, _EIGHT, "8-bit weights and activations, calibrated on pictures"),
+    Integer("int8", _BYTES, _EIGHT, "8-bit weights and activations, calibrated on images"),
     Corrected("weight_int4", Grids(Grid(4), _BYTE), _quantized(rules.four_bits), "4-bit weights, float arithmetic"),
     Integer("int8_per_tensor", _PER_TENSOR, rules.per_tensor, "int8 with one scale a tensor"),
-    Integer("int16x8", _BYTES, _SIXTEEN, "8-bit weights, 16-bit activations, calibrated on pictures", bits=16),
+    Integer("int16x8", _BYTES, _SIXTEEN, "8-bit weights, 16-bit activations, calibrated on images", bits=16),
     Integer(
-        "int8_float_io", _BYTES, _EIGHT, "int8 inside, float32 picture in and float32 answer out", finish=_float_io
+        "int8_float_io", _BYTES, _EIGHT, "int8 inside, float32 image in and float32 answer out", finish=_float_io
     ),
     Mixed(_BYTES),
     QuantizationAware(_BYTES),

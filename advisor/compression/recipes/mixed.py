@@ -79,7 +79,7 @@ class Mixed(Recipe):
         """Return the fastest choice that was found within the limit, else the one that loses least.
 
         Raises:
-            StageError: calibration pictures are missing or do not fit.
+            StageError: calibration images are missing or do not fit.
             UnsupportedRecipe: the quantizer refuses the model.
         """
         limit = DEFAULT_DROP_POINTS if material.max_drop_points is None else material.max_drop_points

@@ -1,4 +1,4 @@
-"""Forms made from the float file and a few pictures: weights on a grid, biases corrected, activations in integers."""
+"""Forms made from the float file and a few images: weights on a grid, biases corrected, activations in integers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Prepared:
 
     Attributes:
         model: the float ``.tflite``.
-        observation: its activations on the calibration pictures.
+        observation: its activations on the calibration images.
     """
 
     model: bytes
@@ -40,7 +40,7 @@ def prepare(model: bytes, material: RecipeInputs, grids: Grids) -> Prepared:
     """Put the weights on their grid and correct the biases.
 
     Raises:
-        StageError: calibration pictures are missing or do not fit.
+        StageError: calibration images are missing or do not fit.
     """
     observation = material.observer(model, fitting_images(model, material.calibration))
     made = material.observer.made

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 FITTED_IMAGES = 48
-"""Pictures that pruned kernels are fitted on: their positions give thousands of rows."""
+"""Images that pruned kernels are fitted on: their positions give thousands of rows."""
 
 
 class Retrained(Recipe):
@@ -44,7 +44,7 @@ class Retrained(Recipe):
 
         Raises:
             UnsupportedRecipe: the model has an operator that cannot be trained here.
-            StageError: training diverged, or a picture cannot be read.
+            StageError: training diverged, or an image cannot be read.
         """
         learnt, course = self._learnt(model, material)
         return Compressed(learnt, {"learning": asdict(course), **self._notes(learnt)})
@@ -82,7 +82,7 @@ def learn(
     from advisor.training.flatgraph.learning import learn as taught
 
     images = material.images
-    assert images is not None, "the recipe says that it needs pictures"
+    assert images is not None, "the recipe says that it needs images"
     return taught(graph, weights, images.paths, images.view, lesson, change)
 
 
@@ -156,17 +156,17 @@ class Clustered(Retrained):
 
 
 def _some(material: RecipeInputs) -> Floats:
-    """Return a few pictures of the training part as the model takes them."""
+    """Return a few images of the training part as the model takes them."""
     from advisor.compression.calibration import choose, from_images
 
     images = material.images
-    assert images is not None, "the recipe says that it needs pictures"
+    assert images is not None, "the recipe says that it needs images"
     chosen = choose(images.labels, FITTED_IMAGES, images.seed)
     return from_images([images.paths[at] for at in chosen], images.view)
 
 
 def _inner(graph: Graph) -> list[int]:
-    """Return the kernels of dense convolutions and dense layers without those next to the picture and the answer."""
+    """Return the kernels of dense convolutions and dense layers without those next to the image and the answer."""
     spared = {step.inputs[1] for step in (*graph.first, *graph.last)}
     return [at for at, name in graph.kernels.items() if at not in spared and name != "DEPTHWISE_CONV_2D"]
 

@@ -19,7 +19,7 @@ def judge(own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequenc
 
     Args:
         own: (n, classes).
-        floats: the float file's on the same pictures.
+        floats: the float file's on the same images.
         labels: true classes; empty where they are not known.
     """
     import numpy as np

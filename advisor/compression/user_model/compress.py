@@ -26,7 +26,7 @@ LIMITS = Limits(seconds=3600, memory_bytes=10_000_000_000)
 """Of one form: recipes that train take minutes, and gradients keep every activation of a batch."""
 
 FEW = 200
-"""Pictures on which one answer is half a point."""
+"""Images on which one answer is half a point."""
 
 Tell = Callable[[str], None]
 
@@ -137,6 +137,6 @@ def _notes(question: Question) -> Iterator[str]:
         yield f"{question.model.name} has no labels, so its forms carry no description either"
     judged = len(question.images.labels)
     if 0 < judged < FEW:
-        yield f"{judged} pictures cannot tell a drop of one point: the intervals say what they can tell"
+        yield f"{judged} images cannot tell a drop of one point: the intervals say what they can tell"
     if not judged:
-        yield "agreement with float is no accuracy: give labelled pictures with --data to see what is lost"
+        yield "agreement with float is no accuracy: give labelled images with --data to see what is lost"

@@ -1,4 +1,4 @@
-"""The pictures that the forms of a user's own file are calibrated, trained and judged on."""
+"""The images that the forms of a user's own file are calibrated, trained and judged on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from advisor.datasets.split import Split, halved, split
 from advisor.datasets.survey import survey
 
 JUDGED = 200
-"""Unlabelled pictures that agreement with float is counted on, at most."""
+"""Unlabelled images that agreement with float is counted on, at most."""
 
 PHOTOGRAPHS = "everyday photographs that come with the installation: give your own with --calibration"
 
@@ -30,12 +30,12 @@ class Images:
     """What is read of the user's folders.
 
     Attributes:
-        calibration: pictures to calibrate on; empty for the bundled photographs.
+        calibration: images to calibrate on; empty for the bundled photographs.
         calibration_source: which these are, for the reader.
-        judged: pictures to judge the forms on; empty for the bundled photographs.
+        judged: images to judge the forms on; empty for the bundled photographs.
         labels: their classes in the order of the model's output; empty where they are not labelled.
         judged_source: which these are, for the reader.
-        training: for recipes that score or train; None without labelled pictures.
+        training: for recipes that score or train; None without labelled images.
     """
 
     calibration: tuple[Path, ...]
@@ -62,16 +62,16 @@ def read_images(
     from all but the hold-out: a recipe that chooses by labels gets half of it, and the forms are judged on the other.
 
     Args:
-        calibration: folder of pictures, labelled or not.
-        data: folder of labelled pictures.
-        view: how the model reads pictures.
+        calibration: folder of images, labelled or not.
+        data: folder of labelled images.
+        view: how the model reads images.
         names: the model's labels, empty where it has none.
         classes: how many the model tells apart.
         seed: of every draw.
         rungs: those of the recipes asked for.
 
     Raises:
-        UsageError: a folder is missing or unfit, holds too few pictures, or its classes are not the model's.
+        UsageError: a folder is missing or unfit, holds too few images, or its classes are not the model's.
     """
     own = find_images(calibration) if calibration else ()
     if data is None:
@@ -84,7 +84,7 @@ def read_images(
         labels = tuple(order[image.label] for image in dataset.images)
         paths = tuple(image.path for image in dataset.images)
         chosen = drawn(own, CALIBRATION, seed)
-        return Images(chosen, _said(chosen, calibration), paths, labels, f"all {len(paths)} pictures of {data}")
+        return Images(chosen, _said(chosen, calibration), paths, labels, f"all {len(paths)} images of {data}")
     together = kept_together(dataset, near_duplicates(read.thumbnails))
     whole = split(dataset, seed, together=together, given=dataset.own_parts)
     parts = _for_choosing(dataset, whole, together) if Rung.SCORED in rungs else whole
@@ -92,7 +92,7 @@ def read_images(
     chosen = drawn(own, CALIBRATION, seed) or tuple(
         learnt[place].path for place in choose([image.label for image in learnt], CALIBRATION, seed)
     )
-    source = _said(chosen, calibration) if own else f"{len(chosen)} training pictures of {data}"
+    source = _said(chosen, calibration) if own else f"{len(chosen)} training images of {data}"
     train, validation, judged = (
         _labelled(dataset, part, order) for part in (parts.train, parts.validation, parts.holdout)
     )
@@ -137,7 +137,7 @@ def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> Images
     others = tuple(path for path in own if path not in set(chosen))
     judged = drawn(others, JUDGED, seed) if len(others) >= 2 * FEWEST else chosen
     new = "that were not calibrated on" if judged is not chosen else "that were calibrated on, too"
-    return Images(chosen, _said(chosen, folder), judged, (), f"{len(judged)} pictures of {folder} {new}")
+    return Images(chosen, _said(chosen, folder), judged, (), f"{len(judged)} images of {folder} {new}")
 
 
 def _labelled(
@@ -150,9 +150,9 @@ def _labelled(
 def _held_out(parts: Split, whole: Split, data: Path) -> str:
     judged, held = len(parts.holdout), len(whole.holdout)
     if judged == held:
-        return f"the {held} pictures held out of {data}"
-    return f"{judged} of the {held} pictures held out of {data}: by the others a recipe chose"
+        return f"the {held} images held out of {data}"
+    return f"{judged} of the {held} images held out of {data}: by the others a recipe chose"
 
 
 def _said(chosen: Sequence[Path], folder: Path | None) -> str:
-    return f"{len(chosen)} pictures of {folder}"
+    return f"{len(chosen)} images of {folder}"

@@ -69,7 +69,7 @@ def taken_of(path: Path, target: str) -> Taken:
 
 
 def answer(path: Path, images: Sequence[Path], view: InputSpec, seed: int) -> NDArray[np.float32]:
-    """Return the answers to pictures, or to the bundled photographs, float32 (n, classes).
+    """Return the answers to images, or to the bundled photographs, float32 (n, classes).
 
     Raises:
         StageError: the runtime cannot run the file.

@@ -23,7 +23,7 @@ def _left_in_float(notes: Mapping[str, Any]) -> Iterator[str]:
     if "latency_ms" in notes and "int8_latency_ms" in notes:
         yield f"{notes['latency_ms']:.2f} ms where int8 takes {notes['int8_latency_ms']:.2f}"
     if "drop_points" in notes and "int8_drop_points" in notes:
-        judged = f"{notes.get('judged_on', 0)} pictures that it was chosen on"
+        judged = f"{notes.get('judged_on', 0)} images that it was chosen on"
         yield f"loses {notes['drop_points']:.1f} points on {judged} where int8 loses {notes['int8_drop_points']:.1f}"
 
 

@@ -29,7 +29,7 @@ class Question:
     Attributes:
         model: the float file.
         recipes: float32 first, then those asked for.
-        view: how it reads pictures.
+        view: how it reads images.
         metadata: what it says of itself, kept in every form; None where it says nothing.
         images: to calibrate and judge on.
         folder: where the forms go.
@@ -73,15 +73,15 @@ def ask(
     """Check the question; folders are read, nothing is written but the folder for the forms.
 
     Raises:
-        UsageError: the file is damaged or no form can be made of it, a recipe is unknown, pictures are unfit, nobody
-            says how pictures are normalised, a limit cannot be judged, or files are in the way.
+        UsageError: the file is damaged or no form can be made of it, a recipe is unknown, images are unfit, nobody
+            says how images are normalised, a limit cannot be judged, or files are in the way.
     """
     chosen = _recipes(recipes)
     accelerator(target)
     graph = read(model)
     _require_float(model)
     if max_drop_points is not None and data is None:
-        raise UsageError("--max-drop is a loss of accuracy, which needs labelled pictures", "give them with --data")
+        raise UsageError("--max-drop is a loss of accuracy, which needs labelled images", "give them with --data")
     metadata = read_metadata(model.read_bytes(), model.name)
     view = view_of_file(model.name, graph, metadata, mean, std)
     _require_labels(model.name, graph, metadata)

@@ -15,11 +15,11 @@ class Likeness:
     """How a form answers beside the float file.
 
     Attributes:
-        images: how many pictures both answered.
+        images: how many images both answered.
         agreement: share of them on which both give the same answer, with Wilson's 95 % interval.
         snr_db: signal to noise of the answer; None where both answer alike to the last bit.
         top1: share of right answers with Wilson's 95 % interval; None without labels.
-        drop: what is lost of it against float on the same pictures, with its paired 95 % interval; None without labels.
+        drop: what is lost of it against float on the same images, with its paired 95 % interval; None without labels.
     """
 
     images: int

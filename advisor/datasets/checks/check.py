@@ -1,4 +1,4 @@
-"""What is wrong with a set of pictures, before anything is learnt from it."""
+"""What is wrong with a set of images, before anything is learnt from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from advisor.datasets.layouts.layout import PARTS
 from advisor.datasets.survey import Survey
 
 GOOD_CLASS = 50
-"""Fewer pictures a class leave a hold-out of under ten."""
+"""Fewer images a class leave a hold-out of under ten."""
 
 MAX_IMBALANCE = 5.0
 
@@ -25,7 +25,7 @@ def check(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding,
 
     Args:
         survey: what :func:`advisor.datasets.survey.survey` gave.
-        alike: pairs of pictures that show the same, by index; found by their perceptual hashes where None.
+        alike: pairs of images that show the same, by index; found by their perceptual hashes where None.
     """
     pairs = near_duplicates(survey.thumbnails) if alike is None else alike
     dataset = survey.dataset
@@ -73,7 +73,7 @@ def _parts(dataset: Dataset) -> Iterator[Finding]:
             names = ", ".join(f"'{name}'" for name in missing)
             yield Finding(
                 Kind.SPLIT,
-                f"the {part} part has no picture of {names}",
+                f"the {part} part has no image of {names}",
                 "put some of them there, or leave the split out: one is drawn then",
             )
 
@@ -84,13 +84,13 @@ def _classes(dataset: Dataset) -> Iterator[Finding]:
     if small:
         yield Finding(
             Kind.SMALL_CLASS,
-            f"fewer than {GOOD_CLASS} pictures in {', '.join(small)}",
-            f"take more pictures of them; a search refuses classes with fewer than {MIN_IMAGES_PER_CLASS}",
+            f"fewer than {GOOD_CLASS} images in {', '.join(small)}",
+            f"take more images of them; a search refuses classes with fewer than {MIN_IMAGES_PER_CLASS}",
         )
     (fewest, rare), (most, common) = rows[0], rows[-1]
     if most > MAX_IMBALANCE * max(fewest, 1):
         yield Finding(
             Kind.IMBALANCE,
-            f"'{common}' has {most / max(fewest, 1):.1f} times as many pictures as '{rare}' ({most} and {fewest})",
-            f"take more pictures of '{rare}'; the figures a class are in the report",
+            f"'{common}' has {most / max(fewest, 1):.1f} times as many images as '{rare}' ({most} and {fewest})",
+            f"take more images of '{rare}'; the figures a class are in the report",
         )

@@ -1,4 +1,4 @@
-"""Near duplicates that a perceptual hash misses: a picture that is cut out of another one.
+"""Near duplicates that a perceptual hash misses: an image that is cut out of another one.
 
 Candidates come from features of a network, which hardly change with the crop; each is confirmed on the pixels, by
 laying the one over every part of the other that is not much smaller (normalised cross-correlation; Lewis, "Fast
@@ -25,14 +25,14 @@ SMALLEST = 0.8
 """Share of a side that a crop keeps at least."""
 
 MIN_COSINE = 0.7
-"""Of centred features: crops of TrashNet's pictures have 0.87 in the median, unrelated pictures 0."""
+"""Of centred features: crops of TrashNet's images have 0.87 in the median, unrelated images 0."""
 
 MIN_MATCH = 0.98
 NEIGHBOURS = 2
-"""Candidates looked at a picture."""
+"""Candidates looked at an image."""
 
 LARGE, COMPACT = 20_000, 256
-"""Sets of more pictures are compared in so many random directions: a fifth of the time, cosines within 0.1."""
+"""Sets of more images are compared in so many random directions: a fifth of the time, cosines within 0.1."""
 
 _WORTH_A_LOOK = 0.85
 _BLOCK = 512
@@ -40,11 +40,11 @@ _KEPT = 4096
 
 
 def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tuple[Pair, ...]:
-    """Find pairs of pictures of which one is cut out of the other, or nearly equal to it.
+    """Find pairs of images of which one is cut out of the other, or nearly equal to it.
 
     Args:
         features: float32 (N, F) of any classifier's backbone.
-        paths: the N pictures; those of the candidates are opened again.
+        paths: the N images; those of the candidates are opened again.
 
     Returns:
         the pairs, sorted by index.
@@ -98,7 +98,7 @@ def _compact(features: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def match(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:
-    """Return how well one of two grey pictures (SIDE, SIDE) is a part of the other: 1 perfectly, 0 not at all."""
+    """Return how well one of two grey images (SIDE, SIDE) is a part of the other: 1 perfectly, 0 not at all."""
     return max(_best_place(first, second), _best_place(second, first))
 
 

@@ -1,4 +1,4 @@
-"""What a check of a data set says: findings, each with the pictures that it is about."""
+"""What a check of a data set says: findings, each with the images that it is about."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Kind(StrEnum):
     SPELLING = "one class, several spellings"
     EXACT_DUPLICATES = "exact duplicates"
     NEAR_DUPLICATES = "near duplicates"
-    SAME_IMAGE_TWO_CLASSES = "same picture in two classes"
-    LEAK = "same picture in two parts"
+    SAME_IMAGE_TWO_CLASSES = "same image in two classes"
+    LEAK = "same image in two parts"
     SPLIT = "split"
     WRONG_LABEL = "likely wrong labels"
     SMALL_CLASS = "small class"
@@ -35,9 +35,9 @@ class Finding:
         kind: what it is about.
         message: one sentence with the figures.
         advice: what to do about it.
-        groups: the pictures concerned; duplicates come as groups of the same picture, others one by one.
+        groups: the images concerned; duplicates come as groups of the same image, others one by one.
         notes: a few words for each group, such as the label that would fit; empty for none.
-        leave_out: the pictures that a set without this fault would not have.
+        leave_out: the images that a set without this fault would not have.
     """
 
     kind: Kind
@@ -49,7 +49,7 @@ class Finding:
 
     @property
     def images(self) -> tuple[Path, ...]:
-        """The pictures of all groups."""
+        """The images of all groups."""
         return tuple(path for group in self.groups for path in group)
 
 

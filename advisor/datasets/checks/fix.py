@@ -1,4 +1,4 @@
-"""A manifest of a data set without some of its pictures; the pictures themselves are never touched."""
+"""A manifest of a data set without some of its images; the images themselves are never touched."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def writable(path: Path) -> Path:
 
 
 def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) -> int:
-    """Write path and label of every picture but those left out, with split and group where the set has them.
+    """Write path and label of every image but those left out, with split and group where the set has them.
 
     Paths count from the manifest, so that it can be read where it lies.
 
     Returns:
-        how many pictures it names.
+        how many images it names.
 
     Raises:
         UsageError: it cannot be written; nothing is left behind then.

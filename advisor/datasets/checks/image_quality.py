@@ -1,6 +1,6 @@
 """How a set was taken, against what a phone in a hand takes: size, light, focus, framing, compression.
 
-"Photos from mobile devices are often poorly framed, badly lit": a set that has no such pictures neither trains nor
+"Photos from mobile devices are often poorly framed, badly lit": a set that has no such images neither trains nor
 tests for them.
 """
 
@@ -21,18 +21,18 @@ SMALL_SIDE = 64
 LONG_RATIO = 3.0
 MODEL_SIDE = 224
 FEW = 0.01
-"""A condition that fewer pictures than this share show is as good as absent from the set."""
+"""A condition that fewer images than this share show is as good as absent from the set."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One figure of a picture and the limits beyond which a phone's picture counts as badly taken.
+    """One figure of an image and the limits beyond which a phone's image counts as badly taken.
 
     Attributes:
         name: as people call it.
         field: of :class:`advisor.datasets.image_stats.Look`.
-        low: below it a picture is ``low_word``; None where there is no such limit.
-        high: above it a picture is ``high_word``.
+        low: below it an image is ``low_word``; None where there is no such limit.
+        high: above it an image is ``high_word``.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Measure:
 MEASURES = (
     Measure("brightness (mean luma, 0-255)", "brightness", 40.0, "very dark", 215.0, "very bright"),
     Measure("contrast (deviation of luma)", "contrast", 15.0, "almost without contrast"),
-    # A fifth of TrashNet's median (0.11); 3 % of its pictures lie below, all of them smooth or out of focus.
+    # A fifth of TrashNet's median (0.11); 3 % of its images lie below, all of them smooth or out of focus.
     Measure("sharpness (edges against contrast)", "sharpness", 0.02, "blurred"),
     # Evenly spread edges give 0.25; half of that leaves the middle without a subject.
     Measure("framing (share of edges in the middle)", "framing", 0.12, "badly framed (little in the middle)"),
@@ -63,7 +63,7 @@ class Condition:
         low: its 5 % quantile.
         median: its median.
         high: its 95 % quantile.
-        outside: share (0-1) of pictures beyond the limits, that is badly taken.
+        outside: share (0-1) of images beyond the limits, that is badly taken.
         words: what those are called.
     """
 
@@ -91,7 +91,7 @@ def conditions(survey: Survey) -> tuple[Condition, ...]:
 
 
 def captured(survey: Survey) -> Iterator[Finding]:
-    """Yield the pictures that are badly taken, and the conditions of use that the set lacks."""
+    """Yield the images that are badly taken, and the conditions of use that the set lacks."""
     count = len(survey.dataset.images)
     absent = []
     for measure in MEASURES:
@@ -103,13 +103,13 @@ def captured(survey: Survey) -> Iterator[Finding]:
     if absent:
         yield Finding(
             Kind.CAPTURE,
-            f"under {100 * FEW:.0f} % of the pictures are {', '.join(absent)}, as a phone's often are in use",
-            "add such pictures, or train with capture augmentation and watch the robust accuracy",
+            f"under {100 * FEW:.0f} % of the images are {', '.join(absent)}, as a phone's often are in use",
+            "add such images, or train with capture augmentation and watch the robust accuracy",
         )
 
 
 def sizes(survey: Survey) -> Iterator[Finding]:
-    """Yield pictures of odd sizes, and a set that is smaller than what models take."""
+    """Yield images of odd sizes, and a set that is smaller than what models take."""
     import numpy as np
 
     width, height = survey.looks["width"], survey.looks["height"]
@@ -124,7 +124,7 @@ def sizes(survey: Survey) -> Iterator[Finding]:
     if middle < MODEL_SIDE:
         yield Finding(
             Kind.SIZE,
-            f"half of the pictures have a side of {middle:.0f} pixels or less, and most models take {MODEL_SIDE}",
+            f"half of the images have a side of {middle:.0f} pixels or less, and most models take {MODEL_SIDE}",
             "use the originals if they are larger: a phone's camera gives thousands of pixels",
         )
 
@@ -149,7 +149,7 @@ def _singled(survey: Survey, kind: Kind, mask: NDArray[np.bool_], what: str, adv
         are = "is" if len(found) == 1 else "are"
         yield Finding(
             kind,
-            f"{counted(len(found), 'picture')} ({share:.1f} %) {are} {what}",
+            f"{counted(len(found), 'image')} ({share:.1f} %) {are} {what}",
             advice,
             tuple((images[index].path,) for index in found),
         )

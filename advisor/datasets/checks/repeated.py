@@ -1,4 +1,4 @@
-"""Pictures that are there more than once: within a class, across classes, across the parts of a split."""
+"""Images that are there more than once: within a class, across classes, across the parts of a split."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Group = tuple[int, ...]
 
 
 def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
-    """Yield what is repeated; each group of alike pictures is reported once under what is worst about it.
+    """Yield what is repeated; each group of alike images is reported once under what is worst about it.
 
     Args:
-        dataset: the pictures.
-        pairs: near duplicates by index into its pictures, equal ones included.
+        dataset: the images.
+        pairs: near duplicates by index into its images, equal ones included.
     """
     alike = groups(pairs, len(dataset.images))
     across = [group for group in alike if len({dataset.images[index].label for index in group}) > 1]
@@ -34,10 +34,10 @@ def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
 
 
 def leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, ...]:
-    """Return the groups whose pictures the user's own split puts on several sides.
+    """Return the groups whose images the user's own split puts on several sides.
 
     Args:
-        dataset: the pictures with their parts.
+        dataset: the images with their parts.
         together: groups of indices that belong on one side: copies, near duplicates, the user's groups.
     """
     parts = [image.part for image in dataset.images]
@@ -45,7 +45,7 @@ def leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, .
 
 
 def kept_together(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
-    """Return the groups of indices that must stay on one side of a split: alike pictures, and the user's groups."""
+    """Return the groups of indices that must stay on one side of a split: alike images, and the user's groups."""
     by_name: dict[str, list[int]] = defaultdict(list)
     for index, image in enumerate(dataset.images):
         if image.group:
@@ -73,7 +73,7 @@ def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]
         yield Finding(
             Kind.LEAK,
             f"{counted(len(found), 'image lies', 'images lie')} in more than one part of the split",
-            "a test that shares pictures with training flatters: keep one of each",
+            "a test that shares images with training flatters: keep one of each",
             paths_of(dataset, found),
             tuple(_parts(dataset, group) for group in found),
             tuple(dataset.images[index].path for group in found for index in _superfluous(dataset, group)),
@@ -97,7 +97,7 @@ def _within(dataset: Dataset, kind: Kind, found: Sequence[Group]) -> Iterator[Fi
     single = "lies there twice or more" if kind is Kind.EXACT_DUPLICATES else "has near copies"
     yield Finding(
         kind,
-        f"{counted(len(found), f'picture {single}', f'pictures {what}')}, {counted(len(spare), 'file')} too many",
+        f"{counted(len(found), f'image {single}', f'images {what}')}, {counted(len(spare), 'file')} too many",
         "keep one of each; a search keeps those that it finds on one side of its split",
         paths_of(dataset, found),
         (),

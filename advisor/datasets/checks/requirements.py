@@ -14,7 +14,7 @@ def require_usable(dataset: Dataset) -> None:
 
     Raises:
         UsageError: labels that differ by case or blanks, a class with fewer than ``MIN_IMAGES_PER_CLASS`` readable
-            pictures, or more than ``MAX_UNREADABLE_SHARE`` unreadable files.
+            images, or more than ``MAX_UNREADABLE_SHARE`` unreadable files.
     """
     _require_one_spelling(dataset)
     _require_readable(dataset)
@@ -36,7 +36,7 @@ def _require_readable(dataset: Dataset) -> None:
         return
     examples = "; ".join(f"'{dataset.shown(row.path)}': {row.reason}" for row in dataset.rejected[:3])
     raise UsageError(
-        f"--data: {bad} of {total} pictures in '{dataset.root}' cannot be read ({100 * bad / total:.0f} %, "
+        f"--data: {bad} of {total} images in '{dataset.root}' cannot be read ({100 * bad / total:.0f} %, "
         f"the limit is {100 * MAX_UNREADABLE_SHARE:.0f} %): {examples}",
         "replace or remove the unreadable files; was everything copied completely?",
     )
@@ -47,6 +47,6 @@ def _require_images(dataset: Dataset) -> None:
     small = [f"'{name}' ({count})" for name, count in rows if count < MIN_IMAGES_PER_CLASS]
     if small:
         raise UsageError(
-            f"--data: fewer than {MIN_IMAGES_PER_CLASS} readable pictures in {', '.join(small)}",
-            f"add pictures (at least {MIN_IMAGES_PER_CLASS} a class, better 50) or remove the class",
+            f"--data: fewer than {MIN_IMAGES_PER_CLASS} readable images in {', '.join(small)}",
+            f"add images (at least {MIN_IMAGES_PER_CLASS} a class, better 50) or remove the class",
         )

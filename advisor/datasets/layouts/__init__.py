@@ -1,4 +1,4 @@
-"""The ways in which people lay out labelled pictures."""
+"""The ways in which people lay out labelled images."""
 
 from __future__ import annotations
 

@@ -16,17 +16,17 @@ HINT = (
 
 
 class ClassFolders:
-    """``DIR/cat/1.jpg``: one sub-folder a class; pictures may lie deeper inside it."""
+    """``DIR/cat/1.jpg``: one sub-folder a class; images may lie deeper inside it."""
 
     def fits(self, path: Path) -> bool:
         """Any folder."""
         return path.is_dir()
 
     def list_files(self, path: Path) -> Listing:
-        """List the pictures of each class's folder.
+        """List the images of each class's folder.
 
         Raises:
-            UsageError: there are no pictures, or all of one class.
+            UsageError: there are no images, or all of one class.
         """
         folders = folders_in(path)
         entries = [Entry(file, folder.name) for folder in folders for file in images_in(folder)]
@@ -44,10 +44,10 @@ class SplitFolders:
         return bool(folders) and all(folder.name.casefold() in PARTS for folder in folders)
 
     def list_files(self, path: Path) -> Listing:
-        """List the pictures of each part's class folders; a part alone is no split.
+        """List the images of each part's class folders; a part alone is no split.
 
         Raises:
-            UsageError: there are no pictures, or all of one class.
+            UsageError: there are no images, or all of one class.
         """
         folders = folders_in(path)
         entries: list[Entry] = []
@@ -69,7 +69,7 @@ def _several(path: Path, classes: list[str]) -> list[str]:
 
 
 def _nothing(path: Path) -> str:
-    return "has pictures but no class folders" if loose_images(path) else "holds no pictures"
+    return "has images but no class folders" if loose_images(path) else "holds no images"
 
 
 def _hint(path: Path) -> str:

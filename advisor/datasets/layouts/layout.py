@@ -22,10 +22,10 @@ class Entry:
     """One file as listed.
 
     Attributes:
-        path: the file; it may be missing or no picture.
+        path: the file; it may be missing or no image.
         label: its class as it is written.
         part: ``train``, ``validation``, ``holdout`` or empty.
-        group: pictures of one group stay on one side of a split; empty for none.
+        group: images of one group stay on one side of a split; empty for none.
     """
 
     path: Path
@@ -42,7 +42,7 @@ class Listing:
         root: paths are shown from here.
         entries: the files.
         classes: class names that must exist even where they have no file.
-        rejected: what was listed and names no picture with a class.
+        rejected: what was listed and names no image with a class.
     """
 
     root: Path
@@ -52,7 +52,7 @@ class Listing:
 
 
 class Layout(Protocol):
-    """One way to lay out labelled pictures."""
+    """One way to lay out labelled images."""
 
     def fits(self, path: Path) -> bool:
         """True where ``path``, which exists, is laid out so."""

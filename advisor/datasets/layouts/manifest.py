@@ -1,4 +1,4 @@
-"""A manifest: a table that names pictures and their labels, and may bring a split and groups."""
+"""A manifest: a table that names images and their labels, and may bring a split and groups."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _columns(path: Path) -> dict[str, str]:
 def _entry(manifest: Path, number: int, row: Row) -> Entry:
     name, written = row["path"].strip(), row.get("split", "").strip()
     if not name or "\0" in name:
-        raise UsageError(f"--data: row {number} of '{manifest}' names no picture", _HINT)
+        raise UsageError(f"--data: row {number} of '{manifest}' names no image", _HINT)
     if written and written.casefold() not in PARTS:
         raise UsageError(
             f"--data: row {number} of '{manifest}' has the split '{written}'{nearest(written.casefold(), PARTS)}",
@@ -79,6 +79,6 @@ def _key(entry: Entry) -> tuple[str, str]:
 def _require_rows(path: Path, entries: Sequence[Entry]) -> None:
     labels = {entry.label for entry in entries}
     if not entries:
-        raise UsageError(f"--data: '{path}' names no picture with a label", _HINT)
+        raise UsageError(f"--data: '{path}' names no image with a label", _HINT)
     if len(labels) == 1:
-        raise UsageError(f"--data: '{path}' has one class only, '{labels.pop()}'", "add pictures of a second class")
+        raise UsageError(f"--data: '{path}' has one class only, '{labels.pop()}'", "add images of a second class")

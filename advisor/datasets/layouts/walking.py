@@ -1,4 +1,4 @@
-"""Walking folders of pictures: what is taken, what is passed over, what cannot be read."""
+"""Walking folders of images: what is taken, what is passed over, what cannot be read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def folders_in(root: Path) -> list[Path]:
 
 
 def images_in(folder: Path) -> list[Path]:
-    """Return what looks like a picture anywhere below ``folder``, sorted; hidden files and folders are passed over.
+    """Return what looks like an image anywhere below ``folder``, sorted; hidden files and folders are passed over.
 
     Raises:
         UsageError: a folder below cannot be read.
@@ -38,7 +38,7 @@ def images_in(folder: Path) -> list[Path]:
 
 
 def loose_images(root: Path) -> bool:
-    """True where pictures lie in ``root`` itself."""
+    """True where images lie in ``root`` itself."""
     return any(decode.is_candidate(entry) for entry in root.iterdir() if entry.is_file())
 
 

@@ -1,4 +1,4 @@
-"""What a fine-tuning learns from, and where that lets it begin: the head, and how much each picture counts."""
+"""What a fine-tuning learns from, and where that lets it begin: the head, and how much each image counts."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 VALIDATION_FOLDS = 8
 CHECKED = 2
-"""Pictures on which the levels of backbone and file are compared."""
+"""Images on which the levels of backbone and file are compared."""
 
 
 @dataclass(frozen=True, eq=False)
 class FinetuneData:
-    """The pictures that a network learns from, as it sees them.
+    """The images that a network learns from, as it sees them.
 
     Attributes:
         features: the backbone's features of these images, float32 (N, F), or with those of its levels: the head
             to begin with is trained on those outside the validation part.
         images: the training part, hold-out excluded.
         labels: their class indices.
-        view: how a picture becomes the backbone's input.
-        validation: places of the validation part among the pictures; empty to draw a stratified eighth.
+        view: how an image becomes the backbone's input.
+        validation: places of the validation part among the images; empty to draw a stratified eighth.
     """
 
     features: NDArray[np.float32]
@@ -41,7 +41,7 @@ class FinetuneData:
     validation: Sequence[int] = ()
 
     def unseen(self, seed: int) -> NDArray[np.bool_]:
-        """Return which pictures are validated on, (N,)."""
+        """Return which images are validated on, (N,)."""
         import numpy as np
 
         if len(self.validation):
@@ -64,7 +64,7 @@ def begin(backbone: Any, lesson: FinetuneData, learnt: NDArray[np.bool_], seed: 
 
 
 def class_weights(labels: NDArray[np.int64], classes: int, balance: float) -> NDArray[np.float32]:
-    """Return a weight for each class, 1 on average over the pictures."""
+    """Return a weight for each class, 1 on average over the images."""
     import numpy as np
 
     counts = np.maximum(np.bincount(labels, minlength=classes), 1).astype(np.float64)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["FINETUNE_ALL", "FINETUNE_TOP", "VERSION", "WEIGHTS", "Finetuned", "Finetuning", "finetune"]
 
 VERSION = 3
-"""Raised whenever equal pictures and hyperparameters would give another network."""
+"""Raised whenever equal images and hyperparameters would give another network."""
 
 WEIGHTS = "best.weights.h5"
 """The network with its head, in the folder of a fine-tuning."""
@@ -73,19 +73,19 @@ def finetune(
     """Train ``backbone`` (changed in place) and a head behind it on the training part.
 
     Every epoch leaves a checkpoint in ``folder``; called again with the same arguments it goes on after the last
-    one. The folder belongs to one backbone and one set of pictures: name it by the hash of both.
+    one. The folder belongs to one backbone and one set of images: name it by the hash of both.
 
     Args:
-        backbone: ``keras.Model`` from one normalised picture (1, S, S, 3) to features (1, F).
+        backbone: ``keras.Model`` from one normalised image (1, S, S, 3) to features (1, F).
         lesson: what it learns from.
         hyperparameters: see :class:`Finetuning`.
-        folder: for checkpoints and decoded pictures.
+        folder: for checkpoints and decoded images.
         progress: called with (epochs done, epochs at most).
         after: :data:`WEIGHTS` that an earlier call with these arguments left in its folder, to go on from with the
             validation part too; nothing is validated then, and the last mean of the weights is kept.
 
     Raises:
-        StageError: the loss is no number any more, or a picture cannot be read.
+        StageError: the loss is no number any more, or an image cannot be read.
     """
     session = _Session(backbone, lesson, hyperparameters, folder, after)
     session.resume()
@@ -153,7 +153,7 @@ class _Session:
         return time.monotonic() - self._began + longest <= self._knobs.seconds
 
     def run_epoch(self) -> None:
-        """Train once over the training pictures, validate, keep what is best, leave a checkpoint."""
+        """Train once over the training images, validate, keep what is best, leave a checkpoint."""
         started, number = time.monotonic(), len(self.history)
         loss = self._train_once(number)
         self._step.swap()

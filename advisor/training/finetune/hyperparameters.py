@@ -17,7 +17,7 @@ class Finetuning:
 
     Attributes:
         trained: share of the backbone's layers that learn, from the top; 1 is all of them.
-        epochs: passes over the pictures at most.
+        epochs: passes over the images at most.
         patience: epochs that do not surpass the best one before them on validation, after which it stops, from the
             middle on: a cosine gains most at its end, and falls below its start at first.
         learning_rate: of Adam with decoupled weight decay, at its highest; falls to nothing along a cosine.
@@ -25,16 +25,16 @@ class Finetuning:
         head_rate: share of the rate at which the head learns.
         head_penalty: share of its own penalty that the head keeps while it learns.
         weight_decay: of the same.
-        batch: pictures a step.
-        shrink: share of the model's side that training pictures have. Crops show things larger than whole pictures do,
-            so that fewer pixels show them as large as the whole picture will (Touvron et al., "Fixing the train-test
+        batch: images a step.
+        shrink: share of the model's side that training images have. Crops show things larger than whole images do,
+            so that fewer pixels show them as large as the whole image will (Touvron et al., "Fixing the train-test
             resolution discrepancy", 2019), at shrink squared of the price.
         full_epochs: last epochs that run at the model's own side all the same.
         averaging: memory, in steps, of the running mean of the weights that is validated and kept; 1 keeps the last.
         label_smoothing: share of the target spread over all classes.
-        balance: exponent of the inverse class frequency by which pictures are weighted: 0 all alike, 1 classes alike.
-        capture: share of the training pictures that is changed as a phone's camera may change them.
-        augmentation: how far training pictures are changed besides.
+        balance: exponent of the inverse class frequency by which images are weighted: 0 all alike, 1 classes alike.
+        capture: share of the training images that is changed as a phone's camera may change them.
+        augmentation: how far training images are changed besides.
         more_epochs: share of the epochs that what ships goes on for, with the validation part too.
         more_rate: share of the rate at which it does.
         seconds: no epoch is begun that would end later than this; None for no limit.

@@ -18,7 +18,7 @@ def level_layers(backbone: Any) -> list[str]:
     """Return the layers whose outputs are the levels of a backbone, in the order of the file's features.
 
     Args:
-        backbone: ``keras.Model`` from one picture (1, S, S, 3) to features (1, F).
+        backbone: ``keras.Model`` from one image (1, S, S, 3) to features (1, F).
     """
     import keras
 

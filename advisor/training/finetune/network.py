@@ -1,4 +1,4 @@
-"""The network that is fine-tuned: pictures 0..255 in, logits out, built from a card's backbone and a trained head.
+"""The network that is fine-tuned: images 0..255 in, logits out, built from a card's backbone and a trained head.
 
 The head reads every level of the backbone, as heads alone do.
 """
@@ -45,15 +45,15 @@ class Start:
 
 
 def build(backbone: Any, start: Start, view: InputSpec, trained: float) -> Any:
-    """Return a ``keras.Model`` from pictures (n, S', S', 3), 0..255, to logits (n, C).
+    """Return a ``keras.Model`` from images (n, S', S', 3), 0..255, to logits (n, C).
 
     It holds a copy of the backbone in its layer ``backbone``, of any side S' where it allows that; and the
     head in its layer ``head``.
 
     Args:
-        backbone: ``keras.Model`` from one normalised picture (1, S, S, 3) to features (1, F).
+        backbone: ``keras.Model`` from one normalised image (1, S, S, 3) to features (1, F).
         start: head and levels to begin with.
-        view: how a picture becomes the backbone's input.
+        view: how an image becomes the backbone's input.
         trained: share of the backbone's layers that learn, from the top.
     """
     import keras
@@ -97,7 +97,7 @@ def _scales(start: Start) -> tuple[Floats, Floats]:
 
 
 def training_side(model: Any, side: int, shrink: float) -> int:
-    """Return the side of training pictures: ``shrink`` of the model's, or its own where the network admits no other."""
+    """Return the side of training images: ``shrink`` of the model's, or its own where the network admits no other."""
     if model.inputs[0].shape[1] is not None:
         return side
     return max(STEP, min(side, round(shrink * side / STEP) * STEP)) if shrink < 1 else side

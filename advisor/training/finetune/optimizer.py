@@ -22,7 +22,7 @@ class Step:
     Args:
         model: see :func:`advisor.training.finetune.network.build`.
         hyperparameters: rate, decay, smoothing, augmentation.
-        images: training pictures an epoch, from which the cosine's length follows.
+        images: training images an epoch, from which the cosine's length follows.
         penalty: of the squares of the head's weights, as its fit had it.
     """
 

@@ -12,7 +12,7 @@ DEPTH = (0.3, 0.9)
 """Share of the layers that learn, from the top; where all of them do, that is the recipe and stays."""
 EPOCHS = (10, 30)
 INPUT = (0.55, 1.0)
-"""Share of the model's input size that training pictures have: see ``Finetuning.shrink``."""
+"""Share of the model's input size that training images have: see ``Finetuning.shrink``."""
 CROP = (0.4, 0.85)
 MIXUP = (0.05, 0.6)
 TURN = (0.0, 20.0)

@@ -41,7 +41,7 @@ def tune(
     Args:
         card: the model card.
         weights: where to start from.
-        features: ``.npy`` files whose rows are the features of the pictures.
+        features: ``.npy`` files whose rows are the features of the images.
         images: training and validation part.
         labels: their classes.
         validation: places in ``images`` of those that are not learnt from.

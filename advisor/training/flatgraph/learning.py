@@ -1,8 +1,8 @@
-"""A changed model learns to answer as the one that it was made from: the float model teaches, on the team's pictures.
+"""A changed model learns to answer as the one that it was made from: the float model teaches, on the team's images.
 
-The teacher's features and answers are the targets, not the labels: they say more of each picture, and a model that fits
-its training pictures without fault has nothing left to learn from their labels (Hinton et al., "Distilling the
-Knowledge in a Neural Network", 2015). Both see the same pictures, changed at random, so that no two steps are alike.
+The teacher's features and answers are the targets, not the labels: they say more of each image, and a model that fits
+its training images without fault has nothing left to learn from their labels (Hinton et al., "Distilling the
+Knowledge in a Neural Network", 2015). Both see the same images, changed at random, so that no two steps are alike.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class FinetuneData:
 
     Attributes:
         learning_rate: of Adam at its highest; falls to nothing along a cosine.
-        epochs: passes over the pictures at most.
-        batch: pictures a step.
+        epochs: passes over the images at most.
+        batch: images a step.
         seconds: how long it may take; fewer steps are taken where all would take longer.
         seed: of order and changes.
     """
@@ -78,12 +78,12 @@ def learn(
         graph: the float model, which teaches.
         weights: what stands for its constants in the learner.
         images: files.
-        view: how a picture becomes the graph's input.
+        view: how an image becomes the graph's input.
         lesson: the hyperparameters.
         change: what happens to the learner's activations.
 
     Raises:
-        StageError: the loss is no number any more, or a picture cannot be read.
+        StageError: the loss is no number any more, or an image cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
         batches = Batches(images, [0] * len(images), view.size, Path(folder) / "pictures.npy")

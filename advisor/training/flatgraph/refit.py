@@ -26,7 +26,7 @@ POSITIONS = 6000
 """Rows of a layer's fit at most: some six for each of the inputs of the widest layer of a mobile network."""
 
 RIDGE = 1e-3
-"""Added to the inputs' variances, as a share of their mean: directions that the pictures hardly show stay as they are
+"""Added to the inputs' variances, as a share of their mean: directions that the images hardly show stay as they are
 small."""
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Fitted = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 ABSENT = -30.0
-"""Bias of a class without a picture: it is never answered."""
+"""Bias of a class without an image: it is never answered."""
 
 
 def fit(
@@ -31,7 +31,7 @@ def fit(
         features: float32, shape (N, D), standardised.
         targets: N class indices.
         classes: number of classes C.
-        views: features (N, D) of the same pictures seen otherwise.
+        views: features (N, D) of the same images seen otherwise.
         strengths: inverse strengths of the penalty; 0 for the head of nearest means.
         tolerance: see :mod:`advisor.training.head.logistic`.
 
@@ -56,7 +56,7 @@ def _logistic(
     strengths: Sequence[float],
     tolerance: float,
 ) -> dict[float, Fitted]:
-    """Fit from strong to weak penalty; a class without a picture, as in a fold, is never answered."""
+    """Fit from strong to weak penalty; a class without an image, as in a fold, is never answered."""
     import numpy as np
 
     present = np.unique(targets)

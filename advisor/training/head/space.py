@@ -61,7 +61,7 @@ def find_space(features: Floats) -> Space:
 
 
 def _moments(features: Floats) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation (F,), from a few rows at a time: 100,000 pictures fill a gigabyte."""
+    """Return mean and standard deviation (F,), from a few rows at a time: 100,000 images fill a gigabyte."""
     import numpy as np
 
     chunks = [features[start : start + _ROWS] for start in range(0, len(features), _ROWS)]

@@ -35,7 +35,7 @@ class Head:
         bias: float32, shape (C,).
         kind: ``logistic`` or ``nearest_mean``.
         regularization: the chosen ``C`` (larger is weaker), 0 for ``nearest_mean``.
-        validation_accuracy: share (0-1) of training pictures classified rightly by a head that had not seen them. Of
+        validation_accuracy: share (0-1) of training images classified rightly by a head that had not seen them. Of
             the grid the best is reported, which flatters it slightly; the hold-out is the verdict.
         validation_probabilities: float32, shape (N, C): those out-of-fold predictions, for the data check and for
             comparing candidates before the hold-out is touched.
@@ -63,7 +63,7 @@ def train_head(
     """Fit a multinomial logistic regression whose penalty is chosen by stratified cross-validation.
 
     The fit runs on standardised features in the space of :mod:`advisor.training.head.space`, found from the features
-    alone, and is folded back into weights and bias. Where a class has fewer than ``FEW_IMAGES`` pictures a nearest-mean
+    alone, and is folded back into weights and bias. Where a class has fewer than ``FEW_IMAGES`` images a nearest-mean
     head competes too: it has no more to learn than the means.
 
     Args:
@@ -71,11 +71,11 @@ def train_head(
         labels: N class indices below ``classes``.
         classes: number of classes; each must occur.
         seed: for the folds.
-        views: features (N, F) of the same pictures seen otherwise (flipped, cropped), learnt from but never validated
-            on; a picture's views stay in its fold.
+        views: features (N, F) of the same images seen otherwise (flipped, cropped), learnt from but never validated
+            on; an image's views stay in its fold.
 
     Raises:
-        StageError: a class without a picture, or arrays that do not fit together.
+        StageError: a class without an image, or arrays that do not fit together.
     """
     import numpy as np
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
@@ -105,7 +105,7 @@ def fit_head(
     regularization: float,
     views: Sequence[NDArray[np.float32]] = (),
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Fit a head whose penalty is known, such as one that :func:`train_head` chose on fewer pictures.
+    """Fit a head whose penalty is known, such as one that :func:`train_head` chose on fewer images.
 
     Args:
         features: float32, shape (N, F).
@@ -142,9 +142,9 @@ def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def folds(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
-    """Deal each class's pictures out to ``count`` folds as evenly as can be; return the fold of each picture.
+    """Deal each class's images out to ``count`` folds as evenly as can be; return the fold of each image.
 
-    Unlike scikit-learn's, a class may have fewer pictures than there are folds.
+    Unlike scikit-learn's, a class may have fewer images than there are folds.
     """
     import numpy as np
 
@@ -202,4 +202,4 @@ def _require_fitting(
         raise StageError(f"features {shapes} and {len(targets)} labels do not fit together")
     counts = np.bincount(targets, minlength=classes)
     if len(counts) > classes or classes < 2 or not counts.all():
-        raise StageError(f"a head for {classes} classes needs pictures of each of at least two, got {counts.tolist()}")
+        raise StageError(f"a head for {classes} classes needs images of each of at least two, got {counts.tolist()}")

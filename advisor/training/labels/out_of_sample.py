@@ -1,9 +1,9 @@
-"""Judgements of pictures by a classifier that has not seen them: kernel ridge regression, left out in closed form.
+"""Judgements of images by a classifier that has not seen them: kernel ridge regression, left out in closed form.
 
 What a ridge regression would answer to some rows, had it not seen them, follows from the fit to all rows (Cook and
-Weisberg, "Residuals and Influence in Regression", 1982). So one fit judges every picture by what all others teach,
+Weisberg, "Residuals and Influence in Regression", 1982). So one fit judges every image by what all others teach,
 where folds would hide a part of them from it. The kernel is spanned by landmarks (Williams and Seeger, NIPS 2000):
-all pictures of a small set, a draw of a large one.
+all images of a small set, a draw of a large one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LANDMARKS = 3_000
-"""Time grows with their square times the pictures: 20,000 pictures take half a minute of a core."""
+"""Time grows with their square times the images: 20,000 images take half a minute of a core."""
 
 RIDGE, NARROWNESS = 0.2, 0.5
 """Penalty, and the kernel exp(-NARROWNESS * squared distance / variance). Half or twice of both hardly matters."""
@@ -42,7 +42,7 @@ def left_out(
     seed: int,
     landmarks: int = LANDMARKS,
 ) -> NDArray[np.float32]:
-    """Return the probability of each class for each picture, had neither it nor its group been seen: float32 (N, C).
+    """Return the probability of each class for each image, had neither it nor its group been seen: float32 (N, C).
 
     Args:
         features: float32 (N, F).

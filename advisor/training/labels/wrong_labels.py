@@ -1,8 +1,8 @@
 """Labels that are likely wrong, by confident learning (Northcutt, Jiang, Chuang, JAIR 2021) as cleanlab does it.
 
-Every picture is judged by a classifier that has seen neither it nor a copy of it
+Every image is judged by a classifier that has seen neither it nor a copy of it
 (:func:`advisor.training.labels.out_of_sample.left_out`). How many labels are wrong is estimated from all those
-judgements; the pictures least likely to have the label that they have are named.
+judgements; the images least likely to have the label that they have are named.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ DOUBTED = 0.05
 
 @dataclass(frozen=True)
 class Suspect:
-    """A picture whose label is likely wrong.
+    """An image whose label is likely wrong.
 
     Attributes:
-        index: of the picture.
+        index: of the image.
         suggested: the label that fits best.
         given: probability (0-1) of the label that it has.
         better: probability of the suggested one.
@@ -37,11 +37,11 @@ class Suspect:
 
 
 def suspects(labels: Sequence[int], probabilities: NDArray[np.float32]) -> tuple[Suspect, ...]:
-    """Return the pictures whose labels are likely wrong, the surest first.
+    """Return the images whose labels are likely wrong, the surest first.
 
     Args:
-        labels: N class indices; each of the classes has a picture.
-        probabilities: (N, C), of a classifier that has not seen the picture.
+        labels: N class indices; each of the classes has an image.
+        probabilities: (N, C), of a classifier that has not seen the image.
     """
     import numpy as np
     from cleanlab.filter import find_label_issues

@@ -102,7 +102,7 @@ def test_an_input_that_is_no_square_colour_image_is_refused(shape: tuple[int, in
 
     image = keras.Input(shape)
     data = tflite(keras.Model(image, layers.Dense(3, activation="softmax")(layers.GlobalAveragePooling2D()(image))))
-    with pytest.raises(UsageError, match="not one square RGB picture"):
+    with pytest.raises(UsageError, match="not one square RGB image"):
         classifier.shape_of(data, "net")
 
 

@@ -191,8 +191,8 @@ def test_the_size_is_the_files_or_the_users(shape: tuple[int | None, ...], size:
         ((None, None, None, 3), None, "leaves the size open"),
         ((None, 64, 64, 3), 96, "not one square"),
         ((None, 64, 96, 3), None, "not one square"),
-        ((None, 64, 64, 1), None, "not one RGB picture"),
-        ((None, 64), None, "not one RGB picture"),
+        ((None, 64, 64, 1), None, "not one RGB image"),
+        ((None, 64), None, "not one RGB image"),
     ],
 )
 def test_a_size_that_is_open_or_does_not_fit_is_told(

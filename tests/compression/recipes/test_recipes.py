@@ -105,7 +105,7 @@ def test_calibration_images_must_be_finite(float_model: bytes) -> None:
 
 @pytest.mark.parametrize("name", [one.name for one in RECIPES if one.needs_images])
 def test_a_recipe_that_learns_is_skipped_without_images(float_model: bytes, photographs: np.ndarray, name: str) -> None:
-    with pytest.raises(UnsupportedRecipe, match=f"{name} needs labelled pictures"):
+    with pytest.raises(UnsupportedRecipe, match=f"{name} needs labelled images"):
         recipe(name).apply(float_model, photographs)
 
 

@@ -60,7 +60,7 @@ def test_pruned_weights_are_zero_and_deflate(float_model: bytes, images: Trainin
     made = _made("pruned_75", float_model, images)
     inner = [op.inputs[1] for op in read(made.data).operators if op.name == "CONV_2D"][1:]
     shares = [np.mean(np.frombuffer(read(made.data).tensors[at].buffer, "<f4") == 0) for at in inner]
-    # Weights of inputs that no picture shows go too.
+    # Weights of inputs that no image shows go too.
     assert all(0.749 <= share <= 0.85 for share in shares)
     assert deflated_bytes(made.data) < 0.75 * deflated_bytes(float_model)
 

@@ -48,7 +48,7 @@ def test_a_recipe_that_does_not_apply_is_a_row_and_the_others_go_on(described: P
     learning = next(one.name for one in RECIPES if one.needs_images)
     found = compress(ask(described, [learning, "float16"], to=tmp_path / "forms"), _silent, latency=False)
     assert [form.status for form in found.forms] == ["ok", "skipped", "ok"]
-    assert "labelled pictures" in found.forms[1].reason
+    assert "labelled images" in found.forms[1].reason
     assert [form.recipe for form in found.good] == ["float16"]
 
 

@@ -14,7 +14,7 @@ def test_operators_left_in_float_are_counted_named_and_priced() -> None:
     }
     assert told(notes) == (
         "5 operators left in float: a, b, c, d and 1 more; 2.00 ms where int8 takes 1.50; "
-        "loses 0.4 points on 300 pictures that it was chosen on where int8 loses 1.9"
+        "loses 0.4 points on 300 images that it was chosen on where int8 loses 1.9"
     )
 
 

@@ -41,7 +41,7 @@ def test_the_file_says_how_it_reads_images(described: Path, asked: Callable[...,
 
 
 def test_without_a_word_of_its_own_the_normalisation_is_asked_for(plain: Path, asked: Callable[..., Question]) -> None:
-    with pytest.raises(UsageError, match="does not say how its pictures are normalised") as caught:
+    with pytest.raises(UsageError, match="does not say how its images are normalised") as caught:
         asked(plain)
     assert "--mean 127.5 --std 127.5" in caught.value.hint
     view = asked(plain, mean=(0.0,), std=(255.0,)).view
@@ -54,7 +54,7 @@ def test_without_a_word_of_its_own_the_normalisation_is_asked_for(plain: Path, a
         ({"mean": (1.0,)}, "--mean and --std belong together"),
         ({"mean": (1.0,), "std": (0.0,)}, "not above 0"),
         ({"mean": (1.0, 2.0), "std": (1.0,)}, "one or three"),
-        ({"max_drop_points": 0.5}, "labelled pictures"),
+        ({"max_drop_points": 0.5}, "labelled images"),
         ({"calibration": Path("nowhere")}, "does not exist"),
     ],
 )
@@ -127,10 +127,10 @@ def test_a_model_that_is_no_image_classifier_is_refused(asked: Callable[..., Que
 
 
 def test_too_few_calibration_images_are_counted(described: Path, asked: Callable[..., Question], photos: Path) -> None:
-    (photos / "ant" / "broken.png").write_bytes(b"no picture")
+    (photos / "ant" / "broken.png").write_bytes(b"no image")
     for file in sorted((photos / "ant").glob("[0-9]*.png"))[1:]:
         file.unlink()
-    with pytest.raises(UsageError, match=r"1 readable pictures of 2 .*and 10 are needed; .*broken.png"):
+    with pytest.raises(UsageError, match=r"1 readable images of 2 .*and 10 are needed; .*broken.png"):
         asked(described, calibration=photos / "ant")
 
 
@@ -158,7 +158,7 @@ def test_what_a_recipe_chooses_by_is_neither_learnt_from_nor_judged_on(
     chosen_on = set(images.training.validation_paths)
     assert chosen_on | set(images.judged) == held
     assert len(chosen_on) == len(images.judged) == len(held) / 2
-    assert "4 of the 8 pictures held out" in images.judged_source
+    assert "4 of the 8 images held out" in images.judged_source
 
 
 def test_with_calibration_images_of_their_own_all_labelled_ones_are_judged_on(

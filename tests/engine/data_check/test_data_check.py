@@ -53,8 +53,8 @@ def test_a_folder_that_changes_meanwhile_is_told_of_and_nothing_is_kept_of_it(
             victim.write_bytes(victim.read_bytes() + b" ")
 
     checked = check_data(planted.root, checker, change)
-    assert "1 picture changed" in checked.not_judged
-    assert "1 picture changed" in check_data(planted.root, checker, change).not_judged
+    assert "1 image changed" in checked.not_judged
+    assert "1 image changed" in check_data(planted.root, checker, change).not_judged
 
 
 def test_a_full_disk_costs_the_label_check_only(trashnet: Path, tmp_path: Path, checker: LabelChecker) -> None:

@@ -24,7 +24,7 @@ VALIDATION = (20, 21, 22, 23, 24, 25, 26, 27)
 
 @pytest.fixture(scope="module")
 def card() -> Card:
-    """The smallest card, on pictures so small that it is trained in seconds."""
+    """The smallest card, on images so small that it is trained in seconds."""
     return replace(load_catalogue()["mobilenet_v1_0.25_128"], input_size=32)
 
 
