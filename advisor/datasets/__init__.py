@@ -1,1 +1,1 @@
-"""The user's images: reading, splitting, checking, capture conditions."""
+"""Read, split and check the user's images, and apply capture conditions to them."""

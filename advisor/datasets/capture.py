@@ -1,9 +1,9 @@
-"""Capture conditions: what "photos from mobile devices" have that training sets lack, as a test and as augmentation.
+"""Apply capture conditions, as phones cause them, to images: for a robustness test and for augmentation.
 
-Bad framing, bad light and lens distortion are what TensorFlow's "Optimizing for mobile" names as the greatest cause of
-accuracy problems on phones; colour cast, motion blur, JPEG and perspective come with them.
+TensorFlow's "Optimizing for mobile" names bad framing, bad light and lens distortion as the main causes of accuracy
+problems on phones. Colour cast, motion blur, JPEG and perspective are added here.
 
-A condition is applied to an image as the model takes it: ``apply(load(path, size), condition, strength, seed)``.
+A condition is applied to an image at the model's size: ``apply(load(path, size), condition, strength, seed)``.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.datasets import distortions
 from advisor.datasets.images import load
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.random import Generator
     from numpy.typing import NDArray
 
     Pixels = NDArray[np.uint8]
 
 VERSION = 1
-"""Raised whenever an equal image, condition, strength and seed would give other pixels."""
+"""Raised when equal images, conditions, strengths and seeds give other pixels."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,12 @@ class Condition:
     """One capture condition.
 
     Attributes:
-        name: as reports write it.
-        change: from uint8 (S, S, 3), strength and generator to uint8 (S, S, 3).
+        name: its name in reports.
+        change: maps uint8 (S, S, 3), strength and generator to uint8 (S, S, 3).
     """
 
     name: str
-    change: Callable[[Any, float, Any], Any]
+    change: Callable[[Pixels, float, Generator], Pixels]
 
 
 CONDITIONS: tuple[Condition, ...] = (
@@ -51,20 +52,20 @@ CONDITIONS: tuple[Condition, ...] = (
 )
 
 STRENGTHS = (1.0, 2.0)
-"""The two strengths of the test: what happens daily, and what still counts as an image."""
+"""The two strengths of the test: an everyday one, and the strongest with a usable image."""
 
 AUGMENTING = (0.5, 2.2)
-"""Range of the strengths that training images are changed by."""
+"""Range of the strengths for training images."""
 
 TESTS: tuple[tuple[Condition, float], ...] = tuple((one, strength) for one in CONDITIONS for strength in STRENGTHS)
 """The robustness test: every condition at both strengths."""
 
 
 def apply(image: Pixels, condition: Condition, strength: float, seed: int) -> Pixels:
-    """Return the image as taken under a condition.
+    """Return the image under a capture condition.
 
     Args:
-        image: uint8, shape (S, S, 3), RGB; it is left as it is.
+        image: uint8, shape (S, S, 3), RGB; it is not changed.
         condition: one of ``CONDITIONS``.
         strength: 0 for none; the test takes 1 and 2.
         seed: draws place, direction or hue; equal seeds give equal pixels.
@@ -73,7 +74,7 @@ def apply(image: Pixels, condition: Condition, strength: float, seed: int) -> Pi
         uint8, shape (S, S, 3).
 
     Raises:
-        ValueError: the array is no square RGB image, or the strength is negative.
+        ValueError: the array is not a square RGB image, or the strength is negative.
     """
     import numpy as np
 
@@ -87,18 +88,18 @@ def apply(image: Pixels, condition: Condition, strength: float, seed: int) -> Pi
 
 
 def captures(path: Path, size: int) -> Iterator[Pixels]:
-    """Yield an image under each of ``TESTS`` in turn, read once; equal files of equal name give equal pixels."""
+    """Yield an image under each of ``TESTS``; equal files of equal name give equal pixels."""
     image = load(path, size)
     for number, (condition, strength) in enumerate(TESTS):
         yield apply(image, condition, strength, seed_of(path) + number)
 
 
 def random_capture(image: Pixels, seed: Sequence[int]) -> Pixels:
-    """Return an image under one condition of strength 0.5 to 2.2, both drawn by ``seed``: for augmentation.
+    """Return an image under a condition and strength drawn by ``seed``, for augmentation.
 
     Args:
         image: as in :func:`apply`.
-        seed: integers of 0 or more, such as the image's own seed and an epoch; the test draws from others.
+        seed: integers of 0 or more, such as the image's own seed and an epoch; the test uses other seeds.
     """
     import numpy as np
 
@@ -108,5 +109,5 @@ def random_capture(image: Pixels, seed: Sequence[int]) -> Pixels:
 
 
 def seed_of(path: Path) -> int:
-    """Return a seed drawn from a file's name."""
+    """Return a seed computed from a file's name."""
     return zlib.crc32(path.name.encode(errors="surrogateescape"))

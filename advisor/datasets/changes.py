@@ -1,4 +1,4 @@
-"""Whether images are still those that were listed: a folder may change while hours of work rest on it."""
+"""Check that image files have not changed since they were read; a folder may change during a long search."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Stamp = tuple[int, int]
 
 
 def require_unchanged(paths: Sequence[Path], stamps: Sequence[Stamp]) -> None:
-    """Pass images whose files are as they were when they were hashed.
+    """Check that files have the size and time of change that they had when they were hashed.
 
     Raises:
-        StageError: some changed or went; what was just made of them must not be kept under their hashes.
+        StageError: some changed or are missing. Results from them must not be cached under the old hashes.
     """
     changed = [path for path, stamp in zip(paths, stamps, strict=True) if _stamp(path) != stamp]
     if changed:
         number = "1 image" if len(changed) == 1 else f"{len(changed)} images"
         raise StageError(
-            f"{number} changed or went since the search began, such as '{changed[0]}'",
-            "nothing was kept of them; search again, so that they are read anew",
+            f"{number} changed or disappeared since the search began, such as '{changed[0]}'",
+            "no result was kept; start the search again to read them anew",
         )
 
 

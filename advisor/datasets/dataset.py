@@ -1,4 +1,4 @@
-"""The values that describe a set of labelled images."""
+"""Define the values that describe a set of labelled images."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ class LabelledImage:
         path: its file.
         label: index of its class.
         sha256: hash of the file's bytes.
-        part: the part of the user's own split that it lies in (``train``, ``validation``, ``holdout``), or empty.
-        group: what it belongs to by the user's word, such as one subject or one film; groups are never split. Empty
-            for none.
-        stamp: the file's size in bytes and time of change in ns when it was read: what tells that it changed since.
+        part: its part in the user's own split (``train``, ``validation``, ``holdout``), or empty.
+        group: a group that the user named, such as one subject or one film; groups are never split. Empty for none.
+        stamp: the file's size in bytes and time of change in ns when it was read, to detect later changes.
     """
 
     path: Path
@@ -34,7 +33,7 @@ class LabelledImage:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """One file that was left out, and why."""
+    """A file that was left out, and the reason."""
 
     path: Path
     reason: str
@@ -45,12 +44,12 @@ class Dataset:
     """The images that can be used.
 
     Attributes:
-        root: the folder that was read, or that the manifest lies in.
+        root: the folder that was read, or the folder of the manifest.
         classes: class names, sorted; a label is an index into them.
         images: the readable images, in the order in which they were listed.
         rejected: the files left out with their reasons.
-        fingerprint: SHA-256 over the sorted (class, file hash) pairs: equal for equal data wherever it lies.
-        spellings: for each class that is written in more than one way (case, blanks), its spellings.
+        fingerprint: SHA-256 of the sorted (class, file hash) pairs; equal data has it at any location.
+        spellings: the spellings of each class that is written in several ways (case, blanks).
     """
 
     root: Path
@@ -73,17 +72,17 @@ class Dataset:
 
     @property
     def own_parts(self) -> tuple[str | None, ...]:
-        """For each image the part of the user's own split, or None; empty where there is no such split."""
+        """For each image its part in the user's own split, or None; empty if there is no such split."""
         parts = tuple(image.part or None for image in self.images)
         return parts if any(parts) else ()
 
     def shown(self, path: Path) -> str:
-        """Return an image's path as people read it: below the root, or from it."""
+        """Return an image's path relative to the root."""
         return Path(os.path.relpath(path, self.root)).as_posix()
 
 
 def fingerprint(classes: Sequence[str], images: Sequence[LabelledImage]) -> str:
-    """SHA-256 over the sorted (class name, file hash) pairs."""
+    """Return the SHA-256 of the sorted (class name, file hash) pairs."""
     rows = sorted((classes[image.label], image.sha256) for image in images)
     digest = hashlib.sha256()
     for name, sha256 in rows:

@@ -1,4 +1,4 @@
-"""Whether a file is an image that can be read to its last byte; untrusted input, so with limits."""
+"""Decode untrusted image files, within limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READ_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError,
 
 
 def is_candidate(path: Path) -> bool:
-    """True where the name says image, or a file without an extension begins as one."""
+    """Return whether the extension is that of an image, or a file without an extension begins like one."""
     suffix = path.suffix.lower()
     if suffix:
         return suffix in SUFFIXES or suffix in FOREIGN_SUFFIXES
@@ -42,11 +42,11 @@ def read_bytes(path: Path) -> tuple[bytes, tuple[int, int]]:
     """Return a file's bytes with its stamp (size in bytes, time of change in ns).
 
     Raises:
-        ValueError: a kind of file that holds no image, one above the limit of size, an empty one.
+        ValueError: the file has another format, is above the size limit, or is empty.
         OSError: it cannot be read.
     """
     if path.suffix.lower() in FOREIGN_SUFFIXES:
-        raise ValueError(f"{path.suffix.lower()} is not read; convert it to JPEG or PNG")
+        raise ValueError(f"{path.suffix.lower()} is not supported; convert it to JPEG or PNG")
     facts = path.stat()
     if not stat.S_ISREG(facts.st_mode):
         raise ValueError("not a regular file")
@@ -60,11 +60,11 @@ def read_bytes(path: Path) -> tuple[bytes, tuple[int, int]]:
 
 
 def open_image(source: Path | BytesIO) -> Image.Image:
-    """Open an image's header, admitting ``FORMATS`` and ``MAX_PIXELS`` only; pixels are decoded later.
+    """Open an image and read its header; pixels are decoded later.
 
     Raises:
-        ValueError: too large, or too small to show anything.
-        OSError: not an image of a known format.
+        ValueError: the image has more than ``MAX_PIXELS`` pixels, or a side below ``MIN_SIDE``.
+        OSError: the file is not an image in one of ``FORMATS``.
     """
     from PIL import Image
 
@@ -82,9 +82,9 @@ def open_image(source: Path | BytesIO) -> Image.Image:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence Pillow's warnings about odd metadata and large images; the limits above stand instead.
+    """Suppress Pillow's warnings about metadata and large images; the limits of this module apply instead.
 
-    Enter it in the thread that starts the workers: the filter belongs to the whole process.
+    Enter it in the thread that starts the workers, as the filter applies to the whole process.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="PIL")
@@ -92,7 +92,7 @@ def quiet() -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """Say why an image cannot be used, from what reading it raised (one of :data:`READ_ERRORS`)."""
+    """Return why an image cannot be used, from the error on reading it (one of :data:`READ_ERRORS`)."""
     from PIL import UnidentifiedImageError
 
     if isinstance(error, UnidentifiedImageError):

@@ -1,15 +1,16 @@
-"""What a phone in a hand does to an image: functions from uint8 (S, S, 3) RGB to the same shape.
+"""Distort images as hand-held phones do: functions from uint8 (S, S, 3) RGB to the same shape.
 
-Each takes a strength, 0 for none, 1 for what happens daily, 2 for what still counts as an image, and a generator
-that draws where, in which direction or of which hue. None needs a colour from outside the image's frame.
+Each function takes a strength (0 none, 1 everyday, 2 strong but usable) and a random generator for place, direction or
+hue. None needs pixels from outside the image.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 
 GAMMA = 2.2
 _MESH = 14
-"""Tiles a side by which the lens's curve is approximated: below half a pixel of error at 224 pixels."""
+"""Tiles a side that approximate the lens: the error is below half a pixel at 224 pixels."""
 
 
 def framing(photo: Pixels, strength: float, draw: Generator) -> Pixels:
-    """Cut the subject off: a window of 1/(1 + strength / 3) of the sides, pushed to the border of the image."""
+    """Crop a window of 1/(1 + strength / 3) of the sides at the border of the image."""
     side = len(photo)
     window = side / (1 + strength / 3)
     towards = draw.uniform(-1, 1, 2)
@@ -34,7 +35,7 @@ def framing(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 
 def low_light(photo: Pixels, strength: float, draw: Generator) -> Pixels:
-    """Let in 0.35^strength of the light, with the grain that so few photons leave (their variance is their number)."""
+    """Reduce the light to 0.35^strength and add photon noise (its variance is the number of photons)."""
     import numpy as np
 
     table = (np.arange(256, dtype=np.float32) / 255) ** GAMMA * np.float32(0.35**strength)
@@ -45,7 +46,7 @@ def low_light(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 
 def colour_cast(photo: Pixels, strength: float, draw: Generator) -> Pixels:
-    """Balance white for another lamp: bulbs, shade and tubes, as gains of red, green and blue of one mean."""
+    """Apply a wrong white balance: gains of red, green and blue with a fixed mean."""
     import numpy as np
 
     angle = draw.uniform(0, 2 * math.pi)
@@ -55,7 +56,7 @@ def colour_cast(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 
 def motion_blur(photo: Pixels, strength: float, draw: Generator) -> Pixels:
-    """Move the camera along a straight line of 4 % of the side times the strength while the shutter is open."""
+    """Blur along a straight line with a length of 4 % of the side times the strength."""
     import numpy as np
 
     side = len(photo)
@@ -63,17 +64,17 @@ def motion_blur(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     angle = draw.uniform(0, math.pi)
     steps = max(1, round(length))
     ways = (np.arange(steps + 1) / steps - 0.5) * length
-    room = math.ceil(length / 2)
-    padded = np.pad(photo, ((room, room), (room, room), (0, 0)), mode="edge")
+    margin = math.ceil(length / 2)
+    padded = np.pad(photo, ((margin, margin), (margin, margin), (0, 0)), mode="edge")
     total = np.zeros(photo.shape, np.uint16)
     for way in ways:
-        down, right = room + round(way * math.sin(angle)), room + round(way * math.cos(angle))
+        down, right = margin + round(way * math.sin(angle)), margin + round(way * math.cos(angle))
         total += padded[down : down + side, right : right + side]
     return _pixels(total / np.float32(len(ways)))
 
 
 def jpeg(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
-    """Compress as messengers do: JPEG of quality 100 * 0.3^strength (30, 9) with halved colour."""
+    """Compress like messenger apps: JPEG of quality 100 * 0.3^strength (30, 9) with halved colour resolution."""
     import numpy as np
     from PIL import Image
 
@@ -87,7 +88,7 @@ def jpeg(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: AR
 
 
 def perspective(photo: Pixels, strength: float, draw: Generator) -> Pixels:
-    """Look from aside: each corner of the frame lies up to 13 % of the side, times the strength, further inside."""
+    """Change the perspective: each corner moves inwards by up to 13 % of the side times the strength."""
     side = float(len(photo))
     insets = draw.uniform(0, 0.13 * strength, (4, 2)) * side
     signs = ((1, 1), (1, -1), (-1, -1), (-1, 1))
@@ -100,16 +101,16 @@ def perspective(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 
 def fisheye(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
-    """See through a wide lens close by: the radius in the image grows as r + strength / 4 * r^3, corners held."""
+    """Apply a wide-angle lens: the radius becomes r + strength / 4 * r^3, with the corners fixed."""
     return _transformed(photo, "MESH", _lens(len(photo), float(strength) / 4))
 
 
 @lru_cache(maxsize=16)
 def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tuple[float, ...]]]:
-    """Return target boxes with the source corners that they show, for Pillow's mesh transform."""
+    """Return target boxes with their source corners, for Pillow's mesh transform."""
     import numpy as np
 
-    cells = min(_MESH, side)  # a cell holds a pixel at least
+    cells = min(_MESH, side)  # a cell has at least one pixel
     edges = [round(side * place / cells) for place in range(cells + 1)]
     x, y = np.meshgrid(*(2 * np.array(edges) / side - 1 for _ in range(2)))
     grown = (1 + curve * (x * x + y * y)) / (1 + 2 * curve)
@@ -129,7 +130,7 @@ def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tupl
 
 
 def _homography(quad: list[tuple[float, float]], side: float) -> list[float]:
-    """Return the eight coefficients that lead a square's corners (from top left, counter-clockwise) to ``quad``."""
+    """Return the eight coefficients that map a square's corners (from top left, counter-clockwise) to ``quad``."""
     import numpy as np
 
     square = ((0.0, 0.0), (0.0, side), (side, side), (side, 0.0))
@@ -139,7 +140,7 @@ def _homography(quad: list[tuple[float, float]], side: float) -> list[float]:
     return [float(value) for value in np.linalg.solve(np.array(rows), np.array(quad).reshape(-1))]
 
 
-def _transformed(photo: Pixels, method: str, data: Any) -> Pixels:
+def _transformed(photo: Pixels, method: str, data: Sequence[object]) -> Pixels:
     import numpy as np
     from PIL import Image
 
@@ -156,7 +157,7 @@ def _resized(photo: Pixels, box: tuple[float, float, float, float]) -> Pixels:
     return np.asarray(image.resize(image.size, Image.Resampling.BILINEAR, box=box))
 
 
-def _pixels(values: Any) -> Pixels:
+def _pixels(values: NDArray[np.number]) -> Pixels:
     import numpy as np
 
     rounded: Pixels = np.clip(np.rint(values), 0, 255).astype(np.uint8)

@@ -1,8 +1,8 @@
-"""Images that show the same: equal bytes, or nearly equal pixels by a perceptual hash.
+"""Find near duplicates by a perceptual hash.
 
-The hash is the sign of the low frequencies of a small grey version against their median (pHash; Zauner, "Implementation
-and Benchmarking of Perceptual Image Hash Functions", 2010). It survives resizing, recompression and mild changes of
-brightness, not crops and turns. A hit is confirmed on the small grey versions themselves.
+The hash compares the low frequencies of a small grey version with their median (pHash; Zauner, "Implementation and
+Benchmarking of Perceptual Image Hash Functions", 2010). Resizing, recompression and mild changes of brightness keep it;
+crops and rotations do not. A match is confirmed on the small grey versions.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 THUMBNAIL = 32
 BITS = 64
 MAX_DISTANCE = 8
-"""Bits of 64 in which near duplicates may differ; unrelated images differ in 32 on average."""
+"""Largest number of differing bits, of 64; unrelated images differ in 32 on average."""
 
 MIN_CORRELATION = 0.97
-"""Of the grey thumbnails of near duplicates: what the hash finds alike and this does not is left alone."""
+"""Least correlation of the grey thumbnails of near duplicates."""
 
 _LOW = 9
 _BLOCK = 2048
@@ -30,7 +30,7 @@ _BLOCK = 2048
 
 @dataclass(frozen=True)
 class Pair:
-    """Two images by index (first < second) and how alike they are: correlation of their thumbnails, 1 is equal."""
+    """Two similar images by index (first < second), and the correlation of their thumbnails."""
 
     first: int
     second: int
@@ -49,20 +49,13 @@ def perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return packed
 
 
-def near_duplicates(
-    thumbnails: NDArray[np.uint8], max_distance: int = MAX_DISTANCE, min_correlation: float = MIN_CORRELATION
-) -> tuple[Pair, ...]:
-    """Find every pair of images that look alike, equal ones included.
+def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
+    """Return every pair of similar images, equal ones included, sorted by index.
 
-    Compares all pairs in blocks: 100,000 images take less than a minute and no more memory than a block.
+    All pairs are compared in blocks: 100,000 images take less than a minute and the memory of one block.
 
     Args:
         thumbnails: grey, uint8 (N, THUMBNAIL, THUMBNAIL).
-        max_distance: largest number of differing hash bits.
-        min_correlation: least correlation of the thumbnails.
-
-    Returns:
-        the pairs, sorted by index.
     """
     import numpy as np
 
@@ -71,18 +64,18 @@ def near_duplicates(
     for row in range(0, len(hashes), _BLOCK):
         for column in range(row, len(hashes), _BLOCK):
             distances = np.bitwise_count(hashes[row : row + _BLOCK, None] ^ hashes[None, column : column + _BLOCK])
-            for first, second in np.argwhere(distances <= max_distance):
+            for first, second in np.argwhere(distances <= MAX_DISTANCE):
                 if column + second > row + first:
                     pairs.append((row + int(first), column + int(second)))
     pairs.sort()
     alike = ((pair, correlation(thumbnails[pair[0]], thumbnails[pair[1]])) for pair in pairs)
-    return tuple(Pair(*pair, round(value, 4)) for pair, value in alike if value >= min_correlation)
+    return tuple(Pair(*pair, round(value, 4)) for pair, value in alike if value >= MIN_CORRELATION)
 
 
 def _in_blocks(
     function: Callable[[NDArray[np.uint8]], NDArray[np.uint64]], thumbnails: NDArray[np.uint8]
 ) -> NDArray[np.uint64]:
-    """Apply a function of rows a block at a time: its intermediate values are eight times the thumbnails."""
+    """Apply a function to blocks of rows, as its intermediate values need eight times the memory."""
     import numpy as np
 
     blocks = [function(thumbnails[start : start + _BLOCK]) for start in range(0, len(thumbnails), _BLOCK)]
@@ -90,7 +83,7 @@ def _in_blocks(
 
 
 def correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
-    """Return the correlation of two grey thumbnails; two flat ones are equal where their levels are."""
+    """Return the correlation of two grey thumbnails; 1 for two flat ones of the same level."""
     import numpy as np
 
     one, two = (thumbnail.astype(np.float64) - thumbnail.mean() for thumbnail in (first, second))
@@ -101,7 +94,7 @@ def correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
 
 
 def groups(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
-    """Join pairs into groups of images that are alike, directly or through others; singles are left out."""
+    """Return groups of images that are connected by pairs; single images are left out."""
     leader = list(range(count))
 
     def find(index: int) -> int:

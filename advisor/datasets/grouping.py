@@ -1,4 +1,4 @@
-"""Which images stay together when a set is dealt out, and how whole groups are set aside."""
+"""Group images that a split must keep together, and draw whole groups."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from advisor.datasets.dataset import Dataset
 
 Group = list[int]
-"""Indices of images that stay on one side."""
+"""Indices of images that stay on one side of a split."""
 
 
 def groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[int]]) -> list[list[Group]]:
-    """Return per class its groups of images that stay together, in an order drawn from seed and images' hashes.
+    """Return the groups of each class in an order drawn from the seed and the images' hashes.
 
     Args:
-        dataset: the images; byte-identical ones belong together, even across classes.
+        dataset: the images; byte-identical ones form a group, even across classes.
         seed: any integer.
-        together: further groups of indices that belong together, such as near duplicates.
+        together: further groups of indices, such as near duplicates.
     """
     by_class: list[list[Group]] = [[] for _ in dataset.classes]
     drawn = {}
@@ -31,12 +31,12 @@ def groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[int
 
 
 def set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[[Group], bool]) -> set[int]:
-    """Return about ``share`` of the images of each class, in whole groups, of those groups that ``may`` be taken."""
+    """Return about ``share`` of the images of each class, in whole groups that ``may`` accepts."""
     return {index for groups in by_class for index in _take([group for group in groups if may(group)], share)}
 
 
 def _united(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[Group]:
-    """Join copies and the groups given into groups that share no image."""
+    """Merge copies and the given groups into groups that share no image."""
     copies: dict[str, Group] = defaultdict(list)
     for index, image in enumerate(dataset.images):
         copies[image.sha256].append(index)
@@ -49,12 +49,12 @@ def _united(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[Group]:
 
 
 def _take(groups: Sequence[Group], share: float) -> Group:
-    """Take whole groups up to the share of images (at least one group, never all of them)."""
+    """Return whole groups up to the share of images: at least one group, never all of them."""
     if len(groups) < 2:
         return []
-    room = max(1, round(share * sum(map(len, groups))))
+    most = max(1, round(share * sum(map(len, groups))))
     taken: Group = []
     for group in groups:
-        if len(taken) + len(group) <= room:
+        if len(taken) + len(group) <= most:
             taken += group
     return taken or min(groups, key=len)

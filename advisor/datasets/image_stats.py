@@ -1,4 +1,4 @@
-"""How an image was taken, in a few numbers: size, brightness, contrast, sharpness, compression; and its thumbnail."""
+"""Measure an image: size, brightness, contrast, sharpness, framing, compression; and make its thumbnail."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from PIL import Image
 
 SIDE = 128
-"""Images are compared at this size: sharpness in particular means nothing across sizes."""
+"""Images are measured at this size, as sharpness depends on it."""
 
 _BASE_LUMINANCE_SUM = 3688
-"""Sum of the luminance table of the JPEG standard (ITU-T T.81, annex K.1), which libjpeg calls quality 50."""
+"""Sum of the luminance table of the JPEG standard (ITU-T T.81, annex K.1), which is libjpeg's quality 50."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What one image looks like.
+class ImageStats:
+    """The measures of one image.
 
     Attributes:
         width: pixels.
         height: pixels.
         brightness: mean luma, 0-255.
         contrast: standard deviation of luma.
-        sharpness: variance of the Laplacian of the grey image at ``SIDE`` pixels over its contrast squared: a blurred
-            image has little, whatever its contrast (Pech-Pacheco et al., 2000).
-        framing: share (0-1) of the image's edges (squared gradients of luma) in its middle quarter: 0.25 where they
-            are spread evenly, little where the subject stands at the border.
-        jpeg_quality: libjpeg's scale 1-100, estimated from the luminance table; None where the file is no JPEG.
+        sharpness: variance of the Laplacian of the grey image at ``SIDE`` pixels over its contrast squared; low for a
+            blurred image of any contrast (Pech-Pacheco et al., 2000).
+        framing: share (0-1) of the image's edges (squared gradients of luma) in its middle quarter: 0.25 for evenly
+            spread edges, less if the subject is at the border.
+        jpeg_quality: libjpeg's scale 1-100, estimated from the luminance table; None if the file is not a JPEG.
     """
 
     width: int
@@ -47,13 +47,13 @@ class Look:
     jpeg_quality: int | None
 
 
-def look(source: Path | bytes) -> tuple[Look, NDArray[np.uint8]]:
-    """Decode an image wholly and measure it; also return its grey thumbnail, uint8 (THUMBNAIL, THUMBNAIL).
+def measure(source: Path | bytes) -> tuple[ImageStats, NDArray[np.uint8]]:
+    """Decode an image completely; return its measures and its grey thumbnail, uint8 (THUMBNAIL, THUMBNAIL).
 
-    JPEGs are decoded at the smallest scale that is enough, which still reads every coded block.
+    JPEGs are decoded at the smallest sufficient scale, which still reads every coded block.
 
     Raises:
-        one of :data:`advisor.datasets.decode.READ_ERRORS`: it is no image, damaged, too large or too small.
+        one of :data:`advisor.datasets.decode.READ_ERRORS`: not an image, damaged, too large or too small.
     """
     import numpy as np
     from PIL import Image
@@ -66,7 +66,7 @@ def look(source: Path | bytes) -> tuple[Look, NDArray[np.uint8]]:
         grey = _grey(image).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
     values = np.asarray(grey, dtype=np.float32)
     contrast = float(values.std())
-    found = Look(
+    found = ImageStats(
         width=width,
         height=height,
         brightness=float(values.mean()),
@@ -80,7 +80,7 @@ def look(source: Path | bytes) -> tuple[Look, NDArray[np.uint8]]:
 
 
 def _grey(image: Image.Image) -> Image.Image:
-    """Pillow clips 16-bit grey where it converts; here it is scaled."""
+    """Convert to grey; 16-bit grey is scaled, as Pillow would clip it."""
     return (
         image.convert("F").point(lambda value: value / 257.0).convert("L")
         if image.mode[0] == "I"
@@ -101,7 +101,7 @@ def _edges_in_the_middle(values: NDArray[np.float32]) -> float:
 
 
 def _jpeg_quality(tables: Any) -> int | None:
-    """Invert libjpeg's scaling of the standard table: 50 is the table itself, 100 all ones."""
+    """Return the quality whose scaling of the standard table gives these tables: 50 is the table itself."""
     if not isinstance(tables, dict) or 0 not in tables:
         return None
     ratio = 100.0 * sum(tables[0]) / _BASE_LUMINANCE_SUM

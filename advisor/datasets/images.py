@@ -1,7 +1,7 @@
-"""The one way an image becomes a model's input: for features, calibration and scoring alike.
+"""Turn images into model input, in the same way for features, calibration and scoring.
 
-The whole image is resized to the model's square, its aspect ratio given up, rather than cropped: a product's subject
-may lie at the border, and what a crop loses no model can see.
+The whole image is resized to the model's square without keeping its aspect ratio. It is not cropped, as the subject may
+be at the border.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.core.errors import StageError
 from advisor.datasets import decode
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ORIENTATION_TAG = 0x0112
 _DRAFT_FACTOR = 2
-"""A JPEG is decoded at a reduced scale only where it stays at least this many times larger than the model's input."""
+"""A JPEG is decoded at a reduced scale if it stays at least this many times larger than the model's input."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class InputSpec:
     """How an image becomes a model's input.
 
     Attributes:
-        size: side of the square that it is resized to, in pixels.
+        size: side of the model's square input in pixels.
         mean: subtracted from RGB 0..255, channel by channel.
-        std: what the difference is divided by.
+        std: divisor of the difference, channel by channel.
     """
 
     size: int
@@ -39,24 +39,24 @@ class InputSpec:
     std: tuple[float, float, float]
 
     @property
-    def key(self) -> dict[str, Any]:
-        """What stages are keyed by. Its shape is older than this class: another one would lose what caches hold."""
+    def key(self) -> dict[str, object]:
+        """Return the part of a cache key. Its form is fixed so that older cache entries stay valid."""
         return {"size": self.size, "preprocessing": {"mean": self.mean, "std": self.std}}
 
     def read(self, path: Path | str) -> NDArray[np.float32]:
-        """Return an image as the model takes it, float32 (size, size, 3); errors as of :func:`load`."""
+        """Return an image as model input, float32 (size, size, 3); errors as of :func:`load`."""
         return self.normalise(load(path, self.size))
 
     def normalise(self, pixels: NDArray[np.uint8], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Return pixels of its size normalised; see :func:`normalise`."""
+        """Return normalised pixels; see :func:`normalise`."""
         return normalise(pixels, self.mean, self.std, out)
 
 
 def load(path: Path | str, size: int) -> NDArray[np.uint8]:
     """Decode an image, turn it upright and resize it with Pillow's antialiased bilinear filter.
 
-    Grey, palette, CMYK and 16-bit images become RGB; transparency is laid on white; of an animation the first frame
-    is taken.
+    Grey, palette, CMYK and 16-bit images become RGB. Transparent pixels become white. The first frame of an animation
+    is used.
 
     Args:
         path: a JPEG, PNG, WebP, BMP or GIF file.
@@ -66,7 +66,7 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
         uint8, shape (size, size, 3), RGB.
 
     Raises:
-        StageError: the file is gone or cannot be decoded any more.
+        StageError: the file is missing or cannot be decoded.
     """
     import numpy as np
 
@@ -91,13 +91,13 @@ def normalise(
         array: RGB values 0..255.
         mean: three values on the scale 0..255.
         std: three values on the scale 0..255.
-        out: C-contiguous float32 of the array's shape to write to and return: images one after the other then cost
-            no memory anew, which is most of the price.
+        out: C-contiguous float32 of the array's shape to write to and return; reusing it for many images avoids most
+            of the cost.
     """
     import numpy as np
 
     result = np.empty(array.shape, np.float32) if out is None else out
-    columns = array.shape[-2] if array.ndim > 1 else 1  # whole lines at once: three values at a time are slow
+    columns = array.shape[-2] if array.ndim > 1 else 1  # whole rows at once, as three values at a time are slow
     lines = (*array.shape[:-2], 3 * columns)
     inside = result.reshape(lines)
     np.subtract(array.reshape(lines), np.tile(np.asarray(mean, np.float32), columns), out=inside, dtype=np.float32)
@@ -105,7 +105,7 @@ def normalise(
     return result
 
 
-def _bilinear() -> Any:
+def _bilinear() -> Image.Resampling:
     from PIL import Image
 
     return Image.Resampling.BILINEAR
@@ -123,7 +123,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _from_sixteen_bits(image: Image.Image) -> Image.Image:
-    """Scale 16-bit grey to 8 bits: Pillow's own conversion clips instead."""
+    """Scale 16-bit grey to 8 bits; Pillow's own conversion clips."""
     import numpy as np
     from PIL import Image
 
@@ -132,7 +132,7 @@ def _from_sixteen_bits(image: Image.Image) -> Image.Image:
 
 
 def _upright(small: Image.Image, original: Image.Image) -> Image.Image:
-    """Apply the EXIF orientation; on a square it commutes with the resize, and costs less after it."""
+    """Apply the EXIF orientation after the resize: the result is the same for a square, and it is cheaper."""
     from PIL import Image
 
     try:

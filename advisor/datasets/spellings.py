@@ -1,4 +1,4 @@
-"""Labels that differ only by case or blanks mean one class, and are a slip that must be seen."""
+"""Find labels that differ only by case or blanks and so mean one class."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 
 
 def canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, str]:
-    """Return for each label as written the spelling that stands for its class: the most frequent, then the first.
+    """Return the class name of each label as written: the most frequent spelling, then the first.
 
     Args:
-        labels: one an image.
+        labels: the label of each image.
         declared: class names that may have no image.
     """
     counts = Counter(labels)
@@ -23,7 +23,7 @@ def canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, 
 
 
 def variants(names: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of spellings that stand for one class, of what :func:`canonical` gave."""
+    """Return the groups of spellings of one class, from the result of :func:`canonical`."""
     groups: dict[str, list[str]] = defaultdict(list)
     for written, name in names.items():
         groups[name].append(written)

@@ -1,10 +1,9 @@
-"""A stratified split in three that depends on the images' bytes and the seed alone, never on the order of files."""
+"""Split a data set into three parts, stratified; it depends only on the images' bytes and the seed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import Dataset
@@ -12,11 +11,11 @@ from advisor.datasets.grouping import Group, groups_by_class, set_aside
 
 HOLDOUT_SHARE = 0.2
 VALIDATION_SHARE = 0.2
-"""Of what is not in the hold-out."""
+"""Share of what is not in the hold-out."""
 
 TRAIN, VALIDATION, HOLDOUT = "train", "validation", "holdout"
 PARTS = (TRAIN, VALIDATION, HOLDOUT)
-"""Names of the parts, from the one that is learnt from to the one that is looked at last."""
+"""Names of the parts, from the one for training to the one that is used last."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +23,11 @@ class Split:
     """Indices into ``Dataset.images``, each sorted.
 
     Attributes:
-        train: what is learnt from while candidates are compared.
-        validation: what they are compared on; what ships has learnt from these too.
-        holdout: what is kept for the verdict on the finalists, and never learnt from.
-        seed: the seed that made it.
-        given: names of the parts that the user's own split named.
+        train: for training while candidates are compared.
+        validation: for comparing candidates; the model that ships is trained on these too.
+        holdout: for the final accuracy of the finalists; never trained on.
+        seed: the seed of the split.
+        given: names of the parts in the user's own split.
     """
 
     train: tuple[int, ...]
@@ -39,11 +38,11 @@ class Split:
 
     @property
     def learnt(self) -> tuple[int, ...]:
-        """Everything but the hold-out: what the model that ships has learnt from."""
+        """Everything but the hold-out: the training images of the model that ships."""
         return tuple(sorted((*self.train, *self.validation)))
 
-    def to_json(self, dataset: Dataset) -> dict[str, Any]:
-        """Return the split as a JSON object that names every image by its hash, class and relative path."""
+    def to_json(self, dataset: Dataset) -> dict[str, object]:
+        """Return the split as a JSON object with the hash, class and relative path of every image."""
         return {
             "seed": self.seed,
             "fingerprint": dataset.fingerprint,
@@ -63,24 +62,22 @@ def split(
     given: Sequence[str | None] = (),
     validation: float = VALIDATION_SHARE,
 ) -> Split:
-    """Put about ``holdout`` of each class aside, and ``validation`` of the rest; the remainder is for training.
+    """Return a split: ``holdout`` of each class, ``validation`` of the rest, and the remainder for training.
 
     Byte-identical images stay on one side, even across classes. A class of two different images has none in the
-    validation part. A split of the user's own is taken as it is, leaks included; a part that it does not name is drawn
-    from its training part. Where it names two parts only, the second is the hold-out: nobody has learnt from it, and
-    nobody shall.
+    validation part. The user's own split is used unchanged, including leaks. A part that it does not name is drawn from
+    its training part. If it names only two parts, the second is the hold-out.
 
     Args:
         dataset: the images.
         seed: any integer; equal seeds and equal bytes give equal splits.
-        holdout: share of each class to put aside, between 0 and 1.
+        holdout: share of each class for the hold-out, between 0 and 1.
         together: groups of indices that stay on one side, such as near duplicates.
-        given: for each image one of :data:`PARTS`, or None where it is to be drawn; empty for no split of the
-            user's own.
-        validation: share of each class's rest to compare candidates on, between 0 and 1.
+        given: for each image one of :data:`PARTS`, or None to draw it; empty if the user has no split.
+        validation: share of each class's rest for validation, between 0 and 1.
 
     Raises:
-        UsageError: a class that would miss from the training part or the hold-out; nothing left to validate on.
+        UsageError: a class has no image in the training part or the hold-out, or nothing is left for validation.
     """
     for name, share in ((HOLDOUT, holdout), (VALIDATION, validation)):
         if not 0 < share < 1:
@@ -101,9 +98,9 @@ def split(
 def halved(
     dataset: Dataset, indices: Sequence[int], seed: int, together: Sequence[Sequence[int]] = ()
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Deal some of the images out in two halves, class by class; what belongs together stays together.
+    """Return two halves of some of the images, class by class, in whole groups.
 
-    A class of one group has it in the second half; where every class is such a one, the first half is empty.
+    A class with one group has it in the second half. The first half may be empty.
     """
     among = set(indices)
     first = set_aside(groups_by_class(dataset, seed, together), 0.5, among.issuperset)
@@ -111,12 +108,12 @@ def halved(
 
 
 def _own_parts(dataset: Dataset, given: Sequence[str | None], by_class: Sequence[Sequence[Group]]) -> dict[int, str]:
-    """Return the part of each image that has one; what belongs with such an image follows the one kept longest."""
+    """Return the part of each image that has one; the others of its group get the last of the group's parts."""
     own = {index: part for index, part in enumerate(given) if part is not None}
     for index, part in own.items():
         if part not in PARTS:
             path = dataset.images[index].path
-            raise UsageError(f"'{path}': '{part}' is no part of a split", f"one of: {', '.join(PARTS)}")
+            raise UsageError(f"'{path}': '{part}' is not a part of a split", f"one of: {', '.join(PARTS)}")
     if HOLDOUT not in own.values():
         own = {index: HOLDOUT if part == VALIDATION else part for index, part in own.items()}
     for groups in by_class:
@@ -130,7 +127,7 @@ def _own_parts(dataset: Dataset, given: Sequence[str | None], by_class: Sequence
 def _drawn(
     part: str, own: Mapping[int, str], by_class: Sequence[Sequence[Group]], share: float, held: Mapping[int, str]
 ) -> set[int]:
-    """Draw a part from what has none; where the user's own split does not name it, from its training part too."""
+    """Draw a part from images without one, and from the training part if the user's split does not name the part."""
     free = {None} if part in own.values() else {None, TRAIN}
     return set_aside(by_class, share, lambda group: all((held.get(i) or own.get(i)) in free for i in group))
 
@@ -143,8 +140,8 @@ def _require_images(dataset: Dataset, result: Split) -> None:
             raise _missing(", ".join(missing), name, bool(result.given))
     if not result.validation:
         raise UsageError(
-            "--data: no image is left to compare candidates on: no class has three different images",
-            "add images, different ones",
+            "--data: no image is left for validation: no class has three different images",
+            "add different images",
         )
 
 
@@ -152,7 +149,7 @@ def _missing(classes: str, part: str, given: bool) -> UsageError:
     if given:
         return UsageError(
             f"--data: the split has no image of {classes} in the {part}",
-            "put some of them there, or leave the split out: one is drawn then",
+            "put some of them there, or remove the split: one is drawn then",
         )
     return UsageError(
         f"--data: no image of {classes} is left for the {part}, as its images are copies of one another or of "

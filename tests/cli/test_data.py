@@ -128,7 +128,7 @@ def test_a_search_takes_part_folders_and_manifests(advisor: Advisor, tmp_path: P
     [
         (
             ["test/owl/{n}.jpg,owl,test", "train/cat/{n}.jpg,cat,train", "test/cat/{n}.jpg,cat,test"],
-            "no picture of 'owl'",
+            "no image of 'owl'",
         ),
         (["a/{n}.jpg,cat,", "b/{n}.jpg,Cat,", "c/{n}.jpg,dog,"], "'Cat' and 'cat' differ only by case or blanks"),
         (["a/{n}.jpg,cat,", "b/{n}.jpg,dog,", "gone/{n}.jpg,dog,"], "cannot be read"),

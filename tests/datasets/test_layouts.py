@@ -155,7 +155,7 @@ def _message(path: Path) -> str:
 def test_a_manifest_without_the_columns_names_those_it_has(root: Path) -> None:
     message = _message(_manifest(root.parent / "set.csv", [{"picture": "a.jpg", "labels": "cat"}]))
     assert "no column 'path'" in message
-    assert "'image', 'labels'" in message
+    assert "'picture', 'labels'" in message
 
 
 def test_an_unknown_part_is_named_with_its_row_and_the_nearest(root: Path) -> None:

@@ -201,12 +201,12 @@ def test_a_class_in_the_validation_part_alone_is_named() -> None:
 
 
 def test_an_unknown_part_is_refused_with_the_image_that_names_it() -> None:
-    with pytest.raises(UsageError, match=r"'data/class 0/1.jpg': 'dev' is no part"):
+    with pytest.raises(UsageError, match=r"'data/class 0/1.jpg': 'dev' is not a part"):
         split(_plain([9, 9]), 0, given=[None, "dev", *[None] * 16])
 
 
 def test_nothing_to_compare_on_is_refused() -> None:
-    with pytest.raises(UsageError, match="compare candidates on"):
+    with pytest.raises(UsageError, match="left for validation"):
         split(_plain([2, 2]), 0)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a set of images, before anything is learnt from it."""
+"""Check a set of images before training."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from advisor.datasets.layouts.layout import PARTS
 from advisor.datasets.survey import Survey
 
 GOOD_CLASS = 50
-"""Fewer images a class leave a hold-out of under ten."""
+"""With fewer images, a class has fewer than ten in the hold-out."""
 
 MAX_IMBALANCE = 5.0
 
 
 def check(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding, ...]:
-    """Say what stands out in a set, the gravest first; nothing is changed.
+    """Return the findings about a set, the most serious first.
 
     Args:
-        survey: what :func:`advisor.datasets.survey.survey` gave.
-        alike: pairs of images that show the same, by index; found by their perceptual hashes where None.
+        survey: the result of :func:`advisor.datasets.survey.survey`.
+        alike: pairs of similar images, by index; None to find them by their perceptual hashes.
     """
     pairs = near_duplicates(survey.thumbnails) if alike is None else alike
     dataset = survey.dataset
@@ -65,7 +65,7 @@ def _spellings(dataset: Dataset) -> Iterator[Finding]:
 
 
 def _parts(dataset: Dataset) -> Iterator[Finding]:
-    """Classes that one of the user's parts lacks: unknown to the model, or never tested."""
+    """Yield classes without an image in a part of the user's split."""
     present = Counter((image.part, image.label) for image in dataset.images)
     for part in dict.fromkeys(PARTS.values()):
         missing = [name for label, name in enumerate(dataset.classes) if not present[part, label]]
@@ -74,7 +74,7 @@ def _parts(dataset: Dataset) -> Iterator[Finding]:
             yield Finding(
                 Kind.SPLIT,
                 f"the {part} part has no image of {names}",
-                "put some of them there, or leave the split out: one is drawn then",
+                "put some of them there, or remove the split: one is drawn then",
             )
 
 
@@ -92,5 +92,5 @@ def _classes(dataset: Dataset) -> Iterator[Finding]:
         yield Finding(
             Kind.IMBALANCE,
             f"'{common}' has {most / max(fewest, 1):.1f} times as many images as '{rare}' ({most} and {fewest})",
-            f"take more images of '{rare}'; the figures a class are in the report",
+            f"take more images of '{rare}'; the report has the figures of each class",
         )

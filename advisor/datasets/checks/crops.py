@@ -1,8 +1,8 @@
-"""Near duplicates that a perceptual hash misses: an image that is cut out of another one.
+"""Find crops: near duplicates that a perceptual hash misses, as one image is a part of the other.
 
-Candidates come from features of a network, which hardly change with the crop; each is confirmed on the pixels, by
-laying the one over every part of the other that is not much smaller (normalised cross-correlation; Lewis, "Fast
-Normalized Cross-Correlation", 1995). What only looks alike to the network does not match so.
+Candidates have similar network features, which change little with a crop. Each is confirmed on the pixels by normalised
+cross-correlation with every part of the other image that is not much smaller (Lewis, "Fast Normalized
+Cross-Correlation", 1995).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.core.errors import StageError
 from advisor.datasets.duplicates import Pair
@@ -19,20 +19,22 @@ from advisor.datasets.images import load
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from PIL import Image
 
 SIDE = 48
 SMALLEST = 0.8
-"""Share of a side that a crop keeps at least."""
+"""Least share of a side that a crop keeps."""
 
 MIN_COSINE = 0.7
-"""Of centred features: crops of TrashNet's images have 0.87 in the median, unrelated images 0."""
+"""Least cosine of centred features. Crops of TrashNet's images have 0.87 in the median, unrelated images 0."""
 
 MIN_MATCH = 0.98
 NEIGHBOURS = 2
-"""Candidates looked at an image."""
+"""Candidates for each image."""
 
 LARGE, COMPACT = 20_000, 256
-"""Sets of more images are compared in so many random directions: a fifth of the time, cosines within 0.1."""
+"""Sets of more than ``LARGE`` images are compared in ``COMPACT`` random directions: a fifth of the time, cosines
+within 0.1."""
 
 _WORTH_A_LOOK = 0.85
 _BLOCK = 512
@@ -40,11 +42,11 @@ _KEPT = 4096
 
 
 def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tuple[Pair, ...]:
-    """Find pairs of images of which one is cut out of the other, or nearly equal to it.
+    """Return pairs of images in which one is a crop of the other, or nearly equal to it.
 
     Args:
         features: float32 (N, F) of any classifier's backbone.
-        paths: the N images; those of the candidates are opened again.
+        paths: the N images; those of candidates are opened again.
 
     Returns:
         the pairs, sorted by index.
@@ -54,7 +56,7 @@ def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tupl
     for first, second in candidates(features):
         try:
             value = match(grey(paths[first]), grey(paths[second]))
-        except StageError:  # it went since it was read; whoever needs it says so
+        except StageError:  # the file disappeared since it was read; later stages report it
             continue
         if value >= MIN_MATCH:
             found.append(Pair(first, second, round(value, 4)))
@@ -62,9 +64,9 @@ def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tupl
 
 
 def candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
-    """Return the pairs (first < second) in which one is among the nearest of the other, sorted.
+    """Return the sorted pairs (first < second) in which one image is among the nearest of the other.
 
-    All pairs are compared in blocks: no more memory than a block's.
+    All pairs are compared in blocks, with the memory of one block.
     """
     import numpy as np
 
@@ -87,7 +89,7 @@ def candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
 
 
 def _compact(features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return a copy; of a large set its random projection (Johnson and Lindenstrauss)."""
+    """Return a copy of the features, or a random projection of a large set (Johnson and Lindenstrauss)."""
     import numpy as np
 
     if len(features) <= LARGE or features.shape[1] <= COMPACT:
@@ -98,12 +100,12 @@ def _compact(features: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def match(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:
-    """Return how well one of two grey images (SIDE, SIDE) is a part of the other: 1 perfectly, 0 not at all."""
+    """Return how well one of two grey images (SIDE, SIDE) matches a part of the other, from 0 to 1."""
     return max(_best_place(first, second), _best_place(second, first))
 
 
 def _best_place(whole: NDArray[np.float32], part: NDArray[np.float32]) -> float:
-    """Shrink ``part`` step by step and return its best correlation with any window of ``whole``."""
+    """Return the best correlation of ``part``, at several sizes, with any window of ``whole``."""
     sides = range(round(SMALLEST * SIDE), SIDE + 1)
     coarse = max(_correlation(whole, part, side) for side in sides[::3])
     return coarse if coarse < _WORTH_A_LOOK else max(_correlation(whole, part, side) for side in sides)
@@ -116,7 +118,7 @@ def _correlation(whole: NDArray[np.float32], part: NDArray[np.float32], side: in
     template = _array(Image.fromarray(part).resize((side, side), Image.Resampling.BILINEAR)).ravel()
     template = template - template.mean()
     strength = float(np.linalg.norm(template))
-    if strength < side:  # less than one level of deviation: nothing to match by
+    if strength < side:  # a deviation of less than one level: nothing to match
         return 0.0
     windows = np.lib.stride_tricks.sliding_window_view(whole, (side, side)).reshape(-1, side * side)
     spread = np.sqrt(np.einsum("ij,ij->i", windows, windows) - windows.sum(axis=1) ** 2 / side**2)
@@ -124,14 +126,14 @@ def _correlation(whole: NDArray[np.float32], part: NDArray[np.float32], side: in
 
 
 def _grey(path: Path) -> NDArray[np.float32]:
-    """Blur a little first: the parts are laid on whole pixels, and sharp edges would not forgive that."""
+    """Return a slightly blurred grey image, as parts are compared at whole pixels only."""
     from PIL import Image, ImageFilter
 
     grey = Image.fromarray(load(path, 2 * SIDE)).convert("L").filter(ImageFilter.GaussianBlur(1))
     return _array(grey.resize((SIDE, SIDE), Image.Resampling.BILINEAR)) - 128.0
 
 
-def _array(image: Any) -> NDArray[np.float32]:
+def _array(image: Image.Image) -> NDArray[np.float32]:
     import numpy as np
 
     return np.asarray(image, np.float32)

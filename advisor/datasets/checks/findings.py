@@ -1,4 +1,4 @@
-"""What a check of a data set says: findings, each with the images that it is about."""
+"""Define the findings of a data check, each with its images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from advisor.datasets.dataset import Dataset
 
 
 class Kind(StrEnum):
-    """What a finding is about."""
+    """The kind of a finding."""
 
     UNREADABLE = "unreadable"
     SPELLING = "one class, several spellings"
@@ -29,15 +29,15 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to look at.
+    """One result of a data check.
 
     Attributes:
         kind: what it is about.
         message: one sentence with the figures.
         advice: what to do about it.
-        groups: the images concerned; duplicates come as groups of the same image, others one by one.
-        notes: a few words for each group, such as the label that would fit; empty for none.
-        leave_out: the images that a set without this fault would not have.
+        groups: the images concerned; duplicates as groups of the same image, others one by one.
+        notes: a few words for each group, such as a better label; empty for none.
+        leave_out: the images to remove from the set to correct it.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""A manifest of a data set without some of its images; the images themselves are never touched."""
+"""Write a manifest of a data set without some of its images; the images are not changed."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ _WRITTEN_AS = {"holdout": "test", "": ""}
 
 
 def writable(path: Path) -> Path:
-    """Return ``path`` where a manifest may be written there.
+    """Return ``path`` if a manifest can be written there.
 
     Raises:
-        UsageError: another kind of file, one that exists, or a folder that does not.
+        UsageError: the name is not that of a CSV file, the file exists, or its folder does not.
     """
     if path.suffix.lower() not in CSV:
         raise UsageError(f"--fix: '{path}' is not named as a CSV file", "write for example --fix manifest.csv")
     if path.exists():
-        raise UsageError(f"--fix: '{path}' exists and is not written over", "give another name")
+        raise UsageError(f"--fix: '{path}' already exists", "give another name")
     if not path.absolute().parent.is_dir():
-        raise UsageError(f"--fix: the folder '{path.parent}' does not exist", "make it, or give another")
+        raise UsageError(f"--fix: the folder '{path.parent}' does not exist", "create it, or give another folder")
     return path
 
 
 def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) -> int:
-    """Write path and label of every image but those left out, with split and group where the set has them.
+    """Write path and label of every image but those left out, and split and group if the set has them.
 
-    Paths count from the manifest, so that it can be read where it lies.
+    Paths are relative to the manifest.
 
     Returns:
-        how many images it names.
+        the number of images in the manifest.
 
     Raises:
-        UsageError: it cannot be written; nothing is left behind then.
+        UsageError: the file cannot be written; no partial file is left.
     """
     split = any(image.part for image in dataset.images)
     group = any(image.group for image in dataset.images)
@@ -53,7 +53,7 @@ def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) ->
         unfinished.replace(path)
     except OSError as error:
         unfinished.unlink(missing_ok=True)
-        raise UsageError(f"--fix: '{path}' cannot be written: {error.strerror}", "give another place") from None
+        raise UsageError(f"--fix: '{path}' cannot be written: {error.strerror}", "give another path") from None
     return len(rows)
 
 

@@ -1,7 +1,7 @@
-"""How a set was taken, against what a phone in a hand takes: size, light, focus, framing, compression.
+"""Compare the images of a set with those of hand-held phones: size, light, focus, framing, compression.
 
-"Photos from mobile devices are often poorly framed, badly lit": a set that has no such images neither trains nor
-tests for them.
+"Photos from mobile devices are often poorly framed, badly lit". A set without such images neither trains nor tests for
+them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ SMALL_SIDE = 64
 LONG_RATIO = 3.0
 MODEL_SIDE = 224
 FEW = 0.01
-"""A condition that fewer images than this share show is as good as absent from the set."""
+"""A condition counts as absent if a smaller share of the images shows it."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One figure of an image and the limits beyond which a phone's image counts as badly taken.
+    """One measure of an image, and the limits of a well-taken image.
 
     Attributes:
-        name: as people call it.
-        field: of :class:`advisor.datasets.image_stats.Look`.
-        low: below it an image is ``low_word``; None where there is no such limit.
-        high: above it an image is ``high_word``.
+        name: its name in reports.
+        field: of :class:`advisor.datasets.image_stats.ImageStats`.
+        low: below it an image is ``low_word``; None for no limit.
+        high: above it an image is ``high_word``; None for no limit.
     """
 
     name: str
@@ -46,9 +46,9 @@ class Measure:
 MEASURES = (
     Measure("brightness (mean luma, 0-255)", "brightness", 40.0, "very dark", 215.0, "very bright"),
     Measure("contrast (deviation of luma)", "contrast", 15.0, "almost without contrast"),
-    # A fifth of TrashNet's median (0.11); 3 % of its images lie below, all of them smooth or out of focus.
+    # A fifth of TrashNet's median (0.11); 3 % of its images are below, all of them smooth or out of focus.
     Measure("sharpness (edges against contrast)", "sharpness", 0.02, "blurred"),
-    # Evenly spread edges give 0.25; half of that leaves the middle without a subject.
+    # Evenly spread edges give 0.25; with half of that, the middle has no subject.
     Measure("framing (share of edges in the middle)", "framing", 0.12, "badly framed (little in the middle)"),
     Measure("compression (JPEG quality)", "jpeg_quality", 50.0, "compressed below JPEG quality 50"),
 )
@@ -56,15 +56,15 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class Condition:
-    """One measure over the whole set.
+    """The distribution of one measure over the set.
 
     Attributes:
         name: the measure.
         low: its 5 % quantile.
         median: its median.
         high: its 95 % quantile.
-        outside: share (0-1) of images beyond the limits, that is badly taken.
-        words: what those are called.
+        outside: share (0-1) of images beyond the limits.
+        words: how those images are called.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Condition:
 
 
 def conditions(survey: Survey) -> tuple[Condition, ...]:
-    """Summarise each measure; compression counts JPEGs only and is left out where there is none."""
+    """Return the distribution of each measure; that of compression is for JPEGs only."""
     import numpy as np
 
     rows = []
@@ -91,28 +91,28 @@ def conditions(survey: Survey) -> tuple[Condition, ...]:
 
 
 def captured(survey: Survey) -> Iterator[Finding]:
-    """Yield the images that are badly taken, and the conditions of use that the set lacks."""
+    """Yield findings on badly taken images and on conditions that the set lacks."""
     count = len(survey.dataset.images)
     absent = []
     for measure in MEASURES:
-        for word, mask in _beyond(measure, survey.looks[measure.field]):
-            taken = mask & (survey.looks[measure.field] > 0) if measure.field == "jpeg_quality" else mask
-            yield from _singled(survey, Kind.CAPTURE, taken, f"{word}", "look whether the subject can be seen")
+        for word, mask in _beyond(measure, survey.stats[measure.field]):
+            taken = mask & (survey.stats[measure.field] > 0) if measure.field == "jpeg_quality" else mask
+            yield from _singled(survey, Kind.CAPTURE, taken, f"{word}", "check whether the subject can be seen")
             if taken.sum() < FEW * count:
                 absent.append(word)
     if absent:
         yield Finding(
             Kind.CAPTURE,
-            f"under {100 * FEW:.0f} % of the images are {', '.join(absent)}, as a phone's often are in use",
-            "add such images, or train with capture augmentation and watch the robust accuracy",
+            f"under {100 * FEW:.0f} % of the images are {', '.join(absent)}, as images from phones often are",
+            "add such images, or train with capture augmentation and check the robust accuracy",
         )
 
 
 def sizes(survey: Survey) -> Iterator[Finding]:
-    """Yield images of odd sizes, and a set that is smaller than what models take."""
+    """Yield findings on images of unusual size, and on images smaller than the input of most models."""
     import numpy as np
 
-    width, height = survey.looks["width"], survey.looks["height"]
+    width, height = survey.stats["width"], survey.stats["height"]
     short, long = np.minimum(width, height), np.maximum(width, height)
     yield from _singled(
         survey, Kind.SIZE, short < SMALL_SIDE, f"less than {SMALL_SIDE} pixels a side", "take larger ones"
@@ -130,7 +130,7 @@ def sizes(survey: Survey) -> Iterator[Finding]:
 
 
 def _values(survey: Survey, measure: Measure) -> NDArray[np.float32]:
-    values: NDArray[np.float32] = survey.looks[measure.field]
+    values: NDArray[np.float32] = survey.stats[measure.field]
     return values[values > 0] if measure.field == "jpeg_quality" else values
 
 

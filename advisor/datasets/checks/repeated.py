@@ -1,4 +1,4 @@
-"""Images that are there more than once: within a class, across classes, across the parts of a split."""
+"""Find images that occur more than once: within a class, across classes, across the parts of a split."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from advisor.datasets.duplicates import Pair, groups
 from advisor.datasets.layouts.layout import PARTS
 
 _KEPT_LONGEST = tuple(dict.fromkeys(PARTS.values()))
-"""Of copies in several parts, the one in the part that is looked at last stays: figures keep their test set."""
+"""Parts in the order of use. Of copies in several parts, the one in the last part is kept to preserve the test set."""
 
 Group = tuple[int, ...]
 
 
 def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
-    """Yield what is repeated; each group of alike images is reported once under what is worst about it.
+    """Yield findings on repeated images; each group of similar images is reported once, by its most serious fault.
 
     Args:
         dataset: the images.
@@ -34,18 +34,18 @@ def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
 
 
 def leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, ...]:
-    """Return the groups whose images the user's own split puts on several sides.
+    """Return the groups whose images are in several parts of the user's own split.
 
     Args:
         dataset: the images with their parts.
-        together: groups of indices that belong on one side: copies, near duplicates, the user's groups.
+        together: groups of indices that belong into one part: copies, near duplicates, the user's groups.
     """
     parts = [image.part for image in dataset.images]
     return tuple(tuple(group) for group in together if len({parts[index] for index in group} - {""}) > 1)
 
 
 def kept_together(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
-    """Return the groups of indices that must stay on one side of a split: alike images, and the user's groups."""
+    """Return the groups of indices that a split must keep together: similar images, and the user's groups."""
     by_name: dict[str, list[int]] = defaultdict(list)
     for index, image in enumerate(dataset.images):
         if image.group:
@@ -60,7 +60,7 @@ def _across_classes(dataset: Dataset, found: Sequence[Group]) -> Iterator[Findin
         yield Finding(
             Kind.SAME_IMAGE_TWO_CLASSES,
             f"{counted(len(found), 'image lies', 'images lie')} in more than one class",
-            "keep one of each, in the right class; nobody but you knows which, so --fix leaves all of them out",
+            "keep one of each, in the right class; only you know which, so --fix leaves all of them out",
             groups_of_paths,
             tuple(_classes(dataset, group) for group in found),
             tuple(path for group in groups_of_paths for path in group),
@@ -73,7 +73,7 @@ def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]
         yield Finding(
             Kind.LEAK,
             f"{counted(len(found), 'image lies', 'images lie')} in more than one part of the split",
-            "a test that shares images with training flatters: keep one of each",
+            "keep one of each: a test that shares images with training gives too high an accuracy",
             paths_of(dataset, found),
             tuple(_parts(dataset, group) for group in found),
             tuple(dataset.images[index].path for group in found for index in _superfluous(dataset, group)),
@@ -83,7 +83,7 @@ def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]
         yield Finding(
             Kind.LEAK,
             f"{counted(len(shared), 'group lies', 'groups lie')} in more than one part of the split",
-            "put each group into one part; the figures of the others flatter",
+            "put each group into one part: otherwise the accuracy is too high",
             paths_of(dataset, shared),
             tuple(f"group '{dataset.images[group[0]].group}': {_parts(dataset, group)}" for group in shared),
         )
@@ -92,21 +92,21 @@ def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]
 def _within(dataset: Dataset, kind: Kind, found: Sequence[Group]) -> Iterator[Finding]:
     if not found:
         return
-    spare = [index for group in found for index in _superfluous(dataset, group)]
-    what = "lie there twice or more" if kind is Kind.EXACT_DUPLICATES else "have near copies"
-    single = "lies there twice or more" if kind is Kind.EXACT_DUPLICATES else "has near copies"
+    superfluous = [index for group in found for index in _superfluous(dataset, group)]
+    what = "occur twice or more" if kind is Kind.EXACT_DUPLICATES else "have near copies"
+    single = "occurs twice or more" if kind is Kind.EXACT_DUPLICATES else "has near copies"
     yield Finding(
         kind,
-        f"{counted(len(found), f'image {single}', f'images {what}')}, {counted(len(spare), 'file')} too many",
-        "keep one of each; a search keeps those that it finds on one side of its split",
+        f"{counted(len(found), f'image {single}', f'images {what}')}, {counted(len(superfluous), 'file')} too many",
+        "keep one of each; a search keeps copies in one part of its split",
         paths_of(dataset, found),
         (),
-        tuple(dataset.images[index].path for index in spare),
+        tuple(dataset.images[index].path for index in superfluous),
     )
 
 
 def _superfluous(dataset: Dataset, group: Group) -> list[int]:
-    """All but the one to keep: of the part that is looked at last, then the largest file, then the first."""
+    """Return all but the one to keep: that of the last part, then the largest file, then the first."""
 
     def merit(index: int) -> tuple[int, int, int]:
         image = dataset.images[index]

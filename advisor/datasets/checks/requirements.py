@@ -1,4 +1,4 @@
-"""What a data set must have before a search spends anything on it."""
+"""Check the minimum requirements of a data set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_UNREADABLE_SHARE = 0.2
 
 
 def require_usable(dataset: Dataset) -> None:
-    """Pass a data set that a model can be trained and judged on.
+    """Check that a model can be trained and scored on a data set.
 
     Raises:
         UsageError: labels that differ by case or blanks, a class with fewer than ``MIN_IMAGES_PER_CLASS`` readable

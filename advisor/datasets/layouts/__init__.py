@@ -1,4 +1,4 @@
-"""The ways in which people lay out labelled images."""
+"""Read the layouts of labelled images: class folders, split folders, manifests."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from advisor.datasets.layouts.manifest import Manifest
 __all__ = ["LAYOUTS", "Entry", "Layout", "Listing", "list_files"]
 
 LAYOUTS: tuple[Layout, ...] = (Manifest(), SplitFolders(), ClassFolders())
-"""Asked in this order; the first that fits is taken."""
+"""The layouts in the order in which they are tried; the first that fits is used."""
 
 
 def list_files(path: Path) -> Listing:
     """List the labelled files of a data set, whatever its layout.
 
     Raises:
-        UsageError: nothing is there, no layout fits, or what is there cannot be read.
+        UsageError: the path does not exist, no layout fits, or the data cannot be read.
     """
     if not path.exists():
         raise UsageError(f"--data: '{path}' does not exist", _missing_hint(path))

@@ -1,4 +1,4 @@
-"""Folders: one a class, or one a part of a split with one a class inside."""
+"""Read class folders, and split folders with class folders inside."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ HINT = (
 
 
 class ClassFolders:
-    """``DIR/cat/1.jpg``: one sub-folder a class; images may lie deeper inside it."""
+    """``DIR/cat/1.jpg``: one sub-folder a class; images may be in deeper folders."""
 
     def fits(self, path: Path) -> bool:
-        """Any folder."""
+        """Return whether ``path`` is a folder."""
         return path.is_dir()
 
     def list_files(self, path: Path) -> Listing:
         """List the images of each class's folder.
 
         Raises:
-            UsageError: there are no images, or all of one class.
+            UsageError: there are no images, or only one class.
         """
         folders = folders_in(path)
         entries = [Entry(file, folder.name) for folder in folders for file in images_in(folder)]
@@ -39,15 +39,15 @@ class SplitFolders:
     """``DIR/train/cat/1.jpg``, ``DIR/val/...``, ``DIR/test/...``: the user's own split; val or test may be missing."""
 
     def fits(self, path: Path) -> bool:
-        """A folder whose sub-folders are all named as parts of a split."""
+        """Return whether all sub-folders have names of parts of a split."""
         folders = folders_in(path) if path.is_dir() else []
         return bool(folders) and all(folder.name.casefold() in PARTS for folder in folders)
 
     def list_files(self, path: Path) -> Listing:
-        """List the images of each part's class folders; a part alone is no split.
+        """List the images of each part's class folders; a single part is no split.
 
         Raises:
-            UsageError: there are no images, or all of one class.
+            UsageError: there are no images, or only one class.
         """
         folders = folders_in(path)
         entries: list[Entry] = []

@@ -1,4 +1,4 @@
-"""What every layout of a data set gives: a listing of files with their labels, before any file is opened."""
+"""Define the listing that every layout returns: files with their labels, before any file is opened."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ PARTS = {
     "val": "validation", "valid": "validation", "validation": "validation", "dev": "validation",
     "test": "holdout", "testing": "holdout", "holdout": "holdout", "hold-out": "holdout",
 }  # fmt: skip
-"""What people call the parts of a split, and what they are called here."""
+"""Usual names of the parts of a split, and their names here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file as listed.
+    """One file of a listing.
 
     Attributes:
-        path: the file; it may be missing or no image.
-        label: its class as it is written.
+        path: the file; it may be missing, or not an image.
+        label: its class as written.
         part: ``train``, ``validation``, ``holdout`` or empty.
         group: images of one group stay on one side of a split; empty for none.
     """
@@ -39,10 +39,10 @@ class Listing:
     """A data set before its files are opened.
 
     Attributes:
-        root: paths are shown from here.
+        root: paths in reports are relative to it.
         entries: the files.
-        classes: class names that must exist even where they have no file.
-        rejected: what was listed and names no image with a class.
+        classes: class names that exist even without a file.
+        rejected: entries without an image or a label.
     """
 
     root: Path
@@ -55,13 +55,13 @@ class Layout(Protocol):
     """One way to lay out labelled images."""
 
     def fits(self, path: Path) -> bool:
-        """True where ``path``, which exists, is laid out so."""
+        """Return whether an existing ``path`` has this layout."""
         ...
 
     def list_files(self, path: Path) -> Listing:
-        """List its files.
+        """List the files of a data set.
 
         Raises:
-            UsageError: it cannot be read, or holds nothing that can be used.
+            UsageError: the path cannot be read, or has no usable images.
         """
         ...

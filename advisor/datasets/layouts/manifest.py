@@ -1,4 +1,4 @@
-"""A manifest: a table that names images and their labels, and may bring a split and groups."""
+"""Read a manifest: a table with images, their labels and, if wanted, a split and groups."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ NAMES = {
     "split": ("split", "part", "subset"),
     "group": ("group",),
 }
-"""The columns and what else they may be called, whatever the case."""
+"""The columns and their accepted names, in any case."""
 
-_HINT = "columns: path, label and, if wanted, split (train, validation, test) and group; paths count from the manifest"
+_HINT = "columns: path, label and, optionally, split (train, validation, test) and group; paths are relative to it"
 
 
 class Manifest:
-    """A CSV or Parquet table with the columns path and label, and maybe split and group."""
+    """A CSV or Parquet table with the columns path and label, and optionally split and group."""
 
     def fits(self, path: Path) -> bool:
-        """A file that is named as a table."""
+        """Return whether the extension is that of a table."""
         return path.is_file() and path.suffix.lower() in SUFFIXES
 
     def list_files(self, path: Path) -> Listing:
-        """List the files of its rows; a row without a label and one that repeats another are left out and named."""
+        """List the files of the rows; rows without a label and repeated rows are rejected."""
         columns = _columns(path)
         entries: list[Entry] = []
         rejected: list[Rejected] = []

@@ -1,13 +1,16 @@
-"""Rows of a table file, one after the other: CSV and its kin by the standard library, Parquet by fastparquet."""
+"""Read the rows of a CSV, TSV or Parquet file."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from fastparquet import ParquetFile
 
 PARQUET = frozenset({".parquet", ".pq"})
 CSV = frozenset({".csv", ".tsv"})
@@ -20,13 +23,13 @@ def columns_of(path: Path) -> list[str]:
     """Return the names of a table's columns.
 
     Raises:
-        UsageError: the file cannot be read as what its name says.
+        UsageError: the file cannot be read as the format of its extension.
     """
     return [str(name) for name in _parquet(path).columns] if path.suffix.lower() in PARQUET else _csv_header(path)
 
 
 def rows_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
-    """Yield (line or row number from 1, values by column) with values as text, missing ones empty.
+    """Yield (line or row number from 1, values by column); values are text, missing ones are empty.
 
     Raises:
         UsageError: as :func:`columns_of`.
@@ -56,11 +59,11 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _delimiter(header: str) -> str:
-    """The one that the header has most of; a comma where it has none."""
+    """Return the most frequent delimiter of the header, or a comma."""
     return max(_DELIMITERS, key=header.count)
 
 
-def _parquet(path: Path) -> Any:
+def _parquet(path: Path) -> ParquetFile:
     from fastparquet import ParquetFile
 
     try:
@@ -82,8 +85,8 @@ def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row
         raise _unreadable(path, error) from None
 
 
-def _text(value: Any) -> str:
-    """Return a cell as text; whole numbers that Parquet's nullable columns made floats become whole again."""
+def _text(value: object) -> str:
+    """Return a cell as text; whole floats, from nullable integer columns, become integers."""
     if value is None or value != value:
         return ""
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""Walking folders of images: what is taken, what is passed over, what cannot be read."""
+"""List the folders and images below a folder."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from advisor.datasets import decode
 
 
 def folders_in(root: Path) -> list[Path]:
-    """Return the folders directly inside ``root``, sorted; hidden ones are passed over.
+    """Return the folders directly inside ``root``, sorted, without hidden ones.
 
     Raises:
-        UsageError: the folder cannot be read, or a name in it is not text.
+        UsageError: the folder cannot be read, or a name in it is not valid UTF-8.
     """
     try:
         folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not _ignored(entry.name))
@@ -25,7 +25,7 @@ def folders_in(root: Path) -> list[Path]:
 
 
 def images_in(folder: Path) -> list[Path]:
-    """Return what looks like an image anywhere below ``folder``, sorted; hidden files and folders are passed over.
+    """Return the files anywhere below ``folder`` that look like images, sorted, without hidden ones.
 
     Raises:
         UsageError: a folder below cannot be read.
@@ -38,7 +38,7 @@ def images_in(folder: Path) -> list[Path]:
 
 
 def loose_images(root: Path) -> bool:
-    """True where images lie in ``root`` itself."""
+    """Return whether ``root`` itself has images."""
     return any(decode.is_candidate(entry) for entry in root.iterdir() if entry.is_file())
 
 
