@@ -116,26 +116,19 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     from advisor.training.finetune import network
     from advisor.training.finetune.hyperparameters import Finetuning
     from advisor.training.finetune.network import Start
-    from advisor.training.finetune.optimizer import Step
+    from advisor.training.finetune.optimizer import Optimizer
     from advisor.training.head.train import Head
 
     card = load_catalogue().select([CARD])[0]
     built = build_model(card, None)
     backbone = keras.Model(built.inputs[0], built.get_layer("features").output)
     width, classes = int(backbone.outputs[0].shape[-1]), max(labels) + 1
-    head = Head(
-        np.zeros((width, classes), np.float32),
-        np.zeros(classes, np.float32),
-        "",
-        0,
-        0,
-        np.zeros((0, classes), np.float32),
-    )
+    head = Head(np.zeros((width, classes), np.float32), np.zeros(classes, np.float32), 0, 0)
     batches = Batches(paths, labels, card.input_size, folder / "pictures.npy")
     shown = np.arange(STEPS * BATCH) % len(paths)
     view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
     model, fitted = (network.build(backbone, Start(head), view, 1.0) for _ in range(2))
-    step = Step(model, Finetuning(batch=BATCH), len(shown))
+    step = Optimizer(model, Finetuning(batch=BATCH), len(shown))
     weights = np.ones(BATCH, np.float32)
 
     def ours() -> None:

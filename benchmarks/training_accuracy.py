@@ -171,7 +171,9 @@ class Steps:
         from advisor.training.features import extract
 
         def read(path: Path) -> None:
-            values = extract(self._backbone(), self._learnt()[0], self._view, seen=CaptureAugmentation(captured))
+            values = extract(
+                self._backbone(), self._learnt()[0], self._view, augmentation=CaptureAugmentation(captured)
+            )
             with path.open("wb") as file:
                 np.save(file, values)
 

@@ -1,1 +1,1 @@
-"""Retraining on the user's images: features, head, fine-tuning."""
+"""Train models on the user's images: features, head, fine-tuning, label checks."""

@@ -1,22 +1,25 @@
-"""Training images changed at random: mirrored, cropped, recoloured, mixed. TensorFlow, a batch at a time."""
+"""Augment training images in TensorFlow, a batch at a time: mirror, crop, tilt, recolour and mix them."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How far images are changed.
+    """How strongly images are changed.
 
     Attributes:
         crop: least share of an image's sides that a crop keeps.
-        colour: brightness, contrast and saturation are scaled by 1 +- this at most.
-        turn: half of the images are tilted by up to so many degrees.
-        mixup: concentration of the Beta distribution that pairs of images are mixed by, 0 for none (Zhang et al.,
-            "mixup", 2018).
+        colour: largest change of brightness, contrast and saturation: the factor is between 1 - colour and 1 + colour.
+        mixup: concentration of the Beta distribution for mixing pairs of images; 0 for none (Zhang et al., "mixup",
+            2018).
+        turn: largest tilt in degrees; half of the images are tilted.
     """
 
     crop: float = 0.7
@@ -25,15 +28,17 @@ class Augmentation:
     turn: float = 0.0
 
 
-def augmented(photos: Any, targets: Any, augmentation: Augmentation, seed: Any, side: Any = None) -> tuple[Any, Any]:
-    """Change a batch.
+def augmented(
+    photos: tf.Tensor, targets: tf.Tensor, augmentation: Augmentation, seed: tf.Tensor, side: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Augment a batch.
 
     Args:
         photos: float32 tensor (N, S, S, 3), RGB 0..255.
         targets: float32 tensor (N, C), one-hot or smoothed.
-        augmentation: how far.
-        seed: int32 tensor (2,): equal seeds change equally.
-        side: side of the images returned, S where it is None.
+        augmentation: how strongly.
+        seed: int32 tensor (2,); equal seeds give equal changes.
+        side: side of the returned images; None for S.
 
     Returns:
         images (N, side, side, 3) and targets (N, C).
@@ -49,10 +54,10 @@ def augmented(photos: Any, targets: Any, augmentation: Augmentation, seed: Any, 
     return photos, targets
 
 
-def _framed(photos: Any, least: float, turn: float, seed: Any, side: Any) -> Any:
-    """Cut a rectangle of free place, size and tilt from each image, half of them mirrored, and bring it to ``side``.
+def _framed(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side: tf.Tensor) -> tf.Tensor:
+    """Crop each image at a random place, size and tilt, mirror half of them, and resize to ``side``.
 
-    What a tilted rectangle takes from beyond the border is mirrored at it.
+    Pixels beyond the border are mirrored at it.
     """
     import tensorflow as tf
 
@@ -79,7 +84,7 @@ def _framed(photos: Any, least: float, turn: float, seed: Any, side: Any) -> Any
     return tf.ensure_shape(found, (None, None, None, 3))
 
 
-def _recoloured(photos: Any, strength: float, seed: Any) -> Any:
+def _recoloured(photos: tf.Tensor, strength: float, seed: tf.Tensor) -> tf.Tensor:
     import tensorflow as tf
 
     count = tf.shape(photos)[0]
@@ -91,8 +96,8 @@ def _recoloured(photos: Any, strength: float, seed: Any) -> Any:
     return tf.clip_by_value(photos, 0.0, 255.0)
 
 
-def _mixed(photos: Any, targets: Any, concentration: float, seed: Any) -> tuple[Any, Any]:
-    """Mix each image with its mirror place in the batch, all by one share, and the targets alike."""
+def _mixed(photos: tf.Tensor, targets: tf.Tensor, concentration: float, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Mix each image and its target with those of the reversed batch, with one share for all."""
     import tensorflow as tf
 
     gammas = tf.random.stateless_gamma((2,), seed, concentration)

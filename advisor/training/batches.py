@@ -1,10 +1,10 @@
-"""Labelled images as batches, decoded once and kept on disk as the model takes them."""
+"""Read labelled images in batches; they are decoded once and kept on disk at the model's size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.datasets.capture import random_capture
 from advisor.datasets.images import load
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_CACHE_BYTES = 4_000_000_000
-"""Above this, images are decoded anew each epoch."""
+"""Above this size, images are decoded again in each epoch."""
 
 
 class Batches:
@@ -24,7 +24,7 @@ class Batches:
         images: files.
         labels: class index of each.
         size: side of the model's input in pixels.
-        cache: file to keep decoded images in; written once and memory-mapped, so that it costs disk and no memory.
+        cache: file for the decoded images; written once and memory-mapped.
     """
 
     def __init__(self, images: Sequence[Path], labels: Sequence[int], size: int, cache: Path) -> None:
@@ -39,14 +39,14 @@ class Batches:
 
     def epoch(
         self, indices: NDArray[np.int64], batch: int, capture: float = 0.0, seed: tuple[int, int] = (0, 0)
-    ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    ) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
         """Yield uint8 images (n, S, S, 3) and labels (n,) in the order of ``indices``, ``batch`` at a time.
 
         Args:
             indices: the images.
-            batch: how many at a time.
-            capture: share of them that is changed as a phone's camera may change them.
-            seed: draws which and how, with each image's index.
+            batch: images in a batch.
+            capture: share of images that get a capture condition, as a phone's camera may cause it.
+            seed: draws the images and their conditions, together with each image's index.
         """
         for start in range(0, len(indices), batch):
             chosen = indices[start : start + batch]
@@ -81,7 +81,7 @@ class Batches:
 
 
 def _capture(images: NDArray[np.uint8], indices: NDArray[np.int64], share: float, seed: tuple[int, int]) -> None:
-    """Change a share of the images, in place."""
+    """Apply capture conditions to a share of the images, in place."""
     import numpy as np
 
     for place, index in enumerate(indices):

@@ -1,10 +1,10 @@
-"""Features: what the backbone sees in each image, computed by the runtime that the product ships with."""
+"""Extract the backbone's features of images with LiteRT, the runtime of the shipped model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
@@ -12,6 +12,7 @@ from advisor.training.capture_augmentation import AS_IT_IS, CaptureAugmentation
 
 if TYPE_CHECKING:
     import numpy as np
+    from ai_edge_litert.interpreter import Interpreter
     from numpy.typing import NDArray
 
 OUTPUT_NAME = "features"
@@ -20,59 +21,53 @@ OUTPUT_NAME = "features"
 def extract(
     model_path: Path | str,
     images: Sequence[Path],
-    view: InputSpec,
-    threads: int = 1,
-    progress: Callable[[int, int], None] | None = None,
-    seen: CaptureAugmentation = AS_IT_IS,
+    spec: InputSpec,
+    augmentation: CaptureAugmentation = AS_IT_IS,
 ) -> NDArray[np.float32]:
-    """Run a float feature model over images, one at a time in LiteRT.
+    """Run a float feature model on images, one at a time, at one thread.
 
     Args:
-        model_path: a ``.tflite`` with one float32 input (1, size, size, 3); its output named ``features`` is taken, or
-            its only output.
+        model_path: a ``.tflite`` with one float32 input (1, size, size, 3) and an output named ``features``, or only
+            one output.
         images: N files.
-        view: how an image becomes the model's input.
-        threads: threads of the runtime.
-        progress: called with (images done, N).
-        seen: how the images are seen, for heads that learn from more than one view.
+        spec: how an image becomes the model's input.
+        augmentation: how the images are changed first.
 
     Returns:
         float32, shape (N, F).
 
     Raises:
-        StageError: the model does not fit the view's size, an image cannot be read, or a feature is not finite.
+        StageError: the model has another input size, an image cannot be read, or a feature is not finite.
     """
     import numpy as np
 
-    interpreter = _interpreter(model_path, threads)
-    source, sink = _input_index(interpreter, view.size), _output_index(interpreter)
+    interpreter = _interpreter(model_path)
+    source, sink = _input_index(interpreter, spec.size), _output_index(interpreter)
     rows: list[NDArray[np.float32]] = []
-    pixels = np.empty((1, view.size, view.size, 3), np.float32)
-    for done, path in enumerate(images, start=1):
-        view.normalise(seen.apply(path, view.size)[None], pixels)
+    pixels = np.empty((1, spec.size, spec.size, 3), np.float32)
+    for path in images:
+        spec.normalise(augmentation.apply(path, spec.size)[None], pixels)
         interpreter.set_tensor(source, pixels)
         interpreter.invoke()
         rows.append(interpreter.get_tensor(sink).reshape(-1))
-        if progress:
-            progress(done, len(images))
     features = np.stack(rows) if rows else np.zeros((0, _width(interpreter, sink)), np.float32)
     if not np.isfinite(features).all():
         raise StageError(f"the feature model '{Path(model_path).name}' gives values that are not finite")
     return features
 
 
-def _interpreter(model_path: Path | str, threads: int) -> Any:
+def _interpreter(model_path: Path | str) -> Interpreter:
     from ai_edge_litert.interpreter import Interpreter
 
     try:
-        interpreter = Interpreter(model_path=str(model_path), num_threads=threads)
+        interpreter = Interpreter(model_path=str(model_path), num_threads=1)
         interpreter.allocate_tensors()
     except (ValueError, RuntimeError) as error:
         raise StageError(f"LiteRT cannot load '{Path(model_path).name}': {error}") from error
     return interpreter
 
 
-def _input_index(interpreter: Any, size: int) -> int:
+def _input_index(interpreter: Interpreter, size: int) -> int:
     details = interpreter.get_input_details()
     shape = tuple(int(side) for side in details[0]["shape"])
     if len(details) != 1 or shape != (1, size, size, 3) or details[0]["dtype"].__name__ != "float32":
@@ -80,7 +75,7 @@ def _input_index(interpreter: Any, size: int) -> int:
     return int(details[0]["index"])
 
 
-def _output_index(interpreter: Any) -> int:
+def _output_index(interpreter: Interpreter) -> int:
     details = interpreter.get_output_details()
     if len(details) == 1:
         return int(details[0]["index"])
@@ -91,17 +86,17 @@ def _output_index(interpreter: Any) -> int:
     raise StageError(f"the feature model has {len(details)} outputs and none is named '{OUTPUT_NAME}'")
 
 
-def _width(interpreter: Any, index: int) -> int:
+def _width(interpreter: Interpreter, index: int) -> int:
     shape = next(row["shape"] for row in interpreter.get_output_details() if row["index"] == index)
     return int(shape.prod())
 
 
 def joined(parts: Sequence[Path], rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
-    """Return the rows of all parts one behind the other, or those asked for; one part is read at a time.
+    """Return the concatenated rows of all parts, or some of them; one part is in memory at a time.
 
     Args:
         parts: ``.npy`` files of features, float32 (n, F) each.
-        rows: places among the rows of all parts; None for all.
+        rows: indices into the concatenated rows; None for all.
     """
     import numpy as np
 

@@ -33,7 +33,7 @@ def test_features_are_those_of_the_view(path: Path, tmp_path: Path) -> None:
     image = build.input(8)
     (tmp_path / "m.tflite").write_bytes(build.finish({"image": image}, {"features": build.mean(image)}))
     view = CAPTURED[0]
-    found = extract(tmp_path / "m.tflite", [path], InputSpec(8, (0.0,) * 3, (1.0,) * 3), seen=view)
+    found = extract(tmp_path / "m.tflite", [path], InputSpec(8, (0.0,) * 3, (1.0,) * 3), augmentation=view)
     np.testing.assert_allclose(found[0], view.apply(path, 8).mean(axis=(0, 1)), rtol=1e-4)
 
 

@@ -54,12 +54,6 @@ def test_no_images_give_no_rows(model: Path) -> None:
     assert extract(model, [], VIEW).shape == (0, 3)
 
 
-def test_progress_counts_images(model: Path, images: list[Path]) -> None:
-    calls: list[tuple[int, int]] = []
-    extract(model, images, VIEW, progress=lambda done, total: calls.append((done, total)))
-    assert calls[-1] == (5, 5)
-
-
 def test_a_wrong_size_is_refused(model: Path, images: list[Path]) -> None:
     with pytest.raises(StageError, match="8, 8"):
         extract(model, images, replace(VIEW, size=16))

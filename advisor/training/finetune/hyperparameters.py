@@ -1,4 +1,4 @@
-"""The hyperparameters of fine-tuning, and the two settings that have names."""
+"""Define the hyperparameters of fine-tuning, and those of the two recipes."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ CHANGES = Augmentation(crop=0.6, colour=0.25, mixup=0.2, turn=15.0)
 
 @dataclass(frozen=True)
 class Finetuning:
-    """The hyperparameters.
+    """The hyperparameters of a fine-tuning.
 
     Attributes:
-        trained: share of the backbone's layers that learn, from the top; 1 is all of them.
-        epochs: passes over the images at most.
-        patience: epochs that do not surpass the best one before them on validation, after which it stops, from the
-            middle on: a cosine gains most at its end, and falls below its start at first.
-        learning_rate: of Adam with decoupled weight decay, at its highest; falls to nothing along a cosine.
-        lowest_rate: share of the rate at which the lowest of the layers that learn do; it rises to 1 at the top.
-        head_rate: share of the rate at which the head learns.
-        head_penalty: share of its own penalty that the head keeps while it learns.
-        weight_decay: of the same.
-        batch: images a step.
-        shrink: share of the model's side that training images have. Crops show things larger than whole images do,
-            so that fewer pixels show them as large as the whole image will (Touvron et al., "Fixing the train-test
-            resolution discrepancy", 2019), at shrink squared of the price.
-        full_epochs: last epochs that run at the model's own side all the same.
+        trained: share of the backbone's layers that are trained, from the top; 1 is all of them.
+        epochs: largest number of passes over the images.
+        patience: epochs without a better validation accuracy before training stops, from the middle on. With a cosine
+            rate, accuracy falls at first and rises most at the end.
+        learning_rate: highest rate of Adam with decoupled weight decay; it falls to 0 along a cosine.
+        lowest_rate: factor on the rate for the lowest trained layer; it rises to 1 at the top.
+        head_rate: factor on the rate for the head.
+        head_penalty: share of its own penalty that the head keeps during training.
+        weight_decay: decoupled weight decay of the kernels.
+        batch: images in a step.
+        shrink: side of training images over the model's side. Crops show things larger than whole images do, so fewer
+            pixels show them at the size of the whole image (Touvron et al., "Fixing the train-test resolution
+            discrepancy", 2019). The cost falls with the square.
+        full_epochs: number of last epochs at the model's own side.
         averaging: memory, in steps, of the running mean of the weights that is validated and kept; 1 keeps the last.
         label_smoothing: share of the target spread over all classes.
-        balance: exponent of the inverse class frequency by which images are weighted: 0 all alike, 1 classes alike.
-        capture: share of the training images that is changed as a phone's camera may change them.
-        augmentation: how far training images are changed besides.
-        more_epochs: share of the epochs that what ships goes on for, with the validation part too.
-        more_rate: share of the rate at which it does.
-        seconds: no epoch is begun that would end later than this; None for no limit.
+        balance: exponent of the inverse class frequency in the image weights: 0 weights images equally, 1 classes.
+        capture: share of training images that get a capture condition.
+        augmentation: how training images are augmented.
+        more_epochs: extra epochs of the network that ships, as a share of ``epochs``, with the validation part too.
+        more_rate: factor on the rate in these epochs.
+        seconds: time limit; no epoch starts that would end later. None for no limit.
         seed: of shuffling, augmentation and the validation part.
     """
 
@@ -63,18 +63,18 @@ class Finetuning:
     seed: int = 0
 
     def going_on(self) -> Finetuning:
-        """The hyperparameters of the epochs that what ships learns beyond what was compared."""
+        """Return the hyperparameters of the extra epochs of the network that ships."""
         epochs = max(1, round(self.more_epochs * self.epochs))
         return replace(self, epochs=epochs, patience=epochs, learning_rate=self.more_rate * self.learning_rate)
 
     def plain(self) -> dict[str, Any]:
-        """The hyperparameters as JSON keeps them, the time limit left out: a resumed run may have another."""
+        """Return the hyperparameters as JSON, without the time limit: a resumed run may have another."""
         kept: dict[str, Any] = json.loads(json.dumps({**asdict(self), "seconds": None}))
         return kept
 
 
 FINETUNE_TOP = Finetuning()
-"""The last blocks, from a third of the layers on."""
+"""Trains the last two thirds of the layers."""
 
 FINETUNE_ALL = Finetuning(trained=1.0, lowest_rate=0.1)
-"""Every layer, the first ones at a rate that they bear."""
+"""Trains all layers, the first ones at a low rate."""

@@ -1,20 +1,25 @@
-"""The levels of a Keras backbone: the maps whose means the features of its file hold beside its own.
+"""Find the levels of a Keras backbone: the maps whose means are part of the features of its file.
 
-The same rule as of :mod:`advisor.tflite.levels`, read from layers instead of operators, so that a backbone learns with
-the head that reads all of its levels.
+The rule is that of :mod:`advisor.tflite.levels`, applied to layers instead of operators. So a backbone can be trained
+together with a head that reads all levels.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from advisor.tflite.levels import LARGEST_SHARE
 
+if TYPE_CHECKING:
+    import keras
+    import numpy as np
+    from numpy.typing import NDArray
+
 MARGIN = 1e-2
-"""Error of a level's mean, over the spread of the features, below which two ways to compute it are the same."""
+"""Largest difference between Keras and the file, over the standard deviation of the features."""
 
 
-def level_layers(backbone: Any) -> list[str]:
+def level_layers(backbone: keras.Model) -> list[str]:
     """Return the layers whose outputs are the levels of a backbone, in the order of the file's features.
 
     Args:
@@ -43,8 +48,8 @@ def level_layers(backbone: Any) -> list[str]:
     return [levels[side][0] for side in sorted(levels) if side <= whole // LARGEST_SHARE]
 
 
-def with_levels(backbone: Any, names: list[str]) -> Any:
-    """Return the backbone with the means of these layers' maps behind its features."""
+def with_levels(backbone: keras.Model, names: list[str]) -> keras.Model:
+    """Return the backbone with the means of these layers' maps appended to its features."""
     import keras
 
     if not names:
@@ -53,14 +58,14 @@ def with_levels(backbone: Any, names: list[str]) -> Any:
     return keras.Model(backbone.inputs[0], keras.layers.Concatenate()([backbone.outputs[0], *means]))
 
 
-def agrees(backbone: Any, names: list[str], images: Any, features: Any) -> bool:
-    """True where these levels of a backbone are what a file's features hold.
+def agrees(backbone: keras.Model, names: list[str], images: NDArray[np.float32], features: NDArray[np.float32]) -> bool:
+    """Return whether a backbone with these levels gives the features of the file.
 
     Args:
         backbone: as of :func:`level_layers`.
         names: its levels.
         images: normalised, float32 (n, S, S, 3).
-        features: what LiteRT computed of them, float32 (n, F).
+        features: of the same images by LiteRT, float32 (n, F).
     """
     import numpy as np
 
@@ -72,8 +77,8 @@ def agrees(backbone: Any, names: list[str], images: Any, features: Any) -> bool:
     return bool(np.abs(found - features).max() <= MARGIN * max(float(features.std()), 1e-6))
 
 
-def _maker(layer: Any) -> tuple[Any, Any]:
-    """Return the layer that made what this one reads, before padding, and the shape of it."""
+def _maker(layer: keras.Layer) -> tuple[keras.Layer, tuple[int, ...]]:
+    """Return the layer that feeds this one, before padding, and the shape of its output."""
     import keras
 
     source = layer.input

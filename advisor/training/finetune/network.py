@@ -1,17 +1,18 @@
-"""The network that is fine-tuned: images 0..255 in, logits out, built from a card's backbone and a trained head.
+"""Build the network for fine-tuning from a card's backbone and a trained head: images 0..255 in, logits out.
 
-The head reads every level of the backbone, as heads alone do.
+The head reads every level of the backbone, as in training without fine-tuning.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.datasets.images import InputSpec
 from advisor.training.finetune.levels import with_levels
 
 if TYPE_CHECKING:
+    import keras
     import numpy as np
     from numpy.typing import NDArray
 
@@ -20,22 +21,22 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 LEAST_SPREAD = 0.02
-"""Of the median: a feature that hardly ever moves would be blown up as soon as the backbone moves it."""
+"""Least standard deviation of a feature over the median one. Dividing by less would enlarge small changes too much."""
 
 STEP = 32
-"""Sides that training may take are multiples of this, as five halvings need."""
+"""Sides for training are multiples of this, as networks halve the side five times."""
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where the network begins.
+    """The start of a fine-tuning.
 
     Attributes:
-        head: on the features of the backbone and, behind them, of its levels.
+        head: on the features of the backbone, followed by those of its levels.
         levels: layers of the backbone, see :func:`advisor.training.finetune.levels.level_layers`.
         mean: of each feature, float32 (F,).
-        spread: standard deviation of each feature, float32 (F,): the head learns on standardised features, so that one
-            rate suits all of them.
+        spread: standard deviation of each feature, float32 (F,). The head is trained on standardised features, so that
+            one rate suits all of them.
     """
 
     head: Head
@@ -44,17 +45,17 @@ class Start:
     spread: Floats | None = None
 
 
-def build(backbone: Any, start: Start, view: InputSpec, trained: float) -> Any:
+def build(backbone: keras.Model, start: Start, spec: InputSpec, trained: float) -> keras.Model:
     """Return a ``keras.Model`` from images (n, S', S', 3), 0..255, to logits (n, C).
 
-    It holds a copy of the backbone in its layer ``backbone``, of any side S' where it allows that; and the
-    head in its layer ``head``.
+    Its layer ``backbone`` is a copy of the backbone, for any side S' if the backbone allows it. Its layer ``head`` is
+    the head.
 
     Args:
         backbone: ``keras.Model`` from one normalised image (1, S, S, 3) to features (1, F).
-        start: head and levels to begin with.
-        view: how an image becomes the backbone's input.
-        trained: share of the backbone's layers that learn, from the top.
+        start: head and levels at the start.
+        spec: how an image becomes the backbone's input.
+        trained: share of the backbone's layers that are trained, from the top.
     """
     import keras
     import numpy as np
@@ -64,7 +65,7 @@ def build(backbone: Any, start: Start, view: InputSpec, trained: float) -> Any:
     body = with_levels(body, list(start.levels))
     body.name = "backbone"
     images = keras.Input(body.inputs[0].shape[1:], name="pictures")
-    normal = keras.layers.Normalization(mean=list(view.mean), variance=[value**2 for value in view.std], name="normal")
+    normal = keras.layers.Normalization(mean=list(spec.mean), variance=[value**2 for value in spec.std], name="normal")
     middle, spread = _scales(start)
     standard = keras.layers.Rescaling(1.0 / spread, -middle / spread, name="standard")
     dense = keras.layers.Dense(len(start.head.bias), name="head")
@@ -74,8 +75,8 @@ def build(backbone: Any, start: Start, view: InputSpec, trained: float) -> Any:
     return model
 
 
-def parts(model: Any, backbone: Any, start: Start) -> tuple[Floats, Floats]:
-    """Put what the network has learnt into ``backbone``; return weights (F, C) and bias (C,) on raw features."""
+def parts(model: keras.Model, backbone: keras.Model, start: Start) -> tuple[Floats, Floats]:
+    """Copy the trained weights into ``backbone``; return the head's weights (F, C) and bias (C,) on raw features."""
     body = model.get_layer("backbone")
     for layer in (layer for layer in backbone.layers if layer.weights):
         layer.set_weights(body.get_layer(layer.name).get_weights())
@@ -96,14 +97,14 @@ def _scales(start: Start) -> tuple[Floats, Floats]:
     return middle, np.maximum(start.spread, floor).astype(np.float32)
 
 
-def training_side(model: Any, side: int, shrink: float) -> int:
-    """Return the side of training images: ``shrink`` of the model's, or its own where the network admits no other."""
+def training_side(model: keras.Model, side: int, shrink: float) -> int:
+    """Return the side of training images: ``shrink`` times the model's; the model's if it is fixed."""
     if model.inputs[0].shape[1] is not None:
         return side
     return max(STEP, min(side, round(shrink * side / STEP) * STEP)) if shrink < 1 else side
 
 
-def _copy(backbone: Any) -> Any:
+def _copy(backbone: keras.Model) -> keras.Model:
     import keras
 
     size = int(backbone.inputs[0].shape[1])
@@ -118,9 +119,12 @@ def _copy(backbone: Any) -> Any:
     return body
 
 
-def _freeze(body: Any, trained: float) -> None:
-    """Freeze all but the top. BatchNorm's scale and offset learn with their block; its statistics never move, as every
-    call is made with ``training=False``."""
+def _freeze(body: keras.Model, trained: float) -> None:
+    """Freeze all but the top layers.
+
+    BatchNorm's scale and offset are trained with their block. Its statistics never change, as every call has
+    ``training=False``.
+    """
     layers = body.layers
     first = round((1.0 - trained) * len(layers))
     for place, layer in enumerate(layers):

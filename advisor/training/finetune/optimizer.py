@@ -1,14 +1,20 @@
-"""One step of the optimizer and one prediction, as compiled graphs; the running mean of the weights beside them."""
+"""Train and predict batches with compiled graphs, and keep the running mean of the weights."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.training.augment import augmented
 from advisor.training.finetune.hyperparameters import Finetuning
+
+if TYPE_CHECKING:
+    import keras
+    import numpy as np
+    import tensorflow as tf
+    from numpy.typing import NDArray
 
 WARMUP_STEPS = 100
 
@@ -16,30 +22,37 @@ _FIRST, _SECOND = 0.9, 0.999
 _LARGEST_GRADIENT = 1.0
 
 
-class Step:
-    """The optimizer of a network: Adam with decoupled weight decay, lower layers at lower rates.
+class Optimizer:
+    """The optimizer of a network: Adam with decoupled weight decay and lower rates for lower layers.
 
     Args:
         model: see :func:`advisor.training.finetune.network.build`.
         hyperparameters: rate, decay, smoothing, augmentation.
-        images: training images an epoch, from which the cosine's length follows.
-        penalty: of the squares of the head's weights, as its fit had it.
+        images: training images in an epoch, which give the cosine's length.
+        penalty: L2 penalty of the head's weights.
     """
 
-    def __init__(self, model: Any, hyperparameters: Finetuning, images: int, penalty: float = 0.0) -> None:
+    def __init__(self, model: keras.Model, hyperparameters: Finetuning, images: int, penalty: float = 0.0) -> None:
         import tensorflow as tf
 
-        self._model, self._knobs, self._penalty = model, hyperparameters, penalty
+        self._model, self._hyperparameters, self._penalty = model, hyperparameters, penalty
         self._steps = max(1, -(-images // hyperparameters.batch) * hyperparameters.epochs)
         self._done = tf.Variable(0.0, trainable=False)
-        self._moves = [_Move(*place) for place in _places(model, hyperparameters)]
+        self._weights = [_Weight(*place) for place in _trained_weights(model, hyperparameters)]
         self._compiled = tf.function(self._train, reduce_retracing=True)
         self._predict = tf.function(
             lambda images: model(tf.cast(images, tf.float32), training=False), reduce_retracing=True
         )
 
-    def run(self, images: Any, labels: Any, weights: Any, seed: tuple[int, int], side: int) -> Any:
-        """Train on one batch (n, S, S, 3), cut to ``side``; return its loss."""
+    def run(
+        self,
+        images: NDArray[np.uint8],
+        labels: NDArray[np.int64],
+        weights: NDArray[np.float32],
+        seed: tuple[int, int],
+        side: int,
+    ) -> tf.Tensor:
+        """Train on one batch (n, S, S, 3), resized to ``side``; return its loss."""
         import tensorflow as tf
 
         return self._compiled(
@@ -50,26 +63,31 @@ class Step:
             tf.constant(side, tf.int32),
         )
 
-    def predict(self, images: Any) -> Any:
+    def predict(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return the logits of one batch, (n, C)."""
         import tensorflow as tf
 
-        return self._predict(tf.constant(images)).numpy()
+        logits: NDArray[np.float32] = self._predict(tf.constant(images)).numpy()
+        return logits
 
     def swap(self) -> None:
-        """Exchange the weights and their running means: to validate and keep the means, and back to go on."""
-        for move in self._moves:
-            value = move.variable.numpy()
-            move.variable.assign(move.average)
-            move.average.assign(value)
+        """Swap the weights and their running means, to validate and save the means; swap again to continue."""
+        for weight in self._weights:
+            value = weight.variable.numpy()
+            weight.variable.assign(weight.average)
+            weight.average.assign(value)
 
-    def _train(self, images: Any, labels: Any, weights: Any, seed: Any, side: Any) -> Any:
+    def _train(
+        self, images: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, seed: tf.Tensor, side: tf.Tensor
+    ) -> tf.Tensor:
         import tensorflow as tf
 
         classes = self._model.output.shape[-1]
-        smoothing = self._knobs.label_smoothing
+        smoothing = self._hyperparameters.label_smoothing
         targets = tf.one_hot(labels, classes) * (1.0 - smoothing) + smoothing / classes
-        inputs, targets = augmented(tf.cast(images, tf.float32), targets, self._knobs.augmentation, seed, side)
+        inputs, targets = augmented(
+            tf.cast(images, tf.float32), targets, self._hyperparameters.augmentation, seed, side
+        )
         inputs = tf.ensure_shape(inputs, (None, *self._model.inputs[0].shape[1:]))
         with tf.GradientTape() as tape:
             logits = self._model(inputs, training=False)
@@ -77,24 +95,24 @@ class Step:
             loss = tf.reduce_mean(losses * weights)
             head = self._model.get_layer("head").kernel
             whole = loss + 0.5 * self._penalty * tf.reduce_sum(tf.square(tf.convert_to_tensor(head)))
-        gradients = tape.gradient(whole, [move.variable.value for move in self._moves])
+        gradients = tape.gradient(whole, [weight.variable.value for weight in self._weights])
         self._move(tf.clip_by_global_norm([tf.convert_to_tensor(one) for one in gradients], _LARGEST_GRADIENT)[0])
         return loss
 
-    def _move(self, gradients: Sequence[Any]) -> None:
-        """Move the weights, and their means towards them: faster at first, as if they had begun at the first step."""
+    def _move(self, gradients: Sequence[tf.Tensor]) -> None:
+        """Update the weights and their running means; a mean is a plain average until it has enough steps."""
         import tensorflow as tf
 
         done, steps, warmup = self._done, float(self._steps), float(min(self._steps // 10 + 1, WARMUP_STEPS))
-        rate = self._knobs.learning_rate * tf.minimum(1.0, (done + 1.0) / warmup)
+        rate = self._hyperparameters.learning_rate * tf.minimum(1.0, (done + 1.0) / warmup)
         rate *= 0.5 * (1.0 + tf.cos(math.pi * tf.minimum(done / steps, 1.0)))
         done.assign_add(1.0)
-        share = 1.0 / tf.minimum(done, float(max(1.0, self._knobs.averaging)))
-        for move, gradient in zip(self._moves, gradients, strict=True):
-            move.take(gradient, rate, done, share)
+        share = 1.0 / tf.minimum(done, float(max(1.0, self._hyperparameters.averaging)))
+        for weight, gradient in zip(self._weights, gradients, strict=True):
+            weight.take(gradient, rate, done, share)
 
     def save(self, place: Path) -> None:
-        """Write model, means and optimizer."""
+        """Write the model, the means and the optimizer's state."""
         import numpy as np
 
         self._model.save_weights(place.with_suffix(".weights.h5"))
@@ -110,15 +128,21 @@ class Step:
             for number, variable in enumerate(self._state()):
                 variable.assign(kept[str(number)])
 
-    def _state(self) -> list[Any]:
-        return [self._done, *(kept for move in self._moves for kept in (move.first, move.second, move.average))]
+    def _state(self) -> list[tf.Variable]:
+        return [
+            self._done,
+            *(kept for weight in self._weights for kept in (weight.first, weight.second, weight.average)),
+        ]
 
 
-class _Move:
-    """A weight with its moments and its running mean (Kingma and Ba, "Adam", 2015; Loshchilov and Hutter, "Decoupled
-    Weight Decay Regularization", 2019)."""
+class _Weight:
+    """A weight with its moments and its running mean.
 
-    def __init__(self, variable: Any, rate: float, decay: float) -> None:
+    Adam with decoupled weight decay (Kingma and Ba, "Adam", 2015; Loshchilov and Hutter, "Decoupled Weight Decay
+    Regularization", 2019).
+    """
+
+    def __init__(self, variable: keras.Variable, rate: float, decay: float) -> None:
         import tensorflow as tf
 
         self.variable, self._rate, self._decay = variable, rate, decay
@@ -126,8 +150,8 @@ class _Move:
         self.first, self.second = (tf.Variable(tf.zeros_like(start), trainable=False) for _ in range(2))
         self.average = tf.Variable(start, trainable=False)
 
-    def take(self, gradient: Any, rate: Any, number: Any, share: Any) -> None:
-        """Make the step of this ``number``, counted from 1."""
+    def take(self, gradient: tf.Tensor, rate: tf.Tensor, number: tf.Tensor, share: tf.Tensor) -> None:
+        """Take step ``number``, counted from 1."""
         import tensorflow as tf
 
         self.first.assign(_FIRST * self.first + (1.0 - _FIRST) * gradient)
@@ -138,8 +162,8 @@ class _Move:
         self.average.assign_add(share * (value - self.average))
 
 
-def _places(model: Any, hyperparameters: Finetuning) -> Iterator[tuple[Any, float, float]]:
-    """Yield each weight that learns with its share of the rate, and its decay: kernels alone decay."""
+def _trained_weights(model: keras.Model, hyperparameters: Finetuning) -> Iterator[tuple[keras.Variable, float, float]]:
+    """Yield each trained weight with its factor on the rate and its weight decay (of kernels only)."""
     layers = [layer for layer in model.get_layer("backbone").layers if layer.trainable_variables]
     for place, layer in enumerate(layers, start=1):
         rate = hyperparameters.lowest_rate + (1.0 - hyperparameters.lowest_rate) * place / len(layers)

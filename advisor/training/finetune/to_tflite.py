@@ -1,21 +1,23 @@
-"""From a fine-tuned backbone and head to the float ``.tflite`` that compression starts from."""
+"""Convert a fine-tuned backbone and head to the float ``.tflite`` that compression starts from."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import keras
+
     from advisor.training.finetune.finetune import Finetuned
 
 
-def to_tflite(backbone: Any, tuned: Finetuned) -> bytes:
-    """Convert the backbone and join the head to it, softmax behind.
+def to_tflite(backbone: keras.Model, tuned: Finetuned) -> bytes:
+    """Convert the backbone and append the head and a softmax.
 
     Args:
-        backbone: ``keras.Model`` as :func:`advisor.training.finetune.finetune` left it.
-        tuned: what it returned.
+        backbone: ``keras.Model`` as :func:`advisor.training.finetune.finetune.finetune` left it.
+        tuned: the result of that call.
 
     Returns:
         a float ``.tflite``: input ``image`` (1, S, S, 3), output ``probabilities`` (1, C).
@@ -27,7 +29,7 @@ def to_tflite(backbone: Any, tuned: Finetuned) -> bytes:
     return attach_head(with_levels(data) if tuned.levels else data, tuned.weights, tuned.bias)
 
 
-def convert(backbone: Any) -> bytes:
+def convert(backbone: keras.Model) -> bytes:
     """Return the backbone as a float ``.tflite`` with the only output ``features`` (1, F)."""
     import keras
     import tensorflow as tf

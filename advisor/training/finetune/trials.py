@@ -1,4 +1,4 @@
-"""Tune the hyperparameters of fine-tuning with an Optuna study: one training a trial, judged on the validation part."""
+"""Tune the hyperparameters of fine-tuning with an Optuna study: one training a trial, scored on validation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from advisor.training.finetune.hyperparameters import Finetuning
 
 LEARNING_RATE = (1e-4, 1.2e-3)
 DEPTH = (0.3, 0.9)
-"""Share of the layers that learn, from the top; where all of them do, that is the recipe and stays."""
+"""Share of the layers that are trained, from the top. It stays 1 for the recipe that trains all of them."""
 EPOCHS = (10, 30)
 INPUT = (0.55, 1.0)
 """Share of the model's input size that training images have: see ``Finetuning.shrink``."""
@@ -24,10 +24,10 @@ _SPACE: dict[str, tuple[float, float]] = {
 
 
 class Trials:
-    """Asks for hyperparameters and is told what came of them. Equal seeds and answers ask for equal hyperparameters.
+    """Suggests hyperparameters from the results so far. Equal seeds and results give equal suggestions.
 
-    The recipe's own hyperparameters come first, so that no study ends below them; then a few random ones; then
-    those of the tree-structured Parzen estimator (Bergstra et al., 2011), Optuna's default.
+    The first suggestion is the recipe's own hyperparameters, so that no study ends below them. A few random ones
+    follow, then those of the tree-structured Parzen estimator (Bergstra et al., 2011), Optuna's default.
 
     Args:
         base: the recipe's own hyperparameters.
@@ -45,7 +45,7 @@ class Trials:
         self._asked: Any = None
 
     def ask(self) -> Finetuning:
-        """Return the hyperparameters to train with next."""
+        """Return the next hyperparameters to train with."""
         self._asked = trial = self._study.ask()
         rate = trial.suggest_float("learning_rate", *LEARNING_RATE, log=True)
         epochs = trial.suggest_int("epochs", *EPOCHS)
@@ -55,13 +55,13 @@ class Trials:
         return replace(self._base, learning_rate=rate, epochs=epochs, augmentation=changes, **own)
 
     def tell(self, hyperparameters: Finetuning, accuracy: float) -> None:
-        """Say what share of the validation part the last training that was asked for answers rightly."""
+        """Record the validation accuracy (0-1) of the last suggestion."""
         self._study.tell(self._asked, accuracy)
         self._told.append((accuracy, hyperparameters))
 
     @property
     def best(self) -> Finetuning:
-        """The hyperparameters that did best; of equals the first."""
+        """The hyperparameters with the best result; the first of equal ones."""
         return max(self._told, key=lambda told: told[0])[1]
 
     def _own(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Fine-tuning of a card from its weights to a float ``.tflite``, as one call that can be killed and made again."""
+"""Fine-tune a card and write its float ``.tflite``, in one call that continues after an interruption."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def tune(
 
     Args:
         card: the model card.
-        weights: where to start from.
+        weights: the pretrained weights.
         features: ``.npy`` files whose rows are the features of the images.
         images: training and validation part.
         labels: their classes.
-        validation: places in ``images`` of those that are not learnt from.
-        hyperparameters: see :class:`advisor.training.finetune.finetune.Finetuning`.
-        checkpoints: folder of this call alone; called again with what was left in it, it goes on.
-        path: where to write the ``.tflite``; its weights are written beside it.
-        after: path of an earlier call, whose network goes on with the validation part too.
+        validation: indices in ``images`` of the validation part.
+        hyperparameters: see :class:`advisor.training.finetune.hyperparameters.Finetuning`.
+        checkpoints: folder for checkpoints of this call; a later call with the same folder continues.
+        path: where to write the ``.tflite``; its weights go into the same folder.
+        after: ``path`` of an earlier call, to continue training with the validation part too.
 
     Returns:
         ``validation_accuracy`` and ``start_accuracy`` (shares), ``best_epoch``, ``history``, and ``levels``: whether
@@ -63,9 +63,9 @@ def tune(
         model = build_model(card, weights)
         backbone = keras.Model(model.inputs[0], model.output["features"])
         view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-        lesson = FinetuneData(joined(features), images, labels, view, validation)
+        data = FinetuneData(joined(features), images, labels, view, validation)
         begun = None if after is None else after.with_name(WEIGHTS)
-        tuned = finetune(backbone, lesson, hyperparameters, checkpoints, after=begun)
+        tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun)
         path.write_bytes(to_tflite(backbone, tuned))
         shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
     finally:
@@ -80,7 +80,7 @@ def tune(
 
 
 def epochs_done(checkpoints: Path, hyperparameters: Finetuning) -> tuple[int, int] | None:
-    """Return how many epochs of how many are done, None before the first; it may end earlier than the last."""
+    """Return (epochs done, largest number of epochs); None before the first is done."""
     try:
         history = json.loads((checkpoints / "state.json").read_text(encoding="utf-8"))["history"]
     except (OSError, ValueError, KeyError):

@@ -1,1 +1,1 @@
-"""A float ``.tflite`` as a graph that can be trained: no Keras model, no card, batch normalisation folded already."""
+"""Train the graph of a float ``.tflite`` itself, for recipes that retrain weights."""

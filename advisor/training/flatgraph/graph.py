@@ -1,4 +1,4 @@
-"""The graph: its constants as numbers, its run with whatever stands in for them."""
+"""Read a float ``.tflite`` as a graph that TensorFlow can run and train."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from advisor.training.flatgraph.operators import OPERATIONS
 
 if TYPE_CHECKING:
     import numpy as np
+    import tensorflow as tf
+    from ai_edge_litert import schema_py_generated as schema
     from numpy.typing import NDArray
 
+    from advisor.tflite.model import Model
+
 Change = Callable[[int, Any], Any]
-"""From a tensor's index and its value to the value that goes on, as quantizing it would make of it."""
+"""Maps a tensor's index and value to another value, for instance to simulate quantization."""
 
 _LAYERS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
 
 
 @dataclass(frozen=True)
-class Step:
-    """One operator."""
+class Node:
+    """One operator of the graph."""
 
     name: str
     options: Any
@@ -31,87 +35,89 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A float model's only graph.
+    """The graph of a float model.
 
     Attributes:
-        steps: its operators in their order.
+        nodes: its operators in the order of execution.
         constants: content of its constants by tensor index.
-        source: its input.
-        output: what it gives.
-        tables: the file's tables, for writing it back.
+        source: tensor index of its input.
+        output: tensor index of its output.
+        tables: the file's tables, to write it again.
     """
 
-    steps: tuple[Step, ...]
+    nodes: tuple[Node, ...]
     constants: Mapping[int, NDArray[Any]]
     source: int
     output: int
-    tables: Any
+    tables: schema.ModelT
 
     @property
     def kernels(self) -> Mapping[int, str]:
-        """Float kernels of layers by tensor index, with the operator's name."""
-        found = {step.inputs[1]: step.name for step in self.steps if step.name in _LAYERS}
+        """The operator's name of each float kernel, by tensor index."""
+        found = {node.inputs[1]: node.name for node in self.nodes if node.name in _LAYERS}
         return {index: name for index, name in found.items() if index in self.constants}
 
     @property
     def biases(self) -> tuple[int, ...]:
-        """Biases of layers."""
-        found = (step.inputs[2] for step in self.steps if step.name in _LAYERS and len(step.inputs) > 2)
+        """Tensor indices of the layers' biases."""
+        found = (node.inputs[2] for node in self.nodes if node.name in _LAYERS and len(node.inputs) > 2)
         return tuple(index for index in found if index in self.constants)
 
     @property
     def logits(self) -> int:
-        """What the last softmax reads, else the output."""
-        return next((step.inputs[0] for step in reversed(self.steps) if step.name == "SOFTMAX"), self.output)
+        """Tensor index of the last softmax's input, or of the output."""
+        return next((node.inputs[0] for node in reversed(self.nodes) if node.name == "SOFTMAX"), self.output)
 
     @property
-    def first(self) -> tuple[Step, ...]:
-        """Layers that the input reaches through no other layer."""
+    def first(self) -> tuple[Node, ...]:
+        """Layers with no other layer between them and the input."""
         reached, found = {self.source}, []
-        for step in self.steps:
-            if reached.isdisjoint(step.inputs):
+        for node in self.nodes:
+            if reached.isdisjoint(node.inputs):
                 continue
-            if step.name in _LAYERS:
-                found.append(step)
+            if node.name in _LAYERS:
+                found.append(node)
             else:
-                reached.add(step.output)
+                reached.add(node.output)
         return tuple(found)
 
     @property
-    def last(self) -> tuple[Step, ...]:
-        """Layers that reach the output through no other layer: a head over several levels has one a level."""
+    def last(self) -> tuple[Node, ...]:
+        """Layers with no other layer between them and the output; a head on several levels has one for each."""
         reaching, found = {self.output}, []
-        for step in reversed(self.steps):
-            if step.output not in reaching:
+        for node in reversed(self.nodes):
+            if node.output not in reaching:
                 continue
-            if step.name in _LAYERS:
-                found.append(step)
+            if node.name in _LAYERS:
+                found.append(node)
             else:
-                reaching.update(step.inputs)
+                reaching.update(node.inputs)
         return tuple(reversed(found))
 
     @property
     def features(self) -> tuple[int, ...]:
-        """What the last layers read, else the output."""
-        return tuple(dict.fromkeys(step.inputs[0] for step in self.last)) or (self.output,)
+        """Tensor indices of the last layers' inputs, or of the output."""
+        return tuple(dict.fromkeys(node.inputs[0] for node in self.last)) or (self.output,)
 
-    def run(self, images: Any, weights: Mapping[int, Any], change: Change | None = None) -> dict[int, Any]:
+    def run(
+        self, images: tf.Tensor, weights: Mapping[int, tf.Tensor], change: Change | None = None
+    ) -> dict[int, tf.Tensor]:
         """Return every activation.
 
         Args:
             images: normalised, (n, S, S, 3).
-            weights: what stands for constants.
+            weights: values that replace constants, by tensor index.
             change: applied to the input and to each operator's output.
         """
         passed = change or (lambda _index, value: value)
         values: dict[int, Any] = {**self.constants, **weights, self.source: passed(self.source, images)}
-        for step in self.steps:
-            inputs = [values[index] for index in step.inputs]
-            values[step.output] = passed(step.output, OPERATIONS[step.name](step.options, inputs))
-        return {index: values[index] for index in (self.source, *(step.output for step in self.steps))}
+        for node in self.nodes:
+            inputs = [values[index] for index in node.inputs]
+            values[node.output] = passed(node.output, OPERATIONS[node.name](node.options, inputs))
+        return {index: values[index] for index in (self.source, *(node.output for node in self.nodes))}
 
     def with_weights(self, weights: Mapping[int, NDArray[np.float32]]) -> bytes:
-        """Return the file with these constants in place of its own."""
+        """Return the file with these constants replaced."""
         import numpy as np
 
         from advisor.tflite.rewrite import add_buffer, drop_unused_buffers, pack
@@ -128,23 +134,23 @@ def read_graph(data: bytes) -> Graph:
 
     Raises:
         UsageError: the file is damaged.
-        UnsupportedRecipe: it has an operator that cannot be trained here.
+        UnsupportedRecipe: the model has an operator that cannot be trained.
     """
     from advisor.tflite.model import read
     from advisor.tflite.rewrite import unpack
 
     model, tables = read(data), unpack(data)
-    steps = []
+    nodes = []
     for operator, table in zip(model.operators, tables.subgraphs[0].operators, strict=True):
         if operator.name not in OPERATIONS or len(operator.outputs) != 1:
             raise UnsupportedRecipe(f"the model has the operator {operator.name}, which cannot be trained here")
         inputs = tuple(index for index in operator.inputs if index >= 0)
-        steps.append(Step(operator.name, table.builtinOptions, inputs, operator.outputs[0]))
+        nodes.append(Node(operator.name, table.builtinOptions, inputs, operator.outputs[0]))
     graph = model.subgraphs[0]
-    return Graph(tuple(steps), _constants(model), graph.inputs[0], graph.outputs[0], tables)
+    return Graph(tuple(nodes), _constants(model), graph.inputs[0], graph.outputs[0], tables)
 
 
-def _constants(model: Any) -> dict[int, NDArray[Any]]:
+def _constants(model: Model) -> dict[int, NDArray[Any]]:
     import numpy as np
 
     kinds = {"float32": "<f4", "int32": "<i4", "int64": "<i8"}

@@ -1,8 +1,8 @@
-"""A changed model learns to answer as the one that it was made from: the float model teaches, on the team's images.
+"""Train a compressed model to give the outputs of its float model (distillation) on the user's images.
 
-The teacher's features and answers are the targets, not the labels: they say more of each image, and a model that fits
-its training images without fault has nothing left to learn from their labels (Hinton et al., "Distilling the
-Knowledge in a Neural Network", 2015). Both see the same images, changed at random, so that no two steps are alike.
+The targets are the float model's features and probabilities, not the labels. They say more about each image, and a
+model that fits its training images perfectly learns nothing from their labels (Hinton et al., "Distilling the Knowledge
+in a Neural Network", 2015). Both models get the same images, augmented at random.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
@@ -23,21 +23,22 @@ from advisor.training.flatgraph.weights import Weight
 
 if TYPE_CHECKING:
     import numpy as np
+    import tensorflow as tf
     from numpy.typing import NDArray
 
 AUGMENTATION = Augmentation(crop=0.7, colour=0.1, mixup=0.0)
 
 
 @dataclass(frozen=True)
-class FinetuneData:
-    """The hyperparameters.
+class Schedule:
+    """The hyperparameters of a training.
 
     Attributes:
-        learning_rate: of Adam at its highest; falls to nothing along a cosine.
-        epochs: passes over the images at most.
-        batch: images a step.
-        seconds: how long it may take; fewer steps are taken where all would take longer.
-        seed: of order and changes.
+        learning_rate: highest rate of Adam; it falls to 0 along a cosine.
+        epochs: largest number of passes over the images.
+        batch: images in a step.
+        seconds: time limit; training then takes fewer steps.
+        seed: of the order and the augmentation.
     """
 
     learning_rate: float = 1e-4
@@ -49,11 +50,11 @@ class FinetuneData:
 
 @dataclass(frozen=True)
 class Course:
-    """What came of it.
+    """The course of a training.
 
     Attributes:
-        steps: how many were taken.
-        seconds: how long they took.
+        steps: number of steps.
+        seconds: time that they took.
         first_loss: mean loss of the first tenth of the steps.
         last_loss: mean loss of the last tenth.
     """
@@ -68,56 +69,56 @@ def learn(
     graph: Graph,
     weights: Mapping[int, Weight],
     images: Sequence[Path],
-    view: InputSpec,
-    lesson: FinetuneData,
+    spec: InputSpec,
+    schedule: Schedule,
     change: Change | None = None,
 ) -> Course:
-    """Move ``weights`` (in place) until the graph that sees them answers as the graph itself does.
+    """Train ``weights`` (in place) until the graph with them gives the outputs of the graph itself.
 
     Args:
-        graph: the float model, which teaches.
-        weights: what stands for its constants in the learner.
+        graph: the float model, the teacher.
+        weights: what replaces its constants in the student.
         images: files.
-        view: how an image becomes the graph's input.
-        lesson: the hyperparameters.
-        change: what happens to the learner's activations.
+        spec: how an image becomes the graph's input.
+        schedule: the hyperparameters.
+        change: applied to the student's activations.
 
     Raises:
-        StageError: the loss is no number any more, or an image cannot be read.
+        StageError: the loss is not finite, or an image cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
-        batches = Batches(images, [0] * len(images), view.size, Path(folder) / "pictures.npy")
-        return _Lessons(graph, weights, view, lesson, change).take(batches)
+        batches = Batches(images, [0] * len(images), spec.size, Path(folder) / "pictures.npy")
+        return _Training(graph, weights, spec, schedule, change).run(batches)
 
 
-class _Lessons:
-    """The optimizer, and one step of it as a compiled graph."""
+class _Training:
+    """The optimizer, with one step as a compiled graph."""
 
     def __init__(
         self,
         graph: Graph,
         weights: Mapping[int, Weight],
-        view: InputSpec,
-        lesson: FinetuneData,
+        spec: InputSpec,
+        schedule: Schedule,
         change: Change | None,
     ) -> None:
         import numpy as np
         import tensorflow as tf
 
-        self._graph, self._weights, self._lesson, self._change = graph, weights, lesson, change
-        self._mean, self._std = np.asarray(view.mean, np.float32), np.asarray(view.std, np.float32)
+        self._graph, self._weights, self._schedule, self._change = graph, weights, schedule, change
+        self._mean, self._std = np.asarray(spec.mean, np.float32), np.asarray(spec.std, np.float32)
         self._variables = [weight.variable for weight in weights.values()]
         self._moments = [(tf.Variable(tf.zeros_like(one)), tf.Variable(tf.zeros_like(one))) for one in self._variables]
         self._compiled = tf.function(self._step)
 
-    def take(self, batches: Batches) -> Course:
-        """Take all steps."""
+    def run(self, batches: Batches) -> Course:
+        """Take all steps and return the course."""
         import numpy as np
 
         began, losses = time.monotonic(), list[float]()
-        planned = max(1, round(self._lesson.epochs * len(batches) / self._lesson.batch))
+        planned = max(1, round(self._schedule.epochs * len(batches) / self._schedule.batch))
         for number, images in enumerate(self._stream(batches)):
-            done = max(number / planned, (time.monotonic() - began) / max(self._lesson.seconds, 1e-3))
+            done = max(number / planned, (time.monotonic() - began) / max(self._schedule.seconds, 1e-3))
             if number and done >= 1.0:
                 break
             losses.append(self._one(images, number, planned, min(done, 1.0)))
@@ -126,13 +127,13 @@ class _Lessons:
         return Course(len(losses), seconds, float(np.mean(losses[:part])), float(np.mean(losses[-part:])))
 
     def _one(self, images: NDArray[np.uint8], number: int, planned: int, done: float) -> float:
-        """Take a step; the rate falls with the share of the steps or of the time that is over, whichever is more."""
+        """Take a step; the rate falls with the share of steps or of time, whichever is larger."""
         import numpy as np
         import tensorflow as tf
 
         warm = min(1.0, (number + 1) / (0.05 * planned + 1))
-        rate = self._lesson.learning_rate * warm * 0.5 * (1.0 + np.cos(np.pi * done))
-        seed = tf.constant((self._lesson.seed, number), tf.int32)
+        rate = self._schedule.learning_rate * warm * 0.5 * (1.0 + np.cos(np.pi * done))
+        seed = tf.constant((self._schedule.seed, number), tf.int32)
         loss = float(
             self._compiled(tf.constant(images), tf.constant(rate, tf.float32), tf.constant(number + 1.0), seed)
         )
@@ -141,18 +142,18 @@ class _Lessons:
         return loss
 
     def _stream(self, batches: Batches) -> Iterator[NDArray[np.uint8]]:
-        """Yield whole batches for ever, in a new order each pass."""
+        """Yield whole batches without end, in a new order each pass."""
         import numpy as np
 
-        size = min(self._lesson.batch, len(batches))
+        size = min(self._schedule.batch, len(batches))
         passes = 0
         while True:
-            order = np.random.default_rng([self._lesson.seed, passes]).permutation(len(batches))
+            order = np.random.default_rng([self._schedule.seed, passes]).permutation(len(batches))
             for images, _ in batches.epoch(order[: len(order) // size * size], size):
                 yield images
             passes += 1
 
-    def _step(self, images: Any, rate: Any, number: Any, seed: Any) -> Any:
+    def _step(self, images: tf.Tensor, rate: tf.Tensor, number: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf
 
         seen, _ = augmented(tf.cast(images, tf.float32), tf.zeros((len(images), 1)), AUGMENTATION, seed)
@@ -161,11 +162,11 @@ class _Lessons:
         with tf.GradientTape() as tape:
             own = self._graph.run(inputs, {at: one.value() for at, one in self._weights.items()}, self._change)
             loss = self._loss(taught, own)
-        self._move(tape.gradient(loss, self._variables), rate, number)
+        self._update(tape.gradient(loss, self._variables), rate, number)
         return loss
 
-    def _loss(self, taught: Mapping[int, Any], own: Mapping[int, Any]) -> Any:
-        """Return the features' error over their variance, the mean of all levels, and the divergence of the answers."""
+    def _loss(self, taught: Mapping[int, tf.Tensor], own: Mapping[int, tf.Tensor]) -> tf.Tensor:
+        """Return the features' error over their variance (mean of levels) plus the probabilities' divergence."""
         import tensorflow as tf
 
         levels = self._graph.features
@@ -174,8 +175,8 @@ class _Lessons:
         ours = tf.nn.log_softmax(own[self._graph.logits])
         return features + tf.reduce_mean(tf.reduce_sum(tf.exp(answers) * (answers - ours), axis=-1))
 
-    def _move(self, gradients: Sequence[Any], rate: Any, number: Any) -> None:
-        """One step of Adam (Kingma and Ba, 2015), gradients clipped to a common norm of 1."""
+    def _update(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor, number: tf.Tensor) -> None:
+        """Take one step of Adam (Kingma and Ba, 2015) with gradients clipped to a common norm of 1."""
         import tensorflow as tf
 
         clipped, _ = tf.clip_by_global_norm([tf.convert_to_tensor(one) for one in gradients], 1.0)
@@ -186,8 +187,8 @@ class _Lessons:
             variable.assign_sub(rate * mean / (tf.sqrt(size) + 1e-8))
 
 
-def _lost(wanted: Any, given: Any) -> Any:
-    """Return the mean squared error over the variance of what was wanted."""
+def _lost(wanted: tf.Tensor, given: tf.Tensor) -> tf.Tensor:
+    """Return the mean squared error over the variance of the wanted values."""
     import tensorflow as tf
 
     return tf.reduce_mean(tf.square(given - wanted)) / (tf.math.reduce_variance(wanted) + 1e-9)

@@ -1,20 +1,26 @@
-"""The operators of a ``.tflite`` in TensorFlow, differentiable, for batches of any size."""
+"""The operators of a ``.tflite`` in TensorFlow: differentiable, for batches of any size."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ai_edge_litert import schema_py_generated as schema
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+Options = Any
+"""The table of an operator's options, of the generated schema."""
+
 Operation = Callable[[Any, Sequence[Any]], Any]
-"""From an operator's options and its inputs' values to its output's value."""
+"""Maps an operator's options and input values to its output value."""
 
 _PADDINGS = {schema.Padding.SAME: "SAME", schema.Padding.VALID: "VALID"}
 
 
-def _activated(value: Any, activation: int) -> Any:
+def _activated(value: tf.Tensor, activation: int) -> tf.Tensor:
     import tensorflow as tf
 
     kinds = schema.ActivationFunctionType
@@ -29,8 +35,8 @@ def _activated(value: Any, activation: int) -> Any:
     return tf.tanh(value)
 
 
-def _convolution(options: Any, inputs: Sequence[Any]) -> Any:
-    """Kernel (outputs, height, width, inputs)."""
+def _convolution(options: Options, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return a convolution with a kernel (outputs, height, width, inputs)."""
     import tensorflow as tf
 
     value, kernel, *bias = inputs
@@ -41,8 +47,8 @@ def _convolution(options: Any, inputs: Sequence[Any]) -> Any:
     return _activated(found + bias[0] if bias else found, options.fusedActivationFunction)
 
 
-def _depthwise(options: Any, inputs: Sequence[Any]) -> Any:
-    """Kernel (1, height, width, channels x multiplier)."""
+def _depthwise(options: Options, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return a depthwise convolution with a kernel (1, height, width, channels x multiplier)."""
     import tensorflow as tf
 
     value, kernel, *bias = inputs
@@ -54,8 +60,8 @@ def _depthwise(options: Any, inputs: Sequence[Any]) -> Any:
     return _activated(found + bias[0] if bias else found, options.fusedActivationFunction)
 
 
-def _dense(options: Any, inputs: Sequence[Any]) -> Any:
-    """Kernel (outputs, inputs)."""
+def _dense(options: Options, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return a dense layer with a kernel (outputs, inputs)."""
     import tensorflow as tf
 
     value, kernel, *bias = inputs
@@ -64,7 +70,7 @@ def _dense(options: Any, inputs: Sequence[Any]) -> Any:
 
 
 def _binary(name: str) -> Operation:
-    def run(options: Any, inputs: Sequence[Any]) -> Any:
+    def run(options: Options, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
         import tensorflow as tf
 
         return _activated(getattr(tf, name)(*inputs), options.fusedActivationFunction)
@@ -73,7 +79,7 @@ def _binary(name: str) -> Operation:
 
 
 def _unary(name: str) -> Operation:
-    def run(_options: Any, inputs: Sequence[Any]) -> Any:
+    def run(_options: Options, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
         import tensorflow as tf
 
         return getattr(tf.nn, name)(inputs[0])
@@ -82,7 +88,7 @@ def _unary(name: str) -> Operation:
 
 
 def _pooling(name: str) -> Operation:
-    def run(options: Any, inputs: Sequence[Any]) -> Any:
+    def run(options: Options, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
         import tensorflow as tf
 
         window, strides = (options.filterHeight, options.filterWidth), (options.strideH, options.strideW)
@@ -92,38 +98,38 @@ def _pooling(name: str) -> Operation:
     return run
 
 
-def _mean(options: Any, inputs: Sequence[Any]) -> Any:
+def _mean(options: Options, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
     import tensorflow as tf
 
     return tf.reduce_mean(inputs[0], axis=[int(axis) for axis in inputs[1].reshape(-1)], keepdims=options.keepDims)
 
 
-def _concatenation(options: Any, inputs: Sequence[Any]) -> Any:
+def _concatenation(options: Options, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
     import tensorflow as tf
 
     return _activated(tf.concat(inputs, axis=options.axis), options.fusedActivationFunction)
 
 
-def _pad(_options: Any, inputs: Sequence[Any]) -> Any:
+def _pad(_options: Options, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
     import tensorflow as tf
 
     return tf.pad(inputs[0], inputs[1])
 
 
-def _reshape(options: Any, inputs: Sequence[Any]) -> Any:
+def _reshape(options: Options, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
     import tensorflow as tf
 
     shape = inputs[1] if len(inputs) > 1 else options.newShape
     return tf.reshape(inputs[0], (-1, *(int(side) for side in shape[1:])))
 
 
-def _softmax(options: Any, inputs: Sequence[Any]) -> Any:
+def _softmax(options: Options, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
     import tensorflow as tf
 
     return tf.nn.softmax(inputs[0] * options.beta)
 
 
-def _hard_swish(_options: Any, inputs: Sequence[Any]) -> Any:
+def _hard_swish(_options: Options, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
     import tensorflow as tf
 
     return inputs[0] * tf.nn.relu6(inputs[0] + 3.0) / 6.0

@@ -1,9 +1,9 @@
-"""Kernels that lose weights, and whose other weights take over at once: least squares, layer after layer, no gradients.
+"""Prune kernels and refit their other weights by least squares, layer after layer, without gradients.
 
-Each kernel in turn is fitted to give, from what the layers before it give now, what it gave in the whole model. Weights
-go by what they contribute, magnitude times the size of their input (Sun et al., "A Simple and Effective Pruning
-Approach for Large Language Models", 2024); the fit of the others is that of He et al., "Channel Pruning for
-Accelerating Very Deep Neural Networks" (2017), section 3.1, weight by weight.
+Each kernel in turn is fitted to its output in the whole model, from the present outputs of the layers before it. The
+weights with the least magnitude times input size are removed (Sun et al., "A Simple and Effective Pruning Approach for
+Large Language Models", 2024). The others are fitted as in He et al., "Channel Pruning for Accelerating Very Deep Neural
+Networks" (2017), section 3.1, weight by weight.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from advisor.training.flatgraph.graph import Graph, Step
+from advisor.training.flatgraph.graph import Graph, Node
 from advisor.training.flatgraph.operators import OPERATIONS
 
 if TYPE_CHECKING:
     import numpy as np
+    import tensorflow as tf
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float32]
 
 POSITIONS = 6000
-"""Rows of a layer's fit at most: some six for each of the inputs of the widest layer of a mobile network."""
+"""Largest number of rows in a fit: about six for each input of the widest layer of a mobile network."""
 
 RIDGE = 1e-3
-"""Added to the inputs' variances, as a share of their mean: directions that the images hardly show stay as they are
-small."""
+"""Added to the inputs' variances, as a share of their mean, so that weights of rare directions stay small."""
 
 
 @dataclass(frozen=True, eq=False)
 class Refitted:
-    """A kernel that lost weights, the bias that goes with it, and which weights it kept (1) and lost (0)."""
+    """A pruned kernel, its bias, and a mask of the weights that it kept (1) and lost (0)."""
 
     kernel: Floats
     bias: Floats
@@ -40,7 +40,7 @@ class Refitted:
 
 
 def refit(graph: Graph, kernels: Collection[int], share: float, images: Floats) -> Mapping[int, Refitted]:
-    """Take ``share`` of the weights from each kernel and fit the others.
+    """Remove ``share`` of the weights from each kernel and fit the others.
 
     Args:
         graph: the whole model.
@@ -49,7 +49,7 @@ def refit(graph: Graph, kernels: Collection[int], share: float, images: Floats) 
         images: normalised, float32 (n, S, S, 3).
 
     Returns:
-        what became of each kernel.
+        the result for each kernel.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
@@ -62,64 +62,64 @@ def _refit(graph: Graph, kernels: Collection[int], share: float, images: Floats)
     thinned: dict[int, Any] = {graph.source: images}
     changed: dict[int, Any] = {}
     found: dict[int, Refitted] = {}
-    last = {index: place for place, step in enumerate(graph.steps) for index in step.inputs}
-    for place, step in enumerate(graph.steps):
-        if len(step.inputs) > 2 and step.inputs[1] in kernels:
-            one = found[step.inputs[1]] = _refit_layer(graph, step, whole, thinned, share)
-            changed |= {step.inputs[1]: one.kernel, step.inputs[2]: one.bias}
-        whole[step.output] = _run(graph, step, whole, {})
-        thinned[step.output] = _run(graph, step, thinned, changed)
-        for index in step.inputs:
+    last = {index: place for place, node in enumerate(graph.nodes) for index in node.inputs}
+    for place, node in enumerate(graph.nodes):
+        if len(node.inputs) > 2 and node.inputs[1] in kernels:
+            one = found[node.inputs[1]] = _refit_layer(graph, node, whole, thinned, share)
+            changed |= {node.inputs[1]: one.kernel, node.inputs[2]: one.bias}
+        whole[node.output] = _run(graph, node, whole, {})
+        thinned[node.output] = _run(graph, node, thinned, changed)
+        for index in node.inputs:
             if last[index] == place and index in whole:
                 del whole[index], thinned[index]
     return found
 
 
-def _run(graph: Graph, step: Step, values: Mapping[int, Any], changed: Mapping[int, Any]) -> Any:
-    return OPERATIONS[step.name](step.options, [_value(graph, at, values, changed) for at in step.inputs])
+def _run(graph: Graph, node: Node, values: Mapping[int, tf.Tensor], changed: Mapping[int, tf.Tensor]) -> tf.Tensor:
+    return OPERATIONS[node.name](node.options, [_value(graph, at, values, changed) for at in node.inputs])
 
 
-def _value(graph: Graph, index: int, values: Mapping[int, Any], changed: Mapping[int, Any]) -> Any:
+def _value(graph: Graph, index: int, values: Mapping[int, tf.Tensor], changed: Mapping[int, tf.Tensor]) -> tf.Tensor:
     if index in values:
         return values[index]
     return changed[index] if index in changed else graph.constants[index]
 
 
 def _refit_layer(
-    graph: Graph, step: Step, whole: Mapping[int, Any], thinned: Mapping[int, Any], share: float
+    graph: Graph, node: Node, whole: Mapping[int, tf.Tensor], thinned: Mapping[int, tf.Tensor], share: float
 ) -> Refitted:
     import numpy as np
 
-    options = copy.copy(step.options)
+    options = copy.copy(node.options)
     options.fusedActivationFunction = 0
-    linear = Step(step.name, options, step.inputs, step.output)
+    linear = Node(node.name, options, node.inputs, node.output)
     wanted = np.asarray(_run(graph, linear, whole, {}))
-    kernel = graph.constants[step.inputs[1]]
-    rows = _rows(step, thinned[step.inputs[0]], kernel)
+    kernel = graph.constants[node.inputs[1]]
+    rows = _rows(node, thinned[node.inputs[0]], kernel)
     targets = wanted.reshape(-1, wanted.shape[-1])
     chosen = np.random.default_rng(0).permutation(len(rows))[:POSITIONS]
     return _fit(rows[chosen].astype(np.float64), targets[chosen].astype(np.float64), kernel, share)
 
 
-def _rows(step: Step, value: Any, kernel: Floats) -> Floats:
-    """Return what each output position of a layer sees, (positions, weights of an output channel)."""
+def _rows(node: Node, value: tf.Tensor, kernel: Floats) -> Floats:
+    """Return the inputs of each output position of a layer, (positions, weights of an output channel)."""
     import numpy as np
     import tensorflow as tf
 
-    if step.name == "FULLY_CONNECTED":
+    if node.name == "FULLY_CONNECTED":
         return np.asarray(value).reshape(-1, kernel.shape[1])
     height, width = kernel.shape[1:3]
-    strides = [1, step.options.strideH, step.options.strideW, 1]
+    strides = [1, node.options.strideH, node.options.strideW, 1]
     if height == width == strides[1] == strides[2] == 1:
         return np.asarray(value).reshape(-1, kernel.shape[3])
-    rates = [1, step.options.dilationHFactor, step.options.dilationWFactor, 1]
-    padding = "VALID" if step.options.padding else "SAME"
+    rates = [1, node.options.dilationHFactor, node.options.dilationWFactor, 1]
+    padding = "VALID" if node.options.padding else "SAME"
     patches = tf.image.extract_patches(value, [1, height, width, 1], strides, rates, padding)
     return np.asarray(patches).reshape(-1, patches.shape[-1])
 
 
 def _fit(rows: NDArray[np.float64], targets: NDArray[np.float64], kernel: Floats, share: float) -> Refitted:
-    """Fit each output channel to its targets by the weights that it keeps."""
+    """Fit each output channel to its targets with the weights that it keeps."""
     import numpy as np
 
     weights = kernel.reshape(len(kernel), -1).astype(np.float64)
@@ -138,7 +138,7 @@ def _fit(rows: NDArray[np.float64], targets: NDArray[np.float64], kernel: Floats
 
 
 def _kept(scores: NDArray[np.float64], share: float) -> NDArray[np.bool_]:
-    """Return which weights stay: of the whole kernel, those with the greatest scores."""
+    """Return a mask of the weights to keep: those of the kernel with the greatest scores."""
     import numpy as np
 
     keep = np.ones(scores.size, bool)

@@ -1,11 +1,12 @@
-"""What may stand for a kernel while it learns: itself, its integer form, its larger weights, a few shared values."""
+"""Trainable forms of a kernel: free, rounded to integers, masked, or with a few shared values."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
+    import tensorflow as tf
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float32]
@@ -14,34 +15,34 @@ DEPTHWISE = "DEPTHWISE_CONV_2D"
 
 
 class Weight(Protocol):
-    """A constant that learns."""
+    """A trainable constant."""
 
     @property
-    def variable(self) -> Any:
-        """What the optimizer moves."""
+    def variable(self) -> tf.Variable:
+        """The variable that the optimizer updates."""
 
-    def value(self) -> Any:
-        """Return what the layer sees, a tensor of the constant's shape."""
+    def value(self) -> tf.Tensor:
+        """Return the value for the layer, a tensor of the constant's shape."""
 
 
 class Free:
-    """A constant that may become anything."""
+    """A constant that is trained without constraint."""
 
     def __init__(self, start: Floats) -> None:
         import tensorflow as tf
 
         self.variable = tf.Variable(start)
 
-    def value(self) -> Any:
+    def value(self) -> tf.Tensor:
         """Return the constant."""
         return self.variable
 
 
 class Rounded(Free):
-    """A kernel seen in 8 bits, one symmetric step an output channel; gradients pass as if it were not rounded.
+    """A kernel rounded to 8 bits with one symmetric step for each output channel; gradients ignore the rounding.
 
-    The straight-through estimate of Bengio et al., "Estimating or Propagating Gradients Through Stochastic Neurons"
-    (2013).
+    This is the straight-through estimator of Bengio et al., "Estimating or Propagating Gradients Through Stochastic
+    Neurons" (2013).
     """
 
     def __init__(self, start: Floats, name: str) -> None:
@@ -49,7 +50,7 @@ class Rounded(Free):
         axis = start.ndim - 1 if name == DEPTHWISE else 0
         self._others = [other for other in range(start.ndim) if other != axis]
 
-    def value(self) -> Any:
+    def value(self) -> tf.Tensor:
         """Return the rounded kernel."""
         import tensorflow as tf
 
@@ -59,7 +60,7 @@ class Rounded(Free):
 
 
 class Masked(Free):
-    """A kernel whose smallest weights are 0 and stay so.
+    """A kernel with some weights fixed at 0.
 
     Args:
         start: the kernel.
@@ -70,17 +71,17 @@ class Masked(Free):
         super().__init__(start * keep)
         self._keep = keep
 
-    def value(self) -> Any:
+    def value(self) -> tf.Tensor:
         """Return the kernel with its zeros."""
         return self.variable * self._keep
 
 
 class Shared:
-    """A kernel of a few values; what learns are the values, not which weight has which.
+    """A kernel of a few shared values. The values are trained; the assignment of weights to values is fixed.
 
     Args:
         values: the values.
-        places: which value each weight has, int32 of the kernel's shape.
+        places: index of each weight's value, int32 of the kernel's shape.
     """
 
     def __init__(self, values: Floats, places: NDArray[np.int32]) -> None:
@@ -89,15 +90,15 @@ class Shared:
         self.variable = tf.Variable(values)
         self._places = places
 
-    def value(self) -> Any:
+    def value(self) -> tf.Tensor:
         """Return the kernel."""
         import tensorflow as tf
 
         return tf.gather(self.variable, self._places)
 
 
-def rounded_activation(value: Any, low: float, high: float) -> Any:
-    """Return an activation in the 255 steps of ``low`` to ``high``; gradients pass within the span."""
+def rounded_activation(value: tf.Tensor, low: float, high: float) -> tf.Tensor:
+    """Round an activation to the 255 steps from ``low`` to ``high``; gradients pass within that range."""
     import tensorflow as tf
 
     step = max((high - low) / 255.0, 1e-9)

@@ -1,4 +1,4 @@
-"""Linear heads of given penalties: the logistic ones, and the nearest mean where there is no more to learn."""
+"""Fit linear heads for given penalties: logistic regression, and nearest means for classes of few images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Fitted = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 ABSENT = -30.0
-"""Bias of a class without an image: it is never answered."""
+"""Bias of a class without an image, so that it is never predicted."""
 
 
 def fit(
@@ -31,8 +31,8 @@ def fit(
         features: float32, shape (N, D), standardised.
         targets: N class indices.
         classes: number of classes C.
-        views: features (N, D) of the same images seen otherwise.
-        strengths: inverse strengths of the penalty; 0 for the head of nearest means.
+        views: features (N, D) of changed copies of the same images.
+        strengths: inverse strengths of the penalty; 0 for the nearest-mean head.
         tolerance: see :mod:`advisor.training.head.logistic`.
 
     Returns:
@@ -56,7 +56,7 @@ def _logistic(
     strengths: Sequence[float],
     tolerance: float,
 ) -> dict[float, Fitted]:
-    """Fit from strong to weak penalty; a class without an image, as in a fold, is never answered."""
+    """Fit from strong to weak penalty; a class without an image, as in a fold, is never predicted."""
     import numpy as np
 
     present = np.unique(targets)
@@ -70,7 +70,7 @@ def _logistic(
 def _all_classes(
     some: NDArray[np.float32], offsets: NDArray[np.float32], present: NDArray[np.int64], classes: int
 ) -> Fitted:
-    """Bring a head of the classes that are present, (D, P) and (P,), to one column a class."""
+    """Return a head with one column for each class from one of the classes present, (D, P) and (P,)."""
     import numpy as np
 
     weights = np.zeros((len(some), classes), np.float32)

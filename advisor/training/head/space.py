@@ -1,7 +1,7 @@
-"""The space that heads are fitted in: features standardised and turned to their principal directions.
+"""Map features to the space that heads are fitted in: standardised, along their principal directions.
 
-The L2 penalty does not see a rotation, so that nothing changes but the time: what the directions left out hold is
-noise, and several thousand features are fitted in a fraction of a second.
+A rotation does not change the L2 penalty. The directions left out hold noise. So the head stays the same, and several
+thousand features are fitted in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 DIMENSIONS = 512
-"""Directions kept. On TrashNet a head on 512 of MobileNetV2's 3,152 is as often right as one on all."""
+"""Number of directions. On TrashNet a head on 512 of MobileNetV2's 3,152 is as accurate as one on all."""
 
 _ROWS = 8192
-"""Most rows that the directions are found from, and rows taken at a time."""
+"""Largest number of rows to find the directions from, and rows in a chunk."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Space:
 
     Attributes:
         mean: float32 (F,).
-        basis: float32 (F, D), the scale of each feature within.
+        basis: float32 (F, D), including the scale of each feature.
     """
 
     mean: Floats
@@ -42,7 +42,7 @@ class Space:
         return np.concatenate([(features[start : start + _ROWS] - self.mean) @ self.basis for start in starts])
 
     def leave(self, weights: Floats, bias: Floats) -> tuple[Floats, Floats]:
-        """Turn a head (D, C) and (C,) on mapped features into the same head on features as they are."""
+        """Return a head (D, C) and (C,) on mapped features as the same head on the original features."""
         import numpy as np
 
         outside = self.basis @ weights
@@ -50,7 +50,7 @@ class Space:
 
 
 def find_space(features: Floats) -> Space:
-    """Find the space of a training part's features (N, F); equal features give equal spaces."""
+    """Find the space of a training part's features (N, F). Equal features give equal spaces."""
     import numpy as np
 
     mean, scale = _moments(features)
@@ -61,7 +61,7 @@ def find_space(features: Floats) -> Space:
 
 
 def _moments(features: Floats) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation (F,), from a few rows at a time: 100,000 images fill a gigabyte."""
+    """Return mean and standard deviation (F,) in chunks, as 100,000 images fill a gigabyte."""
     import numpy as np
 
     chunks = [features[start : start + _ROWS] for start in range(0, len(features), _ROWS)]
@@ -71,7 +71,7 @@ def _moments(features: Floats) -> tuple[Floats, Floats]:
 
 
 def _directions(standard: Floats) -> Floats:
-    """Return the principal directions (F, D) of standardised rows; all axes as they are where these are few."""
+    """Return the principal directions (F, D) of standardised rows; the identity if F is at most ``DIMENSIONS``."""
     import numpy as np
     from scipy.linalg import eigh
 

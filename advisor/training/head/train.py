@@ -1,4 +1,4 @@
-"""The head: a linear classifier on the backbone's features, its regularisation chosen on the training part alone."""
+"""Train the head: a linear classifier on the backbone's features, with a penalty chosen by cross-validation."""
 
 from __future__ import annotations
 
@@ -16,41 +16,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VERSION = 3
-"""Raised whenever equal features would give another head."""
+"""Raised when equal features give another head."""
 
 FOLDS = 5
 GRID = (0.001, 0.003, 0.01, 0.03, 0.1)
 """Inverse strengths of the L2 penalty on standardised features, as scikit-learn's ``C``."""
 FEW_IMAGES = 10
-NEAREST_MEAN = "nearest_mean"
-LOGISTIC = "logistic"
+"""Below this number of images in a class, the nearest-mean head is tried too."""
 
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """A linear classifier: ``softmax(features @ weights + bias)`` on the features as the backbone gives them.
+    """A linear classifier: ``softmax(features @ weights + bias)`` on the backbone's features.
 
     Attributes:
         weights: float32, shape (F, C).
         bias: float32, shape (C,).
-        kind: ``logistic`` or ``nearest_mean``.
-        regularization: the chosen ``C`` (larger is weaker), 0 for ``nearest_mean``.
-        validation_accuracy: share (0-1) of training images classified rightly by a head that had not seen them. Of
-            the grid the best is reported, which flatters it slightly; the hold-out is the verdict.
-        validation_probabilities: float32, shape (N, C): those out-of-fold predictions, for the data check and for
-            comparing candidates before the hold-out is touched.
+        regularization: the chosen ``C`` (larger is weaker); 0 for the nearest-mean head.
+        validation_accuracy: share (0-1) of training images classified correctly by a head that was trained without
+            them. It is slightly too high, as it is the best of the grid.
     """
 
     weights: NDArray[np.float32]
     bias: NDArray[np.float32]
-    kind: str
     regularization: float
     validation_accuracy: float
-    validation_probabilities: NDArray[np.float32]
-
-    def probabilities(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Classify features of shape (N, F); float32, shape (N, C)."""
-        return softmax(features @ self.weights + self.bias)
 
 
 def train_head(
@@ -62,20 +52,19 @@ def train_head(
 ) -> Head:
     """Fit a multinomial logistic regression whose penalty is chosen by stratified cross-validation.
 
-    The fit runs on standardised features in the space of :mod:`advisor.training.head.space`, found from the features
-    alone, and is folded back into weights and bias. Where a class has fewer than ``FEW_IMAGES`` images a nearest-mean
-    head competes too: it has no more to learn than the means.
+    The fit runs in the space of :mod:`advisor.training.head.space` and is folded back into weights and bias. If a class
+    has fewer than ``FEW_IMAGES`` images, a nearest-mean head is a candidate too.
 
     Args:
         features: float32, shape (N, F): the training part.
         labels: N class indices below ``classes``.
         classes: number of classes; each must occur.
         seed: for the folds.
-        views: features (N, F) of the same images seen otherwise (flipped, cropped), learnt from but never validated
-            on; an image's views stay in its fold.
+        views: features (N, F) of changed copies of the same images, for training only; the copies stay in the fold of
+            their image.
 
     Raises:
-        StageError: a class without an image, or arrays that do not fit together.
+        StageError: a class has no image, or the arrays' shapes do not match.
     """
     import numpy as np
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
@@ -91,10 +80,8 @@ def train_head(
     return Head(
         weights=weights,
         bias=bias,
-        kind=NEAREST_MEAN if best == 0 else LOGISTIC,
         regularization=best,
         validation_accuracy=float((candidates[best].argmax(axis=1) == targets).mean()),
-        validation_probabilities=candidates[best],
     )
 
 
@@ -105,7 +92,7 @@ def fit_head(
     regularization: float,
     views: Sequence[NDArray[np.float32]] = (),
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Fit a head whose penalty is known, such as one that :func:`train_head` chose on fewer images.
+    """Fit a head with a known penalty, such as one that :func:`train_head` chose on fewer images.
 
     Args:
         features: float32, shape (N, F).
@@ -133,7 +120,7 @@ def fit_head(
 
 
 def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Row-wise softmax of logits (N, C), float32."""
+    """Return the row-wise softmax of logits (N, C), float32."""
     import numpy as np
 
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -142,9 +129,9 @@ def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def folds(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
-    """Deal each class's images out to ``count`` folds as evenly as can be; return the fold of each image.
+    """Return the fold of each image, with each class spread evenly over ``count`` folds.
 
-    Unlike scikit-learn's, a class may have fewer images than there are folds.
+    Unlike in scikit-learn, a class may have fewer images than there are folds.
     """
     import numpy as np
 
@@ -159,7 +146,7 @@ def folds(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]
 
 
 def _merit(probabilities: NDArray[np.float32], targets: NDArray[np.int64]) -> tuple[float, float]:
-    """Accuracy first, likelihood among equals."""
+    """Return accuracy and mean log-likelihood, to compare in this order."""
     import numpy as np
 
     right = probabilities.argmax(axis=1) == targets

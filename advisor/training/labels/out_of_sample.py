@@ -1,9 +1,8 @@
-"""Judgements of images by a classifier that has not seen them: kernel ridge regression, left out in closed form.
+"""Classify each image by a kernel ridge regression on all others, with the leave-one-out formula.
 
-What a ridge regression would answer to some rows, had it not seen them, follows from the fit to all rows (Cook and
-Weisberg, "Residuals and Influence in Regression", 1982). So one fit judges every image by what all others teach,
-where folds would hide a part of them from it. The kernel is spanned by landmarks (Williams and Seeger, NIPS 2000):
-all images of a small set, a draw of a large one.
+The prediction of a ridge regression without some rows follows from the fit to all rows (Cook and Weisberg, "Residuals
+and Influence in Regression", 1982). So one fit is enough, and it uses more images than cross-validation. The kernel is
+spanned by landmarks (Williams and Seeger, NIPS 2000): all images of a small set, a random draw of a large one.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LANDMARKS = 3_000
-"""Time grows with their square times the images: 20,000 images take half a minute of a core."""
+"""Time grows with the number of images times their square: 20,000 images take half a minute on one core."""
 
 RIDGE, NARROWNESS = 0.2, 0.5
-"""Penalty, and the kernel exp(-NARROWNESS * squared distance / variance). Half or twice of both hardly matters."""
+"""Penalty, and factor in the kernel exp(-NARROWNESS * squared distance / variance). Results change little with both."""
 
 SHARPER = 1.5
-"""Times as sure as the likeliest probabilities are: labels that are wrong make a likelihood doubt the right ones."""
+"""Factor on the most likely scale of the scores: wrong labels make that scale too small."""
 
-_SURENESS = (0.1, 100.0)
+_SCALES = (0.1, 100.0)
 _JITTER = 1e-3
 _ROWS = 2048
-"""Rows taken at a time."""
+"""Rows in a chunk."""
 
 
 def left_out(
@@ -42,15 +41,15 @@ def left_out(
     seed: int,
     landmarks: int = LANDMARKS,
 ) -> NDArray[np.float32]:
-    """Return the probability of each class for each image, had neither it nor its group been seen: float32 (N, C).
+    """Return the class probabilities of each image, trained without it and its group: float32 (N, C).
 
     Args:
         features: float32 (N, F).
         labels: N class indices, without gaps.
-        together: groups of indices that are left out with each other: a copy with a wrong label would vouch for
-            itself. An index is in one group at most.
+        together: groups of indices that are left out together, such as copies of an image. An index is in one group at
+            most.
         seed: draws the landmarks of a large set.
-        landmarks: most of them.
+        landmarks: largest number of landmarks.
     """
     import numpy as np
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
@@ -86,32 +85,32 @@ class _Regression:
     inverse: Floats
 
     def without_each(self) -> Floats:
-        """Return what it answers to each row had it not seen that row."""
+        """Return the prediction for each row, trained without that row."""
         import numpy as np
 
         answers = np.empty_like(self.wanted)
         for part, kernel in _kernels(self.rows, self.places):
-            reach = kernel @ self.inverse
-            influence = np.einsum("nm,nm->n", reach, kernel)
-            missed = self.wanted[part] - reach @ self.moments
+            weighted = kernel @ self.inverse
+            influence = np.einsum("nm,nm->n", weighted, kernel)
+            missed = self.wanted[part] - weighted @ self.moments
             answers[part] = self.wanted[part] - missed / (1 - influence)[:, None]
         return answers
 
     def without(self, group: list[int]) -> Floats:
-        """Return what it answers to a group of rows had it seen none of them."""
+        """Return the predictions for a group of rows, trained without the group."""
         import numpy as np
 
         wanted = self.wanted[group]
         if len(group) > len(self.places):
             return self._fitted_without(group)
         kernel = _kernel(self.rows, self.places, group)
-        reach = kernel @ self.inverse
-        missed = wanted - reach @ self.moments
-        answers: Floats = wanted - np.linalg.solve(np.eye(len(group)) - reach @ kernel.T, missed)
+        weighted = kernel @ self.inverse
+        missed = wanted - weighted @ self.moments
+        answers: Floats = wanted - np.linalg.solve(np.eye(len(group)) - weighted @ kernel.T, missed)
         return answers
 
     def _fitted_without(self, group: list[int]) -> Floats:
-        """Fit the others alone: the price of a group of any size is that of the landmarks."""
+        """Fit the rows outside the group again, which is cheaper for groups larger than the number of landmarks."""
         import numpy as np
 
         normal, moments = self.normal.copy(), self.moments.copy()
@@ -123,7 +122,7 @@ class _Regression:
 
 
 def _scaled(features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return rows in the space of heads; their distances are those that the kernel asks for."""
+    """Return rows in the space of heads, scaled for the kernel."""
     import numpy as np
 
     rows = find_space(features).enter(features)
@@ -147,7 +146,7 @@ def _fit(rows: NDArray[np.float32], wanted: Floats, seed: int, landmarks: int) -
 def _kernels(
     rows: NDArray[np.float32], places: NDArray[np.int64], chosen: Sequence[int] | None = None
 ) -> Iterator[tuple[NDArray[np.int64], Floats]]:
-    """Yield indices of rows, all or those chosen, with their kernels, some at a time."""
+    """Yield chunks of row indices, of all rows or of those chosen, with their kernels."""
     import numpy as np
 
     indices = np.arange(len(rows)) if chosen is None else np.asarray(chosen)
@@ -173,19 +172,19 @@ def _probabilities(scores: Floats, labels: NDArray[np.int64]) -> NDArray[np.floa
     import numpy as np
     from scipy.special import softmax
 
-    result: NDArray[np.float32] = softmax(SHARPER * _sureness(scores, labels) * scores, axis=1).astype(np.float32)
+    result: NDArray[np.float32] = softmax(SHARPER * _scale(scores, labels) * scores, axis=1).astype(np.float32)
     return result
 
 
-def _sureness(scores: Floats, labels: NDArray[np.int64]) -> float:
-    """Return the factor of the scores at which the labels are likeliest (Guo and others, ICML 2017)."""
+def _scale(scores: Floats, labels: NDArray[np.int64]) -> float:
+    """Return the factor on the scores that makes the labels most likely (Guo et al., ICML 2017)."""
     import numpy as np
     from scipy.optimize import minimize_scalar
     from scipy.special import logsumexp
 
     own = scores[np.arange(len(labels)), labels]
 
-    def surprise(sure: float) -> float:
-        return float(np.mean(logsumexp(sure * scores, axis=1) - sure * own))
+    def surprise(scale: float) -> float:
+        return float(np.mean(logsumexp(scale * scores, axis=1) - scale * own))
 
-    return float(minimize_scalar(surprise, bounds=_SURENESS, method="bounded").x)
+    return float(minimize_scalar(surprise, bounds=_SCALES, method="bounded").x)

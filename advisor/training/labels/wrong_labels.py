@@ -1,8 +1,8 @@
-"""Labels that are likely wrong, by confident learning (Northcutt, Jiang, Chuang, JAIR 2021) as cleanlab does it.
+"""Find labels that are likely wrong by confident learning (Northcutt, Jiang, Chuang, JAIR 2021) with cleanlab.
 
-Every image is judged by a classifier that has seen neither it nor a copy of it
-(:func:`advisor.training.labels.out_of_sample.left_out`). How many labels are wrong is estimated from all those
-judgements; the images least likely to have the label that they have are named.
+A classifier that was trained neither on an image nor on a copy of it predicts its class
+(:func:`advisor.training.labels.out_of_sample.left_out`). Cleanlab estimates the number of wrong labels from these
+predictions and names the images whose label is least likely.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DOUBTED = 0.05
-"""Only labels less likely than this are named: small sets make unsure classifiers, and doubt is no evidence."""
+"""Only labels with a lower probability are named, as classifiers of small sets are often unsure."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Suspect:
 
 
 def suspects(labels: Sequence[int], probabilities: NDArray[np.float32]) -> tuple[Suspect, ...]:
-    """Return the images whose labels are likely wrong, the surest first.
+    """Return the images whose labels are likely wrong, the least likely label first.
 
     Args:
         labels: N class indices; each of the classes has an image.
-        probabilities: (N, C), of a classifier that has not seen the image.
+        probabilities: (N, C), of a classifier that was not trained on the image.
     """
     import numpy as np
     from cleanlab.filter import find_label_issues

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from advisor.core.errors import StageError
 from advisor.measurement.accuracy.inference import predict
 from advisor.training.augment import Augmentation
 from advisor.training.finetune.data import FinetuneData
-from advisor.training.finetune.finetune import WEIGHTS, Finetuned, Finetuning, finetune
+from advisor.training.finetune.finetune import WEIGHTS, Finetuned, Finetuning, _Session, finetune
 from advisor.training.finetune.to_tflite import to_tflite
 from advisor.training.head.train import softmax
 from tests.training import nets
@@ -38,8 +40,22 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[int
     return nets.stripes(tmp_path_factory.mktemp("stripes"), 140)
 
 
-def _lesson(features: np.ndarray, data: tuple[list[Path], list[int]]) -> FinetuneData:
+def _data(features: np.ndarray, data: tuple[list[Path], list[int]]) -> FinetuneData:
     return FinetuneData(features, *data, nets.VIEW)
+
+
+@contextmanager
+def _after_each_epoch(call: Callable[[int], None]) -> Iterator[None]:
+    """Call with the number of epochs done after each of them, where a killed process would end."""
+    run_epoch = _Session.run_epoch
+
+    def run(session: _Session) -> None:
+        run_epoch(session)
+        call(len(session.history))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Session, "run_epoch", run)
+        yield
 
 
 def _run(
@@ -47,7 +63,7 @@ def _run(
 ) -> tuple[Any, Finetuned]:
     backbone = nets.backbone()
     features = nets.features(backbone, data[0])
-    return backbone, finetune(backbone, _lesson(features, data), hyperparameters, folder)
+    return backbone, finetune(backbone, _data(features, data), hyperparameters, folder)
 
 
 @pytest.fixture(scope="module")
@@ -102,14 +118,14 @@ def test_a_killed_run_goes_on_where_it_was(data: tuple[list[Path], list[int]], t
     class Killed(Exception):
         pass
 
-    def kill(done: int, _: int) -> None:
+    def kill(done: int) -> None:
         if done == 2:
             raise Killed
 
     backbone = nets.backbone()
     features = nets.features(backbone, data[0])
-    with pytest.raises(Killed):
-        finetune(backbone, _lesson(features, data), KNOBS, tmp_path, kill)
+    with pytest.raises(Killed), _after_each_epoch(kill):
+        finetune(backbone, _data(features, data), KNOBS, tmp_path)
     begun = json.loads((tmp_path / "state.json").read_text())["history"]
     _, resumed = _run(data, tmp_path)
     assert len(begun) == 2
@@ -122,15 +138,15 @@ def test_a_resumed_run_ends_as_one_that_was_not_interrupted(
 ) -> None:
     backbone = nets.backbone()
     features = nets.features(backbone, data[0])
-    with pytest.raises(KeyboardInterrupt):
-        finetune(backbone, _lesson(features, data), KNOBS, tmp_path, _interrupt)
+    with pytest.raises(KeyboardInterrupt), _after_each_epoch(_interrupt):
+        finetune(backbone, _data(features, data), KNOBS, tmp_path)
     _, resumed = _run(data, tmp_path)
     np.testing.assert_allclose(
         [row["loss"] for row in resumed.history], [row["loss"] for row in tuned[1].history], rtol=0.02
     )
 
 
-def _interrupt(done: int, _: int) -> None:
+def _interrupt(done: int) -> None:
     if done == 3:
         raise KeyboardInterrupt
 
@@ -154,7 +170,7 @@ def test_it_stops_when_it_no_longer_gains(data: tuple[list[Path], list[int]], tm
 
 
 def test_it_goes_on_while_it_gains_though_below_its_start(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
-    def spoil(done: int, _: int) -> None:
+    def spoil(done: int) -> None:
         """Let the start look better than anything that can come: a cosine gains most at its end."""
         if done == 1:
             state = json.loads((tmp_path / "state.json").read_text())
@@ -163,8 +179,8 @@ def test_it_goes_on_while_it_gains_though_below_its_start(data: tuple[list[Path]
 
     backbone = nets.backbone()
     features = nets.features(backbone, data[0])
-    with pytest.raises(KeyboardInterrupt):
-        finetune(backbone, _lesson(features, data), replace(KNOBS, patience=3), tmp_path, spoil)
+    with pytest.raises(KeyboardInterrupt), _after_each_epoch(spoil):
+        finetune(backbone, _data(features, data), replace(KNOBS, patience=3), tmp_path)
     _, result = _run(data, tmp_path, replace(KNOBS, patience=3))
     assert result.best_epoch == 0, "nothing after the first epoch surpasses the start"
     found = [row["validation_accuracy"] for row in result.history]
@@ -177,7 +193,7 @@ def test_what_ships_goes_on_with_the_validation_part_too(
     first, _ = _run(data, tmp_path / "compared")
     backbone = nets.backbone()
     features = nets.features(backbone, data[0])
-    more = finetune(backbone, _lesson(features, data), KNOBS, tmp_path / "ships", after=tmp_path / "compared" / WEIGHTS)
+    more = finetune(backbone, _data(features, data), KNOBS, tmp_path / "ships", after=tmp_path / "compared" / WEIGHTS)
     assert len(more.history) == KNOBS.going_on().epochs == 2
     kernels = [net.get_layer("conv1").get_weights()[0] for net in (nets.backbone(), first, backbone)]
     assert 0 < np.abs(kernels[2] - kernels[1]).max() < np.abs(kernels[1] - kernels[0]).max()
@@ -200,4 +216,4 @@ def test_a_vanished_image_is_a_stage_error(data: tuple[list[Path], list[int]], t
     backbone = nets.backbone()
     features = nets.features(backbone, data[0])
     with pytest.raises(StageError, match=r"gone\.png"):
-        finetune(backbone, _lesson(features, (paths, data[1])), KNOBS, tmp_path / "run")
+        finetune(backbone, _data(features, (paths, data[1])), KNOBS, tmp_path / "run")

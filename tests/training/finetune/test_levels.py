@@ -36,7 +36,7 @@ def _plain(pad: bool) -> Any:
 
 def _in_litert(backbone: Any, images: np.ndarray, path: Path) -> np.ndarray:
     path.write_bytes(with_levels_of_file(convert(backbone)))
-    interpreter = _interpreter(path, 1)
+    interpreter = _interpreter(path)
     rows = []
     for photo in images:
         interpreter.set_tensor(interpreter.get_input_details()[0]["index"], photo[None])

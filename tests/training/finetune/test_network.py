@@ -8,7 +8,7 @@ import pytest
 from advisor.training.augment import Augmentation
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.network import LEAST_SPREAD, Start, build, parts, training_side
-from advisor.training.finetune.optimizer import Step
+from advisor.training.finetune.optimizer import Optimizer
 from advisor.training.head.train import Head
 from tests.training import nets
 
@@ -21,8 +21,7 @@ KNOBS = Finetuning(batch=4, epochs=5, learning_rate=0.01, augmentation=Augmentat
 
 def _head(width: int) -> Head:
     random = np.random.default_rng(0)
-    weights, none = random.normal(size=(width, 2)).astype(np.float32), np.zeros((0, 2), np.float32)
-    return Head(weights, np.zeros(2, np.float32), "logistic", 1.0, 0.0, none)
+    return Head(random.normal(size=(width, 2)).astype(np.float32), np.zeros(2, np.float32), 1.0, 0.0)
 
 
 def _convolutions() -> Any:
@@ -49,14 +48,14 @@ def model() -> Any:
 def test_convolutions_may_train_on_smaller_images(model: Any) -> None:
     assert training_side(model, SIDE, 0.5) == 32
     assert training_side(model, SIDE, 1.0) == SIDE
-    assert Step(model, KNOBS, 8).run(*BATCH, (0, 0), 32).numpy() > 0
+    assert Optimizer(model, KNOBS, 8).run(*BATCH, (0, 0), 32).numpy() > 0
 
 
 def test_a_network_of_one_size_keeps_it() -> None:
     backbone = _flattened()
     model = build(backbone, Start(_head(int(backbone.outputs[0].shape[-1]))), nets.VIEW, 1.0)
     assert training_side(model, SIDE, 0.5) == SIDE
-    assert Step(model, KNOBS, 8).run(*BATCH, (0, 0), SIDE).numpy() > 0
+    assert Optimizer(model, KNOBS, 8).run(*BATCH, (0, 0), SIDE).numpy() > 0
 
 
 def test_the_network_answers_as_trunk_and_head(model: Any) -> None:
@@ -69,7 +68,7 @@ def test_the_network_answers_as_trunk_and_head(model: Any) -> None:
 
 def test_the_means_trail_the_weights_and_come_back() -> None:
     model = build(_convolutions(), Start(_head(5)), nets.VIEW, 1.0)
-    step = Step(model, KNOBS, 8)
+    step = Optimizer(model, KNOBS, 8)
     for place in range(4):
         step.run(*BATCH, (0, place), 32)
     last = model.get_weights()

@@ -60,8 +60,8 @@ def test_kernels_biases_and_the_head_are_found() -> None:
     graph = read_graph(small_models.classifier(SIDE))
     assert list(graph.kernels.values()) == ["CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D", "FULLY_CONNECTED"]
     assert len(graph.biases) == 4
-    assert graph.steps[-2].output == graph.logits
-    assert graph.features == (graph.steps[-3].output,)
+    assert graph.nodes[-2].output == graph.logits
+    assert graph.features == (graph.nodes[-3].output,)
 
 
 def test_weights_written_back_are_those_of_the_file() -> None:

@@ -23,7 +23,7 @@ def graph() -> Graph:
 
 
 def _biases(graph: Graph) -> dict[int, int]:
-    return {step.inputs[1]: step.inputs[2] for step in graph.steps if len(step.inputs) > 2}
+    return {step.inputs[1]: step.inputs[2] for step in graph.nodes if len(step.inputs) > 2}
 
 
 def _features(graph: Graph, found: dict[int, Refitted], fitted: bool) -> np.ndarray:

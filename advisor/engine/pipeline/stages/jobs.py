@@ -89,7 +89,7 @@ def extract(
     from advisor.training.features import extract as extract_features
 
     def compute(places: Sequence[int]) -> Any:
-        return extract_features(backbone, [images[place] for place in places], view, seen=seen)
+        return extract_features(backbone, [images[place] for place in places], view, seen)
 
     write_block(out, names, with_known(blocks, names, compute))
 
