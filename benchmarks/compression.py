@@ -21,10 +21,10 @@ from advisor.catalog.weights import FetchOptions, fetch
 from advisor.compression.calibration import choose
 from advisor.compression.image_folder import CALIBRATION
 from advisor.compression.recipes import RECIPES
-from advisor.compression.recipes.base import Rung
+from advisor.compression.recipes.base import Needs
 from advisor.compression.user_model import jobs
-from advisor.compression.user_model.comparison import judge
-from advisor.compression.user_model.notes import told
+from advisor.compression.user_model.comparison import compare_answers
+from advisor.compression.user_model.notes import notes_text
 from advisor.compression.user_model.timing import time_forms
 from advisor.compression.user_model.values import Compression, Form, Likeness
 from advisor.core.errors import AdvisorError
@@ -143,9 +143,9 @@ def _names(card: str, learning: bool) -> tuple[list[str], list[str]]:
         if recipe.name != "float32"
         and (card == FIRST or recipe.name != "int16x8")
         and (learning or not recipe.needs_images)
-        and (card in TRAINED or recipe.rung < Rung.SCORED)
+        and (card in TRAINED or recipe.needs < Needs.SCORING)
     ]
-    apart, others = ([one.name for one in asked if (one.rung == Rung.SCORED) is wanted] for wanted in (True, False))
+    apart, others = ([one.name for one in asked if (one.needs == Needs.SCORING) is wanted] for wanted in (True, False))
     return others, apart
 
 
@@ -186,7 +186,7 @@ def _percent(interval: Interval) -> str:
 
 def _reason(form: Form, found: Compression) -> str:
     """Say why a form is not there, what it left in float, why it loses, or why it is slow."""
-    said = [form.reason, told(form.notes)]
+    said = [form.reason, notes_text(form.notes)]
     if form.likeness and form.likeness.drop and form.likeness.drop.low > 0:
         said.append(_blame(form, found))
     if form.taken and form.taken.left and (form.taken.share < 1 or form.taken.pieces > 1):
@@ -276,7 +276,7 @@ def _likeness(place: Path, images: list[Path], labels: list[int], card: Card) ->
     """Hold our int8 file's answers against the converter's, as a form against its origin."""
     view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
     ours, theirs = (jobs.answer(place / f"{who}-int8.tflite", images, view, 0) for who in ("ours", "theirs"))
-    return judge(ours, theirs, labels)
+    return compare_answers(ours, theirs, labels)
 
 
 def _accuracy_of(likeness: Likeness) -> str:

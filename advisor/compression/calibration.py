@@ -1,4 +1,4 @@
-"""What quantization ranges are measured on: the team's training images, else photographs; never noise."""
+"""Read the images that quantization ranges are measured on: the user's, or the bundled photographs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PHOTOGRAPHS = ("astronaut.png", "chelsea.png", "coffee.png", "motorcycle_left.png", "rocket.jpg")
-"""The everyday colour photographs inside scikit-image's wheel; others of its images are fetched on first use.
+"""The everyday colour photographs inside scikit-image's wheel; its other images are downloaded on first use.
 
-Its images from a telescope, a microscope and an eye clinic are left out: with them int8 EfficientNet-Lite0 answers
-77 % of everyday crops as float does, without them 89 %; int8 MobileNetV2 80 % and 88 %."""
+Its images from a telescope, a microscope and an eye clinic are not used. Calibrated with them, int8 EfficientNet-Lite0
+agrees with float on 77 % of everyday crops, without them on 89 %; int8 MobileNetV2 on 80 % and 88 %."""
 
 PHOTOGRAPHS_VERSION = 2
-"""Raised whenever other crops are drawn."""
+"""Raised when the drawn crops change."""
 
 CROPS_A_PHOTOGRAPH = 12
 
@@ -50,27 +50,27 @@ class CalibrationImages:
 
 
 def choose(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:
-    """Return the places of about ``count`` images, the classes in turn, drawn by ``seed``; sorted."""
+    """Return the sorted indices of at most ``count`` images, drawn by ``seed`` from each class in turn."""
     by_class: dict[int, list[int]] = defaultdict(list)
-    for place, label in enumerate(labels):
-        by_class[label].append(place)
+    for index, label in enumerate(labels):
+        by_class[label].append(index)
     draw = random.Random(seed)
-    queues = [draw.sample(places, len(places)) for _, places in sorted(by_class.items())]
+    queues = [draw.sample(indices, len(indices)) for _, indices in sorted(by_class.items())]
     chosen: list[int] = []
     while len(chosen) < count and any(queues):
         chosen += [queue.pop() for queue in queues if queue]
     return tuple(sorted(chosen[:count]))
 
 
-def from_images(paths: Sequence[Path], view: InputSpec) -> NDArray[np.float32]:
+def from_images(paths: Sequence[Path], spec: InputSpec) -> NDArray[np.float32]:
     """Return images as model input, float32 (n, size, size, 3)."""
     import numpy as np
 
-    return np.stack([view.read(path) for path in paths])
+    return np.stack([spec.read(path) for path in paths])
 
 
-def from_photographs(view: InputSpec, seed: int = 0) -> NDArray[np.float32]:
-    """Return random crops of the photographs that scikit-image and scikit-learn carry, float32 (n, size, size, 3)."""
+def from_photographs(spec: InputSpec, seed: int = 0) -> NDArray[np.float32]:
+    """Return random crops of the photographs in scikit-image and scikit-learn, float32 (n, size, size, 3)."""
     import numpy as np
     from PIL import Image
 
@@ -81,8 +81,8 @@ def from_photographs(view: InputSpec, seed: int = 0) -> NDArray[np.float32]:
             side = draw.uniform(0.5, 1.0) * min(photograph.size)
             left, top = (draw.uniform(0, length - side) for length in photograph.size)
             box = (left, top, left + side, top + side)
-            crop = photograph.resize((view.size, view.size), Image.Resampling.BILINEAR, box=box)
-            crops.append(view.normalise(np.asarray(crop)))
+            crop = photograph.resize((spec.size, spec.size), Image.Resampling.BILINEAR, box=box)
+            crops.append(spec.normalise(np.asarray(crop)))
     return np.stack(crops)
 
 

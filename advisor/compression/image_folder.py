@@ -11,7 +11,7 @@ from advisor.datasets.images import load
 
 CALIBRATION = 100
 FEWEST = 10
-"""With fewer calibration images, one odd image decides the range of every activation."""
+"""With fewer calibration images, one unusual image decides the range of every activation."""
 
 
 def find_images(folder: Path) -> tuple[Path, ...]:
@@ -31,13 +31,13 @@ def find_images(folder: Path) -> tuple[Path, ...]:
         bad = next((f"; '{file.name}': {reason}" for file, reason in verdicts if reason), "")
         raise UsageError(
             f"--calibration: {len(good)} readable images of {len(files)} in '{folder}', and {FEWEST} are needed{bad}",
-            f"{CALIBRATION} everyday images like those that the app will see are best",
+            f"give about {CALIBRATION} images like those that the app will see",
         )
     return good
 
 
 def _reason(file: Path) -> str:
-    """Return why an image cannot be used, empty where it can."""
+    """Return why an image cannot be used; empty if it can."""
     try:
         load(file, decode.MIN_SIDE)
     except StageError as error:
@@ -46,5 +46,5 @@ def _reason(file: Path) -> str:
 
 
 def drawn(paths: tuple[Path, ...], count: int, seed: int) -> tuple[Path, ...]:
-    """Return ``count`` of the paths, drawn by ``seed`` and sorted; all where there are no more."""
+    """Return ``count`` of the paths, drawn by ``seed`` and sorted; all if there are no more."""
     return paths if len(paths) <= count else tuple(sorted(random.Random(seed).sample(paths, count)))

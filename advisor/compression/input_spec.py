@@ -1,4 +1,4 @@
-"""How a file of the user's own reads images, as the file itself says or as the user does."""
+"""Find out how a user's file reads images: from its metadata, or from ``--mean`` and ``--std``."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from advisor.tflite.model import Model
 Triple = tuple[float, float, float]
 
 
-def view_of_file(
+def spec_of_file(
     name: str, model: Model, metadata: Metadata | None, mean: Sequence[float] | None, std: Sequence[float] | None
 ) -> InputSpec:
-    """Return how ``model`` reads images; ``mean`` and ``std`` go over what its metadata says.
+    """Return how ``model`` reads images; ``mean`` and ``std`` override its metadata.
 
     Raises:
-        UsageError: it takes no square RGB image, or nobody says how images are normalised.
+        UsageError: the input is not one square RGB image, or the normalisation is not known.
     """
     shape = model.inputs[0].shape if len(model.inputs) == 1 else ()
     if len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2] or shape[1] < 1:
         shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in model.inputs)
         raise UsageError(f"{name} takes {shapes}, not one square RGB image", "the input must be 1 x size x size x 3")
     if (mean is None) != (std is None):
-        raise UsageError("--mean and --std belong together, and only one was given", _example())
+        raise UsageError("--mean and --std are needed together, and only one was given", _example())
     if mean is not None and std is not None:
         return InputSpec(shape[1], _three("--mean", mean), _three("--std", std, positive=True))
     if metadata is None or not metadata.mean:
         raise UsageError(
             f"{name} does not say how its images are normalised",
-            f"say it, on the scale 0 to 255: {_example()}",
+            f"give it on the scale 0 to 255: {_example()}",
         )
     return InputSpec(shape[1], _three(name, metadata.mean), _three(name, metadata.std, positive=True))
 

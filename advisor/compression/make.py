@@ -21,8 +21,8 @@ class MadeFile:
         path: the file.
         size_bytes: its size.
         arena_bytes: memory that the activations need at once, computed from their lifetimes.
-        download: what it takes to download; None where this was not computed.
-        notes: what the recipe did and found, as JSON can hold it; empty where the recipe's name says all.
+        download: what it takes to download; None if not computed.
+        notes: what the recipe did and found, as JSON can hold it; empty if its name says all.
     """
 
     path: Path
@@ -47,7 +47,7 @@ def make_file(
         model: the float ``.tflite``.
         recipe: name of the recipe.
         calibration: images to calibrate on; read only if the recipe needs them.
-        inputs: what recipes that score or train use besides; its ``calibration`` is replaced.
+        inputs: what recipes that score or train use; ``calibration`` in it is replaced.
         metadata: labels and normalisation for the file; None writes none.
         out: where to write.
         download_sizes: also compute the two download sizes. Zstandard takes seconds on a large file.

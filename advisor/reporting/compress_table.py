@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from advisor.compression.user_model.notes import told
+from advisor.compression.user_model.notes import notes_text
 from advisor.compression.user_model.values import Compression, Form, Taken
 from advisor.core.statistics import Interval
 from advisor.reporting import text
@@ -89,7 +89,7 @@ def _sentences(found: Compression) -> Iterator[Text]:
             yield line(form.recipe, f"not timed: {form.reason}", "yellow")
         if form.taken and form.taken.left and (form.taken.share < ALL or form.taken.pieces > 1):
             yield line(form.recipe, _left(form.taken, found.accelerator))
-        if said := told(form.notes):
+        if said := notes_text(form.notes):
             yield line(form.recipe, said)
     yield from _limit(found)
     for note in found.notes:

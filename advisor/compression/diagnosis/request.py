@@ -9,7 +9,7 @@ from pathlib import Path
 from advisor.compression.diagnosis.diagnose import IMAGES, SECONDS
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.compression.image_folder import drawn, find_images
-from advisor.compression.input_spec import view_of_file
+from advisor.compression.input_spec import spec_of_file
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.isolation import ChildPool, Limits
@@ -39,15 +39,15 @@ def diagnose(
         UsageError: as :func:`advisor.compression.diagnosis.diagnose.diagnose` and what reads the images say, or the
             runtime cannot run a file.
     """
-    view = _view(model, against, mean, std)
+    spec = _spec(model, against, mean, std)
     found = find_images(calibration) if calibration else ()
     images = drawn(found, IMAGES, 0)
     source = f"{len(images)} of {len(found)} images of {calibration}" if found else BUNDLED
-    return run_in_child(model, against, images, view, source)
+    return run_in_child(model, against, images, spec, source)
 
 
 def run_in_child(
-    model: Path, against: Path, images: Sequence[Path], view: InputSpec, source: str, seconds: float = SECONDS
+    model: Path, against: Path, images: Sequence[Path], spec: InputSpec, source: str, seconds: float = SECONDS
 ) -> Diagnosis:
     """Run the diagnosis where a native crash ends nothing else.
 
@@ -58,7 +58,7 @@ def run_in_child(
     job = f"{__name__}:diagnose_images"
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder, ChildPool(Path(folder, "log.txt")) as pool:
         try:
-            found: Diagnosis = pool.call(job, model, against, tuple(images), view, source, seconds, limits=limits)
+            found: Diagnosis = pool.call(job, model, against, tuple(images), spec, source, seconds, limits=limits)
         except StageError as error:
             message = error.message if ".tflite" in error.message else f"{model.name} against {against.name}: {error}"
             raise UsageError(message, error.hint) from error
@@ -66,17 +66,17 @@ def run_in_child(
 
 
 def diagnose_images(
-    model: Path, against: Path, images: Sequence[Path], view: InputSpec, source: str, seconds: float
+    model: Path, against: Path, images: Sequence[Path], spec: InputSpec, source: str, seconds: float
 ) -> Diagnosis:
     """Read the images, or crops of the bundled photographs, and hold the files against each other."""
     from advisor.compression.calibration import CalibrationImages
     from advisor.compression.diagnosis.diagnose import diagnose as diagnosed
 
-    arrays = CalibrationImages(tuple(images), view).read()
+    arrays = CalibrationImages(tuple(images), spec).read()
     return diagnosed(model, against, arrays[:: max(1, len(arrays) // IMAGES)][:IMAGES], source, seconds)
 
 
-def _view(model: Path, against: Path, mean: Sequence[float] | None, std: Sequence[float] | None) -> InputSpec:
+def _spec(model: Path, against: Path, mean: Sequence[float] | None, std: Sequence[float] | None) -> InputSpec:
     """Return how images are read: as the float file says, else as the quantized one does."""
     from advisor.tflite.metadata import read_metadata
     from advisor.tflite.model import read
@@ -85,4 +85,4 @@ def _view(model: Path, against: Path, mean: Sequence[float] | None, std: Sequenc
     read(model)
     said = [read_metadata(path.read_bytes(), path.name) for path in (against, model)]
     known = next((one for one in said if one is not None and one.mean), None)
-    return view_of_file(against.name, graph, known, mean, std)
+    return spec_of_file(against.name, graph, known, mean, std)

@@ -1,4 +1,4 @@
-"""Which few values stand for all weights of a kernel."""
+"""Cluster the weights of a kernel into a few values."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ROUNDS = 50
 
 
 def clusters(kernel: Floats, count: int) -> tuple[Floats, NDArray[np.int32]]:
-    """Return ``count`` values and which of them each weight takes, the squared error least (Lloyd, 1982).
+    """Return ``count`` values and the index of the value of each weight, by k-means in one dimension (Lloyd, 1982).
 
-    It starts from values spread evenly over the kernel's span: the few large weights count most (Han et al., "Deep
+    The start is values spread evenly over the kernel's range, which keeps the few large weights (Han et al., "Deep
     Compression", 2016).
     """
     import numpy as np

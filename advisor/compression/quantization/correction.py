@@ -1,30 +1,31 @@
-"""Weights put on the integer grid, and biases moved by what that shifts on average.
+"""Put weights on the integer grid and correct the biases for the mean error.
 
-Rounding a kernel shifts each output channel by the kernel's rounding error times the mean input: a constant, and where
-inputs are far from zero (as behind ReLU6) the largest part of the error by far. The bias can take it back. This is the
-bias correction of Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction" (2019),
+Rounding a kernel shifts each output channel by the kernel's rounding error times the mean input. The shift is constant.
+If inputs are far from zero (as behind ReLU6), it is by far the largest part of the error. The bias can undo it. This is
+the bias correction of Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction" (2019),
 section 4.2, with input means measured on calibration images instead of derived from BatchNorm.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.compression.quantization.layers import Layer, layers, set_values, values
 
 if TYPE_CHECKING:
     import numpy as np
+    from ai_edge_litert import schema_py_generated as schema
     from numpy.typing import NDArray
 
     from advisor.compression.quantization.observe import Activation, Observation
 
 
 LEAST_CHANNEL = 1e-3
-"""Greatest weight of a channel over the median channel's, at least: so small that nobody sees it in the answer."""
+"""Least ratio of a channel's greatest weight to the median channel's; too small to change an answer."""
 
 MOST_OF_BIAS = 2**30
-"""Half of what 32 bits hold: a bias that grows by its correction still fits."""
+"""Half the range of 32 bits, so that a bias still fits after its correction."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ class Grid:
 
     Attributes:
         bits: bits of a weight.
-        per_channel: one step an output channel, else one a tensor.
-        power_of_two: steps are powers of two: weights that stay float then end in zero bits, which deflate rewards.
-        in_deviation: steps, powers of two, that a channel's root mean square takes, as far as there are bits for the
-            largest magnitude: what is downloaded goes by the values that are usual, not by the one that is largest.
+        per_channel: one step for each output channel, else one for the tensor.
+        power_of_two: steps are powers of two. Weights that stay float then end in zero bits, which deflate well.
+        in_deviation: number of steps, powers of two, in a channel's root mean square, if the bits hold the largest
+            magnitude. The download size depends on the usual values, not on the largest one.
     """
 
     bits: int
@@ -50,7 +51,7 @@ class Grid:
         return (1 << (self.bits - 1)) - 1
 
     def steps(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-        """Return the step of each output channel, which lie along ``axis`` of the kernel, in the kernel's rank."""
+        """Return the step of each output channel (``axis`` of the kernel), in the kernel's rank."""
         import numpy as np
 
         others = tuple(other for other in range(kernel.ndim) if not self.per_channel or other != axis)
@@ -64,7 +65,7 @@ class Grid:
         return step
 
     def round(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-        """Put a kernel whose output channels lie along ``axis`` on the grid, each weight by itself."""
+        """Round each weight of a kernel to the grid; ``axis`` is that of the output channels."""
         import numpy as np
 
         step = self.steps(kernel, axis)
@@ -74,12 +75,12 @@ class Grid:
     def spread(
         self, kernel: NDArray[np.float64], axis: int, moments: NDArray[np.float64] | None
     ) -> NDArray[np.float64]:
-        """Put a kernel on the grid, errors spread over the weights that see the same (:mod:`.rounding`).
+        """Put a kernel on the grid and spread the errors over weights with correlated inputs (:mod:`.rounding`).
 
         Args:
             kernel: as of :class:`advisor.compression.quantization.layers.Layer`.
             axis: of its output channels.
-            moments: of the layer, see :class:`advisor.compression.quantization.observe.Observation`; None where it has
+            moments: of the layer, see :class:`advisor.compression.quantization.observe.Observation`; None if it has
                 none.
         """
         import numpy as np
@@ -100,11 +101,11 @@ class Grid:
 
 @dataclass(frozen=True)
 class Grids:
-    """How each kind of kernel is stored; None leaves the kind as it is.
+    """The grid of each kind of kernel; None leaves the kind unchanged.
 
     Attributes:
         dense: convolutions and dense layers.
-        depthwise: depthwise convolutions: few weights, and the most easily harmed.
+        depthwise: depthwise convolutions, which have few weights and are harmed most.
     """
 
     dense: Grid
@@ -112,13 +113,15 @@ class Grids:
 
 
 def correct(data: bytes, grids: Grids, observation: Observation, shifted: bool = True) -> bytes:
-    """Return the float model with its kernels on their grids and its biases corrected; quantizing it loses no more.
+    """Return the float model with its kernels on their grids and its biases corrected.
+
+    Storing the weights as integers then loses nothing more.
 
     Args:
         data: a float ``.tflite``.
-        grids: what the kernels will be stored as.
+        grids: how the kernels will be stored.
         observation: the model's activations.
-        shifted: spread the errors and correct the biases; weights that learnt as integers need neither.
+        shifted: spread the errors and correct the biases; weights that were trained as integers need neither.
 
     Raises:
         UsageError: the file is damaged.
@@ -134,7 +137,7 @@ def correct(data: bytes, grids: Grids, observation: Observation, shifted: bool =
     return pack(model)
 
 
-def _put_on(grid: Grid, model: Any, layer: Layer, observation: Observation, shifted: bool) -> None:
+def _put_on(grid: Grid, model: schema.ModelT, layer: Layer, observation: Observation, shifted: bool) -> None:
     kernel, bias, axis = values(model, layer.kernel), values(model, layer.bias), layer.output_axis
     seen = observation.activations[layer.source]
     whole = _lifted(kernel, axis, _least(kernel, bias, seen, axis)) if grid.per_channel else kernel
@@ -145,9 +148,9 @@ def _put_on(grid: Grid, model: Any, layer: Layer, observation: Observation, shif
 
 
 def _least(kernel: NDArray[np.float64], bias: NDArray[np.float64], seen: Activation, axis: int) -> NDArray[np.float64]:
-    """Return the least that each channel's greatest weight may be, so that 32 bits hold its bias.
+    """Return the least value for each channel's greatest weight, such that its bias fits into 32 bits.
 
-    A step of 16-bit activations is the smaller, and a file with 8-bit ones loses nothing by what those need.
+    It is computed for 16-bit activations: their step is smaller, and the result also holds for 8 bits.
     """
     import numpy as np
 
@@ -160,11 +163,11 @@ def _least(kernel: NDArray[np.float64], bias: NDArray[np.float64], seen: Activat
 
 
 def _lifted(kernel: NDArray[np.float64], axis: int, least: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give each channel without weights worth the name one small weight, so that its bias survives quantizing.
+    """Give each channel with almost no weights one small weight, so that its bias survives quantization.
 
-    Training leaves some channels with weights of nearly nothing and a bias. A bias is stored in 32 bits in steps of
-    (input step x weight step): where weights are nearly nothing so are these steps, the bias does not fit, and the
-    channel answers 0. MobileNetV2 of Keras has nine such channels, EfficientNet-Lite0 more than fifty.
+    Training leaves some channels with weights near zero and a bias. A bias is stored in 32 bits in steps of (input step
+    x weight step). With weights near zero the step is too small, the bias does not fit, and the channel gives 0.
+    MobileNetV2 of Keras has nine such channels, EfficientNet-Lite0 more than fifty.
     """
     import numpy as np
 
@@ -176,17 +179,17 @@ def _lifted(kernel: NDArray[np.float64], axis: int, least: NDArray[np.float64]) 
 
 
 def shift(error: NDArray[np.float64], mean: NDArray[np.float64], depthwise: bool) -> NDArray[np.float64]:
-    """Return the mean of each output channel that a kernel's error takes away.
+    """Return the shift of each output channel's mean by an error of the kernel.
 
     Args:
-        error: what the kernel lost; its shape is that of :class:`advisor.compression.quantization.layers.Layer`.
-        mean: mean of each input channel; a dense kernel that reads a flattened image has several inputs a channel.
+        error: of the kernel; its shape is that of :class:`advisor.compression.quantization.layers.Layer`.
+        mean: mean of each input channel; a dense kernel on a flattened map has several inputs per channel.
         depthwise: the kernel's kind.
     """
     import numpy as np
 
     if depthwise:
-        # ``multiplier`` outputs of one input channel stand beside each other.
+        # The ``multiplier`` outputs of one input channel are adjacent.
         inputs = np.repeat(mean, error.shape[-1] // len(mean))
         depthwise_shift: NDArray[np.float64] = error.sum(axis=(0, 1, 2)) * inputs
         return depthwise_shift

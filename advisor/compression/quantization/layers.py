@@ -1,4 +1,4 @@
-"""A float graph's layers with weights, as editable tables see them: which tensors they take, and their values."""
+"""Find the layers with weights in the editable tables of a float graph, and read and write their values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
+    from ai_edge_litert import schema_py_generated as schema
     from numpy.typing import NDArray
 
 CONVOLUTION, DEPTHWISE, DENSE = "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"
@@ -22,7 +23,7 @@ class Layer:
         source: its input.
         kernel: float32 constant.
         bias: float32 constant.
-        output: what it gives.
+        output: its output.
     """
 
     kind: str
@@ -42,7 +43,7 @@ class Layer:
         return 3 if self.depthwise else 0
 
 
-def name_of(model: Any, operator: Any) -> str:
+def name_of(model: schema.ModelT, operator: schema.OperatorT) -> str:
     """Return the builtin operator's name."""
     from ai_edge_litert import schema_py_generated as schema
 
@@ -54,15 +55,15 @@ def _names(schema: Any) -> dict[int, str]:
     return {value: name for name, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
 
 
-def layers(model: Any) -> list[Layer]:
-    """Return the layers of the first graph whose kernel and bias are float constants that no other layer shares."""
+def layers(model: schema.ModelT) -> list[Layer]:
+    """Return the layers of the first graph whose kernel and bias are float constants of that layer alone."""
     graph = model.subgraphs[0]
     found = [layer for operator in graph.operators if (layer := _layer(model, graph, operator))]
     used = [index for layer in found for index in (layer.kernel, layer.bias)]
     return [layer for layer in found if used.count(layer.kernel) == used.count(layer.bias) == 1]
 
 
-def _layer(model: Any, graph: Any, operator: Any) -> Layer | None:
+def _layer(model: schema.ModelT, graph: schema.SubGraphT, operator: schema.OperatorT) -> Layer | None:
     kind = name_of(model, operator)
     if kind not in (CONVOLUTION, DEPTHWISE, DENSE) or len(operator.inputs) < 3 or operator.inputs[2] < 0:
         return None
@@ -71,8 +72,8 @@ def _layer(model: Any, graph: Any, operator: Any) -> Layer | None:
     return Layer(kind, source, kernel, bias, operator.outputs[0]) if constant else None
 
 
-def is_float_constant(model: Any, graph: Any, index: int) -> bool:
-    """Whether the file holds the tensor's float32 content."""
+def is_float_constant(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> bool:
+    """Return whether the file holds the tensor's float32 content."""
     from ai_edge_litert import schema_py_generated as schema
 
     tensor = graph.tensors[index]
@@ -80,8 +81,8 @@ def is_float_constant(model: Any, graph: Any, index: int) -> bool:
     return tensor.type == schema.TensorType.FLOAT32 and content is not None and len(content) > 0
 
 
-def values(model: Any, index: int) -> NDArray[np.float64]:
-    """Return a constant's content."""
+def values(model: schema.ModelT, index: int) -> NDArray[np.float64]:
+    """Return a constant's content, float64 in the tensor's shape."""
     import numpy as np
 
     tensor = model.subgraphs[0].tensors[index]
@@ -89,8 +90,8 @@ def values(model: Any, index: int) -> NDArray[np.float64]:
     return stored.reshape([int(side) for side in tensor.shape]).astype(np.float64)
 
 
-def set_values(model: Any, index: int, content: NDArray[np.floating[Any]]) -> None:
-    """Give a constant its own new content: a buffer may be shared."""
+def set_values(model: schema.ModelT, index: int, content: NDArray[np.float64]) -> None:
+    """Write a constant's content into a new buffer, as other tensors may share the old one."""
     import numpy as np
 
     from advisor.tflite.rewrite import add_buffer

@@ -1,4 +1,4 @@
-"""What a float model's activations look like on calibration images: one run, of which every form takes its share."""
+"""Observe a float model's activations on calibration images, once for all recipes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from advisor.compression.quantization.correction import Grids
+
 POSITIONS = 16
-"""Positions of each layer and image whose inputs are noted: 100 images give more of them than any kernel of a
+"""Positions of each layer and image whose inputs are recorded. From 100 images these are more rows than a kernel of a
 mobile network has inputs."""
 
 AT_A_TIME = 20
-"""Images whose positions are added up together."""
+"""Images whose positions are summed together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +44,8 @@ class Observation:
 
     Attributes:
         activations: by tensor index: its input and every operator's float output.
-        moments: of each layer by its kernel's index, the covariance of the inputs that an output channel sees, float64
-            (K, K); for a depthwise layer (C, K, K), each input channel by itself.
+        moments: by the kernel's index, the covariance of the inputs of an output channel, float64 (K, K); for a
+            depthwise layer (C, K, K), one matrix for each input channel.
     """
 
     activations: Mapping[int, Activation]
@@ -51,16 +53,16 @@ class Observation:
 
 
 class Observer:
-    """Keeps the last observation: the forms of one model ask for the same one after another.
+    """Keeps the last observation, as the recipes of one model need the same one.
 
     Attributes:
-        made: what was made of it, by whoever makes it; forgotten with it.
+        corrected: the model corrected for each grid, kept as long as the observation.
     """
 
     def __init__(self) -> None:
         self._key: tuple[str, str] | None = None
         self._kept: Observation | None = None
-        self.made: dict[Any, bytes] = {}
+        self.corrected: dict[Grids, bytes] = {}
 
     def __call__(self, data: bytes, images: NDArray[np.float32]) -> Observation:
         """Return :func:`observe` of the same arguments."""
@@ -68,18 +70,18 @@ class Observer:
 
         key = (sha256(data).hexdigest(), sha256(images.tobytes()).hexdigest())
         if self._kept is None or key != self._key:
-            self._key, self._kept, self.made = key, observe(data, images), {}
+            self._key, self._kept, self.corrected = key, observe(data, images), {}
         return self._kept
 
 
 def observe(data: bytes, images: NDArray[np.float32]) -> Observation:
-    """Run a float ``.tflite`` over normalised images, float32 (n, S, S, 3), and note every activation.
+    """Run a float ``.tflite`` on normalised images, float32 (n, S, S, 3), and record every activation.
 
     Raises:
         UsageError: the file is damaged.
         StageError: an activation is not finite.
     """
-    interpreter, source, tensors, seen = _everything(data)
+    interpreter, source, tensors, seen = _with_all_outputs(data)
     notes = {index: _Notes(len(images)) for index in tensors}
     sums = [_Sums(one) for one in seen]
     for place, image in enumerate(images):
@@ -96,8 +98,8 @@ def observe(data: bytes, images: NDArray[np.float32]) -> Observation:
     )
 
 
-def _everything(data: bytes) -> tuple[Any, int, list[int], list[Window]]:
-    """Return an interpreter that gives every float activation as an output: kernels then stay those of the runtime."""
+def _with_all_outputs(data: bytes) -> tuple[Any, int, list[int], list[Window]]:
+    """Return an interpreter with every float activation as an output, which keeps the runtime's own kernels."""
     from ai_edge_litert import schema_py_generated as schema
     from ai_edge_litert.interpreter import Interpreter
 
@@ -116,14 +118,14 @@ def _everything(data: bytes) -> tuple[Any, int, list[int], list[Window]]:
 
 
 class _Notes:
-    """Takes one tensor's value of each image."""
+    """Records one tensor's value of each image."""
 
     def __init__(self, count: int) -> None:
         self._count = count
         self._lows: Any = None
 
     def add(self, place: int, value: NDArray[np.float32]) -> None:
-        """Note the value (positions, C) of image ``place``."""
+        """Record the value (positions, C) of image ``place``."""
         import numpy as np
 
         if self._lows is None:
@@ -140,7 +142,7 @@ class _Notes:
         self._sums = np.zeros(channels, np.float64)
 
     def activation(self) -> Activation:
-        """Return what was noted."""
+        """Return the recorded values."""
         import numpy as np
 
         if not (np.isfinite(self._lows).all() and np.isfinite(self._highs).all()):
@@ -149,7 +151,7 @@ class _Notes:
 
 
 class _Sums:
-    """Adds up what one layer sees."""
+    """Sums the inputs of one layer and their products."""
 
     def __init__(self, window: Window) -> None:
         import numpy as np
@@ -163,7 +165,7 @@ class _Sums:
         self._products: Any = None
 
     def add(self, value: NDArray[np.float32]) -> None:
-        """Note the layer's input for one image."""
+        """Record the layer's input for one image."""
         self._waiting.append(self.window.seen(value, POSITIONS, self._draw))
         if len(self._waiting) >= AT_A_TIME:
             self._flush()
@@ -175,7 +177,7 @@ class _Sums:
         by_channel = np.moveaxis(rows, 2, 0) if self.window.layer.depthwise else rows.reshape(1, len(rows), -1)
         if self._count == 0:
             self._centre = by_channel.mean(axis=1, keepdims=True)
-        # Small numbers keep their digits in products that large means would take.
+        # Without the mean, products keep their digits in float32.
         by_channel = by_channel - self._centre
         products = np.matmul(np.swapaxes(by_channel, 1, 2), by_channel).astype(np.float64)
         total = by_channel.sum(axis=1, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""ai-edge-quantizer on bytes: no files, no progress bars, names read from the model."""
+"""Run ai-edge-quantizer on the bytes of a model, without files and progress bars."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def quantize(model: bytes, make_rules: Callable[[], Any], spans: Mapping[int, Ra
 
     Args:
         model: a float ``.tflite``.
-        make_rules: gives the quantizer's recipe; called only once the library is wanted.
-        spans: least and greatest value of each tensor by its index, for rules that quantize activations.
+        make_rules: returns the quantizer's own recipe; called after the library is imported.
+        spans: range of each tensor by its index, for rules that quantize activations.
 
     Raises:
         UnsupportedRecipe: the quantizer refuses the model.
@@ -43,7 +43,7 @@ def quantize(model: bytes, make_rules: Callable[[], Any], spans: Mapping[int, Ra
 
 
 def _statistics(model: bytes, spans: Mapping[int, Range]) -> dict[str, dict[str, Any]]:
-    """Return spans as the quantizer's own calibration would give them: by name, arrays of the tensor's rank."""
+    """Return ranges in the format of the quantizer's own calibration: by name, arrays of the tensor's rank."""
     import numpy as np
 
     from advisor.tflite.model import read
@@ -57,10 +57,10 @@ def _statistics(model: bytes, spans: Mapping[int, Range]) -> dict[str, dict[str,
 
 
 def fitting_images(model: bytes, images: NDArray[np.float32] | None) -> NDArray[np.float32]:
-    """Return the calibration images after a check that the model takes them.
+    """Return the calibration images after checking that they fit the model's input.
 
     Raises:
-        StageError: they are missing, of the wrong shape, or not finite.
+        StageError: the images are missing, of the wrong shape, or not finite.
     """
     import numpy as np
 

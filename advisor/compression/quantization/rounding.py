@@ -1,9 +1,9 @@
-"""Weights put on a grid so that a layer's output moves least: what rounding one takes, those not yet rounded give back.
+"""Round weights so that a layer's output changes least: later weights make up for the errors of earlier ones.
 
-Rounding each weight to the nearest step is best only where inputs know nothing of each other. Neighbouring pixels and
-channels do; so the weights of an output channel are rounded one after another, and each one's error is spread over the
-rest by least squares over what the layer saw on the calibration images (Frantar et al., "GPTQ: Accurate Post-Training
-Quantization for Generative Pre-trained Transformers", 2023; the inputs that carry most go first, as there).
+Rounding each weight to the nearest step is best only if inputs are uncorrelated. Neighbouring pixels and channels are
+correlated. So the weights of an output channel are rounded one after another, and each error is spread over the weights
+that follow, by least squares over the layer's inputs on the calibration images (Frantar et al., "GPTQ: Accurate
+Post-Training Quantization for Generative Pre-trained Transformers", 2023; the largest inputs go first, as there).
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 RIDGE = 1e-2
-"""Added to the inputs' variances, as a share of their mean: directions that the images hardly show are left alone."""
+"""Added to the inputs' variances, as a share of their mean, so that rare directions are left unchanged."""
 
 
 def spread(weights: Floats, steps: Floats, moments: Floats, last: int | None = None) -> Floats:
-    """Round weights to multiples of their steps, the errors of each output channel spread.
+    """Round weights to multiples of their steps and spread the errors within each output channel.
 
     Args:
         weights: (inputs, outputs).
         steps: of each output channel, (outputs,).
-        moments: covariance of the inputs, (inputs, inputs), or of each output channel's own, (outputs, inputs, inputs).
-        last: multiple that no weight passes and those on it keep: whoever stores the weights takes its step from the
-            greatest of them. None where they stay float.
+        moments: covariance of the inputs, (inputs, inputs), or of each output channel's inputs, (outputs, inputs,
+            inputs).
+        last: largest multiple. Weights on it keep it, as the step is computed from the greatest weight. None if the
+            weights stay float.
 
     Returns:
         the rounded weights.
@@ -40,7 +41,7 @@ def spread(weights: Floats, steps: Floats, moments: Floats, last: int | None = N
 
 
 def _together(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
-    """All output channels see the same inputs."""
+    """Round weights whose output channels all read the same inputs."""
     import numpy as np
 
     order = np.argsort(-np.diag(moments), kind="stable")
@@ -54,7 +55,7 @@ def _together(weights: Floats, steps: Floats, moments: Floats, last: int | None)
 
 
 def _each(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
-    """Each output channel sees inputs of its own: few of them, as in a depthwise kernel."""
+    """Round weights whose output channels each read other inputs, as in a depthwise kernel."""
     import numpy as np
 
     factors, left = _factor(moments), weights.copy()
@@ -67,7 +68,7 @@ def _each(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> 
 
 
 def _rounded(left: Floats, first: Floats, steps: Floats, last: int | None) -> Floats:
-    """Round what is left of the weights; those that were on the last step to begin with stay on it."""
+    """Round the corrected weights; those that began on the last step stay on it."""
     import numpy as np
 
     if last is None:
@@ -78,7 +79,7 @@ def _rounded(left: Floats, first: Floats, steps: Floats, last: int | None) -> Fl
 
 
 def _factor(moments: Floats) -> Floats:
-    """Return the upper factor of the inverse: its rows say how an error is spread over the weights behind it."""
+    """Return the upper Cholesky factor of the inverse; its rows spread an error over the weights that follow."""
     import numpy as np
 
     count = moments.shape[-1]

@@ -1,4 +1,4 @@
-"""What ai-edge-quantizer is told to do: rules by operator, as data; the library is imported when they are wanted."""
+"""Build the rules of ai-edge-quantizer, by operator; the library is imported when they are needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def shipped(name: str) -> Callable[[], Any]:
-    """Return what gives one of ai-edge-quantizer's own recipes, which its naming grammar describes."""
+    """Return a function that makes one of ai-edge-quantizer's own recipes, by its name."""
 
     def make() -> Any:
         from ai_edge_quantizer import recipe as recipes
@@ -19,7 +19,7 @@ def shipped(name: str) -> Callable[[], Any]:
 
 
 def per_tensor() -> Any:
-    """8 bits everywhere, one step a kernel."""
+    """Return rules for 8 bits everywhere, with one step a kernel."""
     from ai_edge_quantizer import qtyping, recipe_manager
 
     manager = recipe_manager.RecipeManager()
@@ -34,7 +34,7 @@ def per_tensor() -> Any:
 
 
 def dynamic() -> Any:
-    """Dense kernels dynamic; depthwise ones float, as no runtime has a fast kernel for the mix (4x slower on x86)."""
+    """Return rules for dynamic kernels; depthwise ones stay float, as no runtime runs them fast (4x slower on x86)."""
     from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
 
     manager = recipe_manager.RecipeManager()
@@ -48,7 +48,7 @@ def dynamic() -> Any:
 
 
 def four_bits() -> Any:
-    """4-bit kernels; depthwise ones, few and easily harmed, take 8 bits."""
+    """Return rules for 4-bit kernels; depthwise ones take 8 bits, as 4 bits harm them and they are small."""
     from ai_edge_quantizer import qtyping, recipe_manager
 
     manager = recipe_manager.RecipeManager()
@@ -58,10 +58,10 @@ def four_bits() -> Any:
 
 
 def eight_bits(but: Collection[str] = ()) -> Callable[[], Any]:
-    """Return what gives the rules for 8-bit weights and activations.
+    """Return a function that makes the rules for 8-bit weights and activations.
 
     Args:
-        but: output tensors' names of operators that stay float.
+        but: names of the output tensors of operators that stay float.
     """
 
     def make() -> Any:
@@ -71,7 +71,7 @@ def eight_bits(but: Collection[str] = ()) -> Callable[[], Any]:
         manager = recipe_manager.RecipeManager()
         manager.add_static_config(".*", every, activation_num_bits=8, weight_num_bits=8)
         for name in but:
-            # The quantizer knows an operator by the names of its outputs, each with a semicolon behind it.
+            # The quantizer identifies an operator by the names of its outputs, each followed by a semicolon.
             manager.add_quantization_config(
                 f"^{re.escape(name)};$", every, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
             )

@@ -1,4 +1,4 @@
-"""What a layer sees at one position of its output: the values that its weights are multiplied with."""
+"""Read the inputs that a layer multiplies with its weights at one position of its output."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from advisor.compression.quantization.layers import DENSE, Layer, layers
 
 if TYPE_CHECKING:
     import numpy as np
+    from ai_edge_litert import schema_py_generated as schema
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float32]
 
 MOST_INPUTS = 2500
-"""Weights of an output channel whose inputs' products are added up: 50 MB. Dense layers over whole maps have more."""
+"""Largest number of weights of an output channel whose input products are summed (50 MB)."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,11 @@ class Window:
 
     Attributes:
         layer: the layer.
-        size: height and width of its kernel; (0, 0) for a dense layer, which sees everything.
+        size: height and width of its kernel; (0, 0) for a dense layer, which reads the whole input.
         strides: down and across.
         dilations: down and across.
-        same: whether the margins are filled with 0, so that the output has a position for each stride.
-        few: an output channel has so few weights that all products of two of its inputs can be added up.
+        same: whether the margins are padded with 0 (padding SAME).
+        few: whether an output channel has at most ``MOST_INPUTS`` weights.
     """
 
     layer: Layer
@@ -39,12 +40,12 @@ class Window:
     few: bool = True
 
     def seen(self, value: Floats, count: int, draw: np.random.Generator) -> Floats:
-        """Return what the layer sees at ``count`` positions drawn from its output, float32 (n, kernel, channels).
+        """Return the layer's inputs at ``count`` random positions of its output, float32 (n, kernel, channels).
 
         Args:
             value: its input, (1, height, width, channels), or (n, features) for a dense layer.
             count: positions at most.
-            draw: gives the positions.
+            draw: draws the positions.
         """
         import numpy as np
 
@@ -62,7 +63,7 @@ class Window:
         return flat
 
     def _positions(self, axis: int, side: int) -> NDArray[np.int64]:
-        """Return the rows (or columns) of the input that each row of the output sees, (positions, kernel)."""
+        """Return the rows (or columns) of the input that each row of the output reads, (positions, kernel)."""
         import numpy as np
 
         kernel, stride, dilation = self.size[axis], self.strides[axis], self.dilations[axis]
@@ -77,14 +78,14 @@ def _within(places: NDArray[np.int64], side: int) -> NDArray[np.bool_]:
     return inside
 
 
-def windows(model: Any) -> list[Window]:
+def windows(model: schema.ModelT) -> list[Window]:
     """Return the windows of a float model's layers, see :func:`advisor.compression.quantization.layers.layers`."""
     graph = model.subgraphs[0]
     by_output = {operator.outputs[0]: operator.builtinOptions for operator in graph.operators}
     return [_window(graph, layer, by_output[layer.output]) for layer in layers(model)]
 
 
-def _window(graph: Any, layer: Layer, options: Any) -> Window:
+def _window(graph: schema.SubGraphT, layer: Layer, options: Any) -> Window:
     from ai_edge_litert import schema_py_generated as schema
 
     shape = [int(side) for side in graph.tensors[layer.kernel].shape]

@@ -1,4 +1,4 @@
-"""What a compression recipe is."""
+"""Define what a compression recipe is."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     Calibration = NDArray[np.float32]
 
 
-class Rung(IntEnum):
-    """How much a recipe asks for, lightest first."""
+class Needs(IntEnum):
+    """What a recipe needs besides the float file; each level includes the ones before and takes longer."""
 
     FILE = 0
-    CALIBRATED = 1
-    SCORED = 2
-    TRAINED = 3
+    CALIBRATION = 1
+    SCORING = 2
+    TRAINING = 3
 
 
 class Recipe(ABC):
@@ -34,10 +34,10 @@ class Recipe(ABC):
         name: as users and file names write it.
         version: raised whenever the same input would give other bytes.
         description: one line for help and reports.
-        needs_calibration: images must be given, labelled or not.
-        needs_images: labelled images must be given; without them the recipe is skipped.
-        rung: how much it asks for.
-        after: the lighter recipe whose loss is the evidence for trying this one; empty where it needs none.
+        needs_calibration: the recipe needs images, labelled or not.
+        needs_images: the recipe needs labelled images; without them it is skipped.
+        needs: what the recipe needs, as a level.
+        after: a lighter recipe that is tried first; this one is tried only if that one loses too much. Empty for none.
     """
 
     name: str
@@ -45,47 +45,47 @@ class Recipe(ABC):
     description: str
     needs_calibration = False
     needs_images = False
-    rung = Rung.FILE
+    needs = Needs.FILE
     after = ""
 
     @abstractmethod
-    def convert(self, model: bytes, material: RecipeInputs, /) -> bytes | Compressed:
-        """Return the compressed file, with notes where there are any."""
+    def convert(self, model: bytes, inputs: RecipeInputs, /) -> bytes | Compressed:
+        """Return the compressed file, with notes if there are any."""
 
-    def make(self, model: bytes, material: RecipeInputs) -> Compressed:
-        """Return the compressed file, after a check that the recipe applies.
+    def make(self, model: bytes, inputs: RecipeInputs) -> Compressed:
+        """Return the compressed file after checking that the recipe applies.
 
         Args:
             model: a float ``.tflite`` with fixed shapes.
-            material: what the recipe may use.
+            inputs: what the recipe may use.
 
         Raises:
-            UnsupportedRecipe: the model is quantized already, has open shapes, custom operators or several graphs; or
+            UnsupportedRecipe: the model is already quantized, has open shapes, custom operators or several graphs; or
                 the recipe needs labelled images and there are none.
-            StageError: calibration images are missing or do not fit.
+            StageError: calibration images are missing or have another shape than the model's input.
             UsageError: the file is damaged.
         """
         require_plain_float(model, self.name)
-        if self.needs_images and material.images is None:
+        if self.needs_images and inputs.images is None:
             raise UnsupportedRecipe(
                 f"{self.name} needs labelled images, and none were given", "give a folder of images with --data"
             )
-        made = self.convert(model, material)
+        made = self.convert(model, inputs)
         return made if isinstance(made, Compressed) else Compressed(made)
 
     def apply(
         self, model: bytes, calibration: Calibration | None = None, images: TrainingImages | None = None
     ) -> bytes:
-        """Return the file alone; see :meth:`make`."""
+        """Return the compressed file without its notes; see :meth:`make`."""
         return self.make(model, RecipeInputs(calibration, images)).data
 
 
 class Edit(Recipe):
-    """A recipe that needs the file alone.
+    """A recipe that edits the file and needs nothing else.
 
     Args:
         name: the recipe's name.
-        edit: file in, file out.
+        edit: takes the float file, returns the edited one.
         description: one line.
     """
 
@@ -93,6 +93,6 @@ class Edit(Recipe):
         self.name, self.description = name, description
         self._edit = edit
 
-    def convert(self, model: bytes, _material: RecipeInputs, /) -> bytes:
+    def convert(self, model: bytes, _inputs: RecipeInputs, /) -> bytes:
         """Return the edited file."""
         return self._edit(model)

@@ -1,4 +1,4 @@
-"""What a form answers beside the float model it was made from: by labels where there are some, else by agreement."""
+"""Compare the answers of a compressed file with those of its float model, by labels or by agreement."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_IMAGES = 500
-"""More tell no finer a difference within the seconds that a form may take: 0.5 points have an interval of 0.6 here."""
+"""Images to compare on, at most. With 500, a drop of 0.5 points has a 95 % interval of 0.6; more take too long."""
 
 SMALLEST_PROBABILITY = 1e-3
-"""What a probability is raised to before its logarithm: integer scores of 1/256 know nothing below."""
+"""Floor of a probability before its logarithm. Integer scores have steps of 1/256 and hold nothing below it."""
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """How far a form is from float.
+class Deviation:
+    """How far a compressed file is from its float model.
 
     Attributes:
-        drop_points: points of top-1 that it loses; without labels, the share in % of images answered otherwise.
+        drop_points: points of top-1 that it loses; without labels, the share in % of images with another answer.
         divergence: mean Kullback-Leibler divergence of its probabilities from the float ones, in nats.
     """
 
@@ -34,67 +34,66 @@ class Judgement:
     divergence: float
 
 
-class Judge:
-    """Compares forms of one float model on the same images.
+class FloatComparison:
+    """Compares compressed files with one float model on the same images.
 
     Args:
         model: the float ``.tflite``.
-        inputs: normalised images, float32 (n, S, S, 3).
+        images: normalised images, float32 (n, S, S, 3).
         labels: their class indices, or None.
     """
 
-    def __init__(self, model: bytes, inputs: NDArray[np.float32], labels: tuple[int, ...] | None) -> None:
-        self._inputs, self._labels = inputs, labels
-        self._floats = answers(model, inputs)
+    def __init__(self, model: bytes, images: NDArray[np.float32], labels: tuple[int, ...] | None) -> None:
+        self._images, self._labels = images, labels
+        self._floats = answers(model, images)
 
     def __len__(self) -> int:
-        return len(self._inputs)
+        return len(self._images)
 
-    def __call__(self, form: bytes) -> Judgement:
-        """Return how far ``form`` is from float.
+    def __call__(self, form: bytes) -> Deviation:
+        """Return how far the compressed file ``form`` is from the float model.
 
         Raises:
             StageError: the runtime cannot load or run it.
         """
         import numpy as np
 
-        found, floats = answers(form, self._inputs), self._floats
+        found, floats = answers(form, self._images), self._floats
         ours, theirs = found.argmax(axis=1), floats.argmax(axis=1)
         if self._labels is None:
             drop = 100.0 * float((ours != theirs).mean())
         else:
             drop = 100.0 * float((theirs == self._labels).mean() - (ours == self._labels).mean())
         logs = np.log(np.maximum(floats, SMALLEST_PROBABILITY)) - np.log(np.maximum(found, SMALLEST_PROBABILITY))
-        return Judgement(drop, float((floats * logs).sum(axis=1).mean()))
+        return Deviation(drop, float((floats * logs).sum(axis=1).mean()))
 
 
-def answers(model: bytes, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the probabilities (n, C) that a file's bytes give."""
+def answers(model: bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the probabilities (n, C) that a model gives for images."""
     from advisor.measurement.accuracy.inference import predict_arrays
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         path.write_bytes(model)
-        return predict_arrays(path, inputs)
+        return predict_arrays(path, images)
 
 
-def judge_of(model: bytes, material: RecipeInputs) -> Judge:
-    """Return the judge that the material allows: validation images, else the calibration images without labels.
+def comparison_for(model: bytes, inputs: RecipeInputs) -> FloatComparison:
+    """Return a comparison on the validation images, or without labels on the calibration images.
 
     Raises:
-        StageError: there are no images, or they do not fit.
+        StageError: there are no images, or they have another shape than the model's input.
     """
-    images = material.images
+    images = inputs.images
     if images is not None and images.validation_paths:
         return _labelled(model, images)
-    return Judge(model, fitting_images(model, material.calibration), None)
+    return FloatComparison(model, fitting_images(model, inputs.calibration), None)
 
 
-def _labelled(model: bytes, images: TrainingImages) -> Judge:
+def _labelled(model: bytes, images: TrainingImages) -> FloatComparison:
     from advisor.compression.calibration import choose, from_images
 
     labels = images.validation_labels
     chosen = choose(labels, MOST_IMAGES, images.seed)
     paths = [images.validation_paths[index] for index in chosen]
-    inputs = from_images(paths, images.view)
-    return Judge(model, inputs, tuple(labels[index] for index in chosen))
+    return FloatComparison(model, from_images(paths, images.spec), tuple(labels[index] for index in chosen))

@@ -1,4 +1,4 @@
-"""Which recipes are worth trying on a card: the lightest first, a heavier one only on the evidence of a lighter one."""
+"""Decide which recipes are worth trying on a card: a heavier one only if the lighter ones lose too much."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from advisor.compression.recipes.base import Recipe
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How a lighter recipe ended on the same card.
+class RecipeResult:
+    """The result of a lighter recipe on the same card.
 
     Attributes:
-        drop_points: points of the task's metric that it lost against float32; None where it could not be scored.
-        ok: it gave a file; not so where it failed or was skipped.
+        drop_points: points of the task's metric that it lost against float32; None if it could not be scored.
+        ok: it gave a file; False if it failed or was skipped.
     """
 
     drop_points: float | None
@@ -23,12 +23,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Escalation:
-    """The order of escalation.
+    """The order in which heavier recipes follow lighter ones.
 
     Attributes:
-        recipes: those of a search, by name.
-        max_drop_points: what a form may lose against float32; None where no limit was given.
-        asked: recipes that the user named, which are tried in any case.
+        recipes: the recipes of a search, by name.
+        max_drop_points: points that a file may lose against float32; None for no limit.
+        asked: recipes that the user named; these are always tried.
     """
 
     recipes: Mapping[str, Recipe]
@@ -36,7 +36,7 @@ class Escalation:
     asked: frozenset[str] = frozenset()
 
     def waits_for(self, name: str) -> tuple[str, ...]:
-        """Return the lighter recipes of the search whose outcomes decide about ``name``, the lightest first."""
+        """Return the lighter recipes whose results decide whether ``name`` is tried, the lightest first."""
         found: list[str] = []
         if name in self.asked:
             return ()
@@ -46,26 +46,26 @@ class Escalation:
             before = self.recipes[before].after
         return tuple(found)
 
-    def objection(self, name: str, outcomes: Mapping[str, Outcome]) -> str:
-        """Return why ``name`` is not worth trying, or nothing where it is.
+    def objection(self, name: str, results: Mapping[str, RecipeResult]) -> str:
+        """Return why ``name`` is not worth trying; empty if it is.
 
         Args:
             name: a recipe of the search.
-            outcomes: of every recipe that it waits for.
+            results: the result of every recipe that it waits for.
         """
         waited = self.waits_for(name)
         if not waited:
             return ""
         if self.max_drop_points is None:
-            return f"no --max-drop was given that {waited[0]} could miss"
+            return f"no --max-drop was given, so {waited[0]} cannot miss it"
         for before in waited:
-            outcome = outcomes[before]
-            if outcome.ok and outcome.drop_points is not None and outcome.drop_points <= self.max_drop_points:
-                return f"{before} keeps within --max-drop already: it lost {_points(outcome)}"
-        if not any(outcomes[before].ok for before in waited):
-            return f"{waited[-1]} gave no form to do better than"
+            result = results[before]
+            if result.ok and result.drop_points is not None and result.drop_points <= self.max_drop_points:
+                return f"{before} keeps within --max-drop already: it lost {_points(result)}"
+        if not any(results[before].ok for before in waited):
+            return f"{waited[-1]} gave no file to improve on"
         return ""
 
 
-def _points(outcome: Outcome) -> str:
-    return f"{outcome.drop_points:.1f} points"
+def _points(result: RecipeResult) -> str:
+    return f"{result.drop_points:.1f} points"

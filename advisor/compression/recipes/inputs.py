@@ -1,4 +1,4 @@
-"""What a recipe works from besides the float file, and what it gives back."""
+"""What a recipe uses besides the float file, and what it returns."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingImages:
-    """Labelled images for recipes that score forms or train weights; the hold-out is never among them.
+    """Labelled images for recipes that score files or train weights; they never include the hold-out.
 
     Attributes:
         paths: the training part.
         labels: its class indices.
         classes: number of classes.
-        view: how an image becomes the model's input.
+        spec: how an image becomes the model's input.
         seed: of every draw.
-        validation_paths: images that forms are judged on and that nothing is learnt from.
+        validation_paths: images to score files on; nothing is trained on them.
         validation_labels: their class indices.
     """
 
     paths: tuple[Path, ...]
     labels: tuple[int, ...]
     classes: int
-    view: InputSpec
+    spec: InputSpec
     seed: int = 0
     validation_paths: tuple[Path, ...] = ()
     validation_labels: tuple[int, ...] = ()
@@ -47,15 +47,15 @@ class TrainingImages:
 
 @dataclass(frozen=True, eq=False)
 class RecipeInputs:
-    """What is at hand for a recipe.
+    """What a recipe may use besides the float file.
 
     Attributes:
-        calibration: normalised images, float32 (n, S, S, 3); None where there are none.
-        images: the team's labelled images; None without ``--data``.
-        max_drop_points: points of top-1 that a form may lose against float32; None where no limit was given.
-        seconds: how long a recipe that scores or trains may take; it gives the best that it has by then.
-        observer: keeps what the calibration images showed; hand the same one to all forms of a model.
-        decided: notes of the same recipe on a like model, whose choices it takes over instead of choosing again.
+        calibration: normalised images, float32 (n, S, S, 3); None if there are none.
+        images: the user's labelled images; None without ``--data``.
+        max_drop_points: points of top-1 that a file may lose against float32; None for no limit.
+        seconds: time that a recipe that scores or trains may take; it then returns the best result so far.
+        observer: keeps the activations on the calibration images; pass the same one for all recipes of a model.
+        decided: notes of the same recipe on a similar model; the recipe reuses its choices.
     """
 
     calibration: NDArray[np.float32] | None = None
@@ -72,7 +72,7 @@ class Compressed:
 
     Attributes:
         data: the ``.tflite``.
-        notes: what the recipe did and found, as JSON can hold it; empty where the name says all.
+        notes: what the recipe did and found, as JSON can hold it; empty if its name says all.
     """
 
     data: bytes

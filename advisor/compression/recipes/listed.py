@@ -1,4 +1,4 @@
-"""Compression recipes: each named, versioned, and made flatbuffer to flatbuffer from one float ``.tflite``."""
+"""List the compression recipes; each turns one float ``.tflite`` into another, without a converter."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _float_io(model: bytes) -> bytes:
 
 
 def _quantized(make_rules: Callable[[], Any]) -> Callable[[bytes], bytes]:
-    """Return what quantizes weights by the rules that ``make_rules`` gives."""
+    """Return a function that quantizes weights by the rules that ``make_rules`` returns."""
     return lambda model: quantize(model, make_rules)
 
 
@@ -43,27 +43,31 @@ _WEIGHTS = rules.shipped("weight_only_wi8_afp32")
 
 _BYTE = Grid(8)
 _BYTES = Grids(_BYTE, _BYTE)
+_DENSE_ONLY = Grids(_BYTE, None)
 _ROUNDED = Grids(Grid(8, power_of_two=True, in_deviation=5.9), Grid(8, power_of_two=True))
 _PER_TENSOR = Grids(Grid(8, per_channel=False), Grid(8, per_channel=False))
 
 RECIPES: tuple[Recipe, ...] = (
     Edit("float32", _unchanged, "32-bit float weights and arithmetic, as trained"),
     Edit("float16", _float16, "weights stored in 16-bit float: half the size, float arithmetic"),
-    Corrected("dynamic_int8", Grids(_BYTE, None), _quantized(rules.dynamic), "8-bit weights, activations as they come"),
+    Corrected(
+        "dynamic_int8",
+        Grids(_BYTE, None),
+        _quantized(rules.dynamic),
+        "8-bit weights, activations in 8 bits at run time",
+    ),
     Corrected("weight_int8", _BYTES, _quantized(_WEIGHTS), "8-bit weights, float arithmetic"),
     Integer("int8", _BYTES, _EIGHT, "8-bit weights and activations, calibrated on images"),
     Corrected("weight_int4", Grids(Grid(4), _BYTE), _quantized(rules.four_bits), "4-bit weights, float arithmetic"),
     Integer("int8_per_tensor", _PER_TENSOR, rules.per_tensor, "int8 with one scale a tensor"),
     Integer("int16x8", _BYTES, _SIXTEEN, "8-bit weights, 16-bit activations, calibrated on images", bits=16),
-    Integer(
-        "int8_float_io", _BYTES, _EIGHT, "int8 inside, float32 image in and float32 answer out", finish=_float_io
-    ),
+    Integer("int8_float_io", _BYTES, _EIGHT, "int8 with float32 input and output", finish=_float_io),
     Mixed(_BYTES),
     QuantizationAware(_BYTES),
     Pruned(50),
     Pruned(75),
     Clustered(16),
-    Corrected("rounded", _ROUNDED, _unchanged, "float weights in few steps: downloads as int8 does"),
+    Corrected("rounded", _ROUNDED, _unchanged, "float weights in few steps: downloads like int8"),
 )
 
 

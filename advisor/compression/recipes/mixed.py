@@ -1,4 +1,4 @@
-"""int8 with the operators that cost most left in float: as few of them as keep the drop within the limit."""
+"""The recipe ``mixed_int8``: int8 with those operators in float that cost most accuracy, as few as possible."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from typing import Any
 from advisor.compression.quantization import rules
 from advisor.compression.quantization.correction import Grids
 from advisor.compression.quantization.quantizer import fitting_images, quantize
-from advisor.compression.recipes.base import Recipe, Rung
-from advisor.compression.recipes.comparison import Judge, Judgement, judge_of
+from advisor.compression.recipes.base import Needs, Recipe
+from advisor.compression.recipes.comparison import Deviation, FloatComparison, comparison_for
 from advisor.compression.recipes.inputs import Compressed, RecipeInputs
 from advisor.compression.recipes.post_training import Prepared, prepare
 from advisor.core.errors import UnsupportedRecipe
 from advisor.tflite.model import Model, read
 
 DEFAULT_DROP_POINTS = 0.5
-"""What may be lost where no limit was given."""
+"""Points that may be lost if no limit was given."""
 
 RUN = 3
-"""Operators left in float at a time: one alone still takes and gives integers, and keeps almost all of its error
+"""Operators left in float at a time. A single one still reads and writes integers and keeps almost all of its error
 (MobileNetV1 0.25: at most 1 % of the divergence for any one operator, 58 % for the first three together)."""
 
 MOST_SHARE = 0.5
-"""Of the operators, what may stay float: with more of them, it is a float model with some integers."""
+"""Largest share of the operators that may stay float."""
 
 RANKING_IMAGES = 64
 RANKING_SHARE = 0.4
-"""Of the time, what ranking may take; runs that were not reached come last, in their order."""
+"""Largest share of the time for ranking; runs that were not reached come last, in their order."""
 
 
 @dataclass(frozen=True)
@@ -40,22 +40,22 @@ class Trial:
 
     Attributes:
         floats: operators left in float, by their place in the graph.
-        judgement: how far it is from the float model.
+        deviation: how far it is from the float model.
         latency_ms: least CPU time of a run at one thread, here.
         data: the file.
     """
 
     floats: frozenset[int]
-    judgement: Judgement
+    deviation: Deviation
     latency_ms: float
     data: bytes
 
     def better_than(self, other: Trial, limit: float) -> bool:
-        """Within the limit the faster is better; outside it, the one that loses less."""
-        own, others = self.judgement.drop_points, other.judgement.drop_points
+        """Tell whether this trial is better: the faster one within the limit, outside it the one that loses less."""
+        own, others = self.deviation.drop_points, other.deviation.drop_points
         if own <= limit and others <= limit:
             return (self.latency_ms, own) < (other.latency_ms, others)
-        return (own, self.judgement.divergence) < (others, other.judgement.divergence)
+        return (own, self.deviation.divergence) < (others, other.deviation.divergence)
 
 
 class Mixed(Recipe):
@@ -66,63 +66,65 @@ class Mixed(Recipe):
     """
 
     name = "mixed_int8"
-    description = "int8 with the operators that cost most left in float, as few as --max-drop allows"
+    description = "int8 with the operators that lose most in float, as few as --max-drop allows"
     needs_calibration = True
-    rung = Rung.SCORED
+    needs = Needs.SCORING
     version = 2
     after = "int8"
 
     def __init__(self, grids: Grids) -> None:
         self._grids = grids
 
-    def convert(self, model: bytes, material: RecipeInputs, /) -> Compressed:
-        """Return the fastest choice that was found within the limit, else the one that loses least.
+    def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
+        """Return the fastest file within the limit, or the one that loses least.
 
         Raises:
-            StageError: calibration images are missing or do not fit.
+            StageError: calibration images are missing or have another shape than the model's input.
             UnsupportedRecipe: the quantizer refuses the model.
         """
-        limit = DEFAULT_DROP_POINTS if material.max_drop_points is None else material.max_drop_points
-        inputs = fitting_images(model, material.calibration)
+        limit = DEFAULT_DROP_POINTS if inputs.max_drop_points is None else inputs.max_drop_points
+        images = fitting_images(model, inputs.calibration)
         search = _Search(
-            prepare(model, material, self._grids),
-            judge_of(model, material),
-            Judge(model, inputs[:: max(1, len(inputs) // RANKING_IMAGES)], None),
+            prepare(model, inputs, self._grids),
+            comparison_for(model, inputs),
+            FloatComparison(model, images[:: max(1, len(images) // RANKING_IMAGES)], None),
             limit,
-            time.monotonic() + material.seconds,
+            time.monotonic() + inputs.seconds,
         )
-        return search.run() if material.decided is None else search.again(material.decided)
+        return search.run() if inputs.decided is None else search.again(inputs.decided)
 
 
 class _Search:
     """Ranks runs of operators, then leaves them in float one after another."""
 
-    def __init__(self, prepared: Prepared, judge: Judge, ranker: Judge, limit: float, deadline: float) -> None:
+    def __init__(
+        self, prepared: Prepared, comparison: FloatComparison, ranker: FloatComparison, limit: float, deadline: float
+    ) -> None:
         self._model, self._prepared = read(prepared.model), prepared
         self._spans = prepared.spans()
-        self._judge, self._ranker, self._limit = judge, ranker, limit
+        self._comparison, self._ranker, self._limit = comparison, ranker, limit
         self._began, self._deadline = time.monotonic(), deadline
         self._tried: dict[frozenset[int], Trial] = {}
 
     def run(self) -> Compressed:
         """Return the best trial."""
         best = plain = self._try(frozenset())
-        if plain.judgement.drop_points > self._limit:
+        if plain.deviation.drop_points > self._limit:
             best = self._trimmed(self._grown(plain))
         return Compressed(best.data, self._notes(best, plain))
 
     def again(self, decided: Mapping[str, Any]) -> Compressed:
-        """Return the choice that was made for a like model."""
+        """Return the file with the operators in float that were chosen for a similar model."""
         count = len(self._model.operators)
         floats = frozenset(place for place in decided.get("float_places", ()) if 0 <= place < count)
         return Compressed(self._form(floats), decided)
 
     def _grown(self, best: Trial) -> Trial:
-        """Leave the costliest runs in float, one more at a time, until the limit holds."""
+        """Put the costliest runs into float, one after another, until the drop is within the limit."""
         floats: frozenset[int] = frozenset()
         most = max(RUN, int(MOST_SHARE * len(self._model.operators)))
         for run in self._ranked():
-            if self._late() or best.judgement.drop_points <= self._limit:
+            if self._late() or best.deviation.drop_points <= self._limit:
                 break
             if not run <= floats and len(floats | run) <= most:
                 floats |= run
@@ -130,8 +132,8 @@ class _Search:
         return best
 
     def _trimmed(self, best: Trial) -> Trial:
-        """Put back into integers what the limit does not need, the ends of runs first: that saves latency."""
-        if best.judgement.drop_points > self._limit:
+        """Put operators back into integers while the drop stays within the limit, the ends of runs first."""
+        if best.deviation.drop_points > self._limit:
             return best
         for place in sorted(best.floats, key=lambda place: (_neighbours(place, best.floats), -place)):
             if self._late():
@@ -144,7 +146,7 @@ class _Search:
         return other if other.better_than(best, self._limit) else best
 
     def _ranked(self) -> list[frozenset[int]]:
-        """Return runs of neighbouring operators, those first whose integers cost most."""
+        """Return runs of neighbouring operators, those first that cost most as integers."""
         count = len(self._model.operators)
         runs = [frozenset(range(start, min(start + RUN, count))) for start in range(max(1, count - RUN + 1))]
         until = self._began + RANKING_SHARE * (self._deadline - self._began)
@@ -168,30 +170,30 @@ class _Search:
     def _try(self, floats: frozenset[int]) -> Trial:
         if floats not in self._tried:
             data = self._form(floats)
-            self._tried[floats] = Trial(floats, self._judge(data), latency_ms(data), data)
+            self._tried[floats] = Trial(floats, self._comparison(data), latency_ms(data), data)
         return self._tried[floats]
 
     def _late(self) -> bool:
         return time.monotonic() > self._deadline
 
     def _notes(self, best: Trial, plain: Trial) -> dict[str, Any]:
-        """Return what was left in float, and what that cost."""
+        """Return what stayed in float, and what that cost."""
         return {
             "float_operators": [_described(self._model, place) for place in sorted(best.floats)],
             "float_places": sorted(best.floats),
-            "drop_points": round(best.judgement.drop_points, 2),
-            "int8_drop_points": round(plain.judgement.drop_points, 2),
+            "drop_points": round(best.deviation.drop_points, 2),
+            "int8_drop_points": round(plain.deviation.drop_points, 2),
             "max_drop_points": self._limit,
-            "within_max_drop": best.judgement.drop_points <= self._limit,
+            "within_max_drop": best.deviation.drop_points <= self._limit,
             "latency_ms": round(best.latency_ms, 3),
             "int8_latency_ms": round(plain.latency_ms, 3),
-            "judged_on": len(self._judge),
+            "judged_on": len(self._comparison),
             "tried": len(self._tried),
         }
 
 
 def latency_ms(data: bytes) -> float:
-    """Return the least CPU time of a run of a file's bytes at one thread."""
+    """Return the least CPU time of one run at one thread, in ms."""
     from advisor.measurement.latency.screen import least_cpu_ms
 
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Forms made from the float file and a few images: weights on a grid, biases corrected, activations in integers."""
+"""Recipes that need the float file and a few images: weights on a grid, corrected biases, integer activations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.compression.quantization.correction import Grids, correct
 from advisor.compression.quantization.quantizer import fitting_images, quantize
 from advisor.compression.quantization.ranges import Range, ranges, spans
-from advisor.compression.recipes.base import Recipe, Rung
+from advisor.compression.recipes.base import Needs, Recipe
 from advisor.compression.recipes.inputs import RecipeInputs
 from advisor.tflite.model import read
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A float file whose weights are on their grid, and its activations.
+    """A float file with its weights on the grid, and its activations.
 
     Attributes:
         model: the float ``.tflite``.
@@ -30,23 +30,23 @@ class Prepared:
     observation: Observation
 
     def spans(self, bits: int = 8) -> Mapping[int, Range]:
-        """Return the span of each activation."""
+        """Return the range of each activation that ``bits`` bits must cover."""
         if bits > 8:
             return spans(self.observation)
         return ranges(self.observation, read(self.model).subgraphs[0].inputs[0])
 
 
-def prepare(model: bytes, material: RecipeInputs, grids: Grids) -> Prepared:
+def prepare(model: bytes, inputs: RecipeInputs, grids: Grids) -> Prepared:
     """Put the weights on their grid and correct the biases.
 
     Raises:
-        StageError: calibration images are missing or do not fit.
+        StageError: calibration images are missing or have another shape than the model's input.
     """
-    observation = material.observer(model, fitting_images(model, material.calibration))
-    made = material.observer.made
-    if grids not in made:
-        made[grids] = correct(model, grids, observation)
-    return Prepared(made[grids], observation)
+    observation = inputs.observer(model, fitting_images(model, inputs.calibration))
+    corrected = inputs.observer.corrected
+    if grids not in corrected:
+        corrected[grids] = correct(model, grids, observation)
+    return Prepared(corrected[grids], observation)
 
 
 def to_integers(prepared: Prepared, make_rules: Callable[[], Any], bits: int = 8) -> bytes:
@@ -55,26 +55,26 @@ def to_integers(prepared: Prepared, make_rules: Callable[[], Any], bits: int = 8
 
 
 class Corrected(Recipe):
-    """A recipe that puts weights on a grid, corrects the biases for it, and goes on from there.
+    """A recipe that puts weights on a grid, corrects the biases, and edits the result.
 
     Args:
         name: the recipe's name.
         grids: the values that weights are stored as.
-        finish: from the corrected float file to the artefact.
+        finish: turns the corrected float file into the compressed one.
         description: one line.
     """
 
     needs_calibration = True
-    rung = Rung.CALIBRATED
+    needs = Needs.CALIBRATION
     version = 6
 
     def __init__(self, name: str, grids: Grids, finish: Callable[[bytes], bytes], description: str) -> None:
         self.name, self.description = name, description
         self._grids, self._finish = grids, finish
 
-    def convert(self, model: bytes, material: RecipeInputs, /) -> bytes:
-        """Return the artefact."""
-        return self._finish(prepare(model, material, self._grids).model)
+    def convert(self, model: bytes, inputs: RecipeInputs, /) -> bytes:
+        """Return the compressed file."""
+        return self._finish(prepare(model, inputs, self._grids).model)
 
 
 class Integer(Recipe):
@@ -83,14 +83,14 @@ class Integer(Recipe):
     Args:
         name: the recipe's name.
         grids: the values that weights are stored as.
-        make_rules: gives the quantizer's rules.
+        make_rules: returns the quantizer's rules.
         description: one line.
         bits: of an activation.
-        finish: what is done to the integer file last.
+        finish: the last edit of the integer file.
     """
 
     needs_calibration = True
-    rung = Rung.CALIBRATED
+    needs = Needs.CALIBRATION
     version = 5
 
     def __init__(
@@ -106,7 +106,7 @@ class Integer(Recipe):
         self.name, self.description = name, description
         self._grids, self._rules, self._bits, self._finish = grids, make_rules, bits, finish
 
-    def convert(self, model: bytes, material: RecipeInputs, /) -> bytes:
-        """Return the artefact."""
-        prepared = prepare(model, material, self._grids)
+    def convert(self, model: bytes, inputs: RecipeInputs, /) -> bytes:
+        """Return the compressed file."""
+        prepared = prepare(model, inputs, self._grids)
         return self._finish(to_integers(prepared, self._rules, self._bits))

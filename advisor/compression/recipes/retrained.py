@@ -1,4 +1,4 @@
-"""Forms whose weights learn again: as integers, with most of them 0, or with a few shared values."""
+"""Recipes that train the weights again: as integers, with most of them 0, or with a few shared values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from advisor.compression.quantization import rules
 from advisor.compression.quantization.clusters import clusters
 from advisor.compression.quantization.correction import Grids, correct
 from advisor.compression.quantization.quantizer import fitting_images, quantize
-from advisor.compression.recipes.base import Recipe, Rung
+from advisor.compression.recipes.base import Needs, Recipe
 from advisor.compression.recipes.inputs import Compressed, RecipeInputs
 from advisor.compression.recipes.post_training import Prepared
 
@@ -20,52 +20,52 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from advisor.training.flatgraph.graph import Change, Graph
-    from advisor.training.flatgraph.learning import Course, FinetuneData
+    from advisor.training.flatgraph.learning import Course, Schedule
     from advisor.training.flatgraph.weights import Weight
 
     Floats = NDArray[np.float32]
 
 
 FITTED_IMAGES = 48
-"""Images that pruned kernels are fitted on: their positions give thousands of rows."""
+"""Images that pruned kernels are fitted on. Their positions give thousands of rows."""
 
 
 class Retrained(Recipe):
-    """A recipe whose weights learn, taught by the float model itself on the training part."""
+    """A recipe that trains weights to give what the float model gives, on the training part."""
 
     needs_images = True
-    rung = Rung.TRAINED
+    needs = Needs.TRAINING
     version = 2
     learning_rate = 3e-4
     epochs = 4.0
 
-    def convert(self, model: bytes, material: RecipeInputs, /) -> Compressed:
-        """Return the form after its lessons, with how many it took.
+    def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
+        """Return the trained file, with notes on the training.
 
         Raises:
             UnsupportedRecipe: the model has an operator that cannot be trained here.
             StageError: training diverged, or an image cannot be read.
         """
-        learnt, course = self._learnt(model, material)
+        learnt, course = self._learnt(model, inputs)
         return Compressed(learnt, {"learning": asdict(course), **self._notes(learnt)})
 
-    def _learnt(self, model: bytes, material: RecipeInputs) -> tuple[bytes, Course]:
+    def _learnt(self, model: bytes, inputs: RecipeInputs) -> tuple[bytes, Course]:
         from advisor.training.flatgraph.graph import read_graph
 
         graph = read_graph(model)
-        weights = {**_free(graph), **self._weights(graph, material)}
-        course = learn(graph, weights, material, self._lesson(material))
+        weights = {**_free(graph), **self._weights(graph, inputs)}
+        course = learn(graph, weights, inputs, self._schedule(inputs))
         return graph.with_weights({at: _array(one) for at, one in weights.items()}), course
 
-    def _lesson(self, material: RecipeInputs) -> FinetuneData:
-        from advisor.training.flatgraph.learning import FinetuneData
+    def _schedule(self, inputs: RecipeInputs) -> Schedule:
+        from advisor.training.flatgraph.learning import Schedule
 
-        seed = material.images.seed if material.images else 0
-        return FinetuneData(self.learning_rate, self.epochs, seconds=material.seconds, seed=seed)
+        seed = inputs.images.seed if inputs.images else 0
+        return Schedule(self.learning_rate, self.epochs, seconds=inputs.seconds, seed=seed)
 
     @abstractmethod
-    def _weights(self, graph: Graph, material: RecipeInputs) -> Mapping[int, Weight]:
-        """Return what stands for kernels, and for biases that do not start as they are, while they learn."""
+    def _weights(self, graph: Graph, inputs: RecipeInputs) -> Mapping[int, Weight]:
+        """Return the trainable kernels, and the biases that start from other values, by tensor index."""
 
     def _notes(self, _learnt: bytes) -> Mapping[str, Any]:
         return {}
@@ -74,16 +74,16 @@ class Retrained(Recipe):
 def learn(
     graph: Graph,
     weights: Mapping[int, Weight],
-    material: RecipeInputs,
-    lesson: FinetuneData,
+    inputs: RecipeInputs,
+    schedule: Schedule,
     change: Change | None = None,
 ) -> Course:
-    """Run the lessons on the training part."""
-    from advisor.training.flatgraph.learning import learn as taught
+    """Train ``weights`` on the training part."""
+    from advisor.training.flatgraph.learning import learn as train
 
-    images = material.images
+    images = inputs.images
     assert images is not None, "the recipe says that it needs images"
-    return taught(graph, weights, images.paths, images.view, lesson, change)
+    return train(graph, weights, images.paths, images.spec, schedule, change)
 
 
 def _free(graph: Graph) -> dict[int, Weight]:
@@ -99,11 +99,11 @@ def _array(weight: Weight) -> Floats:
 
 
 class Pruned(Retrained):
-    """A recipe that sets a share of each kernel's weights to 0 and lets the others make up for it.
+    """A recipe that sets a share of each kernel's weights to 0 and trains the others.
 
-    They go by magnitude times the size of their input; the others are fitted to what the layer gave, then learn.
-
-    The first layer, depthwise kernels and the head stay whole: they are few weights, and the most easily harmed.
+    The weights with the least magnitude times input size become 0. The others are fitted to the layer's former output,
+    then trained. The first layer, depthwise kernels and the head are not pruned: they have few weights, and pruning
+    harms them most.
 
     Args:
         percent: share of weights that become 0.
@@ -114,13 +114,13 @@ class Pruned(Retrained):
         self.description = f"{percent} % of the weights 0, the rest retrained: less to download"
         self._share = percent / 100
 
-    def _weights(self, graph: Graph, material: RecipeInputs) -> Mapping[int, Weight]:
+    def _weights(self, graph: Graph, inputs: RecipeInputs) -> Mapping[int, Weight]:
         from advisor.training.flatgraph.refit import refit
         from advisor.training.flatgraph.weights import Free, Masked
 
-        biases = {step.inputs[1]: step.inputs[2] for step in graph.steps if len(step.inputs) > 2}
+        biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
         inner = [at for at in _inner(graph) if at in biases]
-        found = refit(graph, inner, self._share, _some(material))
+        found = refit(graph, inner, self._share, _some(inputs))
         kernels = {at: Masked(one.kernel, one.keep) for at, one in found.items()}
         return {**kernels, **{biases[at]: Free(one.bias) for at, one in found.items()}}
 
@@ -136,10 +136,10 @@ class Pruned(Retrained):
 
 
 class Clustered(Retrained):
-    """A recipe that gives each kernel a few values only, which then learn.
+    """A recipe that gives each kernel a few shared values and trains those.
 
     Args:
-        values: how many.
+        values: number of values a kernel.
     """
 
     learning_rate = 1e-4
@@ -149,37 +149,37 @@ class Clustered(Retrained):
         self.description = f"{values} values a kernel, retrained: less to download"
         self._values = values
 
-    def _weights(self, graph: Graph, _material: RecipeInputs) -> Mapping[int, Weight]:
+    def _weights(self, graph: Graph, _inputs: RecipeInputs) -> Mapping[int, Weight]:
         from advisor.training.flatgraph.weights import Shared
 
         return {at: Shared(*clusters(graph.constants[at], self._values)) for at in _inner(graph)}
 
 
-def _some(material: RecipeInputs) -> Floats:
-    """Return a few images of the training part as the model takes them."""
+def _some(inputs: RecipeInputs) -> Floats:
+    """Return a few training images as model input, float32 (n, S, S, 3)."""
     from advisor.compression.calibration import choose, from_images
 
-    images = material.images
+    images = inputs.images
     assert images is not None, "the recipe says that it needs images"
     chosen = choose(images.labels, FITTED_IMAGES, images.seed)
-    return from_images([images.paths[at] for at in chosen], images.view)
+    return from_images([images.paths[at] for at in chosen], images.spec)
 
 
 def _inner(graph: Graph) -> list[int]:
-    """Return the kernels of dense convolutions and dense layers without those next to the image and the answer."""
-    spared = {step.inputs[1] for step in (*graph.first, *graph.last)}
+    """Return the kernels of convolutions and dense layers, but those next to the input and the output."""
+    spared = {node.inputs[1] for node in (*graph.first, *graph.last)}
     return [at for at, name in graph.kernels.items() if at not in spared and name != "DEPTHWISE_CONV_2D"]
 
 
 class QuantizationAware(Retrained):
-    """The recipe ``qat_int8``: weights and activations learn as the integers that they will be.
+    """The recipe ``qat_int8``: quantization-aware training of weights and activations.
 
     Args:
         grids: the values that weights are stored as.
     """
 
     name = "qat_int8"
-    description = "int8 whose weights learnt as integers: what post-training int8 loses, for minutes of training"
+    description = "int8 with weights trained as integers: regains what int8 loses, for minutes of training"
     needs_calibration = True
     after = "mixed_int8"
     learning_rate = 1e-4
@@ -187,20 +187,20 @@ class QuantizationAware(Retrained):
     def __init__(self, grids: Grids) -> None:
         self._grids = grids
 
-    def convert(self, model: bytes, material: RecipeInputs, /) -> Compressed:
-        """Return the integer form after its lessons."""
+    def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
+        """Return the trained integer file."""
         from advisor.training.flatgraph.graph import read_graph
 
-        observation = material.observer(model, fitting_images(model, material.calibration))
+        observation = inputs.observer(model, fitting_images(model, inputs.calibration))
         spans = Prepared(model, observation).spans()
         graph = read_graph(model)
-        weights = {**_free(graph), **self._weights(graph, material)}
-        course = learn(graph, weights, material, self._lesson(material), _as_integers(spans))
+        weights = {**_free(graph), **self._weights(graph, inputs)}
+        course = learn(graph, weights, inputs, self._schedule(inputs), _as_integers(spans))
         learnt = graph.with_weights({at: _array(one) for at, one in weights.items()})
         on_grid = correct(learnt, self._grids, observation, shifted=False)
         return Compressed(quantize(on_grid, rules.eight_bits(), spans), {"learning": asdict(course)})
 
-    def _weights(self, graph: Graph, _material: RecipeInputs) -> Mapping[int, Weight]:
+    def _weights(self, graph: Graph, _inputs: RecipeInputs) -> Mapping[int, Weight]:
         return _rounded(graph)
 
 

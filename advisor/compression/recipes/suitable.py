@@ -1,4 +1,4 @@
-"""Which files a recipe can start from."""
+"""Check that a recipe can start from a file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SELECT_PREFIX = "CUSTOM:Flex"
 
 
 def require_plain_float(data: bytes, recipe: str) -> None:
-    """Check that a file is a float model with one graph, one signature at most, builtin operators and fixed shapes.
+    """Check that a file is a float model with one graph, at most one signature, builtin operators and fixed shapes.
 
     Raises:
-        UnsupportedRecipe: it is not, with the reason.
+        UnsupportedRecipe: it is not; the message says why.
         UsageError: the file is damaged.
     """
     model = read(data)
@@ -55,7 +55,7 @@ def _numbers(model: Model) -> str:
 
 
 def _shapes(data: bytes) -> str:
-    """Look for open dimensions, which the file notes beside the shape (an open 1 is no fixed 1)."""
+    """Find open dimensions: the file stores them beside the shape, and 1 may be open or fixed."""
     from ai_edge_litert import schema_py_generated as schema
 
     graph = schema.Model.GetRootAs(data, 0).Subgraphs(0)

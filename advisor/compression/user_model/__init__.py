@@ -1,1 +1,1 @@
-"""``advisor compress``: the forms of a file of the user's own, and what each costs."""
+"""``advisor compress``: apply recipes to a user's file, and measure what each one costs."""

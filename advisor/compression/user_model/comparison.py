@@ -1,4 +1,4 @@
-"""A form's answers beside those of the float file."""
+"""Compare the answers of a compressed file with those of the float file."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def judge(own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> Likeness:
-    """Hold answers against the float file's, and against the truth where it is known.
+def compare_answers(own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> Likeness:
+    """Compare answers with the float file's, and with the labels if they are known.
 
     Args:
         own: (n, classes).
         floats: the float file's on the same images.
-        labels: true classes; empty where they are not known.
+        labels: true classes; empty if they are not known.
     """
     import numpy as np
 

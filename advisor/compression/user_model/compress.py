@@ -1,4 +1,4 @@
-"""The forms of one float file: made, judged and timed."""
+"""Apply recipes to one float file, then score and time the results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from advisor.compression.calibration import CalibrationImages
 from advisor.compression.make import MadeFile
 from advisor.compression.recipes import Recipe
 from advisor.compression.user_model import jobs
-from advisor.compression.user_model.comparison import judge
+from advisor.compression.user_model.comparison import compare_answers
 from advisor.compression.user_model.question import FLOAT, Question
 from advisor.compression.user_model.timing import time_forms
 from advisor.compression.user_model.values import Compression, Form, sizes_of
@@ -23,28 +23,28 @@ from advisor.isolation import ChildPool, Limits
 from advisor.isolation.pools import trainers
 
 LIMITS = Limits(seconds=3600, memory_bytes=10_000_000_000)
-"""Of one form: recipes that train take minutes, and gradients keep every activation of a batch."""
+"""Limits of one recipe. Training takes minutes, and gradients keep every activation of a batch."""
 
 FEW = 200
-"""Images on which one answer is half a point."""
+"""Below this number of images one answer is more than half a point."""
 
 Tell = Callable[[str], None]
 
 
 def compress(question: Question, tell: Tell, latency: bool = True) -> Compression:
-    """Make every form asked for; what goes wrong with one is its row, never the end of the others.
+    """Apply every recipe of the question; a failure becomes the row of that recipe and does not stop the others.
 
     Args:
         question: what :func:`advisor.compression.user_model.question.ask` checked.
-        tell: told what is being done.
-        latency: also time the forms, in turn.
+        tell: receives progress messages.
+        latency: also time the files, block by block in turn.
 
     Raises:
         UsageError: the float file itself cannot be run.
     """
     with _children() as pool:
         forms = [_made(pool, question, one, tell) for one in question.recipes]
-        forms = _judged(pool, question, forms, tell)
+        forms = _scored(pool, question, forms, tell)
     notes: tuple[str, ...] = ()
     if latency:
         forms, notes = time_forms(forms, tell)
@@ -54,7 +54,7 @@ def compress(question: Question, tell: Tell, latency: bool = True) -> Compressio
         model=str(question.model),
         folder=str(question.folder),
         calibration=images.calibration_source if calibrated else "no recipe asked for needs it",
-        scored=images.judged_source,
+        scored=images.scored_source,
         accelerator=question.accelerator,
         max_drop_points=question.max_drop_points,
         forms=tuple(forms),
@@ -64,7 +64,7 @@ def compress(question: Question, tell: Tell, latency: bool = True) -> Compressio
 
 @contextlib.contextmanager
 def _children() -> Iterator[ChildPool]:
-    """Give children whose output is shown to nobody but, where one dies, by its last line; some of them learn."""
+    """Yield child processes that hide their output; if one dies, its last line is in the error."""
     with tempfile.TemporaryDirectory(prefix="advisor-compress-") as folder, trainers(Path(folder, "log.txt")) as pool:
         yield pool
 
@@ -91,9 +91,9 @@ def _made(pool: ChildPool, question: Question, one: Recipe, tell: Tell) -> Form:
 
 
 def _form(pool: ChildPool, question: Question, name: str, path: Path) -> MadeFile:
-    """Write a form beside its place and move it there once it is whole."""
+    """Write a file under another name and rename it when it is complete."""
     images, unfinished = question.images, path.with_suffix(".part")
-    calibration = CalibrationImages(images.calibration, question.view, question.seed)
+    calibration = CalibrationImages(images.calibration, question.spec, question.seed)
     try:
         made: MadeFile = _call(
             pool, "make", question.model, name, calibration, images.training, question.max_drop_points,
@@ -107,36 +107,36 @@ def _form(pool: ChildPool, question: Question, name: str, path: Path) -> MadeFil
     return replace(made, path=path)
 
 
-def _judged(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) -> list[Form]:
+def _scored(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) -> list[Form]:
     images, reference = question.images, forms[0]
     if reference.status != "ok":
         raise UsageError(f"{question.model.name} cannot be compressed: {reference.reason}", "see advisor profile")
     tell("scoring float32")
     try:
-        floats = _call(pool, "answer", question.model, images.judged, question.view, question.seed)
+        floats = _call(pool, "answer", question.model, images.scored, question.spec, question.seed)
     except StageError as error:
         raise UsageError(error.message, error.hint) from error
-    judged = [replace(reference, likeness=judge(floats, floats, images.labels))]
+    scored = [replace(reference, likeness=compare_answers(floats, floats, images.labels))]
     for form in forms[1:]:
         if form.status != "ok":
-            judged.append(form)
+            scored.append(form)
             continue
         tell(f"scoring {form.recipe}")
         try:
-            own = _call(pool, "answer", Path(form.path), images.judged, question.view, question.seed)
-            judged.append(replace(form, likeness=judge(own, floats, images.labels)))
+            own = _call(pool, "answer", Path(form.path), images.scored, question.spec, question.seed)
+            scored.append(replace(form, likeness=compare_answers(own, floats, images.labels)))
         except RuntimeRefusal as error:
-            judged.append(replace(form, status="skipped", reason=f"this runtime cannot run it: {error.message}"))
+            scored.append(replace(form, status="skipped", reason=f"this runtime cannot run it: {error.message}"))
         except StageError as error:
-            judged.append(replace(form, status="failed", reason=error.message))
-    return judged
+            scored.append(replace(form, status="failed", reason=error.message))
+    return scored
 
 
 def _notes(question: Question) -> Iterator[str]:
     if question.metadata is None:
-        yield f"{question.model.name} has no labels, so its forms carry no description either"
-    judged = len(question.images.labels)
-    if 0 < judged < FEW:
-        yield f"{judged} images cannot tell a drop of one point: the intervals say what they can tell"
-    if not judged:
-        yield "agreement with float is no accuracy: give labelled images with --data to see what is lost"
+        yield f"{question.model.name} has no labels, so the compressed files carry no metadata either"
+    scored = len(question.images.labels)
+    if 0 < scored < FEW:
+        yield f"{scored} images cannot show a drop of one point: see the intervals"
+    if not scored:
+        yield "agreement with float is no accuracy: give labelled images with --data to measure the loss"

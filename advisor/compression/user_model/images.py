@@ -1,4 +1,4 @@
-"""The images that the forms of a user's own file are calibrated, trained and judged on."""
+"""Choose the images that the compressed files are calibrated, trained and scored on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from advisor.compression.calibration import choose
 from advisor.compression.image_folder import CALIBRATION, FEWEST, drawn, find_images
-from advisor.compression.recipes.base import Rung
+from advisor.compression.recipes.base import Needs
 from advisor.compression.recipes.inputs import TrainingImages
 from advisor.core.errors import UsageError
 from advisor.datasets.checks.repeated import kept_together
@@ -19,59 +19,60 @@ from advisor.datasets.images import InputSpec
 from advisor.datasets.split import Split, halved, split
 from advisor.datasets.survey import survey
 
-JUDGED = 200
-"""Unlabelled images that agreement with float is counted on, at most."""
+SCORED = 200
+"""Unlabelled images to count agreement with float on, at most."""
 
-PHOTOGRAPHS = "everyday photographs that come with the installation: give your own with --calibration"
+PHOTOGRAPHS = "bundled everyday photographs; give your own images with --calibration"
 
 
 @dataclass(frozen=True)
 class Images:
-    """What is read of the user's folders.
+    """The images of the user's folders, by their purpose.
 
     Attributes:
         calibration: images to calibrate on; empty for the bundled photographs.
-        calibration_source: which these are, for the reader.
-        judged: images to judge the forms on; empty for the bundled photographs.
-        labels: their classes in the order of the model's output; empty where they are not labelled.
-        judged_source: which these are, for the reader.
+        calibration_source: says which these are.
+        scored: images to score the files on; empty for the bundled photographs.
+        labels: their classes in the order of the model's output; empty if they are not labelled.
+        scored_source: says which these are.
         training: for recipes that score or train; None without labelled images.
     """
 
     calibration: tuple[Path, ...]
     calibration_source: str
-    judged: tuple[Path, ...]
+    scored: tuple[Path, ...]
     labels: tuple[int, ...]
-    judged_source: str
+    scored_source: str
     training: TrainingImages | None = None
 
 
 def read_images(
     calibration: Path | None,
     data: Path | None,
-    view: InputSpec,
+    spec: InputSpec,
     names: Sequence[str],
     classes: int,
     seed: int,
-    rungs: Collection[Rung],
+    needs: Collection[Needs],
 ) -> Images:
     """Read the user's folders, or none.
 
-    With both folders, and no recipe that learns, all of ``--data`` is judged on; else its hold-out, split off as
-    ``advisor search`` does it, and the rest serves to calibrate and to learn. A model that a search shipped has learnt
-    from all but the hold-out: a recipe that chooses by labels gets half of it, and the forms are judged on the other.
+    With both folders and no recipe that uses labels, all of ``--data`` scores the files. Otherwise its hold-out scores
+    them, split off as in ``advisor search``, and the rest is for calibration and training. A model that a search
+    exported was trained on everything but the hold-out. A recipe that chooses by labels gets half of the hold-out, and
+    the other half scores the files.
 
     Args:
         calibration: folder of images, labelled or not.
         data: folder of labelled images.
-        view: how the model reads images.
-        names: the model's labels, empty where it has none.
-        classes: how many the model tells apart.
+        spec: how the model reads images.
+        names: the model's labels; empty if it has none.
+        classes: number of classes of the model.
         seed: of every draw.
-        rungs: those of the recipes asked for.
+        needs: what the recipes need.
 
     Raises:
-        UsageError: a folder is missing or unfit, holds too few images, or its classes are not the model's.
+        UsageError: a folder is missing or cannot be used, holds too few images, or its classes are not the model's.
     """
     own = find_images(calibration) if calibration else ()
     if data is None:
@@ -80,43 +81,43 @@ def read_images(
     dataset = read.dataset
     require_usable(dataset)
     order = class_order(dataset.classes, names, classes)
-    if own and max(rungs) < Rung.SCORED:
+    if own and max(needs) < Needs.SCORING:
         labels = tuple(order[image.label] for image in dataset.images)
         paths = tuple(image.path for image in dataset.images)
         chosen = drawn(own, CALIBRATION, seed)
         return Images(chosen, _said(chosen, calibration), paths, labels, f"all {len(paths)} images of {data}")
     together = kept_together(dataset, near_duplicates(read.thumbnails))
     whole = split(dataset, seed, together=together, given=dataset.own_parts)
-    parts = _for_choosing(dataset, whole, together) if Rung.SCORED in rungs else whole
+    parts = _for_choosing(dataset, whole, together) if Needs.SCORING in needs else whole
     learnt = [dataset.images[index] for index in parts.train]
     chosen = drawn(own, CALIBRATION, seed) or tuple(
         learnt[place].path for place in choose([image.label for image in learnt], CALIBRATION, seed)
     )
     source = _said(chosen, calibration) if own else f"{len(chosen)} training images of {data}"
-    train, validation, judged = (
+    train, validation, scored = (
         _labelled(dataset, part, order) for part in (parts.train, parts.validation, parts.holdout)
     )
-    training = TrainingImages(*train, classes, view, seed, *validation)
-    return Images(chosen, source, *judged, _held_out(parts, whole, data), training)
+    training = TrainingImages(*train, classes, spec, seed, *validation)
+    return Images(chosen, source, *scored, _held_out(parts, whole, data), training)
 
 
 def _for_choosing(dataset: Dataset, parts: Split, together: Sequence[Sequence[int]]) -> Split:
-    """Return the split with half of its hold-out in the place of the validation part, where there is enough of it."""
-    chosen_on, judged = halved(dataset, parts.holdout, parts.seed, together)
-    return replace(parts, validation=chosen_on, holdout=judged) if chosen_on else parts
+    """Return the split with half of its hold-out as validation part, if the hold-out is large enough."""
+    chosen_on, scored = halved(dataset, parts.holdout, parts.seed, together)
+    return replace(parts, validation=chosen_on, holdout=scored) if chosen_on else parts
 
 
 def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
-    """Return for each class folder its place among the model's outputs: by name, or in order where it has no labels.
+    """Return the index of the model's output for each class folder: by name, or in order if the model has no labels.
 
     Raises:
-        UsageError: they are not the same classes.
+        UsageError: the folders and the outputs are not the same classes.
     """
     if not names:
         if len(folders) != classes:
             raise UsageError(
-                f"--data: {len(folders)} class folders, and the model tells {classes} classes apart (it has no labels)",
-                "one folder a class, which sort in the order of the model's outputs",
+                f"--data: {len(folders)} class folders, and the model has {classes} classes (and no labels)",
+                "give one folder a class, sorted in the order of the model's outputs",
             )
         return tuple(range(classes))
     known = {" ".join(name.split()).casefold(): place for place, name in enumerate(names)}
@@ -135,9 +136,9 @@ def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> Images
         return Images((), PHOTOGRAPHS, (), (), PHOTOGRAPHS)
     chosen = drawn(own, CALIBRATION, seed)
     others = tuple(path for path in own if path not in set(chosen))
-    judged = drawn(others, JUDGED, seed) if len(others) >= 2 * FEWEST else chosen
-    new = "that were not calibrated on" if judged is not chosen else "that were calibrated on, too"
-    return Images(chosen, _said(chosen, folder), judged, (), f"{len(judged)} images of {folder} {new}")
+    scored = drawn(others, SCORED, seed) if len(others) >= 2 * FEWEST else chosen
+    new = "that were not calibrated on" if scored is not chosen else "that were calibrated on, too"
+    return Images(chosen, _said(chosen, folder), scored, (), f"{len(scored)} images of {folder} {new}")
 
 
 def _labelled(
@@ -148,10 +149,10 @@ def _labelled(
 
 
 def _held_out(parts: Split, whole: Split, data: Path) -> str:
-    judged, held = len(parts.holdout), len(whole.holdout)
-    if judged == held:
+    scored, held = len(parts.holdout), len(whole.holdout)
+    if scored == held:
         return f"the {held} images held out of {data}"
-    return f"{judged} of the {held} images held out of {data}: by the others a recipe chose"
+    return f"{scored} of the {held} images held out of {data}; a recipe used the others to choose"
 
 
 def _said(chosen: Sequence[Path], folder: Path | None) -> str:

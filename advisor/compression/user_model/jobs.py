@@ -1,4 +1,4 @@
-"""One form made and looked at, as functions that child processes run."""
+"""The work on one file, as functions that child processes run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from advisor.compression.quantization.observe import Observer
 
-JUDGING_SEED = 1
-"""Crops of the bundled photographs other than those that are calibrated on."""
+SCORING_SEED = 1
+"""Added to the seed: other crops of the bundled photographs than those for calibration."""
 
 
 def make(
@@ -47,7 +47,7 @@ def make(
 
 @cache
 def _observer() -> Observer:
-    """Return what this process saw of the model that it made a form of before."""
+    """Return the observer that this process keeps between recipes of the same model."""
     from advisor.compression.quantization.observe import Observer
 
     return Observer()
@@ -59,7 +59,7 @@ def describe(path: Path) -> MadeFile:
 
 
 def taken_of(path: Path, target: str) -> Taken:
-    """Return what an accelerator takes of a file."""
+    """Return how much of a file an accelerator runs."""
     from advisor.measurement.accelerators.delegation import delegate
     from advisor.measurement.accelerators.loading import accelerator
     from advisor.tflite.model import read
@@ -68,8 +68,8 @@ def taken_of(path: Path, target: str) -> Taken:
     return Taken(found.taken, found.operators, found.share, found.kept, found.reasons)
 
 
-def answer(path: Path, images: Sequence[Path], view: InputSpec, seed: int) -> NDArray[np.float32]:
-    """Return the answers to images, or to the bundled photographs, float32 (n, classes).
+def answer(path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> NDArray[np.float32]:
+    """Return the scores of images, or of the bundled photographs if there are none, float32 (n, classes).
 
     Raises:
         StageError: the runtime cannot run the file.
@@ -79,7 +79,7 @@ def answer(path: Path, images: Sequence[Path], view: InputSpec, seed: int) -> ND
     from advisor.compression.calibration import from_photographs
     from advisor.measurement.accuracy.inference import predict, predict_arrays
 
-    rows = predict(path, images, view) if images else predict_arrays(path, from_photographs(view, seed + JUDGING_SEED))
+    rows = predict(path, images, spec) if images else predict_arrays(path, from_photographs(spec, seed + SCORING_SEED))
     if not np.isfinite(rows).all():
-        raise StageError(f"{path.name} answers with values that are not finite")
+        raise StageError(f"{path.name} gives values that are not finite")
     return rows

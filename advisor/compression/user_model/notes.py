@@ -1,4 +1,4 @@
-"""What a recipe says of itself, in words."""
+"""Put a recipe's notes into words."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 NAMED = 4
 
 
-def told(notes: Mapping[str, Any]) -> str:
-    """Return a recipe's notes as a sentence, empty where there is nothing to say."""
+def notes_text(notes: Mapping[str, Any]) -> str:
+    """Return a recipe's notes as a sentence; empty if there are none."""
     return "; ".join((*_left_in_float(notes), *_zeros(notes), *_learnt(notes)))
 
 
@@ -21,10 +21,10 @@ def _left_in_float(notes: Mapping[str, Any]) -> Iterator[str]:
     named = f": {', '.join(map(str, left[:NAMED]))}{more}" if left else ""
     yield f"{len(left)} operators left in float{named}"
     if "latency_ms" in notes and "int8_latency_ms" in notes:
-        yield f"{notes['latency_ms']:.2f} ms where int8 takes {notes['int8_latency_ms']:.2f}"
+        yield f"{notes['latency_ms']:.2f} ms, int8 takes {notes['int8_latency_ms']:.2f}"
     if "drop_points" in notes and "int8_drop_points" in notes:
-        judged = f"{notes.get('judged_on', 0)} images that it was chosen on"
-        yield f"loses {notes['drop_points']:.1f} points on {judged} where int8 loses {notes['int8_drop_points']:.1f}"
+        scored = f"{notes.get('judged_on', 0)} images that chose it"
+        yield f"loses {notes['drop_points']:.1f} points on {scored}, int8 loses {notes['int8_drop_points']:.1f}"
 
 
 def _zeros(notes: Mapping[str, Any]) -> Iterator[str]:
@@ -35,4 +35,4 @@ def _zeros(notes: Mapping[str, Any]) -> Iterator[str]:
 def _learnt(notes: Mapping[str, Any]) -> Iterator[str]:
     course = notes.get("learning")
     if isinstance(course, Mapping) and "steps" in course and "seconds" in course:
-        yield f"learnt {course['steps']} steps in {course['seconds']:.0f} s"
+        yield f"trained {course['steps']} steps in {course['seconds']:.0f} s"

@@ -1,4 +1,4 @@
-"""Everything that can be wrong with ``advisor compress`` is found here, before anything is spent."""
+"""Check the arguments of ``advisor compress`` before any work starts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.compression.input_spec import view_of_file
+from advisor.compression.input_spec import spec_of_file
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.recipes.suitable import require_plain_float
 from advisor.compression.user_model.images import Images, read_images
@@ -24,24 +24,24 @@ LEARN_S = 600.0
 
 @dataclass(frozen=True)
 class Question:
-    """What to make of which file.
+    """Which recipes to apply to which file.
 
     Attributes:
         model: the float file.
         recipes: float32 first, then those asked for.
-        view: how it reads images.
-        metadata: what it says of itself, kept in every form; None where it says nothing.
-        images: to calibrate and judge on.
-        folder: where the forms go.
-        max_drop_points: what a form may lose against float; None for no limit.
+        spec: how it reads images.
+        metadata: its labels and licence, written into every file; None if it has no labels.
+        images: to calibrate, train and score on.
+        folder: where the files go.
+        max_drop_points: points that a file may lose against float; None for no limit.
         seed: of every draw.
         accelerator: whose operators are counted.
-        learn_s: how long a recipe that learns may take; it gives the best that it has by then.
+        learn_s: time that a recipe that scores or trains may take; it then returns the best result so far.
     """
 
     model: Path
     recipes: tuple[Recipe, ...]
-    view: InputSpec
+    spec: InputSpec
     metadata: Metadata | None
     images: Images
     folder: Path
@@ -51,7 +51,7 @@ class Question:
     learn_s: float = LEARN_S
 
     def path_of(self, name: str) -> Path:
-        """Return where a recipe's form goes; the float file stays where it is."""
+        """Return where a recipe's file goes; the float file is not copied."""
         return self.model if name == FLOAT else self.folder / f"{self.model.stem}-{name}.tflite"
 
 
@@ -70,30 +70,30 @@ def ask(
     learn_s: float = LEARN_S,
     force: bool = False,
 ) -> Question:
-    """Check the question; folders are read, nothing is written but the folder for the forms.
+    """Check the arguments and read the image folders; create the output folder and write nothing else.
 
     Raises:
-        UsageError: the file is damaged or no form can be made of it, a recipe is unknown, images are unfit, nobody
-            says how images are normalised, a limit cannot be judged, or files are in the way.
+        UsageError: the file is damaged or no recipe applies to it, a recipe is unknown, images cannot be used, the
+            normalisation is not known, a limit needs labels, or output files exist already.
     """
     chosen = _recipes(recipes)
     accelerator(target)
     graph = read(model)
     _require_float(model)
     if max_drop_points is not None and data is None:
-        raise UsageError("--max-drop is a loss of accuracy, which needs labelled images", "give them with --data")
+        raise UsageError("--max-drop limits the loss of accuracy, which needs labelled images", "give them with --data")
     metadata = read_metadata(model.read_bytes(), model.name)
-    view = view_of_file(model.name, graph, metadata, mean, std)
+    spec = spec_of_file(model.name, graph, metadata, mean, std)
     _require_labels(model.name, graph, metadata)
     names = metadata.labels if metadata else ()
-    rungs = {one.rung for one in chosen}
-    images = read_images(calibration, data, view, names, graph.outputs[0].shape[-1], seed, rungs)
+    needs = {one.needs for one in chosen}
+    images = read_images(calibration, data, spec, names, graph.outputs[0].shape[-1], seed, needs)
     folder = to or Path(f"{model.stem}-forms")
     question = Question(
         model,
         (recipe(FLOAT), *chosen),
-        view,
-        _kept(metadata, view),
+        spec,
+        _kept(metadata, spec),
         images,
         folder,
         max_drop_points,
@@ -108,12 +108,12 @@ def ask(
 def _recipes(names: Sequence[str]) -> tuple[Recipe, ...]:
     chosen = tuple(recipe(name) for name in dict.fromkeys(names) if name != FLOAT)
     if not chosen:
-        raise UsageError("--recipe names no form but the float one that is there", "for example --recipe int8,rounded")
+        raise UsageError("--recipe names only float32, which is the file itself", "for example --recipe int8,rounded")
     return chosen
 
 
 def _require_float(model: Path) -> None:
-    """Refuse what no recipe applies to, with the reason once and not once a recipe."""
+    """Raise an error if no recipe applies to the file."""
     try:
         require_plain_float(model.read_bytes(), "compress")
     except UnsupportedRecipe as error:
@@ -128,14 +128,14 @@ def _require_labels(name: str, graph: Model, metadata: Metadata | None) -> None:
         raise UsageError(f"{name} gives {shapes}, not one row of scores", "the output must be 1 x classes")
     if metadata and metadata.labels and len(metadata.labels) != outputs[0].shape[-1]:
         raise UsageError(
-            f"{name} has {len(metadata.labels)} labels and {outputs[0].shape[-1]} outputs", "mend its metadata"
+            f"{name} has {len(metadata.labels)} labels and {outputs[0].shape[-1]} outputs", "correct its metadata"
         )
 
 
-def _kept(metadata: Metadata | None, view: InputSpec) -> Metadata | None:
-    """Return what goes into every form: as the file has it, normalisation as it is read."""
+def _kept(metadata: Metadata | None, spec: InputSpec) -> Metadata | None:
+    """Return the metadata for every file: that of the float file, with the normalisation in use."""
     from dataclasses import replace
 
     if metadata is None or not metadata.labels:
         return None
-    return replace(metadata, mean=view.mean, std=view.std)
+    return replace(metadata, mean=spec.mean, std=spec.std)

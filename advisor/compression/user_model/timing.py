@@ -1,4 +1,4 @@
-"""How fast the forms are, timed block by block in turn."""
+"""Time the files, block by block in turn."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from advisor.measurement.latency.findings import FileBenchmark
 from advisor.measurement.latency.session import benchmark
 
 EFFORT = "search"
-"""A second or so a form: the effort that a search takes."""
+"""The effort of a search: about a second a file."""
 
 
 def time_forms(forms: list[Form], tell: Callable[[str], None]) -> tuple[list[Form], tuple[str, ...]]:
-    """Return the forms with their speed at one thread, and what the reader must know of the timing.
+    """Return the rows with their latency at one thread, and notes on the timing.
 
-    A form that the runtime cannot run keeps its figures and says why it has no latency.
+    A file that the runtime cannot run keeps its other figures and says why it has no latency.
     """
     paths = [form.path for form in forms if form.status == "ok"]
     try:

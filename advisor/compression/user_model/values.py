@@ -1,4 +1,4 @@
-"""What ``advisor compress`` found, as values: one a form, and the whole."""
+"""The result of ``advisor compress`` as values."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from advisor.core.statistics import Interval
 
 @dataclass(frozen=True)
 class Likeness:
-    """How a form answers beside the float file.
+    """How the answers of a compressed file differ from the float file's.
 
     Attributes:
-        images: how many images both answered.
-        agreement: share of them on which both give the same answer, with Wilson's 95 % interval.
-        snr_db: signal to noise of the answer; None where both answer alike to the last bit.
+        images: number of images.
+        agreement: share of images with the same answer, with Wilson's 95 % interval.
+        snr_db: signal-to-noise ratio of the answer; None if both are equal to the last bit.
         top1: share of right answers with Wilson's 95 % interval; None without labels.
-        drop: what is lost of it against float on the same images, with its paired 95 % interval; None without labels.
+        drop: loss of top-1 against float on the same images, with its paired 95 % interval; None without labels.
     """
 
     images: int
@@ -31,13 +31,13 @@ class Likeness:
 
 @dataclass(frozen=True)
 class Speed:
-    """How a form runs on this machine with one thread.
+    """How a file runs on this machine with one thread.
 
     Attributes:
         latency_ms: median of a run.
         low: lower end of its 95 % interval.
         high: upper end.
-        memory_bytes: private memory that loading and the first run add; None where the system does not tell.
+        memory_bytes: private memory that loading and the first run add; None if the system does not report it.
         verdict: whether the figure can be trusted: ``stable``, ``unstable`` or ``contended``.
     """
 
@@ -50,7 +50,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a form takes in bytes.
+    """The sizes of a file in bytes.
 
     Attributes:
         size_bytes: the file.
@@ -74,14 +74,14 @@ def sizes_of(made: MadeFile) -> Sizes:
 
 @dataclass(frozen=True)
 class Taken:
-    """What the target's accelerator takes of a form.
+    """How much of a file the target's accelerator runs.
 
     Attributes:
-        taken: how many operators.
-        operators: of how many.
-        share: part of the arithmetic, 0-1.
-        pieces: in how many pieces.
-        left: why operators fall back to the builtin kernels, and how many for each reason.
+        taken: operators that it runs.
+        operators: operators of the file.
+        share: share of the arithmetic that it runs, 0-1.
+        pieces: number of partitions.
+        left: number of operators left to the builtin kernels, by reason.
     """
 
     taken: int
@@ -93,19 +93,19 @@ class Taken:
 
 @dataclass(frozen=True)
 class Form:
-    """One recipe and what became of it.
+    """One recipe and its result.
 
     Attributes:
         recipe: its name.
         status: ``ok``, ``skipped`` (does not apply) or ``failed``.
-        reason: why it is not ``ok``; or why it could not be scored or timed.
-        path: the file, empty where there is none.
-        seconds: how long making it took.
-        sizes: bytes.
-        taken: delegation.
+        reason: why it is not ``ok``, or why it could not be scored or timed.
+        path: the file; empty if there is none.
+        seconds: time to make it.
+        sizes: its sizes.
+        taken: its delegation.
         likeness: accuracy, or agreement with float.
-        speed: None where it was not timed.
-        notes: what the recipe says of itself.
+        speed: latency and memory; None if it was not timed.
+        notes: what the recipe did and found.
     """
 
     recipe: str
@@ -120,7 +120,7 @@ class Form:
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     def within(self, max_drop_points: float | None) -> bool:
-        """Tell whether it keeps within the largest drop; where none was given every form does that there is."""
+        """Return whether the loss is within the limit; without a limit, whether there is a file."""
         if self.status != "ok":
             return False
         if max_drop_points is None:
@@ -131,15 +131,15 @@ class Form:
 
 @dataclass(frozen=True)
 class Compression:
-    """The answer of ``advisor compress``.
+    """The result of ``advisor compress``.
 
     Attributes:
         model: the float file as given.
-        folder: where the forms are.
-        calibration: what activations were calibrated on.
-        scored: what the forms were scored on.
-        accelerator: whose operators ``taken`` counts.
-        max_drop_points: what a form may lose against float; None where no limit was given.
+        folder: where the files are.
+        calibration: the images that activations were calibrated on, in words.
+        scored: the images that the files were scored on, in words.
+        accelerator: the accelerator that ``taken`` is about.
+        max_drop_points: points that a file may lose against float; None for no limit.
         forms: float32 first, then the recipes in the order asked.
         notes: what the reader must know.
     """
@@ -155,7 +155,7 @@ class Compression:
 
     @property
     def good(self) -> tuple[Form, ...]:
-        """The forms asked for that were made and keep within the largest drop."""
+        """Return the files that were made and keep within the limit."""
         return tuple(form for form in self.forms[1:] if form.within(self.max_drop_points))
 
     def to_json(self) -> dict[str, Any]:

@@ -53,11 +53,11 @@ def test_every_layer_has_the_covariance_of_what_it_sees(float_model: bytes, obse
 def test_what_is_made_of_an_observation_is_forgotten_with_it(float_model: bytes, photographs: np.ndarray) -> None:
     observer = Observer()
     observer(float_model, photographs[:3])
-    observer.made["form"] = b"made"
+    observer.corrected["form"] = b"made"
     observer(float_model, photographs[:3])
-    assert observer.made == {"form": b"made"}
+    assert observer.corrected == {"form": b"made"}
     observer(float_model, photographs[:4])
-    assert observer.made == {}
+    assert observer.corrected == {}
 
 
 def test_the_same_question_is_asked_once(float_model: bytes, photographs: np.ndarray) -> None:

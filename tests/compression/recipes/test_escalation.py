@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.compression.recipes.base import Edit, Recipe
-from advisor.compression.recipes.escalation import Escalation, Outcome
+from advisor.compression.recipes.escalation import Escalation, RecipeResult
 
 NAMES = ("int8", "mixed_int8", "qat_int8")
 
@@ -19,12 +19,14 @@ def _recipes() -> dict[str, Recipe]:
 
 
 drops = st.one_of(st.none(), st.floats(-5, 20))
-outcomes = st.fixed_dictionaries(dict.fromkeys(NAMES, st.builds(Outcome, drops, st.booleans())))
+results = st.fixed_dictionaries(dict.fromkeys(NAMES, st.builds(RecipeResult, drops, st.booleans())))
 limits = st.floats(0, 5)
 
 
-@given(outcomes, limits)
-def test_a_heavier_recipe_is_never_tried_where_a_lighter_one_holds(found: dict[str, Outcome], limit: float) -> None:
+@given(results, limits)
+def test_a_heavier_recipe_is_never_tried_where_a_lighter_one_holds(
+    found: dict[str, RecipeResult], limit: float
+) -> None:
     ladder = Escalation(_recipes(), limit)
     for place, name in enumerate(NAMES):
         held = [
@@ -36,19 +38,19 @@ def test_a_heavier_recipe_is_never_tried_where_a_lighter_one_holds(found: dict[s
             assert "keeps within" in ladder.objection(name, found)
 
 
-@given(outcomes, limits)
-def test_a_heavier_recipe_is_tried_where_every_lighter_one_missed(found: dict[str, Outcome], limit: float) -> None:
-    missed = {name: Outcome(limit + 1.0) for name in found}
+@given(results, limits)
+def test_a_heavier_recipe_is_tried_where_every_lighter_one_missed(found: dict[str, RecipeResult], limit: float) -> None:
+    missed = {name: RecipeResult(limit + 1.0) for name in found}
     assert [Escalation(_recipes(), limit).objection(name, missed) for name in NAMES] == ["", "", ""]
 
 
-@given(outcomes)
-def test_the_lightest_needs_no_evidence(found: dict[str, Outcome]) -> None:
+@given(results)
+def test_the_lightest_needs_no_evidence(found: dict[str, RecipeResult]) -> None:
     assert Escalation(_recipes(), None).objection("int8", found) == ""
 
 
-@given(outcomes, st.one_of(st.none(), limits))
-def test_what_the_user_named_is_tried(found: dict[str, Outcome], limit: float | None) -> None:
+@given(results, st.one_of(st.none(), limits))
+def test_what_the_user_named_is_tried(found: dict[str, RecipeResult], limit: float | None) -> None:
     ladder = Escalation(_recipes(), limit, asked=frozenset({"qat_int8"}))
     assert ladder.waits_for("qat_int8") == ()
     assert ladder.objection("qat_int8", found) == ""
@@ -67,10 +69,10 @@ def test_only_recipes_of_the_search_are_waited_for() -> None:
 @pytest.mark.parametrize(
     ("limit", "found", "reason"),
     [
-        (None, Outcome(9.0), "no --max-drop"),
-        (1.0, Outcome(0.4), "it lost 0.4 points"),
-        (1.0, Outcome(None, ok=False), "no form to do better than"),
+        (None, RecipeResult(9.0), "no --max-drop"),
+        (1.0, RecipeResult(0.4), "it lost 0.4 points"),
+        (1.0, RecipeResult(None, ok=False), "no form to do better than"),
     ],
 )
-def test_the_reason_is_said(limit: float | None, found: Outcome, reason: str) -> None:
+def test_the_reason_is_said(limit: float | None, found: RecipeResult, reason: str) -> None:
     assert reason in Escalation(_recipes(), limit).objection("mixed_int8", {"int8": found})

@@ -5,14 +5,14 @@ import pytest
 
 from advisor.compression.quantization.correction import Grid, Grids
 from advisor.compression.recipes import recipe
-from advisor.compression.recipes.comparison import Judge, Judgement, judge_of
+from advisor.compression.recipes.comparison import Deviation, FloatComparison, comparison_for
 from advisor.compression.recipes.inputs import Compressed, RecipeInputs
 from advisor.compression.recipes.mixed import Mixed, Trial
 from advisor.tflite.model import read
 
 
 def _trial(drop: float, latency: float) -> Trial:
-    return Trial(frozenset(), Judgement(drop, drop), latency, b"")
+    return Trial(frozenset(), Deviation(drop, drop), latency, b"")
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,13 @@ def test_without_time_the_best_so_far_is_given(float_model: bytes, photographs: 
 
 
 def test_the_float_model_loses_nothing_against_itself(float_model: bytes, photographs: np.ndarray) -> None:
-    judgement = judge_of(float_model, RecipeInputs(photographs))(float_model)
-    assert judgement == Judgement(0.0, 0.0)
+    deviation = comparison_for(float_model, RecipeInputs(photographs))(float_model)
+    assert deviation == Deviation(0.0, 0.0)
 
 
 def test_labels_make_it_a_loss_of_accuracy(float_model: bytes, photographs: np.ndarray) -> None:
-    judge = Judge(float_model, photographs, None)
+    judge = FloatComparison(float_model, photographs, None)
     right = tuple(int(row.argmax()) for row in judge._floats)
     form = recipe("weight_int4").apply(float_model, photographs)
-    told = Judge(float_model, photographs, right)(form).drop_points
+    told = FloatComparison(float_model, photographs, right)(form).drop_points
     assert told == pytest.approx(judge(form).drop_points)

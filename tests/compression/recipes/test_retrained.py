@@ -82,8 +82,8 @@ def test_qat_gives_integers_throughout(float_model: bytes, images: TrainingImage
 
 
 def test_without_time_one_step_is_taken(float_model: bytes, images: TrainingImages) -> None:
-    material = RecipeInputs(from_photographs(VIEW), images, seconds=0.0)
-    assert recipe("pruned_50").make(float_model, material).notes["learning"]["steps"] == 1
+    inputs = RecipeInputs(from_photographs(VIEW), images, seconds=0.0)
+    assert recipe("pruned_50").make(float_model, inputs).notes["learning"]["steps"] == 1
 
 
 def test_a_image_needs_a_label() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.compression.user_model.comparison import judge
-from advisor.compression.user_model.compress import _judged, compress
+from advisor.compression.user_model.comparison import compare_answers
+from advisor.compression.user_model.compress import _scored, compress
 from advisor.compression.user_model.question import ask
 from advisor.compression.user_model.values import Form
 from advisor.isolation import ChildPool
@@ -34,7 +34,7 @@ def test_forms_carry_the_files_description_and_their_figures(described: Path, ph
     assert int8.likeness is not None
     assert int8.likeness.top1 is not None
     assert int8.likeness.drop is not None
-    assert int8.likeness.images == len(question.images.judged)
+    assert int8.likeness.images == len(question.images.scored)
     assert int8.sizes is not None
     assert int8.sizes.size_bytes == Path(int8.path).stat().st_size
     assert int8.taken is not None
@@ -58,7 +58,7 @@ def test_a_form_that_the_runtime_cannot_run_is_skipped(described: Path, tmp_path
     made.write_bytes(of_a_newer_runtime(described.read_bytes()))
     forms = [Form("float32", "ok", path=str(described)), Form("float16", "ok", path=str(made))]
     with ChildPool(tmp_path / "log.txt") as pool:
-        _, refused = _judged(pool, question, forms, _silent)
+        _, refused = _scored(pool, question, forms, _silent)
     assert refused.status == "skipped"
     assert "this runtime cannot run it: newer.tflite: LiteRT cannot load the model" in refused.reason
 
@@ -77,7 +77,7 @@ def test_without_labels_there_is_agreement_and_a_note(described: Path, tmp_path:
 def test_answers_are_judged_against_float_and_truth() -> None:
     floats = np.eye(4, dtype=np.float32)
     own = floats[[0, 1, 2, 2]]
-    found = judge(own, floats, (0, 1, 2, 3))
+    found = compare_answers(own, floats, (0, 1, 2, 3))
     assert found.agreement.value == 0.75
     assert found.top1 is not None
     assert found.top1.value == 0.75

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from advisor.compression.user_model.notes import told
+from advisor.compression.user_model.notes import notes_text
 
 
 def test_operators_left_in_float_are_counted_named_and_priced() -> None:
@@ -12,19 +12,19 @@ def test_operators_left_in_float_are_counted_named_and_priced() -> None:
         "int8_drop_points": 1.9,
         "judged_on": 300,
     }
-    assert told(notes) == (
-        "5 operators left in float: a, b, c, d and 1 more; 2.00 ms where int8 takes 1.50; "
-        "loses 0.4 points on 300 images that it was chosen on where int8 loses 1.9"
+    assert notes_text(notes) == (
+        "5 operators left in float: a, b, c, d and 1 more; 2.00 ms, int8 takes 1.50; "
+        "loses 0.4 points on 300 images that chose it, int8 loses 1.9"
     )
 
 
 def test_zeros_are_a_share() -> None:
-    assert told({"zero_share": 0.5}) == "50% of the weights are 0"
+    assert notes_text({"zero_share": 0.5}) == "50% of the weights are 0"
 
 
 def test_learning_is_told_by_steps_and_time() -> None:
-    assert told({"learning": {"steps": 300, "seconds": 61.4}}) == "learnt 300 steps in 61 s"
+    assert notes_text({"learning": {"steps": 300, "seconds": 61.4}}) == "trained 300 steps in 61 s"
 
 
 def test_nothing_said_is_nothing_told() -> None:
-    assert told({}) == ""
+    assert notes_text({}) == ""

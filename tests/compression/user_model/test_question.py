@@ -34,8 +34,8 @@ def _edited(path: Path, edit: Callable[[Any], None]) -> Path:
 
 def test_the_file_says_how_it_reads_images(described: Path, asked: Callable[..., Question]) -> None:
     question = asked(described)
-    assert question.view.size == 32
-    assert question.view.mean == (127.5,) * 3
+    assert question.spec.size == 32
+    assert question.spec.mean == (127.5,) * 3
     assert [one.name for one in question.recipes] == ["float32", "int8"]
     assert question.images.calibration_source == PHOTOGRAPHS
 
@@ -44,14 +44,14 @@ def test_without_a_word_of_its_own_the_normalisation_is_asked_for(plain: Path, a
     with pytest.raises(UsageError, match="does not say how its images are normalised") as caught:
         asked(plain)
     assert "--mean 127.5 --std 127.5" in caught.value.hint
-    view = asked(plain, mean=(0.0,), std=(255.0,)).view
+    view = asked(plain, mean=(0.0,), std=(255.0,)).spec
     assert (view.mean, view.std) == ((0.0,) * 3, (255.0,) * 3)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mean": (1.0,)}, "--mean and --std belong together"),
+        ({"mean": (1.0,)}, "--mean and --std are needed together"),
         ({"mean": (1.0,), "std": (0.0,)}, "not above 0"),
         ({"mean": (1.0, 2.0), "std": (1.0,)}, "one or three"),
         ({"max_drop_points": 0.5}, "labelled images"),
@@ -71,7 +71,7 @@ def test_an_unknown_recipe_names_the_nearest(described: Path, asked: Callable[..
 
 
 def test_float_alone_is_no_question(described: Path, asked: Callable[..., Question]) -> None:
-    with pytest.raises(UsageError, match="no form"):
+    with pytest.raises(UsageError, match="names only float32"):
         asked(described, "float32")
 
 
@@ -143,22 +143,22 @@ def test_labelled_images_are_split_as_a_search_splits_them(
     images = asked(described, data=photos).images
     dataset = survey(photos).dataset
     parts = split(dataset, 0)
-    assert images.judged == tuple(dataset.images[index].path for index in parts.holdout)
-    assert not set(images.calibration) & set(images.judged)
+    assert images.scored == tuple(dataset.images[index].path for index in parts.holdout)
+    assert not set(images.calibration) & set(images.scored)
     assert images.training is not None
-    assert not set(images.training.paths + images.training.validation_paths) & set(images.judged)
+    assert not set(images.training.paths + images.training.validation_paths) & set(images.scored)
 
 
 def test_what_a_recipe_chooses_by_is_neither_learnt_from_nor_judged_on(
     described: Path, asked: Callable[..., Question], photos: Path
 ) -> None:
-    held = set(asked(described, data=photos).images.judged)
+    held = set(asked(described, data=photos).images.scored)
     images = asked(described, "int8", "mixed_int8", data=photos).images
     assert images.training is not None
     chosen_on = set(images.training.validation_paths)
-    assert chosen_on | set(images.judged) == held
-    assert len(chosen_on) == len(images.judged) == len(held) / 2
-    assert "4 of the 8 images held out" in images.judged_source
+    assert chosen_on | set(images.scored) == held
+    assert len(chosen_on) == len(images.scored) == len(held) / 2
+    assert "4 of the 8 images held out" in images.scored_source
 
 
 def test_with_calibration_images_of_their_own_all_labelled_ones_are_judged_on(
@@ -166,7 +166,7 @@ def test_with_calibration_images_of_their_own_all_labelled_ones_are_judged_on(
 ) -> None:
     shutil.copytree(photos / "ant", tmp_path / "others")
     images = asked(described, data=photos, calibration=tmp_path / "others").images
-    assert len(images.judged) == 48
+    assert len(images.scored) == 48
     assert len(images.calibration) == 12
 
 
