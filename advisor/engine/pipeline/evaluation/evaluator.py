@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
-from advisor.compression.recipes.escalation import Escalation, Outcome
+from advisor.compression.recipes.escalation import Escalation, RecipeResult
 from advisor.core.budget import Budget
 from advisor.core.details_json import file_from_json
 from advisor.core.evaluation import Configuration, Evaluation, Status
@@ -140,14 +140,14 @@ class Evaluator:
         if objection:
             raise StageAborted(Status.SKIPPED, StageName.COMPRESS, objection)
 
-    async def _outcome(self, stages: VariantStages) -> Outcome:
+    async def _outcome(self, stages: VariantStages) -> RecipeResult:
         try:
             await self._escalate(stages)
             await self._walker.run(stages.ships)
             verdict = await self._verdict(stages)
         except StageAborted:
-            return Outcome(None, ok=False)
-        return Outcome(verdict.drop.value if verdict.drop else None)
+            return RecipeResult(None, ok=False)
+        return RecipeResult(verdict.drop.value if verdict.drop else None)
 
     async def _timing(self, stages: VariantStages, threads: int) -> ThreadTiming:
         """Return the timing of the file that ships; nothing is known where this machine is not asked about."""

@@ -12,7 +12,7 @@ from advisor.catalog.cards import Card
 from advisor.catalog.labels import published_labels
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION, choose
 from advisor.compression.recipes import recipe as find_recipe
-from advisor.compression.recipes.base import Rung
+from advisor.compression.recipes.base import Needs
 from advisor.compression.recipes.inputs import TrainingImages
 from advisor.core.training import HEAD, HEAD_SUBSET
 from advisor.engine.pipeline import cost
@@ -85,7 +85,7 @@ def compressed(
         )  # fmt: skip
 
     def _more(materials: Materials, results: Results) -> More | None:
-        if recipe.rung < Rung.SCORED:
+        if recipe.needs < Needs.SCORING:
             return None
         decided = results[compared].notes if compared else None
         return More(_training_images(materials, card, scope.purpose), materials.max_drop_points, decided)
@@ -93,13 +93,13 @@ def compressed(
     return Stage(
         StageName.COMPRESS, scope, "3", f"compressing to {recipe.name}",
         (source, *((compared,) if compared else ())), inputs, job, _read, cost.compress_s(recipe.name),
-        _resources(recipe.rung),
+        _resources(recipe.needs),
     )  # fmt: skip
 
 
 def decides_on_scores(recipe: str) -> bool:
     """Return whether a recipe decides on the scores of its files: what ships takes over what was compared."""
-    return find_recipe(recipe).rung is Rung.SCORED
+    return find_recipe(recipe).needs is Needs.SCORING
 
 
 def metadata_of(card: Card, images: Images | None, training: str) -> Metadata:
@@ -125,8 +125,8 @@ def _read(folder: Path) -> Artefact:
     return Artefact(path, sha256_file(path), path.stat().st_size, figures, notes)
 
 
-def _resources(rung: Rung) -> Resources:
-    if rung >= Rung.TRAINED:
+def _resources(needs: Needs) -> Resources:
+    if needs >= Needs.TRAINING:
         return Resources(Pool.TRAINERS, LEARNING_BYTES, LEARNING_LIMITS)
     return Resources()
 
