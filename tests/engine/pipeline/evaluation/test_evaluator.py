@@ -1,0 +1,155 @@
+"""From a configuration to its evaluation, over stages whose results are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.compression.recipes import RECIPES
+from advisor.core.budget import Budget
+from advisor.core.errors import StageError
+from advisor.core.evaluation import Configuration, Evaluation, Status, Target
+from advisor.core.quantity import Provenance, Quantity
+from advisor.core.training import HEAD
+from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
+from advisor.datasets.split import Split
+from advisor.engine.pipeline.errors import aborted
+from advisor.engine.pipeline.evaluation.evaluator import SCREEN_MARGIN, Evaluator
+from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Artefact, Stage
+from advisor.engine.pipeline.stages.timing import ThreadTiming, Timings
+from advisor.engine.pipeline.walker import Walker
+from advisor.engine.pipeline.workload import Workload
+from advisor.isolation.coroutine import run_coroutine
+from advisor.store import RunFolder
+from tests.engine.pipeline.walking import materials
+
+CARD = load_catalogue()["mobilenet_v2_1.0_224"]
+NAMES = ("float32", "int8", "mixed_int8")
+MADE = {recipe.name: recipe for recipe in RECIPES}
+MS = Quantity(10.0, "ms", Provenance.MEASURED)
+
+
+def images() -> Images:
+    """Four images of each part; every second one is of the other class."""
+    made = tuple(LabelledImage(Path(f"data/{n}.jpg"), n % 2, f"{n}") for n in range(12))
+    dataset = Dataset(Path("data"), ("a", "b"), made, (), fingerprint(("a", "b"), made))
+    return Images(dataset, Split(tuple(range(4)), tuple(range(4, 8)), tuple(range(8, 12)), 0))
+
+
+class Prepared(Walker):
+    """Gives results that are there; notes which stages were asked for."""
+
+    def __init__(self, folder: Path, right: Mapping[str, int], screen_ms: float = 1.0) -> None:
+        self.materials = materials(folder / "cache", images(), weights={CARD.name: None})
+        self.asked: list[str] = []
+        self.failing: dict[str, Exception] = {}
+        self._folder, self._right, self._screen_ms = folder, right, screen_ms
+
+    async def run(self, stage: Stage[Any]) -> Any:
+        recipe = stage.scope.compression
+        self.asked.append(f"{stage.name} {recipe}".strip())
+        if stage.name in self.failing:
+            raise aborted(self.failing[stage.name], stage.name, recipe)  # type: ignore[arg-type]
+        if stage.name is StageName.SCREEN:
+            return self._screen_ms
+        if stage.name is StageName.SCORE:
+            return self._probabilities(recipe)
+        if stage.name is StageName.TIMING:
+            return Timings({1: ThreadTiming(MS, MS)})
+        return self._artefact(recipe)
+
+    def _probabilities(self, recipe: str) -> Path:
+        """The first so many of the four validation images are answered rightly."""
+        labels = np.array([0, 1, 0, 1])
+        answers = np.where(np.arange(4) < self._right[recipe], labels, 1 - labels)
+        np.save(self._folder / f"{recipe}.npy", np.eye(2, dtype=np.float32)[answers])
+        return self._folder / f"{recipe}.npy"
+
+    def _artefact(self, recipe: str) -> Artefact:
+        path = self._folder / f"{recipe}.tflite"
+        path.write_bytes(recipe.encode())
+        return Artefact(path, recipe * 2, len(recipe), {"arena_bytes": 5})
+
+
+def evaluated(
+    walker: Prepared, recipe: str, tmp_path: Path, limits: Budget | None = None, named: tuple[str, ...] = (),
+    screening: bool = True, timed: bool = True,
+) -> Evaluation:  # fmt: skip
+    workload = Workload((HEAD,), NAMES, images().counts)
+    run = RunFolder.create(tmp_path / "runs", "run")
+    recipes = {name: MADE[name] for name in NAMES}
+    evaluator = Evaluator(
+        walker, workload, {CARD.name: CARD}, recipes, limits or Budget(), frozenset(named), run, timed
+    )
+    evaluator.screening = screening
+    configuration = Configuration(CARD.name, HEAD, recipe, Target("host", "runtime", "cpu", 1))
+    return run_coroutine(evaluator.evaluate(configuration))
+
+
+def test_the_figures_of_the_stages_become_one_evaluation(tmp_path: Path) -> None:
+    walker = Prepared(tmp_path, {"float32": 4, "int8": 3})
+    found = evaluated(walker, "int8", tmp_path)
+    assert found.status is Status.OK
+    assert found.accuracy is not None
+    assert (found.accuracy.value, found.accuracy.n) == (75.0, 4)
+    assert found.drop is not None
+    assert found.drop.value == 25.0
+    assert found.latency == MS
+    assert found.size is not None
+    assert found.size.value == len("int8")
+    assert found.artefact == f"artifacts/{CARD.name}-head-int8.tflite"
+    assert found.file_facts.arena_bytes == 5
+    assert found.card_facts.macs == CARD.macs
+    assert walker.asked == ["compress int8", "score int8", "score float32", "timing int8"]
+
+
+def test_a_failed_stage_is_named_in_the_evaluation(tmp_path: Path) -> None:
+    walker = Prepared(tmp_path, {})
+    walker.failing[StageName.COMPRESS] = StageError("no such operator")
+    found = evaluated(walker, "int8", tmp_path)
+    assert (found.status, found.stage, found.reason) == (Status.FAILED, "compress", "no such operator")
+
+
+def test_a_card_that_is_far_too_slow_is_not_trained(tmp_path: Path) -> None:
+    walker = Prepared(tmp_path, {"float32": 4}, screen_ms=SCREEN_MARGIN * 50 + 1)
+    found = evaluated(walker, "float32", tmp_path, Budget(latency_ms=50.0))
+    assert (found.status, found.stage) == (Status.SKIPPED, "screen")
+    assert "over 6 times the budget 50.0 ms" in found.reason
+    assert walker.asked == ["screen"]
+
+
+@pytest.mark.parametrize(("screening", "timed"), [(False, True), (True, False)])
+def test_nothing_is_screened_where_that_is_off_or_this_machine_is_no_device(
+    tmp_path: Path, screening: bool, timed: bool
+) -> None:
+    walker = Prepared(tmp_path, {"float32": 4}, screen_ms=1e6)
+    found = evaluated(walker, "float32", tmp_path, Budget(latency_ms=50.0), screening=screening, timed=timed)
+    assert found.status is Status.OK
+    assert (found.latency is not None) == timed
+    assert ("timing float32" in walker.asked) == timed
+
+
+def test_a_heavier_recipe_waits_for_the_lighter_one_and_is_skipped_where_that_loses_little(tmp_path: Path) -> None:
+    walker = Prepared(tmp_path, {"float32": 4, "int8": 4, "mixed_int8": 4})
+    found = evaluated(walker, "mixed_int8", tmp_path, Budget(max_drop_points=1.0))
+    assert (found.status, found.stage) == (Status.SKIPPED, "compress")
+    assert "compress mixed_int8" not in walker.asked
+
+
+def test_a_heavier_recipe_is_tried_where_the_lighter_one_loses_too_much(tmp_path: Path) -> None:
+    walker = Prepared(tmp_path, {"float32": 4, "int8": 2, "mixed_int8": 4})
+    assert evaluated(walker, "mixed_int8", tmp_path, Budget(max_drop_points=1.0)).status is Status.OK
+
+
+def test_a_recipe_that_the_user_named_waits_for_none(tmp_path: Path) -> None:
+    walker = Prepared(tmp_path, {"float32": 4, "mixed_int8": 4})
+    found = evaluated(walker, "mixed_int8", tmp_path, Budget(max_drop_points=1.0), named=("mixed_int8",))
+    assert found.status is Status.OK
+    assert not any("compress int8" in stage for stage in walker.asked)

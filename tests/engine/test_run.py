@@ -1,0 +1,59 @@
+"""The parts of a search's run: what is prepared, what is refused, and in which order cards get cores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.core.errors import UsageError
+from advisor.engine.question import resolve
+from advisor.engine.run import _disturbed, _priorities, _slug, prepare, refuse_what_cannot_work
+from advisor.engine.space.plan import Plan
+from tests.builders import evaluation
+
+
+def test_a_question_is_prepared_without_spending_anything(tmp_path: Path) -> None:
+    said: list[str] = []
+    request = resolve({"candidates": ["squeezenet_1.1_227"], "compressions": ["int8"], "out": str(tmp_path / "runs")})
+    prepared = prepare(request, said.append)
+    assert [card.name for card in prepared.cards] == ["squeezenet_1.1_227"]
+    assert list(prepared.recipes) == ["float32", "int8"]
+    assert prepared.images is None
+    assert prepared.data_fingerprint == ""
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_unknown_candidate_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"squeezenet_1\.1_22.*squeezenet_1\.1_227"):
+        prepare(resolve({"candidates": ["squeezenet_1.1_22"]}), lambda _: None)
+
+
+def test_a_time_limit_below_the_cheapest_candidate_is_refused() -> None:
+    request = resolve({"candidates": ["inception_v3_299"], "time_limit": "0.01s"})
+    with pytest.raises(UsageError, match="--time-limit 0.01s is below"):
+        refuse_what_cannot_work(prepare(request, lambda _: None))
+
+
+def test_the_cheapest_card_gets_cores_first() -> None:
+    names = ["inception_v3_299", "mobilenet_v1_0.25_224", "mobilenet_v2_1.0_224"]
+    plan = Plan(load_catalogue().select(names), ("float32",), (1,), ("head",), "runtime", images=1000, validation=200)
+    order = _priorities(plan)
+    assert sorted(order, key=lambda name: order[name]) == [
+        "mobilenet_v1_0.25_224", "mobilenet_v2_1.0_224", "inception_v3_299",
+    ]  # fmt: skip
+
+
+def test_a_machine_was_busy_where_most_timings_say_so() -> None:
+    quiet, busy = evaluation(), replace(evaluation(threads=2), contended=True)
+    assert not _disturbed([quiet, busy])
+    assert _disturbed([quiet, busy, replace(evaluation(threads=4), contended=True)])
+    assert not _disturbed([quiet, replace(busy, latency=None), replace(busy, latency=None)])
+
+
+def test_a_run_is_named_for_its_images_and_its_budget(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    assert _slug(resolve({"data": str(tmp_path / "photos"), "budget": "50ms"})) == "photos-50ms"
+    assert _slug(resolve({})) == "image-classification"
