@@ -74,7 +74,7 @@ def test_a_child_that_is_killed_is_a_failed_row_with_its_reason(empty_results: P
     evaluations = RunFolder((out / "latest").resolve()).evaluations()
     assert process.returncode == 3
     assert {e.status for e in evaluations} == {Status.FAILED}
-    assert all("SIGKILL" in e.reason and e.stage == "compress" for e in evaluations)
+    assert all("SIGKILL" in e.reason and e.stage == StageName.CONVERT for e in evaluations)
 
 
 def test_an_interrupt_keeps_what_is_done_and_resume_goes_on(empty_results: Path, tmp_path: Path) -> None:
