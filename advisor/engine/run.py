@@ -31,7 +31,7 @@ from advisor.engine.progress import Progress
 from advisor.engine.question import Request, require_sampler_installed
 from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, INTERRUPTED, Stop
-from advisor.engine.scheduling.storage import lost_connection, opened, reach
+from advisor.engine.scheduling.storage import check_storage, explain_lost_connection, open_storage
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.candidates import (
     Candidates,
@@ -140,7 +140,7 @@ def refuse_what_cannot_work(prepared: Prepared) -> None:
     execution = prepared.request.execution
     if execution.time_limit_s is not None:
         refuse_too_short(prepared.request, prepared.recipes, prepared.cards, prepared.images)
-    reach(execution.storage)
+    check_storage(execution.storage)
 
 
 def _as_begun(prepared: Prepared, run: RunFolder) -> Prepared:
@@ -208,7 +208,10 @@ class _Search:
         execution, pace = prepared.request.execution, self._calibration.pace
         plan = make_plan(question, candidates, prepared.recipes, prepared.images, execution.cores, pace)
         done = skip_ruled_out(run, plan, question.limits)
-        with opened(execution.storage, run) as (storage, name), lost_connection(execution.storage, run.path):
+        with (
+            open_storage(execution.storage, run) as (storage, name),
+            explain_lost_connection(execution.storage, run.path),
+        ):
             study = Study(storage, name, plan, question.limits, execution.sampler, question.seed, done)
             self._write_manifest(candidates, plan)
             with contextlib.closing(self._executor):

@@ -60,11 +60,11 @@ class Evaluator(FinalistScorer, Protocol):
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
         """Return an evaluation with a longer timing."""
 
-    def not_worth(self, configuration: Configuration, reason: str) -> Evaluation:
+    def rejected(self, configuration: Configuration, reason: str) -> Evaluation:
         """Return the skipped evaluation of a configuration that cannot reach the front."""
 
-    def told(self, evaluation: Evaluation) -> Evaluation:
-        """Return the evaluation as the study gets it."""
+    def on_worst_device(self, evaluation: Evaluation) -> Evaluation:
+        """Return the evaluation with the figures of the device where the file does worst; the study gets these."""
 
 
 class SearchLoop:
@@ -204,13 +204,13 @@ class _Recorder:
     def record(self, evaluations: Iterable[Evaluation]) -> None:
         for evaluation in evaluations:
             self.run.append(evaluation)
-            self.study.tell(self.evaluator.told(evaluation))
+            self.study.tell(self.evaluator.on_worst_device(evaluation))
             self.bound.add([evaluation])
             self.progress.evaluated(evaluation)
 
     def reject_deferred(self, scheduler: Scheduler) -> None:
         """Record the deferred configurations that cannot reach the front as skipped, with the reasons."""
-        self.record(self.evaluator.not_worth(each, reason) for each, reason in scheduler.reject_deferred())
+        self.record(self.evaluator.rejected(each, reason) for each, reason in scheduler.reject_deferred())
 
 
 class _Running:

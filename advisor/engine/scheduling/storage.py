@@ -30,7 +30,7 @@ STUDY = "advisor"
 """Name of the study in a run's own file."""
 
 
-def reach(storage: str) -> None:
+def check_storage(storage: str) -> None:
     """Check that the database can be used, and make its tables if there are none. Files need no check.
 
     Raises:
@@ -41,7 +41,7 @@ def reach(storage: str) -> None:
 
 
 @contextlib.contextmanager
-def opened(storage: str, run: RunFolder) -> Iterator[tuple[BaseStorage, str]]:
+def open_storage(storage: str, run: RunFolder) -> Iterator[tuple[BaseStorage, str]]:
     """Open the storage of a run's study; yield it with the study's name.
 
     Raises:
@@ -79,7 +79,7 @@ def journal(file: Path) -> BaseStorage:
 
 
 @contextlib.contextmanager
-def lost_connection(storage: str, run: Path) -> Iterator[None]:
+def explain_lost_connection(storage: str, run: Path) -> Iterator[None]:
     """Turn a lost connection during a search into an error that says what to do.
 
     Raises:

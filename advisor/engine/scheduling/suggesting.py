@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from advisor.core.evaluation import Evaluation
-from advisor.engine.question import ADVISOR
+from advisor.engine.question import ADVISOR, GP, NSGA2, TPE
 from advisor.engine.scheduling.candidate_table import candidate_table
 from advisor.engine.scheduling.cost_estimates import CostEstimates
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving
-from advisor.engine.scheduling.samplers import optuna_sampler
 from advisor.engine.scheduling.trial_record import parameters
 from advisor.engine.space.plan import Plan
 
@@ -55,7 +54,7 @@ class OptunaSuggester:
     suggests_runnable = False
 
     def __init__(self, name: str, seed: int) -> None:
-        self.sampler = optuna_sampler(name, seed)
+        self.sampler = _optuna_sampler(name, seed)
 
     def add(self, evaluation: Evaluation) -> None:
         """Do nothing: the sampler reads the study's trials."""
@@ -132,3 +131,15 @@ def make_suggester(
 ) -> Suggester:
     """Return the sampler called ``name``, one of :data:`advisor.engine.question.SAMPLERS`."""
     return AdvisorSuggester(plan, halving, seed, done) if name == ADVISOR else OptunaSuggester(name, seed)
+
+
+def _optuna_sampler(name: str, seed: int) -> BaseSampler:
+    from optuna import samplers
+
+    if name == TPE:
+        return samplers.TPESampler(seed=seed)
+    if name == NSGA2:
+        return samplers.NSGAIISampler(seed=seed)
+    if name == GP:
+        return samplers.GPSampler(seed=seed)
+    return samplers.RandomSampler(seed=seed)

@@ -97,7 +97,7 @@ class MultiDeviceEvaluator:
         """Return a finalist on this machine with a longer timing."""
         return await self._evaluator.time_again(evaluation)
 
-    def not_worth(self, configuration: Configuration, reason: str) -> Evaluation:
+    def rejected(self, configuration: Configuration, reason: str) -> Evaluation:
         """Return the skipped evaluation of a configuration that cannot reach the front."""
         family = self._cards[configuration.card].family
         return Evaluation(configuration, Status.SKIPPED, family, reason, StageName.PROMOTION)
@@ -112,7 +112,7 @@ class MultiDeviceEvaluator:
         assert self._scorer is not None, "finalists are scored where there are images"
         return await self._scorer.capture(evaluation)
 
-    def told(self, evaluation: Evaluation) -> Evaluation:
+    def on_worst_device(self, evaluation: Evaluation) -> Evaluation:
         """Return the figures for the study: those on the device where the file is worst."""
         task = self._other_devices.get(artefact_of(evaluation))
         if task is None or not task.done():

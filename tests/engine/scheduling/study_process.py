@@ -9,7 +9,7 @@ from pathlib import Path
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.engine.question import resolve
-from advisor.engine.scheduling.storage import opened, reach
+from advisor.engine.scheduling.storage import check_storage, open_storage
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
@@ -21,10 +21,10 @@ CARDS = ["mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227"]
 def main() -> None:
     storage, out, name = sys.argv[1:]
     plan = Plan(load_catalogue().select(CARDS), ("float32", "int8"), (1, 2), ("head",), RUNTIME)
-    reach(storage)
+    check_storage(storage)
     run = RunFolder.create(Path(out), name)
     run.write_request(resolve({"storage": storage}).written)
-    with opened(storage, run) as (kept, study_name):
+    with open_storage(storage, run) as (kept, study_name):
         study = Study(kept, study_name, plan, Budget(latency_ms=50), "advisor", 0, done=())
         while (configuration := study.ask()) is not None:
             study.tell(replace(evaluation(), configuration=configuration))

@@ -74,10 +74,10 @@ class MadeUp:
     async def capture(self, made: Evaluation) -> Evaluation:
         raise StageError("no such images")
 
-    def not_worth(self, configuration: Configuration, reason: str) -> Evaluation:
+    def rejected(self, configuration: Configuration, reason: str) -> Evaluation:
         return Evaluation(configuration, Status.SKIPPED, reason=reason, stage=STAGE)
 
-    def told(self, made: Evaluation) -> Evaluation:
+    def on_worst_device(self, made: Evaluation) -> Evaluation:
         return made
 
 

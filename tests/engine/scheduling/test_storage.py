@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.engine.scheduling.storage import journal, opened, reach
+from advisor.engine.scheduling.storage import check_storage, journal, open_storage
 from advisor.store import RunFolder
 from tests.engine import postgres
 from tests.engine.conftest import SMALLEST, command, environment
@@ -67,9 +67,9 @@ def test_four_searches_at_a_time_share_a_fresh_database_without_mixing(database:
 
 def test_a_run_finds_its_study_again(database: str, tmp_path: Path) -> None:
     run = RunFolder.create(tmp_path, "run")
-    with opened(database, run) as (_, first):
+    with open_storage(database, run) as (_, first):
         pass
-    with opened(database, RunFolder(run.path)) as (_, second):
+    with open_storage(database, RunFolder(run.path)) as (_, second):
         pass
     assert first == second
     assert first.startswith(run.path.name)
@@ -126,7 +126,7 @@ def test_four_real_searches_at_a_time(database: str, warm_cache: Path, tmp_path:
 def test_a_database_that_does_not_let_in_is_a_usage_error_without_the_password(database: str, change: object) -> None:
     assert callable(change)
     with pytest.raises(UsageError, match="--storage: postgresql://") as caught:
-        reach(change(database))
+        check_storage(change(database))
     said = caught.value.message + caught.value.hint
     assert postgres.PASSWORD not in said
     assert "wrong-Wort" not in said
