@@ -1,4 +1,4 @@
-"""Devices: their profiles, predictions of what a model takes on them, and connections to real ones."""
+"""Describe devices, predict latency and memory on them, and connect to real ones."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_nothing_that_passes_is_said_so(alone: Advisor) -> None:
 def test_an_unknown_kind_is_refused_with_the_nearest(alone: Advisor) -> None:
     said = alone("list", "--kind", "fone")
     assert said.code == 2
-    assert "'fone' is no kind of device (did you mean 'phone'?)" in said.err
+    assert "unknown kind 'fone' (did you mean 'phone'?)" in said.err
 
 
 def test_a_folder_that_is_missing_is_refused(alone: Advisor) -> None:
@@ -244,9 +244,9 @@ def test_what_hides_a_shipped_profile_is_said(alone: Advisor, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "rows", "reason"),
     [
-        (BOARD.replace("kind: board", "kind: bord"), ROWS, "our-board.yaml:3: kind: 'bord' is none of"),
+        (BOARD.replace("kind: board", "kind: bord"), ROWS, "our-board.yaml:3: kind: 'bord' is not one of"),
         (BOARD.replace("count: 4", "count: 0"), ROWS, "our-board.yaml:6: cores.0.count"),
-        (BOARD.replace("name: our-board", "name: my-board"), ROWS, "the name 'my-board' is not the file's"),
+        (BOARD.replace("name: our-board", "name: my-board"), ROWS, "the name 'my-board' differs from the file's"),
         (BOARD, ROWS.replace("80.5", "0"), "our-board.csv:2: latency_ms 0 is not a latency"),
         (BOARD, ROWS.replace("tflite-npu,", "tflite-gpu,"), "our-board.csv:4: unknown target 'tflite-gpu'"),
     ],
@@ -270,14 +270,14 @@ def test_a_file_that_is_missing_is_refused(alone: Advisor) -> None:
 def test_the_host_is_not_added(alone: Advisor, tmp_path: Path) -> None:
     said = alone("add", write(tmp_path, BOARD.replace("our-board", "host"), "host").name)
     assert said.code == 2
-    assert "the host's profile is not written" in said.err
+    assert "the profile of 'host' is not written" in said.err
 
 
 def test_a_folder_that_is_a_file_is_refused(alone: Advisor, board: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     said = alone("add", board.name, "--into", "taken")
     assert said.code == 2
-    assert "taken cannot be written to" in said.err
+    assert "cannot write to taken: " in said.err
 
 
 def test_the_shipped_profiles_are_neither_added_to_nor_removed_from(alone: Advisor, board: Path) -> None:
@@ -285,7 +285,7 @@ def test_the_shipped_profiles_are_neither_added_to_nor_removed_from(alone: Advis
     for arguments in (("add", board.name, "--into", shipped), ("remove", "pixel-4", "--from", shipped)):
         said = alone(*arguments)
         assert said.code == 2
-        assert "holds the shipped profiles" in said.err
+        assert "contains the shipped profiles" in said.err
     assert (shipped_profiles() / "pixel-4.yaml").is_file()
     assert not (shipped_profiles() / "our-board.yaml").exists()
 
@@ -318,7 +318,7 @@ def test_a_damaged_profile_can_be_removed(alone: Advisor, own: Path) -> None:
     [
         ("our-bord", "there is no device 'our-bord' in"),
         ("our-bord", "did you mean 'our-board'?"),
-        ("pixel-4", "ships with advisor"),
+        ("pixel-4", "ships with advisor; only your own profiles"),
         ("host", "is this machine"),
         ("../outside", "there is no device '../outside'"),
     ],
@@ -336,15 +336,15 @@ def test_what_is_not_the_users_own_is_not_removed(alone: Advisor, own: Path, nam
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("our-board",), "say how the device is reached"),
-        (("our-board", "--here", "--ssh", "board"), "say how the device is reached"),
-        (("our-board", "--ssh", "-oProxyCommand=ls"), "is not a host"),
+        (("our-board",), "the connection is not clear"),
+        (("our-board", "--here", "--ssh", "board"), "the connection is not clear"),
+        (("our-board", "--ssh", "-oProxyCommand=ls"), "is not a valid host"),
         (("our-board", "--adb", "0123", "--benchmark-model", "nowhere"), "'nowhere' is not a file"),
         (("our-board:tflite-npu", "--here"), "our-board:tflite-npu cannot be calibrated"),
         (("our-board:tflite-gpu", "--here"), "our-board has no target 'tflite-gpu'"),
         (("our-bord", "--here"), "did you mean 'our-board'?"),
         (("raspberry-pi-4", "--here"), "add a profile of your own"),
-        (("host", "--here"), "'host' is measured by every search"),
+        (("host", "--here"), "'host' needs no calibration, because every search measures it"),
         (("our-board", "--here", "--models", "0"), "--models"),
     ],
 )

@@ -47,8 +47,8 @@ def test_a_phones_binary_is_meant_from_the_profiles_folder(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("connection", "message"),
     [
-        ("{ssh: a, adb: b}", "a connection is either ssh or adb"),
-        ("{python: python3}", "a connection is either ssh or adb"),
+        ("{ssh: a, adb: b}", "a connection needs either ssh or adb"),
+        ("{python: python3}", "a connection needs either ssh or adb"),
         ("{ssh: a, password: secret}", "unknown key 'password'"),
         ("{ssh: a, port: 70000}", "connection.port"),
         ("{adb: a, cores: xyz}", "connection.cores"),
@@ -63,9 +63,9 @@ def test_what_is_wrong_is_refused_with_file_and_line(tmp_path: Path, connection:
 
 
 def test_a_password_is_refused_and_not_repeated(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"board.yaml:8: connection.ssh holds a password") as caught:
+    with pytest.raises(UsageError, match=r"board.yaml:8: connection.ssh contains a password") as caught:
         read_profile(profile_with(tmp_path, "{ssh: 'pi:hunter2@board.local'}"))
-    with pytest.raises(UsageError, match="the ssh address holds a password") as told:
+    with pytest.raises(UsageError, match="the ssh address contains a password") as told:
         SshConnection("pi:hunter2@board.local", Path("agent.py"))
     assert "hunter2" not in f"{caught.value.message}{caught.value.hint}{told.value.message}{told.value.hint}"
 
@@ -86,5 +86,5 @@ def test_the_agent_is_not_asked_for_an_accelerator() -> None:
     "settings", [ConnectionSettings(), ConnectionSettings(ssh="a", adb="b"), ConnectionSettings(ssh="a", here=True)]
 )
 def test_one_way_must_be_meant(settings: ConnectionSettings) -> None:
-    with pytest.raises(UsageError, match="one of --ssh, --adb and --here"):
+    with pytest.raises(UsageError, match="the connection is not clear"):
         settings.connect(Path("agent.py"))

@@ -46,7 +46,7 @@ def test_a_bad_row_is_refused_with_file_and_line(tmp_path: Path, row: str, words
 
 
 def test_the_same_figure_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="stands already in line 2"):
+    with pytest.raises(UsageError, match="is already in line 2"):
         read(tmp_path, HEADER + GOOD + GOOD)
 
 

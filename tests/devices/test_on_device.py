@@ -100,7 +100,7 @@ def test_a_device_that_fills_up_or_vanishes_is_a_failed_row(agent: Path, model: 
 def test_a_lane_without_sense_is_a_failed_row(agent: Path, model: Path, profiles: Profiles) -> None:
     rubbish = Told(lambda timing: replace(timing, details={**timing.details, "load": {"cores": "many"}}), agent)
     (row,) = measured(profiles, rubbish, model).rows  # type: ignore[attr-defined]
-    assert "rubbish" in row.failure
+    assert "invalid response from the device" in row.failure
 
 
 def test_without_a_connection_the_latency_is_predicted_and_says_so(

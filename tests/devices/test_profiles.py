@@ -137,7 +137,7 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
         ("[float32, int8]", "[]", 16, "at least 1"),
         ("accelerator: cpu", "accelerator: cpux", 14, "did you mean 'cpu'"),
         ("default_target: tflite-cpu-x4", "default_target: tflite-cpu-x8", 17, "did you mean 'tflite-cpu-x4'"),
-        ("name: gadget", "name: widget", 1, "is not the file's"),
+        ("name: gadget", "name: widget", 1, "differs from the file's"),
         ("name: gadget", "name: '../gadget'", 1, "pattern"),
         ("soc: Maker M1", "title: Again", 4, "written twice"),
         ("soc: Maker M1", "soc: &a Maker", 1, "unused anchor is harmless"),
@@ -160,7 +160,7 @@ def test_a_bad_profile_is_refused_with_file_and_line(
 def test_a_target_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     start = PROFILE.index("- name: tflite")
     target = PROFILE[start : PROFILE.index("default_target")]
-    with pytest.raises(UsageError, match=r"gadget.yaml:17: the target 'tflite-cpu-x4' is there twice"):
+    with pytest.raises(UsageError, match=r"gadget.yaml:17: the target 'tflite-cpu-x4' is defined twice"):
         read_profile(write(tmp_path, PROFILE.replace(target, target * 2)))
 
 

@@ -1,4 +1,4 @@
-"""Calibrating a device at hand: choose a few models, measure them over a connection, keep and judge the result."""
+"""Calibrate an available device: choose a few models, measure them, store the result and evaluate it."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from advisor.devices.prediction.predictor import Predictor
 
 FORM = "float32"
-"""Form of the models that are measured: the files as converted."""
+"""Form of the measured models: the files as converted."""
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A device that was measured.
+    """The result of a calibration.
 
     Attributes:
         profile: the profile with the new measurements.
-        target: what was measured.
+        target: the measured target.
         latency_ms: median of each model, ms.
-        runtime: runtime and version as the device states them.
-        report: error of the predictions before and after.
-        path: the file that holds the profile.
+        runtime: runtime and version that the device reports.
+        report: errors of the predictions before and after.
+        path: the file that contains the profile.
     """
 
     profile: DeviceProfile
@@ -47,27 +47,29 @@ class Calibrated:
 
 
 def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
-    """Refuse what cannot be calibrated.
+    """Refuse a target that cannot be calibrated.
 
     Raises:
-        UsageError: the host's own profile, another runtime than TensorFlow Lite's, another unit than the CPU, or one
-            that takes no float32 files.
+        UsageError: it is this machine, its runtime is not TensorFlow Lite, its processor is not the CPU, or it does not
+            run float32 files.
     """
     if profile.name == HOST:
-        raise UsageError("'host' is measured by every search: it is not calibrated", "add a profile of its own for it")
-    place = f"{profile.name}:{target.name}"
-    fitting = [
+        raise UsageError("'host' needs no calibration, because every search measures it", "name another device")
+    calibratable = [
         t.name
         for t in profile.targets
         if t.runtime in MEASURABLE_RUNTIMES and t.accelerator == "cpu" and FORM in t.precisions
     ]
     hint = (
-        f"targets that can be: {', '.join(fitting)}"
-        if fitting
-        else ("add a profile of your own with a CPU target of the runtime tflite or ai-edge-litert")
+        f"targets that can be calibrated: {', '.join(calibratable)}"
+        if calibratable
+        else ("add your own profile with a CPU target of the runtime tflite or ai-edge-litert")
     )
-    if target.name not in fitting:
-        raise UsageError(f"{place} cannot be calibrated: it is no CPU target that runs float32 .tflite files", hint)
+    if target.name not in calibratable:
+        raise UsageError(
+            f"{profile.name}:{target.name} cannot be calibrated: no CPU target that runs float32 .tflite files",
+            hint,
+        )
 
 
 def calibrate(
@@ -79,23 +81,23 @@ def calibrate(
     wanted: int = 5,
     tell: Tell = lambda _text: None,
 ) -> Calibrated:
-    """Measure the most telling models of the catalogue on the device and keep the result in ``folder``.
+    """Measure the most informative models of the catalogue on the device, and write the profile into ``folder``.
 
-    Latency does not depend on the weights: the models are made here with random ones, nothing is
-    downloaded; small files are preferred, as they are sent to the device.
+    Latency does not depend on the weights, so the models are made here with random weights and nothing is downloaded.
+    Small files are preferred, because they are sent to the device.
 
     Args:
         profile: the device.
         target: its target (:func:`check_target`).
-        connection: how it is reached.
-        predictor: what is known so far.
-        folder: takes the profile with the new measurements.
-        wanted: how many models.
-        tell: told what is being done.
+        connection: the connection to it.
+        predictor: fitted to all known measurements.
+        folder: where to write the profile with the new measurements.
+        wanted: how many models to measure.
+        tell: called with a line for each step.
 
     Raises:
-        UsageError: not a target to calibrate, or the connection cannot be made as described.
-        StageError: a model could not be made, or the device failed.
+        UsageError: the target cannot be calibrated, or the connection cannot be made.
+        StageError: a model cannot be made, or the device failed.
     """
     from advisor.devices.calibration.report import models_to_measure
 
@@ -115,14 +117,16 @@ def measured(connection: Connection, files: Mapping[str, Path], threads: int) ->
     """Return the median latency (ms) of each model by name, and the runtime that ran them.
 
     Raises:
-        UsageError, StageError: see :class:`advisor.devices.connections.protocol.Connection`; also a device that
-            slowed down while it was measured.
+        UsageError: see :class:`advisor.devices.connections.protocol.Connection`.
+        StageError: the same, or the device slowed down during the measurement.
     """
     names = {path: name for name, path in files.items()}
     timings = connection.measure(Job(tuple(names), (threads,), timeout_s=120.0 * len(files) + 120))
     hot = next((timing for timing in timings if timing.throttled), None)
     if hot is not None:
-        raise StageError(f"{connection.label}: {hot.throttled} ({names[hot.model]}): let it cool down, then again")
+        raise StageError(
+            f"{connection.label}: {hot.throttled} ({names[hot.model]})", "let the device cool down, then try again"
+        )
     return {names[timing.model]: timing.median_ms for timing in timings}, timings[0].runtime
 
 
@@ -135,7 +139,7 @@ def keep(
     models: Sequence[ModelFeatures],
     folder: Path,
 ) -> Calibrated:
-    """Write the profile with the new measurements into ``folder``, and judge the predictions before and after."""
+    """Write the profile with the new measurements into ``folder``, and evaluate the predictions before and after."""
     from advisor.devices.calibration.report import calibration_report, with_measurements
     from advisor.devices.profiles.writing import write_profile
 
@@ -145,7 +149,7 @@ def keep(
 
 
 def _available() -> list[tuple[Card, ModelFeatures]]:
-    """Return the shipped cards that the predictor has features of."""
+    """Return the shipped cards whose features the predictor knows."""
     from advisor.catalog.catalogue import load_catalogue
     from advisor.devices.latency.features import load_features
     from advisor.devices.profiles.paths import shipped_profiles
@@ -155,7 +159,7 @@ def _available() -> list[tuple[Card, ModelFeatures]]:
 
 
 def _made(cards: Sequence[Card], folder: Path, tell: Tell) -> dict[str, Path]:
-    """Make the float files of cards, one at a time in a child process."""
+    """Convert cards to float files, one after the other in a child process."""
     from advisor.isolation import ChildPool, Limits
     from advisor.tflite.surgery import select_output
 

@@ -1,4 +1,4 @@
-"""A few measurements on a device at hand, and what they do for every prediction on it."""
+"""Add a calibration's measurements to a profile, and compute how they change the errors of predictions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from advisor.devices.profiles.measurements import Measurement
 
 @dataclass(frozen=True)
 class CalibrationReport:
-    """The error of predictions on the calibrated models.
+    """The errors of predictions of the measured models.
 
     Attributes:
         models: names of the models measured on the target.
-        before: relative error of each as predicted without any of the new measurements.
-        after: relative error of each as predicted from all others (leave one out); empty for a single model.
+        before: relative error of each, predicted without the new measurements.
+        after: relative error of each, predicted from all other models (leave-one-out); empty for a single model.
     """
 
     models: tuple[str, ...]
@@ -30,12 +30,12 @@ class CalibrationReport:
 
     @property
     def median_before(self) -> float:
-        """Median of the relative errors without sign."""
+        """Median of the absolute relative errors."""
         return float(np.median(np.abs(self.before)))
 
     @property
     def median_after(self) -> float:
-        """Median of the relative errors without sign, NaN for a single model."""
+        """Median of the absolute relative errors, NaN for a single model."""
         return float(np.median(np.abs(self.after))) if self.after else float("nan")
 
 
@@ -48,31 +48,31 @@ def models_to_measure(
     wanted: int = 5,
     download_mb: Mapping[str, float] | None = None,
 ) -> tuple[str, ...]:
-    """Choose the models whose latencies tell most about all others, small downloads first among equals.
+    """Choose the models whose latencies are most informative about all others; small downloads are preferred.
 
     Args:
-        predictor: what is known so far.
+        predictor: fitted to all known measurements.
         profile: the device.
         target: its target.
         form: form of the artefacts.
-        available: the models that can be had.
+        available: the models to choose from.
         wanted: how many.
-        download_mb: size of each model's download by name; a hundred megabytes halve what a model is worth.
+        download_mb: size of each model's file by name; 100 MB halve the value of a model.
 
     Raises:
-        UsageError: none of the models is known to the predictor.
+        UsageError: the predictor knows none of the models.
     """
     costs = {name: size / 100 for name, size in (download_mb or {}).items()}
-    return predictor.most_telling(profile, target, form, [model.name for model in available], wanted, costs)
+    return predictor.most_informative(profile, target, form, [model.name for model in available], wanted, costs)
 
 
 def with_measurements(
     profile: DeviceProfile, target: DeviceTarget, form: str, latency_ms: Mapping[str, float]
 ) -> DeviceProfile:
-    """Return the profile with the user's own measurements, which replace whatever the target had for these models.
+    """Return the profile with the user's measurements, which replace earlier ones of the same models on the target.
 
     Raises:
-        UsageError: nothing was measured.
+        UsageError: there is no measurement.
     """
     if not latency_ms:
         raise UsageError("there is no measurement to calibrate from", "measure at least one model")
@@ -98,11 +98,11 @@ def calibration_report(
     form: str,
     models: Sequence[ModelFeatures],
 ) -> CalibrationReport:
-    """Compare predictions of the measured models without the new measurements and from each other.
+    """Compare predictions of the measured models without the new measurements, and from each other.
 
     Args:
         predictor: fitted without the new measurements.
-        before: the profile as it was.
+        before: the profile without them.
         after: the profile with the new measurements.
         target: the target.
         form: form of the artefacts.

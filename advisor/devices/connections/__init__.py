@@ -1,4 +1,4 @@
-"""Ways to reach a real device: each runs a measurement there and brings its figures back."""
+"""Connect to real devices: each connection runs a measurement there and returns its figures."""
 
 from advisor.devices.connections.protocol import Connection, Job, Timing
 

@@ -1,4 +1,4 @@
-"""A phone reached by the user's own adb; the user's ``benchmark_model`` binary measures on it."""
+"""Measure on a phone with the user's adb and the user's ``benchmark_model`` binary."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class AttachedDevice:
     """A row of ``adb devices``.
 
     Attributes:
-        serial: the device's serial, what selects it.
-        state: ``device`` where it can be used; ``unauthorized``, ``offline``, ... else.
-        model: model as it calls itself, or empty.
+        serial: the device's serial, which selects it.
+        state: ``device`` if it can be used, otherwise ``unauthorized``, ``offline``, ...
+        model: name of its model, or empty.
     """
 
     serial: str
@@ -61,11 +61,11 @@ class AdbConnection:
     """Measures on one attached phone.
 
     Attributes:
-        serial: which of the attached devices.
-        binary: the user's ``benchmark_model`` for the phone, pushed to it.
-        cores: mask of the cores that it is pinned to by ``taskset``, such as ``f0`` (hexadecimal), or empty.
+        serial: serial of the attached device.
+        binary: the user's ``benchmark_model`` for the phone; it is copied to the phone.
+        cores: hexadecimal mask of the cores that ``taskset`` pins it to, such as ``f0``, or empty.
         arguments: further arguments of ``benchmark_model``, such as ``("--use_gpu=true",)``.
-        profile_operators: also ask for the time of every operator.
+        profile_operators: whether to ask for the time of every operator.
         program: the adb client.
     """
 
@@ -78,9 +78,9 @@ class AdbConnection:
 
     def __post_init__(self) -> None:
         if not _SERIAL.fullmatch(self.serial) or self.serial.startswith("-"):
-            raise UsageError(f"'{self.serial}' is not a serial", "adb devices lists them")
+            raise UsageError(f"'{self.serial}' is not a valid serial", "adb devices lists the serials")
         if self.cores and not re.fullmatch(r"[0-9a-fA-F]{1,8}", self.cores):
-            raise UsageError(f"'{self.cores}' is not a mask of cores", "write it in hexadecimal, such as f0")
+            raise UsageError(f"'{self.cores}' is not a mask of cores", "write a hexadecimal mask such as f0")
 
     @property
     def label(self) -> str:
@@ -113,14 +113,16 @@ class AdbConnection:
             command = self._command(job, folder, remote, threads)
             said = self._shell(command, job.timeout_s, model.name)
             if not said.strip():
-                # A phone that drops off ends adb's shell without a word and, in some releases, with status 0.
-                raise StageError(f"{self.label} vanished, or its tool said nothing, while measuring {model.name}")
+                # A phone that disconnects ends adb's shell without output and, in some releases, with status 0.
+                raise StageError(
+                    f"{self.label} disconnected, or its tool printed nothing, while measuring {model.name}"
+                )
             timings.append(self._timing(model, threads, parse_output(said)))
         self._shell(f"rm -f {shlex.quote(remote)}", _QUICK_S, "remove the model")
         return timings
 
     def _command(self, job: Job, folder: str, remote: str, threads: int) -> str:
-        """Return the command for the phone's shell, every part quoted."""
+        """Return the command for the phone's shell, with every part quoted."""
         argv = [
             f"{folder}/benchmark_model",
             f"--graph={remote}",
@@ -156,11 +158,11 @@ class AdbConnection:
             raise UsageError(f"the device {self.serial} is {state}", "unlock it and allow debugging on its screen")
 
     def _push(self, path: Path, remote: str) -> None:
-        # adb takes a local path that begins with a dash for an option: the absolute path never does.
+        # adb reads a local path that begins with a dash as an option; an absolute path never begins with one.
         limit = _QUICK_S + path.stat().st_size / 1e6
         finished = self._run(["push", str(path.resolve()), remote], limit)
         if finished.status:
-            raise self._failure(finished, f"does not take {path.name}")
+            raise self._failure(finished, f"cannot store {path.name}")
 
     def _shell(self, command: str, timeout_s: float, what: str) -> str:
         finished = self._run(["shell", command], timeout_s)
@@ -174,7 +176,7 @@ class AdbConnection:
     def _failure(self, finished: Finished, what: str) -> StageError:
         said = finished.complaint
         if any(word in finished.stderr for word in _GONE):
-            return StageError(f"{self.label} vanished: {said}", "check the cable and that the phone is awake")
+            return StageError(f"{self.label} disconnected: {said}", "check the cable, and that the phone is awake")
         return StageError(f"{self.label} {what}: {said}")
 
 

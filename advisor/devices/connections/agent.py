@@ -1,18 +1,19 @@
 """Time ``.tflite`` files and print one JSON document: a single file that also runs alone on a remote device.
 
-It needs Python >= 3.9, numpy and one runtime (``ai_edge_litert``, else ``tflite_runtime``), nothing of ``advisor``:
+It needs Python >= 3.9, numpy and one runtime (``ai_edge_litert``, else ``tflite_runtime``), but no part of ``advisor``:
 
     python agent.py model.tflite --threads 1,2 --effort quick
     python agent.py a.tflite b.tflite --threads 1 --effort normal     # interleaved block by block
 
-Every (file, thread count) is a lane. All lanes are loaded, then run in blocks: the first block of each lane, the second
-block of each lane, ... so that a slow drift of the machine meets all lanes alike. Between blocks the processor rests.
-Per run the wall time and, at one thread, the CPU time of the thread are kept; per block the time that the process's
-threads waited for a processor; over the whole, how many processors other processes kept busy. Times are nanoseconds.
+Each (file, thread count) is a series (a "lane" in the document). The agent loads all series, then runs them in blocks:
+the first block of each series, the second block of each series, and so on. A slow drift of the machine then affects all
+series equally. The processor rests between blocks. The document contains the wall time of each run and, at one thread,
+its CPU time; for each block, the time that the threads waited for a processor; for the whole, how many processors other
+processes kept busy. Times are in nanoseconds.
 
-Memory is the private memory (``Private_Clean`` + ``Private_Dirty``) that the first lane added to a fresh process by
-loading and its first run; ask for one file and read the first lane. What the native libraries print to standard output
-is sent to standard error. Exit status 0 with the measurements, 3 with ``{"error": {"kind", "message"}}``.
+Memory is the private memory (``Private_Clean`` + ``Private_Dirty``) that loading and the first run of the first series
+added to a fresh process; to measure a file's memory, give one file only. Output of native libraries goes to standard
+error. The exit status is 0 with the measurements, or 3 with ``{"error": {"kind", "message"}}``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 SCHEMA_VERSION = 1
 EXIT_ERROR = 3
@@ -35,18 +36,58 @@ MAX_RUNS = 200_000
 INPUT_SEED = 20_200
 
 
+class Block(TypedDict):
+    """The runs of one block; ``cpu_ns`` is None at several threads, ``waited_ns`` where the system does not tell."""
+
+    wall_ns: list[int]
+    cpu_ns: list[int] | None
+    median_ns: float
+    process_cpu_ns: int
+    waited_ns: int | None
+    elapsed_ns: int
+
+
+class Lane(TypedDict):
+    """One series in the document: a file at one thread count."""
+
+    model: str
+    threads: int
+    load_ns: int
+    first_ns: int
+    warm_up_runs: int
+    blocks: list[Block]
+
+
+class LoadReading(TypedDict):
+    """What other processes did meanwhile; None where the system does not tell."""
+
+    elapsed_ns: int
+    others_cores: float | None
+    pressure: float | None
+    cores: int
+
+
+class WindowReading(TypedDict):
+    """One part of a sustained run; ``cpu_ns`` is None at several threads."""
+
+    start_s: float
+    runs: int
+    wall_ns: float
+    cpu_ns: float | None
+
+
 @dataclass(frozen=True)
 class Effort:
-    """How long one lane is measured.
+    """How long one series is measured.
 
     Attributes:
         name: ``load``, ``survey``, ``search``, ``quick``, ``normal`` or ``full``.
-        runs: at least so many timed runs in all, unless ``max_seconds`` passes first.
-        min_seconds: at least so long.
-        max_seconds: no new run of a block starts after its part of this time.
-        blocks: number of separated blocks.
-        pause_seconds: rest before each block.
-        load_content: also time a load from bytes in memory.
+        runs: minimum number of timed runs in total, unless ``max_seconds`` passes first.
+        min_seconds: minimum time.
+        max_seconds: no new run of a block starts after its share of this time.
+        blocks: number of blocks.
+        pause_seconds: pause before each block.
+        load_content: whether to time loading from bytes in memory, too.
     """
 
     name: str
@@ -58,15 +99,14 @@ class Effort:
     load_content: bool = True
 
     def enough(self, runs: int, elapsed: float) -> bool:
-        """Tell whether a block of so many runs in so many seconds is long enough: its part of the whole."""
+        """Return True if a block of ``runs`` runs in ``elapsed`` seconds is long enough."""
         wanted, shortest, longest = (x / self.blocks for x in (self.runs, self.min_seconds, self.max_seconds))
         return elapsed >= longest or (runs >= wanted and elapsed >= shortest) or runs >= MAX_RUNS / self.blocks
 
 
 # quick, normal and full have the run counts and durations of the MLPerf Mobile application's rapid, quick and normal
-# profiles (mobile_app_open, flutter/assets/tasks.pbtxt). `search` is what a search of dozens of artefacts can afford;
-# `survey` is what one of hundreds can, before those that matter are timed again.
-# `load` is for what a fresh process shows before any timing: that the file runs, its memory and its loading.
+# profiles (mobile_app_open, flutter/assets/tasks.pbtxt). `search` suits searches of dozens of artefacts; `survey` suits
+# searches of hundreds, which time the best ones again. `load` shows whether a file runs, its memory and its load time.
 EFFORTS = {
     effort.name: effort
     for effort in (
@@ -81,7 +121,7 @@ EFFORTS = {
 
 
 class AgentError(Exception):
-    """What goes into the document's ``error``: a kind and one line."""
+    """An error for the document's ``error``: a kind and one line."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -101,10 +141,10 @@ class Series:
         set_inputs(self.interpreter)
         self.first_ns = self._timed_run()[0]
         self.warm_up_runs = 0
-        self.blocks: list[dict[str, Any]] = []
+        self.blocks: list[Block] = []
 
     def _timed_run(self) -> tuple[int, int]:
-        """Return wall and thread CPU time of one run; the thread clock is read outside the wall clock's span."""
+        """Return the wall time and the thread's CPU time of one run; the CPU clock is read outside the wall time."""
         invoke = self.interpreter.invoke
         cpu = time.thread_time_ns()
         wall = time.perf_counter_ns()
@@ -113,14 +153,14 @@ class Series:
         return wall, time.thread_time_ns() - cpu
 
     def warm_up(self, effort: Effort) -> None:
-        """Run until caches, packed weights and clocks have settled: 2 runs or more, a tenth of the effort's time."""
+        """Run until caches, packed weights and clocks are steady: at least 2 runs, a tenth of the effort's time."""
         limit = time.perf_counter() + min(1.0, max(effort.min_seconds, effort.max_seconds / 4) / 4)
         while self.warm_up_runs < 2 or (self.warm_up_runs < 50 and time.perf_counter() < limit):
             self._timed_run()
             self.warm_up_runs += 1
 
     def run_block(self, effort: Effort) -> None:
-        """Time one block and keep every run; the first run after the rest is not counted where runs are many."""
+        """Time one block and keep every run; the first run after the pause does not count if there are many runs."""
         time.sleep(effort.pause_seconds)
         if self.first_ns < effort.max_seconds / effort.blocks * 1e9 / 4:
             self._timed_run()
@@ -139,7 +179,7 @@ class Series:
         )
 
     def _runs_until(self, enough: Callable[[int, float], bool]) -> tuple[list[int], list[int], float]:
-        """Run until ``enough(runs, seconds)``; return each run's wall and CPU time, and the seconds."""
+        """Run until ``enough(runs, seconds)``; return the wall and CPU time of each run, and the seconds in total."""
         walls: list[int] = []
         cpus: list[int] = []
         start = time.perf_counter()
@@ -151,12 +191,14 @@ class Series:
             if enough(len(walls), elapsed):
                 return walls, cpus, elapsed
 
-    def run_windows(self, seconds: float, windows: int) -> list[dict[str, Any]]:
-        """Run without a rest for ``seconds`` and return what each of ``windows`` equal parts of that time showed."""
-        start, rows = time.perf_counter(), list[dict[str, Any]]()
+    def run_windows(self, seconds: float, windows: int) -> list[WindowReading]:
+        """Run for ``seconds`` without a pause and return a reading for each of ``windows`` equal parts of that time."""
+        start, rows = time.perf_counter(), list[WindowReading]()
         for index in range(windows):
             begin = time.perf_counter()
-            length = start + seconds * (index + 1) / windows - begin  # no drift: each part ends where it should
+            length = (
+                start + seconds * (index + 1) / windows - begin
+            )  # computed from the start, so that errors do not add up
             walls, cpus, _elapsed = self._runs_until(after(length))
             rows.append(
                 {
@@ -168,8 +210,8 @@ class Series:
             )
         return rows
 
-    def result(self) -> dict[str, Any]:
-        """Return the lane's part of the document."""
+    def result(self) -> Lane:
+        """Return the series as a part of the document."""
         return {
             "model": self.path,
             "threads": self.threads,
@@ -181,7 +223,7 @@ class Series:
 
 
 def after(seconds: float) -> Callable[[int, float], bool]:
-    """Return the condition for :meth:`Series._runs_until` that so much time has passed."""
+    """Return a condition for :meth:`Series._runs_until`: this many seconds have passed."""
     return lambda _runs, elapsed: elapsed >= seconds
 
 
@@ -206,10 +248,10 @@ def runtime() -> tuple[Any, str, str]:
 
 
 def new_interpreter(path: str, threads: int, kernels: str, content: bytes | None = None) -> Any:
-    """Return an interpreter on the memory-mapped file (or on ``content``).
+    """Return an interpreter of the memory-mapped file, or of ``content``.
 
     Raises:
-        AgentError: the runtime refuses the file.
+        AgentError: the runtime cannot load the file.
     """
     module, package, version = runtime()
     options: dict[str, Any] = {"num_threads": threads}
@@ -223,7 +265,7 @@ def new_interpreter(path: str, threads: int, kernels: str, content: bytes | None
 
 
 def resize(interpreter: Any, shape: list[int] | None) -> None:
-    """Give the first input ``shape``; without one, refuse unknown dimensions other than the batch (taken as 1)."""
+    """Set the shape of the first input; without ``shape``, refuse unknown dimensions except the batch (taken as 1)."""
     details = interpreter.get_input_details()
     if shape:
         interpreter.resize_tensor_input(details[0]["index"], shape)
@@ -231,21 +273,21 @@ def resize(interpreter: Any, shape: list[int] | None) -> None:
     for detail in details:
         signature = [int(size) for size in detail.get("shape_signature", detail["shape"])]
         if -1 in signature[1:]:
-            raise AgentError("shape", f"input '{detail['name']}' has the open shape {signature}: give --shape")
+            raise AgentError("shape", f"input '{detail['name']}' has unknown dimensions {signature}: give --shape")
 
 
 def set_inputs(interpreter: Any) -> None:
-    """Fill every input with fixed pseudo-random values of a picture's range: zeros can be faster than real data."""
+    """Fill every input with fixed pseudo-random values in the range of images: zeros can be faster than real data."""
     for detail in interpreter.get_input_details():
         shape = tuple(int(size) for size in detail["shape"])
         interpreter.set_tensor(detail["index"], input_values(shape, detail["dtype"], detail["name"]))
 
 
 def input_values(shape: tuple[int, ...], dtype: Any, name: str) -> Any:
-    """Return fixed pseudo-random values: floats in [-1, 1), the whole range of 8 and 16 bits, 0 or 1 for indices.
+    """Return fixed pseudo-random values: floats in [-1, 1), the full range of 8 and 16 bits, 0 or 1 for indices.
 
     Raises:
-        AgentError: the type holds no numbers.
+        AgentError: the type is not numeric.
     """
     import numpy
 
@@ -261,7 +303,7 @@ def input_values(shape: tuple[int, ...], dtype: Any, name: str) -> Any:
 
 
 def waited_ns() -> int | None:
-    """Return how long the process's threads stood ready without a processor so far, or None where unknown."""
+    """Return how long the threads of this process have waited for a processor so far; None if unknown."""
     try:
         files = list(Path("/proc/self/task").glob("*/schedstat"))
         return sum(int(file.read_text().split()[1]) for file in files) if files else None
@@ -270,43 +312,43 @@ def waited_ns() -> int | None:
 
 
 def busy_seconds() -> float | None:
-    """Return the busy seconds since boot of the processors that this process may use, other guests included."""
+    """Return the busy seconds since boot of the processors that this process may use, including other guests."""
     try:
         rows = {line.split()[0]: line.split()[1:9] for line in Path("/proc/stat").read_text().splitlines() if line}
         usable = [f"cpu{number}" for number in os.sched_getaffinity(0)]
         ticks = [[int(text) for text in rows[name]] for name in usable]
     except (AttributeError, OSError, LookupError, ValueError):
         return None
-    busy = sum(sum(row[:3]) + sum(row[5:8]) for row in ticks)  # without idle and waiting for input or output
+    busy = sum(sum(row[:3]) + sum(row[5:8]) for row in ticks)  # without idle time and input/output wait
     return busy / os.sysconf("SC_CLK_TCK")
 
 
 def pressure_us() -> int | None:
-    """Return microseconds since boot in which some task waited for a processor (pressure stall information)."""
+    """Return the microseconds since boot in which a task waited for a processor (pressure stall information)."""
     try:
         return int(Path("/proc/pressure/cpu").read_text().split("total=")[1].split()[0])
     except (OSError, IndexError, ValueError):
         return None
 
 
-def own_seconds() -> float:
+def process_seconds() -> float:
     """Return the processor seconds of this process."""
     times = os.times()
     return times.user + times.system
 
 
 class Load:
-    """What the rest of the machine does between its making and :meth:`result`."""
+    """Observes the rest of the machine from its creation until :meth:`result`."""
 
     def __init__(self) -> None:
-        self.start = (time.perf_counter(), own_seconds(), busy_seconds(), pressure_us())
+        self.start = (time.perf_counter(), process_seconds(), busy_seconds(), pressure_us())
 
-    def result(self) -> dict[str, Any]:
-        """Return the processors that others kept busy and the share of time in which some task waited."""
+    def result(self) -> LoadReading:
+        """Return the processors that others kept busy, and the share of time in which a task waited."""
         start, own, busy, pressure = self.start
         elapsed = time.perf_counter() - start
         busy_now, pressure_now = busy_seconds(), pressure_us()
-        others = None if busy is None or busy_now is None else (busy_now - busy) - (own_seconds() - own)
+        others = None if busy is None or busy_now is None else (busy_now - busy) - (process_seconds() - own)
         return {
             "elapsed_ns": round(elapsed * 1e9),
             "others_cores": None if others is None else max(0.0, others / elapsed),
@@ -321,7 +363,7 @@ def usable_cores() -> int:
 
 
 def private_bytes() -> dict[str, int] | None:
-    """Return the private clean and dirty bytes of this process, or None where the system does not tell."""
+    """Return the private clean and dirty bytes of this process; None if the system does not tell."""
     wanted = {"Private_Clean:": "clean", "Private_Dirty:": "dirty"}
     try:
         rows = [line.split() for line in Path("/proc/self/smaps_rollup").read_text().splitlines()]
@@ -331,7 +373,7 @@ def private_bytes() -> dict[str, int] | None:
 
 
 def memory(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[str, int] | None:
-    """Return what was added between two readings of :func:`private_bytes`, and the process's total."""
+    """Return the bytes added between two readings of :func:`private_bytes`, and the total of the process."""
     if before is None or after is None:
         return None
     added = {name: max(0, after[name] - before[name]) for name in after}
@@ -341,7 +383,7 @@ def memory(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[
 def measure(
     models: list[str], threads: list[int], effort: Effort, kernels: str, shape: list[int] | None
 ) -> dict[str, Any]:
-    """Load every lane, run the blocks interleaved and return the document."""
+    """Load every series, run the blocks interleaved and return the document."""
     _module, package, version = runtime()
     lanes, added = load_lanes(models, threads, kernels, shape)
     for lane in lanes:
@@ -368,10 +410,12 @@ def measure(
 def load_lanes(
     models: list[str], threads: list[int], kernels: str, shape: list[int] | None
 ) -> tuple[list[Series], dict[str, int] | None]:
-    """Load every file at every thread count; also return the memory that the first added to the fresh process."""
+    """Load every file at every thread count; also return the memory that the first one added to the fresh process."""
     import numpy
 
-    numpy.random.default_rng(INPUT_SEED).uniform(size=8)  # its import and first call belong to no model's memory
+    numpy.random.default_rng(INPUT_SEED).uniform(
+        size=8
+    )  # numpy's import and first call do not count as memory of the model
     before = private_bytes()
     lanes = [Series(models[0], threads[0], kernels, shape)]
     added = memory(before, private_bytes())
@@ -382,7 +426,7 @@ def load_lanes(
 def sustain(
     model: str, threads: int, seconds: float, windows: int, kernels: str, shape: list[int] | None
 ) -> dict[str, Any]:
-    """Run one file without a rest and return the document with what each part of the time showed."""
+    """Run one file without a pause and return the document with a reading for each part of the time."""
     _module, package, version = runtime()
     lane = Series(model, threads, kernels, shape)
     load = Load()
@@ -397,7 +441,7 @@ def sustain(
 
 
 def content_load_ns(path: str, threads: int, kernels: str, shape: list[int] | None) -> int:
-    """Return the time to read the file into memory and load it from there."""
+    """Return the nanoseconds to read the file into memory and to load it from there."""
     start = time.perf_counter_ns()
     interpreter = new_interpreter(path, threads, kernels, Path(path).read_bytes())
     resize(interpreter, shape)
@@ -406,8 +450,8 @@ def content_load_ns(path: str, threads: int, kernels: str, shape: list[int] | No
 
 
 def one_line(error: BaseException) -> str:
-    """Return an exception's text as one line of moderate length."""
-    return " ".join(str(error).split())[:300] or f"it gave up without a reason ({type(error).__name__})"
+    """Return an exception's text as one line of at most 300 characters."""
+    return " ".join(str(error).split())[:300] or f"no message ({type(error).__name__})"
 
 
 def numbers(text: str) -> list[int]:
@@ -426,15 +470,15 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--effort", choices=sorted(EFFORTS), default="quick")
     parser.add_argument("--kernels", choices=("default", "builtin"), default="default", help="builtin: no XNNPACK")
     parser.add_argument("--shape", type=numbers, help="shape of the first input, such as 1,224,224,3")
-    parser.add_argument("--sustained", type=float, help="run the first file without a rest for so many seconds")
-    parser.add_argument("--windows", type=int, default=30, help="parts of that time that are told apart")
+    parser.add_argument("--sustained", type=float, help="run the first file without a pause for this many seconds")
+    parser.add_argument("--windows", type=int, default=30, help="number of parts of that time to report")
     parser.add_argument("--cpus", type=str, help="pin the process to these processors, such as 0,1")
-    parser.add_argument("--memory-limit", type=int, help="bytes of private memory the process may take")
+    parser.add_argument("--memory-limit", type=int, help="bytes of private memory that the process may take")
     return parser.parse_args(argv)
 
 
 def restrict(cpus: str | None, memory_limit: int | None) -> None:
-    """Pin the process and limit its memory where asked."""
+    """Pin the process to processors and limit its memory, if asked."""
     if cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(part) for part in cpus.split(",")})
     if memory_limit:
@@ -444,7 +488,7 @@ def restrict(cpus: str | None, memory_limit: int | None) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the agent; the exit status is 0, or 3 with an ``error`` in the document."""
+    """Run the agent and return the exit status: 0, or 3 with an ``error`` in the document."""
     options = arguments(sys.argv[1:] if argv is None else argv)
     restrict(options.cpus, options.memory_limit)
     effort, common = EFFORTS[options.effort], (options.kernels, options.shape)
@@ -455,11 +499,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def report(work: Callable[[], dict[str, Any]]) -> int:
-    """Do ``work`` and print its document, or its error as one; return the exit status."""
+    """Call ``work``, print its document or its error, and return the exit status."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would count as memory
     sys.stdout.flush()
     document_fd = os.dup(1)
-    os.dup2(2, 1)  # native libraries may write to standard output: only the document goes there
+    os.dup2(2, 1)  # native libraries may write to standard output, which is for the document only
     try:
         document, status = work(), 0
     except AgentError as error:

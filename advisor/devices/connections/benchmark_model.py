@@ -1,4 +1,4 @@
-"""Reading what TFLite's ``benchmark_model`` prints."""
+"""Parse the output of TensorFlow Lite's ``benchmark_model``."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _COLUMN = re.compile(r"\[([^\]]+)\]")
 
 @dataclass(frozen=True)
 class OperatorTime:
-    """One row of the profile in run order.
+    """One row of the operator profile, in run order.
 
     Attributes:
         kind: kind of operator, such as ``CONV_2D``.
         name: name of the node, or empty.
-        mean_ms: average time of one inference.
-        share: percent of the whole.
+        mean_ms: average time in one inference.
+        share: percent of the total.
     """
 
     kind: str
@@ -41,23 +41,23 @@ class OperatorTime:
 
 @dataclass(frozen=True)
 class BenchmarkOutput:
-    """What one run of ``benchmark_model`` found.
+    """The result of one run of ``benchmark_model``.
 
     Attributes:
-        init_ms: loading and preparing.
+        init_ms: time to load and prepare the model.
         first_ms: the first inference.
         mean_ms: average inference.
-        median_ms: median inference, None where the release does not print it.
+        median_ms: median inference, None if the release does not print it.
         min_ms: fastest inference.
         max_ms: slowest inference.
         std_ms: standard deviation.
-        last_ms: the last timed inference, None where not printed.
-        started_ms: the first timed inference, None where not printed.
+        last_ms: the last timed inference, None if not printed.
+        started_ms: the first timed inference, None if not printed.
         runs: number of timed inferences.
-        memory_bytes: memory that the tool added in all, None where not printed.
-        peak_bytes: peak of the whole process, None where not asked for.
-        delegated: operators that a delegate took, and all of them; None where no delegate says so.
-        operators: the profile in run order, empty where not asked for.
+        memory_bytes: memory that the tool added in total, None if not printed.
+        peak_bytes: peak of the whole process, None if not asked for.
+        delegated: number of delegated operators and of all operators; None if no delegate reports it.
+        operators: the profile in run order, empty if not asked for.
     """
 
     init_ms: float
@@ -77,10 +77,10 @@ class BenchmarkOutput:
 
     @property
     def throttled(self) -> str:
-        """Say by how much the device slowed down, empty where it did not: the tool tells first, mean and last run only.
+        """Return by how much the device slowed down, empty if it did not.
 
-        A steady rise puts the mean well above the first run and the last run well above the mean; one odd run does
-        not.
+        The tool prints the first, the mean and the last run only. After a steady slowdown, the mean is well above the
+        first run, and the last run well above the mean. A single slow run does not have this effect.
         """
         if self.started_ms is None or self.last_ms is None:
             return ""
@@ -90,20 +90,20 @@ class BenchmarkOutput:
 
 
 def parse_output(text: str) -> BenchmarkOutput:
-    """Read the tool's output.
+    """Parse the tool's output.
 
     Raises:
-        StageError: it holds no timings: the tool failed, or is another one.
+        StageError: it contains no timings: the tool failed, or it is another tool.
     """
     timings, runs = _TIMINGS.search(text), list(_RUNS.finditer(text))
     if timings is None or not runs:
         raise StageError(f"benchmark_model printed no timings: {_said(text)}")
-    # The last count= line is the inference's; the one before it the warm-up's.
+    # The last count= line is that of the inference, the line before that of the warm-up.
     last = dict(part.split("=") for part in runs[-1][2].split())
     figures = {name: float(value) / 1e3 for name, value in last.items()}
     init, first, _, mean = (float(value) / 1e3 for value in timings.groups())
     if mean <= 0:
-        raise StageError("benchmark_model reports an inference of no time")
+        raise StageError("benchmark_model reports an inference that took no time")
     return BenchmarkOutput(
         init_ms=init,
         first_ms=first,
@@ -123,25 +123,25 @@ def parse_output(text: str) -> BenchmarkOutput:
 
 
 def _said(text: str) -> str:
-    """Return the line that tells best why there are no timings."""
+    """Return the line that best explains why there are no timings."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "ERROR" in line or "ailed" in line]
-    return (errors or lines or ["nothing at all"])[-1][:300]
+    return (errors or lines or ["no output"])[-1][:300]
 
 
 def _megabytes(match: re.Match[str] | None) -> int | None:
-    """The tool's MB are 2^20 bytes."""
+    """Return bytes; the tool's MB are 2^20 bytes."""
     return max(0, round(float(match[1]) * 2**20)) if match else None
 
 
 def _delegated(text: str) -> tuple[int, int] | None:
-    """Add up the partitions that delegates took; a float model can fall back to the CPU without any other sign."""
+    """Return how many operators delegates took, and all; nothing else shows that a model fell back to the CPU."""
     found = [(int(match[1]), int(match[2])) for match in _DELEGATED.finditer(text)]
     return (sum(taken for taken, _ in found), found[0][1]) if found else None
 
 
 def _operators(text: str) -> tuple[OperatorTime, ...]:
-    """Return the rows of the last table in run order, that of the inferences; its header says which columns it has."""
+    """Return the rows of the last table in run order, that of the inferences; its header names the columns."""
     _, found, tail = text.rpartition("= Run Order =")
     lines = tail.splitlines()[1:]
     if not found or not lines:

@@ -1,4 +1,4 @@
-"""Does a device slow down while it is measured? Heat shows as block medians that keep rising."""
+"""Detect that a device slows down during a measurement: heat makes the block medians rise steadily."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from collections.abc import Sequence
 from itertools import combinations
 
 THROTTLED = 1.1
-"""A last third that takes this much longer than the first; block medians of a cool, idle device vary by 5 % at most."""
+"""A device is throttled from this ratio of the last third to the first. Block medians of a cool, idle device vary by at
+most 5 %."""
 
 RISING = 0.6
-"""Share of pairs of blocks that are in rising order, less those in falling order (Kendall's tau): noise has about 0."""
+"""Share of pairs of blocks in rising order minus the share in falling order (Kendall's tau); noise has about 0."""
 
 LEAST_BLOCKS = 4
 
 WAITED = 0.1
-"""A block whose threads stood ready without a processor for so much of their time tells of other programs, not of heat:
-on an idle machine they wait for less than a hundredth of it."""
+"""Share of time that threads may wait for a processor. A block with more shows other programs, not heat; on an idle
+machine the share is below 0.01."""
 
 
 def slowdown(medians: Sequence[float]) -> float:
-    """Return the median of the last third of the blocks / that of the first; 1.0 where there are too few to tell."""
+    """Return the median of the last third of the blocks divided by that of the first third; 1.0 for too few blocks."""
     if len(medians) < LEAST_BLOCKS:
         return 1.0
     part = max(1, len(medians) // 3)
@@ -28,10 +29,10 @@ def slowdown(medians: Sequence[float]) -> float:
 
 
 def throttling(medians: Sequence[float]) -> str:
-    """Say by how much a device slowed down steadily, empty where it did not.
+    """Return by how much a device slowed down steadily, in words; empty if it did not.
 
     Args:
-        medians: of each block in the order measured, in any unit.
+        medians: median of each block in the order measured, in any unit.
     """
     found = slowdown(medians)
     if found < THROTTLED or rising(medians) < RISING:
@@ -40,7 +41,7 @@ def throttling(medians: Sequence[float]) -> str:
 
 
 def rising(values: Sequence[float]) -> float:
-    """Return Kendall's tau of the values with their order, -1 (falling) to 1 (rising)."""
+    """Return Kendall's tau of the values and their order: -1 is falling, 1 is rising."""
     pairs = list(combinations(values, 2))
     signs = sum((after > before) - (after < before) for before, after in pairs)
     return signs / len(pairs) if pairs else 0.0

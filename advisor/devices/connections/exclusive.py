@@ -10,9 +10,9 @@ from advisor.store.cache import cache_root
 
 
 def exclusive(label: str) -> FileLock:
-    """Return the lock that everyone on this machine takes before measuring on the device with this label.
+    """Return the lock to hold during a measurement on the device with this label.
 
-    Two models that run at once on one device spoil each other's latency. A lock file also covers a second search.
+    Two models that run at once on one device disturb each other's latency. A lock file also holds between processes.
     """
     folder = cache_root() / "device-locks"
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""This machine as a device: the agent in a fresh process."""
+"""Measure on this machine with the agent in a new process."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class HostConnection:
     """Measures on this machine.
 
     Attributes:
-        agent: the one-file agent.
-        python: the interpreter whose runtime measures.
+        agent: the agent's file.
+        python: the Python interpreter that has the runtime.
     """
 
     agent: Path
@@ -44,10 +44,10 @@ def agent_arguments(job: Job, names: list[str]) -> list[str]:
 
 
 def read_document(finished: Finished) -> dict[str, Any]:
-    """Return the JSON document that the agent printed last.
+    """Return the JSON document in the last line of the agent's output.
 
     Raises:
-        StageError: it printed none: it crashed, or the device answered rubbish.
+        StageError: there is none: the agent crashed, or the device sent an invalid response.
     """
     lines = finished.stdout.strip().splitlines()
     try:
@@ -55,5 +55,5 @@ def read_document(finished: Finished) -> dict[str, Any]:
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise StageError(f"the agent gave no measurements (exit status {finished.status}): {finished.complaint}")
+        raise StageError(f"the agent returned no measurements (exit status {finished.status}): {finished.complaint}")
     return document

@@ -1,4 +1,4 @@
-"""Running a local program: an argument list, never a shell, always with an end."""
+"""Run a local program from an argument list, without a shell and with a time limit."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from advisor.core.errors import StageError, UsageError, last_line
 
 @dataclass(frozen=True)
 class Finished:
-    """How a program ended.
+    """The result of a program.
 
     Attributes:
-        status: its exit status, negative where a signal ended it.
-        stdout: what it printed.
-        stderr: what it complained.
+        status: exit status; negative if a signal ended it.
+        stdout: standard output.
+        stderr: standard error.
     """
 
     status: int
@@ -30,7 +30,7 @@ class Finished:
 
     @property
     def complaint(self) -> str:
-        """The last line of what it complained (or printed), of moderate length, for a message."""
+        """The last line of standard error, or of standard output, for an error message."""
         return last_line(self.stderr or self.stdout) or f"exit status {self.status} without a message"
 
 
@@ -42,14 +42,14 @@ def run_program(
     environment: Mapping[str, str] | None = None,
     hint: str = "",
 ) -> Finished:
-    """Run ``argv`` and wait for its end.
+    """Run ``argv`` and wait until it ends.
 
     Args:
         argv: the program and its arguments.
-        timeout_s: seconds after which it and its children are killed.
-        stdin: a file given to it, nothing by default.
-        environment: variables added to this process's.
-        hint: what to tell a user who lacks the program.
+        timeout_s: seconds after which the program and its children are killed.
+        stdin: file for its standard input; empty by default.
+        environment: variables added to those of this process.
+        hint: how to install the program, for the error message.
 
     Raises:
         UsageError: the program is not installed.
@@ -89,7 +89,7 @@ def _run(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the program and whatever it started in its session."""
+    """Kill the program and every process in its session."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()

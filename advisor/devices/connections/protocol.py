@@ -1,4 +1,4 @@
-"""What a connection is: something that measures models on a device."""
+"""Define what a connection does: it measures models on a device."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from advisor.core.errors import StageError, UsageError
+from advisor.devices.connections.agent import Block, Lane
 from advisor.devices.connections.drift import WAITED, throttling
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to measure.
+    """The models to measure, and how.
 
     Attributes:
         models: ``.tflite`` files.
         threads: thread counts; every model is measured at each.
-        effort: how long: a name that the agent knows.
+        effort: how long to measure: the name of an effort of the agent.
         options: further options of the agent, such as ``("--cpus", "0,1")``.
-        timeout_s: seconds after which the device is given up.
+        timeout_s: seconds after which the measurement fails.
     """
 
     models: tuple[Path, ...]
@@ -31,10 +32,10 @@ class Job:
     timeout_s: float = 600.0
 
     def check(self) -> None:
-        """Refuse a job that no device could do.
+        """Refuse an invalid job.
 
         Raises:
-            UsageError: no model, a model that is not a file, a thread count below 1.
+            UsageError: there is no model, a model is not a file, or a thread count is below 1.
         """
         if not self.models:
             raise UsageError("there is no model to measure")
@@ -42,24 +43,24 @@ class Job:
             if not model.is_file():
                 raise UsageError(f"{model} is not a file", "give a .tflite file")
         if not self.threads or min(self.threads) < 1:
-            raise UsageError(f"threads {self.threads} are not all at least 1")
+            raise UsageError(f"thread counts {self.threads} are not all at least 1", "give whole numbers from 1")
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What one model took at one thread count.
+    """The latency of one model at one thread count.
 
     Attributes:
         model: the file on this machine.
         threads: number of threads.
-        median_ms: median of the runs (their mean where the device's tool tells no median).
+        median_ms: median of the runs, or their mean if the device's tool prints no median.
         runs: number of timed runs.
         first_ms: the first run after loading.
-        load_ms: loading.
+        load_ms: time to load the model.
         runtime: runtime and version, such as ``ai-edge-litert==2.3.0``.
-        memory_bytes: private memory that the model added, as the device's tool measures it, or None.
-        details: what the device's tool printed, as read.
-        throttled: by how much the device slowed down meanwhile, empty where it did not.
+        memory_bytes: memory that the model added, as the device's tool measures it, or None.
+        details: all that the device's tool printed, parsed.
+        throttled: by how much the device slowed down, in words; empty if it did not.
     """
 
     model: Path
@@ -75,36 +76,37 @@ class Timing:
 
 
 class Connection(Protocol):
-    """A device that can be reached."""
+    """Measures models on one device."""
 
     @property
     def label(self) -> str:
-        """The device in a few words, for messages and logs; holds no secret."""
+        """The device in a few words, for messages and logs; it contains no secret."""
 
     def measure(self, job: Job) -> tuple[Timing, ...]:
         """Measure every model at every thread count.
 
         Raises:
-            UsageError: the connection cannot be made as it is described: a program is missing, access is denied, the
-                device's identity changed. Nothing else will work either.
-            StageError: the measurement failed: the device vanished, ran full, took too long or answered rubbish.
+            UsageError: the connection cannot be made: a program is missing, access is denied, or the device's identity
+                has changed. A retry would fail, too.
+            StageError: the measurement failed: the device disconnected, its storage is full, it took too long, or its
+                response was invalid.
         """
 
 
 def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names: Sequence[str]) -> tuple[Timing, ...]:
-    """Read the agent's document.
+    """Return the timings in the agent's document.
 
     Args:
-        document: what the agent printed.
+        document: the agent's output.
         models: the files on this machine.
-        names: what they were called on the device, in the same order.
+        names: their names on the device, in the same order.
 
     Raises:
-        StageError: the agent reports an error, or the document lacks what a measurement has.
+        StageError: the agent reports an error, or the document is not complete.
     """
     error = document.get("error")
     if isinstance(error, Mapping):
-        raise StageError(f"the device could not run it ({error.get('kind')}): {error.get('message')}")
+        raise StageError(f"the device cannot run the model ({error.get('kind')}): {error.get('message')}")
     by_name = dict(zip(names, models, strict=True))
     runtime = f"{document.get('runtime')}=={document.get('runtime_version')}"
     try:
@@ -113,10 +115,10 @@ def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names:
             for index, lane in enumerate(document["lanes"])
         )
     except (KeyError, TypeError, ValueError, AttributeError, statistics.StatisticsError) as problem:
-        raise StageError(f"the device answered rubbish: {type(problem).__name__} {problem}") from problem
+        raise StageError(f"invalid response from the device: {type(problem).__name__} {problem}") from problem
 
 
-def _timing(model: Path, lane: Mapping[str, Any], runtime: str, memory: int | None, load: Mapping[str, Any]) -> Timing:
+def _timing(model: Path, lane: Lane, runtime: str, memory: int | None, load: object) -> Timing:
     walls = [float(wall) for block in lane["blocks"] for wall in block["wall_ns"]]
     if min(walls) <= 0:
         raise ValueError("a run took no time")
@@ -135,19 +137,21 @@ def _timing(model: Path, lane: Mapping[str, Any], runtime: str, memory: int | No
     )
 
 
-def _block_medians(lane: Mapping[str, Any]) -> list[float]:
-    """Return each block's median: of the CPU time where known, which other programs hardly touch.
+def _block_medians(lane: Lane) -> list[float]:
+    """Return the median CPU time of each block, which other programs hardly affect.
 
-    Else of the wall time, of the blocks whose threads had their processors: what others took from them is no heat.
+    Without CPU times, return the median wall time of the blocks whose threads did not wait for a processor: time that
+    other programs took is not heat.
     """
-    if all(block.get("cpu_ns") for block in lane["blocks"]):
-        return [statistics.median(map(float, block["cpu_ns"])) for block in lane["blocks"]]
+    cpu_times = [block["cpu_ns"] for block in lane["blocks"] if block.get("cpu_ns")]
+    if len(cpu_times) == len(lane["blocks"]):
+        return [statistics.median(map(float, times or ())) for times in cpu_times]
     undisturbed = [block for block in lane["blocks"] if _waited_share(block, int(lane["threads"])) <= WAITED]
     return [statistics.median(map(float, block["wall_ns"])) for block in undisturbed]
 
 
-def _waited_share(block: Mapping[str, Any], threads: int) -> float:
-    """Return the part of its time that a thread stood ready without a processor; 0 where the device does not tell."""
+def _waited_share(block: Block, threads: int) -> float:
+    """Return the share of time that a thread waited for a processor; 0 if the device does not tell."""
     waited = block.get("waited_ns")
     return 0.0 if waited is None else float(waited) / (threads * float(block["elapsed_ns"]))
 

@@ -1,4 +1,4 @@
-"""How a device is reached, as its profile or a command line says it: no secrets, no shell."""
+"""Settings of a connection to a device, from its profile or the command line; they contain no secret."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ DELEGATES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """One of ssh, adb and this machine.
+    """How to connect to a device: over ssh, over adb, or this machine itself.
 
     Attributes:
         ssh: host, ``user@host`` or a name of the user's ssh configuration.
         adb: serial of an attached phone.
-        here: it is this machine.
-        port: of ssh, None for the configuration's.
-        python: the device's interpreter, for ssh.
+        here: the device is this machine.
+        port: port for ssh, None for that of the ssh configuration.
+        python: Python interpreter on the device, for ssh.
         benchmark_model: the binary for the phone, for adb.
-        cores: mask of the cores that it is pinned to, hexadecimal, for adb.
-        config: another ssh configuration file than the user's.
+        cores: hexadecimal mask of the cores to pin it to, for adb.
+        config: ssh configuration file, None for the user's.
     """
 
     ssh: str = ""
@@ -53,10 +53,10 @@ class ConnectionSettings:
         benchmark_model: Path | None = None,
         cores: str = "",
     ) -> ConnectionSettings | None:
-        """Return the way that these options describe, or None if they name none.
+        """Return the settings that these options describe, or None if they name no connection.
 
         Raises:
-            UsageError: options of adb without a serial.
+            UsageError: there are options for adb but no serial.
         """
         if ssh or adb or here:
             return cls(ssh, adb, here, None, python, benchmark_model, cores)
@@ -65,23 +65,23 @@ class ConnectionSettings:
         return None
 
     def connect(self, agent: Path, accelerator: str = "cpu") -> Connection:
-        """Return the connection; nothing is reached yet.
+        """Return the connection object; it does not contact the device yet.
 
         Args:
-            agent: the one-file agent.
-            accelerator: kind of the target that is meant; the agent runs on the CPU only.
+            agent: the agent's file.
+            accelerator: kind of the target; the agent measures on the CPU only.
 
         Raises:
-            UsageError: none or several ways, or one that is not valid.
+            UsageError: the settings name no connection or several, or one that is not valid.
         """
         if sum(map(bool, (self.ssh, self.adb, self.here))) != 1:
-            raise UsageError("say how the device is reached: one of --ssh, --adb and --here")
+            raise UsageError("the connection is not clear", "give one of --ssh, --adb and --here")
         if self.adb:
             return self._adb(accelerator)
         if accelerator != "cpu":
             raise UsageError(
                 f"over {'ssh' if self.ssh else 'the host'} the agent measures CPU targets only, not '{accelerator}'",
-                "name a CPU target of the device, or reach a phone over adb",
+                "name a CPU target of the device, or connect to a phone over adb",
             )
         if self.ssh:
             from advisor.devices.connections.ssh import SshConnection
@@ -95,7 +95,9 @@ class ConnectionSettings:
         from advisor.devices.connections.adb import AdbConnection
 
         if accelerator not in DELEGATES:
-            raise UsageError(f"benchmark_model has no option for '{accelerator}'", f"it has: {', '.join(DELEGATES)}")
+            raise UsageError(
+                f"benchmark_model has no option for '{accelerator}'", f"it has options for: {', '.join(DELEGATES)}"
+            )
         if self.benchmark_model is None or not self.benchmark_model.is_file():
             raise UsageError(
                 f"--benchmark-model: '{self.benchmark_model or ''}' is not a file",

@@ -1,4 +1,4 @@
-"""A device reached by the user's own OpenSSH client: their configuration, keys and known hosts."""
+"""Measure on a device with the user's OpenSSH client, with its configuration, keys and known hosts."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class SshConnection:
 
     Attributes:
         destination: host, ``user@host`` or an alias of the user's ssh configuration.
-        agent: the one-file agent, copied to the device.
+        agent: the agent's file; it is copied to the device.
         python: the device's Python interpreter.
-        port: port, None for the configuration's.
-        config: another ssh configuration file than the user's.
-        retries: how often a lost connection is taken up again.
+        port: port, None for that of the ssh configuration.
+        config: ssh configuration file, None for the user's.
+        retries: how often to reconnect after a lost connection.
         program: the ssh client.
     """
 
@@ -55,13 +55,14 @@ class SshConnection:
 
     def __post_init__(self) -> None:
         if has_password(self.destination):
-            raise UsageError("the ssh address holds a password", KEYS_ONLY)
+            raise UsageError("the ssh address contains a password", KEYS_ONLY)
         if not _DESTINATION.fullmatch(self.destination) or self.destination.startswith("-"):
             raise UsageError(
-                f"'{self.destination}' is not a host", "write host, user@host or a name from your ssh configuration"
+                f"'{self.destination}' is not a valid host",
+                "write host, user@host or a name from your ssh configuration",
             )
         if not self.python.strip() or any(ord(letter) < 32 for letter in self.python):
-            raise UsageError(f"{self.python!r} is not a Python interpreter's path")
+            raise UsageError(f"{self.python!r} is not the path of a Python interpreter", "give a path such as python3")
 
     @property
     def label(self) -> str:
@@ -71,8 +72,8 @@ class SshConnection:
     def measure(self, job: Job) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.connections.protocol.Connection`.
 
-        Files go into a folder of the job's own under ``~/.cache/advisor-agent`` and leave it at the end. A connection
-        that is lost is taken up again; files that arrived whole are not sent twice.
+        Files go into a new folder under ``~/.cache/advisor-agent``, which is deleted at the end. After a lost
+        connection, the session reconnects, and complete files are not sent again.
         """
         job.check()
         with tempfile.TemporaryDirectory(prefix="advisor-ssh-") as sockets:
@@ -84,14 +85,14 @@ class SshConnection:
 
 
 class _Session:
-    """One shared connection and what is done over it."""
+    """Runs commands over one shared connection."""
 
     def __init__(self, connection: SshConnection, sockets: Path) -> None:
         self._connection = connection
         self._sockets = sockets
 
     def measure(self, job: Job) -> tuple[Timing, ...]:
-        """Copy, run, read, clean up; what arrived stays only where the connection is lost, for the next attempt."""
+        """Copy, run, read and clean up; files stay on the device only after a lost connection, for the next attempt."""
         files = _named(self._connection.agent, job.models)
         folder, lost = f"{_FOLDER}/{_key(files, job)}", False
         try:
@@ -99,17 +100,17 @@ class _Session:
             return timings_of_agent(read_document(finished), job.models, list(files)[1:])
         except _LostConnection as error:
             lost = True
-            raise StageError(f"{self._connection.label} was lost: {error}") from error
+            raise StageError(f"lost the connection to {self._connection.label}: {error}") from error
         finally:
             if not lost:
                 with suppress(StageError):
                     self._remote(f"rm -rf -- {shlex.quote(folder)}", _QUICK_S)
 
     def _attempted(self, folder: str, files: dict[str, tuple[Path, str]], job: Job) -> Finished:
-        """Send and run; again where the connection was lost.
+        """Send the files and run the agent; retry if the connection was lost.
 
         Raises:
-            _LostConnection: it was lost once more than is forgiven.
+            _LostConnection: the connection was lost in every attempt.
         """
         for attempt in range(self._connection.retries):
             try:
@@ -126,13 +127,13 @@ class _Session:
             run_program([*self._argv(), "-O", "exit", "--", self._connection.destination], timeout_s=10)
 
     def _send(self, folder: str, files: dict[str, tuple[Path, str]]) -> None:
-        """Put every file whole into ``folder``; those that lie there already with the right hash stay."""
+        """Copy every file into ``folder``, except files that are already there with the right hash."""
         quoted = shlex.quote(folder)
         listing = self._remote(
             f"umask 077 && mkdir -p -- {quoted} && cd -- {quoted} && (sha256sum -- * 2>/dev/null || true)", _QUICK_S
         )
         if listing.status:
-            raise StageError(f"{self._connection.label}: no folder can be made there: {listing.complaint}")
+            raise StageError(f"{self._connection.label}: cannot create a folder: {listing.complaint}")
         there = {tuple(line.split(None, 1)[::-1]) for line in listing.stdout.splitlines() if " " in line}
         for name, (path, digest) in files.items():
             if (name, digest) not in there:
@@ -140,14 +141,14 @@ class _Session:
                 target = shlex.quote(f"{folder}/{name}")
                 done = self._remote(f"cat > {part} && mv -f -- {part} {target}", _upload_limit(path), path)
                 if done.status:
-                    raise StageError(f"{self._connection.label} does not take {path.name}: {done.complaint}")
+                    raise StageError(f"{self._connection.label}: cannot store {path.name}: {done.complaint}")
 
     def _run(self, folder: str, names: list[str], job: Job) -> Finished:
         arguments = [self._connection.python, "agent.py", *agent_arguments(job, names)]
         return self._remote(f"cd -- {shlex.quote(folder)} && exec {shlex.join(arguments)}", job.timeout_s)
 
     def _remote(self, command: str, timeout_s: float, stdin: Path | None = None) -> Finished:
-        """Run ``command``, every part of which is quoted, in the device's shell."""
+        """Run ``command`` in the device's shell; every part of it is quoted."""
         argv = [*self._argv(), "--", self._connection.destination, command]
         finished = run_program(argv, timeout_s=timeout_s, stdin=stdin, hint=_INSTALL)
         if finished.status == _LOST:
@@ -155,17 +156,19 @@ class _Session:
         return finished
 
     def _explain(self, finished: Finished) -> None:
-        """Raise what status 255, ssh's own failure, means."""
+        """Raise the error behind exit status 255, with which ssh reports its own failures."""
         label, said = self._connection.label, finished.stderr
         if "REMOTE HOST IDENTIFICATION HAS CHANGED" in said:
             raise UsageError(
-                f"{label}: the host key has changed: someone may be listening, or the device was set up anew",
-                "where you know why, remove the old key with ssh-keygen -R and connect once by hand",
+                f"{label}: the host key has changed; the device was set up again, or somebody intercepts it",
+                "if you know the reason, remove the old key with ssh-keygen -R and connect once by hand",
             )
         if "Host key verification failed" in said:
             raise UsageError(f"{label}: the host key is not known", f"connect once by hand: ssh {label}")
         if "Permission denied" in said:
-            raise UsageError(f"{label}: permission denied", "set up a key: passwords are never asked for or stored")
+            raise UsageError(
+                f"{label}: permission denied", "set up a key: advisor neither asks for passwords nor stores them"
+            )
         if "Could not resolve hostname" in said or "Bad configuration option" in said:
             raise UsageError(f"{label}: {finished.complaint}", "check the name and your ssh configuration")
         raise _LostConnection(finished.complaint)
@@ -193,11 +196,11 @@ class _Session:
 
 
 class _LostConnection(StageError):
-    """The connection broke or could not be made for now."""
+    """The connection broke or could not be made; a retry may succeed."""
 
 
 def _named(agent: Path, models: Sequence[Path]) -> dict[str, tuple[Path, str]]:
-    """Return plain names on the device, agent first, for the files and their hashes."""
+    """Return for each name on the device, the agent first, the file and its hash."""
     files = {"agent.py": agent, **{f"model{i}.tflite": model for i, model in enumerate(models)}}
     return {name: (path, hashlib.sha256(path.read_bytes()).hexdigest()) for name, path in files.items()}
 
@@ -208,5 +211,5 @@ def _key(files: dict[str, tuple[Path, str]], job: Job) -> str:
 
 
 def _upload_limit(path: Path) -> float:
-    """Seconds for a file at 100 kB/s, a minute at least."""
+    """Return the seconds to send a file at 100 kB/s, plus a minute."""
     return _QUICK_S + path.stat().st_size / 1e5

@@ -1,4 +1,4 @@
-"""Which few models to measure on a new target: those that tell most about all the others."""
+"""Choose the few models to measure on a new target: the most informative ones about all others."""
 
 from __future__ import annotations
 
@@ -16,25 +16,22 @@ from advisor.devices.latency.table import Column
 _TYPICAL_SCALE = SCALES[3]
 _PECULIARITY = 4 * PECULIARITY
 _NOISE = 4 * NOISE
-"""Both larger than in prediction: an anchor is to stand for many, and a model that goes its own way on every target
-says little of the others, however much it varies itself."""
+"""Both are larger than in prediction. An anchor must represent many models, and a model that behaves differently from
+all others on every target says little about them, even if it varies much."""
 
 
 def choose(
     base: Base, column: Column, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
 ) -> tuple[int, ...]:
-    """Choose ``wanted`` of ``candidates`` greedily by how much variance each takes from all candidates.
+    """Choose models greedily by how much variance of all candidates each measurement removes; the best first.
 
     Args:
         base: the additive model.
         column: the target to be measured.
-        candidates: indices of the models that can be had.
-        wanted: how many to choose; all where there are fewer.
-        costs: cost of each candidate (such as its download in MB) relative to 1 for free ones: information is weighed
-            against it. None where all cost the same.
-
-    Returns:
-        indices of models, most telling first.
+        candidates: indices of the available models.
+        wanted: how many to choose; all if there are fewer.
+        costs: cost of each candidate (such as the size of its file) relative to 1 for a free one. The information is
+            divided by it. None if all cost the same.
     """
     index = np.asarray(candidates, dtype=np.intp)
     cover = _prior_cover(base, column, index)
@@ -50,7 +47,7 @@ def choose(
 
 
 def _prior_cover(base: Base, column: Column, models: Indices) -> Floats:
-    """Covariance of the models' latencies on a target of this kind before anything is measured there."""
+    """Return the covariance of the models' latencies on a target of this kind before any measurement there."""
     contrasts = replace(Contrasts.of(base, column, np.arange(len(base.table.columns))), weight=0.0)
     counts = base.table.features[models, :COUNTS]
     seen = contrasts.coordinates(base.filled.T[models], counts, _PECULIARITY)

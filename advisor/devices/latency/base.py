@@ -1,9 +1,9 @@
-"""The additive model under every prediction.
+"""Fit the additive model that every prediction is based on.
 
 log latency(model, column) = level of the column + consensus of all columns + consensus of the column's kind
-+ the column's own deviation + noise, the three in the middle Gaussian processes over the models' features. Given the
-consensus the columns are independent, so the whole is solved at once through the consensus of the known models.
-What it yields is an estimate of every model on every column: measured where it is, drawn from what is alike elsewhere.
++ deviation of the column + noise. The three terms in the middle are Gaussian processes over the models' features. The
+columns are independent given the consensus, so one system of equations over the known models solves the whole. The
+result is an estimate of every model on every column; measured cells keep their measured value.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Base:
     """A fitted additive model.
 
     Attributes:
-        table: what it was fitted on.
+        table: the measurements that it was fitted to.
         space: the models' features.
-        gram: (models, models) kernel of the known models.
-        filled: (columns, models) estimate of every cell, the measured ones as measured.
-        smooth: (columns, models) estimate without the measured cells put back.
-        weights: (models, columns) coefficients on the kernel towards the known models, for new models.
+        gram: (models, models) kernel matrix of the known models.
+        filled: (columns, models) estimate of every cell; measured cells contain the measured value.
+        smooth: (columns, models) estimate of every cell, also of the measured ones.
+        weights: (models, columns) coefficients of the kernel between new and known models.
         levels: (columns,) level of each column.
     """
 
@@ -73,26 +73,26 @@ def fit_base(table: LatencyTable) -> Base:
         consensus, by_kind = _consensus(cells, scales, gram, kind_of)
         scales = _column_scales(cells, gram, consensus + by_kind[kind_of])
     shared = consensus + by_kind[kind_of]
-    own, own_weights, levels = _columns(cells, scales, gram, shared)
-    weights = _new_model_weights(gram, consensus, by_kind)[:, kind_of] + own_weights
+    deviations, deviation_weights, levels = _columns(cells, scales, gram, shared)
+    weights = _new_model_weights(gram, consensus, by_kind)[:, kind_of] + deviation_weights
     levels = levels + middle
-    smooth = levels[:, None] + shared + own
+    smooth = levels[:, None] + shared + deviations
     filled = np.where(np.isnan(table.values), smooth, table.values)
     return Base(table, space, gram, filled, smooth, weights, levels)
 
 
 def _cover(gram: Floats, seen: NDArray[np.intp], scale: float) -> Floats:
-    """Covariance of a column's measurements about the consensus."""
+    """Return the covariance of a column's measurements around the consensus."""
     out: Floats = scale**2 * gram[np.ix_(seen, seen)] + LEVEL_VARIANCE + NOISE**2 * np.eye(len(seen))
     return out
 
 
 def _priors(gram: Floats) -> tuple[Floats, Floats]:
-    """Covariances of the consensus and of a kind's consensus: features, and what is a model's own."""
-    alone = np.eye(len(gram))
+    """Return the prior covariances of the consensus and of a kind's consensus: features plus an individual part."""
+    individual = np.eye(len(gram))
     return (
-        CONSENSUS_SCALE**2 * gram + IDENTITY_SCALE**2 * alone,
-        KIND_SCALE**2 * gram + KIND_IDENTITY_SCALE**2 * alone,
+        CONSENSUS_SCALE**2 * gram + IDENTITY_SCALE**2 * individual,
+        KIND_SCALE**2 * gram + KIND_IDENTITY_SCALE**2 * individual,
     )
 
 
@@ -105,12 +105,12 @@ def _consensus(cells: Measured, scales: Floats, gram: Floats, kind_of: NDArray[n
         precision = inverse(_cover(gram, seen, float(scale)))
         information[kind][np.ix_(seen, seen)] += precision
         evidence[kind, seen] += precision @ values
-    everywhere, within = (inverse(prior) for prior in _priors(gram))
-    # The kinds are independent given the consensus: each is eliminated in turn (Schur complement).
-    left, right = everywhere.copy(), np.zeros(models)
+    common_prior, kind_prior = (inverse(prior) for prior in _priors(gram))
+    # The kinds are independent given the consensus, so each is eliminated in turn (Schur complement).
+    left, right = common_prior.copy(), np.zeros(models)
     eliminated = []
     for kind in range(kinds):
-        block = inverse(within + information[kind])
+        block = inverse(kind_prior + information[kind])
         left += information[kind] - information[kind] @ block @ information[kind]
         right += evidence[kind] - information[kind] @ block @ evidence[kind]
         eliminated.append(block)
@@ -120,7 +120,7 @@ def _consensus(cells: Measured, scales: Floats, gram: Floats, kind_of: NDArray[n
 
 
 def _column_scales(cells: Measured, gram: Floats, shared: Floats) -> Floats:
-    """Return each column's likeliest scale of deviation."""
+    """Return the most likely scale of deviation of each column."""
     found = []
     for (seen, values), consensus in zip(cells, shared, strict=True):
         residual = values - consensus[seen]
@@ -134,20 +134,20 @@ def _column_scales(cells: Measured, gram: Floats, shared: Floats) -> Floats:
 
 def _columns(cells: Measured, scales: Floats, gram: Floats, shared: Floats) -> tuple[Floats, Floats, Floats]:
     """Return each column's deviation (columns, models), its coefficients (models, columns) and its level (columns,)."""
-    own = np.zeros(shared.shape)
+    deviations = np.zeros(shared.shape)
     weights = np.zeros(shared.shape[::-1])
     levels = np.zeros(len(cells))
     for index, ((seen, values), scale) in enumerate(zip(cells, scales, strict=True)):
         coefficients = solve(_cover(gram, seen, float(scale)), values - shared[index, seen])
-        own[index] = scale**2 * gram[:, seen] @ coefficients
+        deviations[index] = scale**2 * gram[:, seen] @ coefficients
         weights[seen, index] = scale**2 * coefficients
         levels[index] = LEVEL_VARIANCE * coefficients.sum()
-    return own, weights, levels
+    return deviations, weights, levels
 
 
 def _new_model_weights(gram: Floats, consensus: Floats, by_kind: Floats) -> Floats:
-    """Return coefficients (models, kinds) on the kernel, by which the consensus extends to new models."""
-    everywhere, within = _priors(gram)
-    common = CONSENSUS_SCALE**2 * solve(everywhere, consensus)
-    out: Floats = common[:, None] + KIND_SCALE**2 * solve(within, by_kind.T)
+    """Return the coefficients (models, kinds) of the kernel that extend the consensus to new models."""
+    common_prior, kind_prior = _priors(gram)
+    common = CONSENSUS_SCALE**2 * solve(common_prior, consensus)
+    out: Floats = common[:, None] + KIND_SCALE**2 * solve(kind_prior, by_kind.T)
     return out

@@ -1,4 +1,4 @@
-"""Intervals that mean what they say: quantiles of the errors that the same method made on what was hidden from it."""
+"""Calibrate prediction intervals with the quantiles of errors on hidden measurements (conformal prediction)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from advisor.core.errors import UsageError
 from advisor.devices.latency.kernels import Floats
 
 ANCHOR_STEPS = (0, 3, 7, 15)
-"""Regimes by how many models were measured on the target: none, to 3, to 7, to 15, more."""
+"""Steps of the number of models measured on the target: none, up to 3, up to 7, up to 15, more."""
 
 SUPPORT = ("model", "family", "none")
-"""The very model, another of its family, or neither."""
+"""What was measured: the same model, another one of its family, or neither."""
 
 _LEVELS = tuple(np.round(np.linspace(0.005, 0.995, 100), 4))
 _LEAST = 60
@@ -22,11 +22,11 @@ _LEAST = 60
 
 @dataclass(frozen=True, order=True)
 class Regime:
-    """What is known when a prediction is made.
+    """How much is known when a prediction is made.
 
     Attributes:
-        anchors: index of the step of :data:`ANCHOR_STEPS` that the number of measured models falls in.
-        support: what was measured on the target or those that it resembles: one of :data:`SUPPORT`.
+        anchors: index of the step in :data:`ANCHOR_STEPS` for the number of measured models.
+        support: one of :data:`SUPPORT`, on the target or on targets that it resembles.
     """
 
     anchors: int
@@ -48,9 +48,9 @@ class Calibration:
     """Quantiles of standardised errors by regime.
 
     Attributes:
-        data_hash: fingerprint of the table that the errors were made on.
-        quantiles: by :attr:`Regime.key`, the errors' quantiles at ``_LEVELS`` ((true - predicted) / deviation, log).
-        counts: by regime, how many errors.
+        data_hash: fingerprint of the table that the errors belong to.
+        quantiles: by :attr:`Regime.key`, the quantiles at ``_LEVELS`` of (true - predicted) / deviation (log).
+        counts: by regime, the number of errors.
     """
 
     data_hash: str
@@ -59,7 +59,7 @@ class Calibration:
 
     @classmethod
     def of(cls, data_hash: str, errors: Mapping[Regime, Sequence[float]]) -> Calibration:
-        """Summarise errors; a regime of few errors takes those of its neighbours with the same support."""
+        """Return the calibration for some errors; a regime with few errors also uses those of its neighbours."""
         quantiles, counts = {}, {}
         for support in SUPPORT:
             for step in range(len(ANCHOR_STEPS) + 1):
@@ -70,12 +70,12 @@ class Calibration:
         return cls(data_hash, quantiles, counts)
 
     def bounds(self, regime: Regime, level: float) -> tuple[float, float]:
-        """Return the standardised errors between which a share ``level`` of them lies, each tail alike.
+        """Return the standardised errors between which a share ``level`` of them lies, with equal tails.
 
-        The finite sample's correction (n + 1) / n widens them where the regime has few errors.
+        The correction (n + 1) / n for finite samples widens the bounds if the regime has few errors.
 
         Raises:
-            UsageError: a level that is not between 0 and 1.
+            UsageError: the level is not between 0 and 1.
         """
         if not 0 < level < 1:
             raise UsageError(f"confidence {level:g} is not between 0 and 1", "write for example 80%")
@@ -85,12 +85,12 @@ class Calibration:
         return float(low), float(high)
 
     def below(self, regime: Regime, standardised: Floats) -> Floats:
-        """Return the share of errors below each value: the probability that the latency is at most that."""
+        """Return the share of errors below each value: the probability that the latency is at most this value."""
         out: Floats = np.interp(standardised, self.quantiles[regime.key], _LEVELS, left=0.0, right=1.0)
         return out
 
     def quantile(self, regime: Regime, share: float) -> float:
-        """Return the standardised error that a ``share`` of them is not above; inverts :meth:`below`."""
+        """Return the standardised error that a ``share`` of them does not exceed; the inverse of :meth:`below`."""
         return float(np.interp(share, _LEVELS, self.quantiles[regime.key]))
 
     def to_json(self) -> dict[str, object]:
@@ -103,18 +103,20 @@ class Calibration:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Calibration:
-        """Read back :meth:`to_json`.
+        """Read an object that :meth:`to_json` returned.
 
         Raises:
-            UsageError: not such an object.
+            UsageError: it is another object.
         """
         quantiles, counts = data.get("quantiles"), data.get("counts")
         keys = [Regime(step, support).key for step in range(len(ANCHOR_STEPS) + 1) for support in SUPPORT]
         if not isinstance(quantiles, dict) or not isinstance(counts, dict) or set(quantiles) != set(keys):
-            raise UsageError("the stored calibration is not one", "delete it: it is made again")
+            raise UsageError("the stored calibration is not valid", "delete it; advisor makes it again")
         rows = {str(key): tuple(float(v) for v in values) for key, values in quantiles.items()}
         if any(len(row) != len(_LEVELS) or list(row) != sorted(row) for row in rows.values()):
-            raise UsageError("the stored calibration's quantiles are out of order", "delete it: it is made again")
+            raise UsageError(
+                "the quantiles of the stored calibration are not sorted", "delete it; advisor makes it again"
+            )
         return cls(str(data.get("data_hash", "")), rows, {str(k): int(v) for k, v in counts.items()})
 
 
@@ -126,5 +128,7 @@ def _pooled(errors: Mapping[Regime, Sequence[float]], step: int, support: str) -
         if len(pooled) >= _LEAST:
             break
     if not pooled:
-        raise UsageError("no measurements to learn the error of predictions from", "keep the shipped profiles")
+        raise UsageError(
+            "there are no measurements to estimate the errors of predictions", "use the shipped profiles, too"
+        )
     return np.asarray(pooled)

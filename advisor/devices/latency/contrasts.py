@@ -1,8 +1,9 @@
-"""How models differ between targets of one kind: as they were seen to differ, and as what takes their time says.
+"""Describe how the latencies of models differ between targets of one kind.
 
-A target's time for a model is launching it, starting its operators, moving its weights and computing. On a target where
-one of these is cheaper than elsewhere, models differ by how much of their time it takes: a small network on a slow unit
-with a fast driver is quicker than its likes. Those shares (weights / latency, ...) need no measurement on the target.
+The differences come from known targets, and from the parts of a model's time: launching it, starting its operators,
+moving its weights and computing. If one part is cheaper on a target, models differ there by their share of that part.
+For example, a small network is relatively fast on a slow processor with a fast driver. These shares (weights / latency,
+...) need no measurement on the target.
 """
 
 from __future__ import annotations
@@ -19,33 +20,33 @@ from advisor.devices.latency.table import Column
 Indices = NDArray[np.intp]
 
 PECULIARITY = 5.0
-"""Weight of how columns were seen to differ from each other, against how models' features say that they may."""
+"""Weight of the observed differences between columns, relative to differences that the models' features allow."""
 
 SHARES = 0.5
-"""Weight of each of the shares of a model's time on an NPU; elsewhere they gained nothing."""
+"""Weight of each share of a model's time on an NPU. On other processors the shares did not improve predictions."""
 
 COUNTS = 4
-"""How many of a model's features are counts: log MACs, log parameters, log input size, log layers."""
+"""Number of a model's features that are counts: log MACs, log parameters, log input size, log layers."""
 
 _MEASURED_ENOUGH = 8
 _PEERS = 4
 _MOST_LAYERS = 1000.0
-"""Above this the operators are pieces of a few (an unrolled recurrence), which runtimes join."""
+"""Above this number, operators are parts of an unrolled recurrence, which runtimes merge."""
 
 _FAR = 4.0
-"""Standard deviations from the known models at which a share counts no further."""
+"""Shares are clipped at this many standard deviations from the known models."""
 
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """Directions in which models differ on targets such as one column.
+    """Directions in which models differ on targets like one column.
 
     Attributes:
-        peers: (p,) indices of the columns that they are learnt from, empty where there are too few.
-        levels: (p,) each peer's level.
+        peers: (p,) indices of the columns that they are learnt from, empty if there are too few.
+        levels: (p,) level of each peer.
         centre: (s,) mean of the shares over the known models.
         scale: (s,) their standard deviation.
-        weight: of each share.
+        weight: weight of each share.
     """
 
     peers: Indices
@@ -56,7 +57,7 @@ class Contrasts:
 
     @classmethod
     def of(cls, base: Base, column: Column, candidates: Indices) -> Contrasts:
-        """Return the directions for targets such as ``column``, learnt from ``candidates``."""
+        """Return the directions for targets like ``column``, learnt from ``candidates``."""
         peers = peers_of(base, column, candidates)
         levels = base.filled[peers].mean(axis=1)
         if not len(peers):
@@ -67,12 +68,12 @@ class Contrasts:
         return cls(peers, levels, centre, scale, SHARES if column.kind == "npu" else 0.0)
 
     def coordinates(self, estimates: Floats, counts: Floats, peculiarity: float = PECULIARITY) -> Floats:
-        """Return models (n, p + s) in these directions: their inner products are a covariance.
+        """Return the coordinates (n, p + s) of models in these directions; their inner products are a covariance.
 
         Args:
             estimates: (n, base columns) of :class:`Base`.
             counts: (n, COUNTS) logarithms, NaN where unknown.
-            peculiarity: weight of the directions that were seen.
+            peculiarity: weight of the observed directions.
         """
         if not len(self.peers):
             return np.zeros((len(estimates), 0))
@@ -88,7 +89,7 @@ class Contrasts:
 
 
 def _shares(on_peers: Floats, counts: Floats) -> Floats:
-    """Return (n, 5): what a model has of launches, MACs, weights and operators a millisecond, and its log latency."""
+    """Return (n, 5): launches, MACs, weights and operators per millisecond of each model, and its log latency."""
     log_latency = on_peers.mean(axis=1)
     layers = np.minimum(counts[:, 3], np.log(_MOST_LAYERS))
     work = np.column_stack([np.zeros(len(counts)), counts[:, 0], counts[:, 1], layers])
@@ -96,7 +97,7 @@ def _shares(on_peers: Floats, counts: Floats) -> Floats:
 
 
 def peers_of(base: Base, column: Column, candidates: Indices) -> Indices:
-    """Return the well-measured columns whose differences say how models differ on targets such as this one."""
+    """Return the columns with enough measurements that show how models differ on targets like this one."""
     table = base.table
     counts = (~np.isnan(table.values)).sum(axis=1)
     alike = [

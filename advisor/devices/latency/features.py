@@ -1,4 +1,4 @@
-"""What a latency depends on in a model, known before it is ever run."""
+"""Features of a model that its latency depends on, known before it runs."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _PER_CONVOLUTION = {
 
 @dataclass(frozen=True)
 class ModelFeatures:
-    """One model.
+    """The features of one model.
 
     Attributes:
-        name: its name; where measurements exist under it, they are used.
+        name: its name; known latencies of this name are used.
         family: its family.
         macs: multiply-accumulates of one inference.
-        params: weights.
-        input_size: side of the square input, pixels.
-        layers: operators of its float ``.tflite``: each costs a little whatever it computes.
+        params: number of weights.
+        input_size: side of the square input in pixels.
+        layers: operators of its float ``.tflite``; each has a small fixed cost.
         traits: shape of the architecture.
     """
 
@@ -50,7 +50,7 @@ class ModelFeatures:
         """``(log MACs, log params, log input size, log layers, traits...)``, :data:`VECTOR_SIZE` numbers.
 
         Raises:
-            UsageError: a count that is not above zero.
+            UsageError: a count is not above zero.
         """
         counts = {"MACs": self.macs, "params": self.params, "input size": self.input_size, "layers": self.layers}
         for label, value in counts.items():
@@ -60,10 +60,10 @@ class ModelFeatures:
 
 
 def traits_of_operators(counts: Mapping[str, int]) -> Traits:
-    """Return the traits of a ``.tflite`` from how many operators of each kind it has.
+    """Return the traits of a ``.tflite`` file from the number of its operators of each kind.
 
     Args:
-        counts: TFLite operator names to counts; grouped convolutions under ``GROUPED_CONV_2D``.
+        counts: number of operators by TFLite name; grouped convolutions under ``GROUPED_CONV_2D``.
     """
     convolutions = max(1, counts.get("CONV_2D", 0) + counts.get("GROUPED_CONV_2D", 0))
     share = {
@@ -78,7 +78,7 @@ def traits_of_operators(counts: Mapping[str, int]) -> Traits:
 
 @dataclass(frozen=True)
 class Architecture:
-    """What models whose names begin alike share.
+    """The features that models with the same beginning of their names share.
 
     Attributes:
         prefix: beginning of the names.
@@ -102,28 +102,28 @@ class FeatureTable:
 
     Attributes:
         models: features by model name.
-        architectures: what models share by their names' beginnings; the longest wins.
+        architectures: shared features by the beginning of the name; the longest beginning wins.
     """
 
     models: Mapping[str, ModelFeatures]
     architectures: tuple[Architecture, ...]
 
     def architecture(self, name: str) -> Architecture | None:
-        """Return the longest listed beginning of ``name``, or None."""
+        """Return the architecture with the longest beginning of ``name``, or None."""
         matches = [known for known in self.architectures if name.startswith(known.prefix)]
         return max(matches, key=lambda known: len(known.prefix)) if matches else None
 
     def features(self, name: str, family: str, macs: float, params: float, input_size: int) -> ModelFeatures:
-        """Return the features of a model card: its architecture by name, else by family, else a plain network's."""
+        """Return the features of a model card; its name, its family or a default decides on the architecture."""
         known = self.architecture(name) or self.architecture(family) or _PLAIN
         return ModelFeatures(name, known.family or family, macs, params, input_size, known.layers, known.traits)
 
 
 def load_features(folder: Path) -> FeatureTable:
-    """Read the two tables of ``folder``.
+    """Read the two tables in ``folder``.
 
     Raises:
-        UsageError: a table that is missing or has a cell that is not a number, with file and line.
+        UsageError: a table is missing, or a cell is not a number; the error names file and line.
     """
     architectures = tuple(_architecture(row, at) for row, at in _rows(folder / TRAITS_FILE))
     empty = FeatureTable({}, architectures)
@@ -131,7 +131,7 @@ def load_features(folder: Path) -> FeatureTable:
     for row, at in _rows(folder / FEATURES_FILE):
         known = empty.architecture(row["name"])
         if known is None:
-            raise UsageError(f"{at}: '{row['name']}' begins with none of the names in {TRAITS_FILE}")
+            raise UsageError(f"{at}: '{row['name']}' begins with none of the names in {TRAITS_FILE}", "add a row there")
         macs, params, size = (_number(row, key, at) for key in ("macs", "params", "input_size"))
         models[row["name"]] = ModelFeatures(
             row["name"], known.family, macs, params, int(size), known.layers, known.traits

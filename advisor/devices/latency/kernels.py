@@ -1,4 +1,4 @@
-"""How alike two models are, from their features and families: the covariance of log latencies."""
+"""Compute how similar two models are from their features and families: the covariance of their log latencies."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LINEAR_SHARE = 0.5
 RADIAL_SHARE = 0.25
 FAMILY_SHARE = 0.25
 RADIUS = 1.3
-"""Radius of the radial part in standard deviations a feature."""
+"""Radius of the radial part, in standard deviations of a feature."""
 
 FAMILY_RADIUS = 2.5
-"""Within a family, how far apart in log MACs two models may be and still share its peculiarities."""
+"""Distance in log MACs over which two models of a family are similar beyond their features."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,10 +25,10 @@ class Points:
     """Models in the space of their features.
 
     Attributes:
-        features: (models, features) standardised, zero where unknown.
-        known: (models,) True where the features are known.
-        families: (models,) code of the family, -1 for one that stands alone.
-        log_macs: (models,) natural logarithm of the MACs, 0 where unknown.
+        features: (models, features) standardised, zero if unknown.
+        known: (models,) True if the features are known.
+        families: (models,) code of the family, -1 for an unknown family.
+        log_macs: (models,) natural logarithm of the MACs, 0 if unknown.
     """
 
     features: Floats
@@ -55,7 +55,7 @@ class ModelSpace:
 
     @classmethod
     def of(cls, features: Floats, families: Sequence[str]) -> ModelSpace:
-        """Standardise (models, features); rows with NaN are models of unknown features."""
+        """Return the space of (models, features); rows with NaN are models with unknown features."""
         known: NDArray[np.bool_] = np.logical_not(np.isnan(features).any(axis=1))
         centre = features[known].mean(axis=0)
         scale = np.maximum(features[known].std(axis=0), 1e-3)
@@ -70,27 +70,27 @@ class ModelSpace:
         return cls(centre, scale, codes, points)
 
     def place(self, features: Floats, families: Sequence[str]) -> Points:
-        """Standardise (queries, features) of new models; a family that is not known stands alone."""
+        """Return new models (queries, features) as standardised points; an unknown family gets the code -1."""
         codes = np.array([self.codes.get(family, -1) for family in families], dtype=np.intp)
         return Points((features - self.centre) / self.scale, np.ones(len(features), bool), codes, features[:, 0])
 
     def within(self) -> Floats:
-        """Return the kernel (models, models) of the known models."""
+        """Return the kernel matrix (models, models) of the known models."""
         gram = kernel(self.points, self.points)
         alone = ~self.points.known
         gram[alone, alone] = 1.0
         return gram
 
     def towards(self, points: Points) -> Floats:
-        """Return the kernel (queries, models) of new models with the known ones."""
+        """Return the kernel matrix (queries, models) of new models and the known ones."""
         return kernel(points, self.points)
 
 
 def kernel(left: Points, right: Points) -> Floats:
     """Return the covariance (n, m) at unit scale.
 
-    It has a linear part, so that trends extrapolate, a radial one for likeness, and one for what a family shares beyond
-    its features. A model of unknown features is like itself alone.
+    It has a linear part, so that trends extrapolate, a radial part for similarity, and a part for what a family has in
+    common beyond its features. A model with unknown features is similar to itself only.
     """
     size = left.features.shape[1]
     products = left.features @ right.features.T / size
@@ -104,7 +104,7 @@ def kernel(left: Points, right: Points) -> Floats:
     return out
 
 
-def own(points: Points) -> Floats:
+def self_covariance(points: Points) -> Floats:
     """Return each model's covariance (n,) with itself."""
     lengths = np.square(points.features).mean(axis=1)
     out: Floats = LINEAR_SHARE * lengths + RADIAL_SHARE + FAMILY_SHARE
@@ -112,7 +112,7 @@ def own(points: Points) -> Floats:
 
 
 def solve(matrix: Floats, right: Floats) -> Floats:
-    """Solve a symmetric positive-definite system, a little jitter added."""
+    """Solve a symmetric positive-definite system; a small value is added to the diagonal."""
     return np.asarray(np.linalg.solve(matrix + 1e-9 * np.eye(len(matrix)), right), dtype=np.float64)
 
 

@@ -1,4 +1,4 @@
-"""The fitted statistics behind predictions: many models on many targets at once."""
+"""Predict the latencies of models on a target from the fitted additive model."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from numpy.typing import NDArray
 from advisor.devices.latency.base import CONSENSUS_SCALE, IDENTITY_SCALE, Base
 from advisor.devices.latency.contrasts import COUNTS, Indices
 from advisor.devices.latency.features import ModelFeatures
-from advisor.devices.latency.kernels import Floats, inverse, own
+from advisor.devices.latency.kernels import Floats, inverse, self_covariance
 from advisor.devices.latency.posterior import Posterior, condition
 from advisor.devices.latency.table import Column
-from advisor.devices.latency.unmeasured import expect
+from advisor.devices.latency.unmeasured import unmeasured_posterior
 
 SUPPORTED = 0.5
-"""Share of the resembled targets that measured the model or its family, from which on it counts as known there."""
+"""A model or family counts as known if at least this share of the resembled targets has measured it."""
 
 _FEATURE_NOISE = 0.15
 _MARGIN = 0.25
-"""How far beyond the measured models' MACs or parameters (natural logarithm) a model may lie before it is outside."""
+"""A model is outside if its MACs or parameters are this far (natural logarithm) beyond those of measured models."""
 
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Models to predict, placed against the base.
+    """The models to predict, described relative to the fitted model.
 
     Attributes:
         known: (queries,) index of the model in the table, or -1.
         families: (queries,) code of the family, or -1.
-        estimates: (queries, base columns).
+        estimates: (queries, base columns) estimates of the additive model.
         towards: (queries, known models) kernel.
-        own: (queries,) kernel with itself.
-        doubt: (queries,) variance of what features alone say of a model.
-        counts: (queries, COUNTS) log MACs, log parameters, log input size, log layers, NaN where unknown.
+        itself: (queries,) kernel of each model with itself.
+        variance: (queries,) variance of an estimate from features alone.
+        counts: (queries, COUNTS) log MACs, log parameters, log input size, log layers, NaN if unknown.
     """
 
     known: NDArray[np.intp]
     families: NDArray[np.intp]
     estimates: Floats
     towards: Floats
-    own: Floats
-    doubt: Floats
+    itself: Floats
+    variance: Floats
     counts: Floats
 
 
@@ -68,7 +68,7 @@ class Estimate:
 def place_known(base: Base, models: Sequence[int] | Indices) -> Queries:
     """Return queries for models of the table."""
     index = np.asarray(models, dtype=np.intp)
-    doubt = _doubt(base, base.gram[index], np.diag(base.gram)[index])
+    doubt = _feature_variance(base, base.gram[index], np.diag(base.gram)[index])
     return Queries(
         index,
         base.space.points.families[index],
@@ -87,18 +87,18 @@ def place(base: Base, models: Sequence[ModelFeatures]) -> Queries:
     vectors = np.array([model.vector for model in models])
     points = base.space.place(vectors, [model.family for model in models])
     towards = base.space.towards(points)
-    alone = own(points)
+    alone = self_covariance(points)
     estimates = base.new_models(towards)
     named = known >= 0
     towards[named] = base.gram[known[named]]
     alone[named] = np.diag(base.gram)[known[named]]
     estimates[named] = base.filled.T[known[named]]
-    doubt = _doubt(base, towards, alone)
+    doubt = _feature_variance(base, towards, alone)
     return Queries(known, points.families, estimates, towards, alone, doubt, vectors[:, :COUNTS])
 
 
-def _doubt(base: Base, towards: Floats, alone: Floats) -> Floats:
-    """Variance of a model's consensus given those of all others of known features."""
+def _feature_variance(base: Base, towards: Floats, alone: Floats) -> Floats:
+    """Return the variance of a model's consensus given all other models with known features."""
     explained = ((towards @ _precision(base)) * towards).sum(axis=1)
     out: Floats = CONSENSUS_SCALE**2 * np.maximum(alone - explained, 0) * 0.5 + 2 * IDENTITY_SCALE**2
     return out
@@ -106,33 +106,33 @@ def _doubt(base: Base, towards: Floats, alone: Floats) -> Floats:
 
 @lru_cache(maxsize=4)
 def _precision(base: Base) -> Floats:
-    """The inverse covariance of the known models by their features: made once for all predictions of a fit."""
+    """Return the inverse covariance of the known models by their features, computed once for each fit."""
     return inverse(base.gram + _FEATURE_NOISE**2 * np.eye(len(base.gram)))
 
 
 def posterior_of(
     base: Base, column: Column, seen: Indices, values: Floats, *, excluded: Sequence[int] = ()
 ) -> Posterior:
-    """Return a target's posterior from its measurements, or what to expect of it where it has none.
+    """Return the posterior of a target from its measurements; without any, from its processor and similar targets.
 
     Args:
         base: the additive model.
         column: the target.
         seen: indices of the models measured on it.
         values: their log latencies.
-        excluded: columns of the base that may not serve as references (the target itself).
+        excluded: columns of the base that cannot be references (the target itself).
     """
     candidates = np.setdiff1d(np.arange(len(base.table.columns)), np.asarray(excluded, dtype=np.intp))
     if not len(seen):
-        return expect(base, column, candidates)
+        return unmeasured_posterior(base, column, candidates)
     return condition(base, column, seen, values, candidates)
 
 
 def estimate(base: Base, posterior: Posterior, queries: Queries) -> Estimate:
     """Predict ``queries`` on one target."""
     of_model, of_family = _shares(base, posterior, queries)
-    mean, variance = posterior.of(queries.estimates, queries.counts, queries.towards, queries.own)
-    variance = variance + (1 - of_model) * queries.doubt
+    mean, variance = posterior.predict(queries.estimates, queries.counts, queries.towards, queries.itself)
+    variance = variance + (1 - of_model) * queries.variance
     outside = _outside(base, posterior, queries)
     deviation = np.sqrt(variance) * (1 + outside)
     support = np.where(of_model >= SUPPORTED, 0, np.where(of_family >= SUPPORTED, 1, 2))
@@ -140,9 +140,9 @@ def estimate(base: Base, posterior: Posterior, queries: Queries) -> Estimate:
 
 
 def _shares(base: Base, posterior: Posterior, queries: Queries) -> tuple[Floats, Floats]:
-    """Return the shares (queries,) of the resembled targets that measured each model, and another of its family.
+    """Return the shares (queries,) of the resembled targets that measured each model, and one of its family.
 
-    A family that was measured on the target itself counts in full.
+    A family that was measured on the target itself has the share 1.
     """
     resembled = np.flatnonzero(posterior.shares)
     measured = np.logical_not(np.isnan(base.table.values[resembled]))
@@ -158,9 +158,9 @@ def _shares(base: Base, posterior: Posterior, queries: Queries) -> tuple[Floats,
 
 
 def _outside(base: Base, posterior: Posterior, queries: Queries) -> Floats:
-    """How far each query's MACs or parameters lie beyond those of the models behind the prediction."""
-    behind = np.isnan(base.table.values[posterior.shares > 0.01]).all(axis=0)
-    used = np.logical_not(behind)
+    """Return how far each model's MACs or parameters are beyond those of the models that the prediction is based on."""
+    unmeasured = np.isnan(base.table.values[posterior.shares > 0.01]).all(axis=0)
+    used = np.logical_not(unmeasured)
     used[posterior.seen] = True
     sizes = base.table.features[used, :2]
     sizes = sizes[~np.isnan(sizes).any(axis=1)]

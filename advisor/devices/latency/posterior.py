@@ -1,4 +1,4 @@
-"""One target in the light of its own measurements: which known target it resembles, and how it departs from it."""
+"""Infer from a target's measurements which known targets it resembles, and how it deviates from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from advisor.devices.latency.kernels import Floats, inverse
 from advisor.devices.latency.table import Column
 
 SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
-"""How far a target may depart from the one that it resembles, in the logarithm, as standard deviations."""
+"""Standard deviations (log) by which a target may deviate from the one that it resembles."""
 
 NOISE = 0.05
 DEGREES_OF_FREEDOM = 4
@@ -25,20 +25,20 @@ _SAME_DEVICE = 4.0
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """A column's latency as a combination of other columns and of its measured models' likeness.
+    """A column's latencies as a combination of other columns and of its measured models.
 
     Attributes:
-        column: what it belongs to.
+        column: the target.
         seen: (n,) indices of the models measured on it.
         shares: (base columns,) how much it resembles each column.
         combination: (base columns,) weights of the columns' estimates.
-        coefficients: (n,) weights on the covariance with the measured models.
-        level: added to the combination.
-        scale: the departure's standard deviation.
-        contrasts: the directions in which models differ on targets such as this.
-        seen_contrasts: (n, directions) the measured models in them.
-        inverse: (n, n) inverse covariance of the measured values at that scale, for the variance.
-        spread: standard deviation between the references' predictions, log.
+        coefficients: (n,) weights of the covariances with the measured models.
+        level: constant added to the combination.
+        scale: standard deviation of the deviation from the combination.
+        contrasts: the directions in which models differ on targets like this one.
+        seen_contrasts: (n, directions) coordinates of the measured models.
+        inverse: (n, n) inverse covariance of the measured values at that scale.
+        spread: standard deviation (log) between the predictions of the resembled columns.
     """
 
     column: Column
@@ -53,14 +53,14 @@ class Posterior:
     inverse: Floats
     spread: float
 
-    def of(self, estimates: Floats, counts: Floats, towards: Floats, own: Floats) -> tuple[Floats, Floats]:
+    def predict(self, estimates: Floats, counts: Floats, towards: Floats, itself: Floats) -> tuple[Floats, Floats]:
         """Return means and variances (queries,) of the log latency.
 
         Args:
             estimates: (queries, base columns) of :class:`Base`.
-            counts: (queries, COUNTS) logarithms of what the models have (:mod:`advisor.devices.latency.contrasts`).
+            counts: (queries, COUNTS) logarithms of the counts (:data:`advisor.devices.latency.contrasts.COUNTS`).
             towards: (queries, known models) kernel.
-            own: (queries,) kernel of each with itself.
+            itself: (queries,) kernel of each model with itself.
         """
         mean = estimates @ self.combination + self.level
         if not len(self.seen):
@@ -68,20 +68,20 @@ class Posterior:
         contrasts = self.contrasts.coordinates(estimates, counts)
         alike = towards[:, self.seen] + contrasts @ self.seen_contrasts.T
         cover = self.scale**2 * alike + LEVEL_VARIANCE
-        total = self.scale**2 * (own + np.square(contrasts).sum(axis=1)) + LEVEL_VARIANCE
+        total = self.scale**2 * (itself + np.square(contrasts).sum(axis=1)) + LEVEL_VARIANCE
         total = total - ((cover @ self.inverse) * cover).sum(axis=1)
         return mean + alike @ self.coefficients, np.maximum(total, 0.0) + NOISE**2 + self.spread**2
 
 
 def condition(base: Base, column: Column, seen: Indices, values: Floats, candidates: Indices) -> Posterior:
-    """Weigh every candidate reference and departure by how well it explains the measurements.
+    """Return a target's posterior: every reference and deviation is weighted by how well it explains the measurements.
 
     Args:
         base: the additive model, fitted without or with the column.
         column: the target.
         seen: (n,) indices of the measured models, n >= 1.
         values: (n,) their log latencies.
-        candidates: indices of the base's columns that may serve as references.
+        candidates: indices of the base's columns that can be references.
     """
     contrasts = Contrasts.of(base, column, candidates)
     seen_contrasts = contrasts.coordinates(base.filled.T[seen], base.table.features[seen, :COUNTS])
@@ -114,7 +114,7 @@ def _cover(gram: Floats, scale: float) -> Floats:
 
 
 def _prior(reference: Column, column: Column) -> float:
-    """Log weight of a reference before the measurements are seen."""
+    """Return the log weight of a reference before any measurement."""
     return (
         _SAME_KIND * (reference.kind == column.kind)
         + _SAME_PRECISION * (reference.precision == column.precision)
@@ -124,9 +124,9 @@ def _prior(reference: Column, column: Column) -> float:
 
 
 def _evidence(residuals: Floats, precision: Floats) -> Floats:
-    """Log evidence (candidates,) of residuals (candidates, n) under a Student t of that inverse covariance.
+    """Return the log evidence (candidates,) of residuals (candidates, n) under a Student t distribution.
 
-    Heavier tails than a normal's, so that one strange run does not decide what the target resembles.
+    Its tails are heavier than those of a normal distribution, so that one outlier does not decide the resemblance.
     """
     squares = ((residuals @ precision) * residuals).sum(axis=1)
     n = residuals.shape[1]
@@ -137,7 +137,7 @@ def _evidence(residuals: Floats, precision: Floats) -> Floats:
 
 
 def _spread(base: Base, shares: Floats) -> float:
-    """Return how far the references' shapes lie apart, weighted by their shares."""
+    """Return the standard deviation between the references' shapes, weighted by their shares."""
     kept = np.flatnonzero(shares)
     shapes = base.filled[kept] - base.filled[kept].mean(axis=1, keepdims=True)
     departure = shapes - shares[kept] @ shapes

@@ -1,4 +1,4 @@
-"""What a latency depends on in a processor: multiply-accumulates a second of its cores, or its generation."""
+"""Compute the features of a processor that latency depends on: the speed of its cores, or its generation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 
-# Multiply-accumulates a cycle of one core: (32-bit float, the narrowest float that the kernels use). Width and number
-# of the SIMD pipes as the vendors' optimisation guides state them; 16-bit arithmetic from Armv8.2 on doubles it.
+# Multiply-accumulates per cycle of one core: (32-bit float, the narrowest float that the kernels use). Width and number
+# of the SIMD pipes are from the vendors' optimisation guides; 16-bit arithmetic (Armv8.2 and later) doubles them.
 _LANES: dict[str, tuple[float, float]] = {
     "Cortex-A7": (2, 2), "Cortex-A17": (4, 4), "Cortex-A35": (2, 2), "Cortex-A53": (4, 4), "Cortex-A55": (4, 8),
     "Cortex-A57": (6, 6), "Cortex-A72": (6, 6), "Cortex-A73": (6, 6), "Cortex-A75": (8, 16), "Cortex-A76": (8, 16),
@@ -27,12 +27,12 @@ _HEXAGON = re.compile(r"^Hexagon v(\d+)\b")
 
 
 def target_vector(profile: DeviceProfile, target: DeviceTarget) -> tuple[float, ...] | None:
-    """Return what is known of a target's speed, or None for an unstated processor. Kinds differ in length.
+    """Return the features of a target's processor, None if it is not known; the length depends on the kind.
 
     Returns:
-        of a CPU, logarithms of: multiply-accumulates a second (10^9) of the cores that run, of the fastest of them, its
-        clock in GHz, the number of threads, and the fastest core's multiply-accumulates a cycle; of a Hexagon NPU, its
-        generation (75 for ``Hexagon v75``).
+        For a CPU, the logarithms of: 10^9 multiply-accumulates per second of the cores that run, and of the fastest of
+        them, its clock in GHz, the number of threads, and the fastest core's multiply-accumulates per cycle. For a
+        Hexagon NPU, its generation (75 for ``Hexagon v75``).
     """
     if target.accelerator == "npu":
         generation = _HEXAGON.match(profile.npu)
@@ -55,7 +55,7 @@ def target_vector(profile: DeviceProfile, target: DeviceTarget) -> tuple[float, 
 
 
 def _lanes(core: str) -> tuple[float, float]:
-    """Look a core up; what a vendor's name is made from stands in brackets: ``Kryo 485 (A76)``, ``EPYC (AVX2)``."""
+    """Return the figures of a core; brackets contain the design behind a vendor's name: ``Kryo 485 (A76)``."""
     match = _DESIGN.search(core)
     if match:
         return _LANES.get(f"Cortex-{match[1]}") or _LANES.get(match[1], _TYPICAL)
@@ -63,5 +63,5 @@ def _lanes(core: str) -> tuple[float, float]:
 
 
 def silicon(profile: DeviceProfile) -> str:
-    """Return the name under which devices of the same silicon are one: RK3588 and RK3588S, Snapdragon 855 and 855+."""
+    """Return the name of the silicon without variants: RK3588S is RK3588, and Snapdragon 855+ is Snapdragon 855."""
     return re.sub(r"(?<=\d)[S+]$", "", profile.soc.split(" for ")[0])

@@ -1,10 +1,9 @@
-"""A fit as JSON: numbers and names, nothing that runs when it is read."""
+"""Store a fit as JSON: numbers and names, no code."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,8 +15,8 @@ from advisor.devices.latency.table import LatencyTable
 _DIGITS = 7
 
 
-def base_to_json(base: Base) -> dict[str, Any]:
-    """Return the fitted arrays with what they belong to."""
+def base_to_json(base: Base) -> dict[str, object]:
+    """Return the fitted arrays with their targets and models."""
     return {
         "data_hash": base.table.fingerprint(),
         "targets": [
@@ -31,15 +30,15 @@ def base_to_json(base: Base) -> dict[str, Any]:
     }
 
 
-def base_from_json(data: Any, table: LatencyTable, path: Path) -> Base:
-    """Read back :func:`base_to_json` for the table that it was fitted on.
+def base_from_json(data: object, table: LatencyTable, path: Path) -> Base:
+    """Read an object that :func:`base_to_json` returned, for the same table.
 
     Raises:
-        UsageError: it was fitted on other measurements, or its arrays have other shapes.
+        UsageError: it was fitted to other measurements, or its arrays have other shapes.
     """
-    hint = "delete it: it is made again"
+    hint = "delete it; advisor makes it again"
     if not isinstance(data, Mapping) or data.get("data_hash") != table.fingerprint():
-        raise UsageError(f"{path} was made from other measurements", hint)
+        raise UsageError(f"{path} was fitted to other measurements", hint)
     columns, models = table.values.shape
     levels = _array(data.get("levels"), (columns,), path)
     smooth = _array(data.get("smooth"), (columns, models), path)
@@ -49,16 +48,18 @@ def base_from_json(data: Any, table: LatencyTable, path: Path) -> Base:
     return Base(table, space, space.within(), filled, smooth, weights, levels)
 
 
-def _plain(array: Floats) -> list[Any]:
-    rounded: list[Any] = np.round(array, _DIGITS).tolist()
+def _plain(array: Floats) -> list[object]:
+    rounded: list[object] = np.round(array, _DIGITS).tolist()
     return rounded
 
 
-def _array(values: Any, shape: tuple[int, ...], path: Path) -> Floats:
+def _array(values: object, shape: tuple[int, ...], path: Path) -> Floats:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{path} holds something that is not a number", "delete it: it is made again") from error
+        raise UsageError(
+            f"{path} contains a value that is not a number", "delete it; advisor makes it again"
+        ) from error
     if array.shape != shape or not np.isfinite(array).all():
-        raise UsageError(f"{path} does not fit the measurements", "delete it: it is made again")
+        raise UsageError(f"{path} does not match the measurements", "delete it; advisor makes it again")
     return array

@@ -1,4 +1,4 @@
-"""The measurements of many profiles as one table: targets by models, log milliseconds."""
+"""Collect the measurements of many profiles in one table: targets by models, in log milliseconds."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, order=True)
 class Column:
-    """What a column of the table belongs to: a target and the form of the artefact.
+    """The identity of a column: a target and the form of the artefact.
 
     Attributes:
         device: name of the profile.
-        target: name of the target within it.
+        target: name of the target in the profile.
         precision: form of the artefact.
         runtime: the target's runtime.
         version: its version, or empty.
-        kind: ``cpu``, ``gpu``, ``npu`` (Edge TPUs too) or ``mcu``: what shares a cost structure.
-        silicon: name of the silicon, the same for devices that share it.
-        speed: what is known of the processor (:func:`advisor.devices.latency.silicon.target_vector`), or empty.
+        kind: ``cpu``, ``gpu``, ``npu`` (also Edge TPUs) or ``mcu``; targets of one kind have similar costs.
+        silicon: name of the silicon; devices with the same chip share it.
+        speed: figures of the processor (:func:`advisor.devices.latency.silicon.target_vector`), or empty.
     """
 
     device: str
@@ -44,14 +44,14 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class LatencyTable:
-    """Log latencies.
+    """A table of log latencies.
 
     Attributes:
-        models: names of the models, the rows' order.
-        families: family of each model, its own name where unknown.
-        features: (models, features), NaN rows where unknown.
-        columns: what each column belongs to.
-        values: (columns, models) natural logarithm of milliseconds, NaN where not measured.
+        models: names of the models, in the order of the rows.
+        families: family of each model, its name if the family is unknown.
+        features: (models, features), rows of NaN if unknown.
+        columns: identity of each column.
+        values: (columns, models) natural logarithm of milliseconds, NaN if not measured.
     """
 
     models: tuple[str, ...]
@@ -61,7 +61,7 @@ class LatencyTable:
     values: Floats
 
     def subset(self, columns: Sequence[int] | NDArray[np.intp]) -> LatencyTable:
-        """Return the table of some columns, every model kept."""
+        """Return the table with some of the columns and all models."""
         chosen = np.asarray(columns, dtype=np.intp)
         return replace(self, columns=tuple(self.columns[i] for i in chosen), values=self.values[chosen])
 
@@ -95,15 +95,15 @@ def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> C
 def build_table(
     profiles: Iterable[DeviceProfile], features: FeatureTable, *, flags: Sequence[str] = ("",)
 ) -> LatencyTable:
-    """Put the usable measurements of ``profiles`` into one table.
+    """Return the table of all usable measurements in ``profiles``.
 
-    Repeats of a model on a target (other heads, other jobs) are averaged in the logarithm. Models of known features
-    are in it even where no target has measured them yet.
+    Repeated measurements of a model on a target (other heads, other jobs) are averaged in the logarithm. The table also
+    contains models with known features that no target has measured.
 
     Args:
         profiles: the devices.
         features: features of the models.
-        flags: which measurements to take by their flag; only unflagged ones are fit to predict from.
+        flags: flags of the measurements to use; only those without a flag are good enough for predictions.
     """
     cells: dict[Column, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for profile in profiles:

@@ -1,4 +1,4 @@
-"""A target on which nothing was measured: from its processor's figures, and from the targets of its kind."""
+"""Estimate a target without measurements from its processor's figures and from similar targets."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _LOCAL_SCALE = 0.3
 _LOCAL_NOISE = 0.2
 
 
-def expect(base: Base, column: Column, candidates: Indices) -> Posterior:
-    """Return what to expect of a target without measurements.
+def unmeasured_posterior(base: Base, column: Column, candidates: Indices) -> Posterior:
+    """Return the posterior of a target without measurements.
 
-    A processor whose clock and SIMD width are stated, or an NPU whose generation is, is placed among those that were
-    measured (ridge regression plus a local correction, on every model's latency alike); of any other, the mean of its
-    kind is all that is known.
+    If the clock and SIMD width of the processor, or the generation of the NPU, are known, the estimate is interpolated
+    between measured targets (ridge regression plus a local correction, equal for all models). Otherwise the estimate is
+    the mean of its kind.
     """
-    alike = _alike(base, column, candidates)
-    known = _comparable(base, column, candidates, alike)
+    similar = _similar(base, column, candidates)
+    known = _comparable(base, column, candidates, similar)
     combination = np.zeros(len(base.table.columns))
     if len(known):
         speed = np.array([base.table.columns[i].speed for i in known])
-        weights, spread = _place(np.array(column.speed), speed, base.smooth[known])
+        weights, spread = _interpolate(np.array(column.speed), speed, base.smooth[known])
         combination[known] = weights
     else:
-        weights = np.full(len(alike), 1 / max(len(alike), 1))
-        combination[alike] = weights
-        spread = float(base.smooth[alike].mean(axis=1).std()) * 1.2
+        weights = np.full(len(similar), 1 / max(len(similar), 1))
+        combination[similar] = weights
+        spread = float(base.smooth[similar].mean(axis=1).std()) * 1.2
     none = np.array([], dtype=np.intp)
     empty = np.zeros((0, 0))
     return Posterior(
@@ -43,27 +43,27 @@ def expect(base: Base, column: Column, candidates: Indices) -> Posterior:
     )  # fmt: skip
 
 
-def _comparable(base: Base, column: Column, candidates: Indices, alike: Indices) -> Indices:
-    """Return the columns whose stated speed the target's can be held against, none where there are too few.
+def _comparable(base: Base, column: Column, candidates: Indices, similar: Indices) -> Indices:
+    """Return the columns whose speed can be compared with the target's; none if there are too few.
 
-    Of accelerators there are few: each silicon counts once, by the runtime asked for where it has it.
+    There are few accelerators, so each silicon counts once, with the target's runtime if it was measured with it.
     """
     columns, size = base.table.columns, len(column.speed)
     if not size:
-        return alike[:0]
+        return similar[:0]
     if column.kind == "cpu":
-        known = [i for i in alike if len(columns[i].speed) == size]
+        known = [i for i in similar if len(columns[i].speed) == size]
         return np.array(known if len(known) >= _ENOUGH else [], dtype=np.intp)
-    fitting = [i for i in candidates if (columns[i].kind, columns[i].precision) == (column.kind, column.precision)]
+    same_kind = [i for i in candidates if (columns[i].kind, columns[i].precision) == (column.kind, column.precision)]
     of_silicon: dict[str, int] = {}
-    for i in sorted(fitting, key=lambda i: columns[i].runtime != column.runtime):
+    for i in sorted(same_kind, key=lambda i: columns[i].runtime != column.runtime):
         if len(columns[i].speed) == size:
             of_silicon.setdefault(columns[i].silicon, int(i))
     return np.array(list(of_silicon.values()) if len(of_silicon) >= _ENOUGH_SILICON else [], dtype=np.intp)
 
 
-def _alike(base: Base, column: Column, candidates: Indices) -> Indices:
-    """Return the columns of the same kind, precision and runtime, or of as many of these as enough columns share."""
+def _similar(base: Base, column: Column, candidates: Indices) -> Indices:
+    """Return the columns of the same kind, precision and runtime; drop conditions until there are enough columns."""
     columns = base.table.columns
     kind = [i for i in candidates if columns[i].kind == column.kind]
     precision = [i for i in kind if columns[i].precision == column.precision]
@@ -74,21 +74,21 @@ def _alike(base: Base, column: Column, candidates: Indices) -> Indices:
     return candidates
 
 
-def _place(query: Floats, known: Floats, values: Floats) -> tuple[Floats, float]:
-    """Return the weights of the known targets that make the query's latencies, and the error to expect of its level."""
+def _interpolate(query: Floats, known: Floats, values: Floats) -> tuple[Floats, float]:
+    """Return the weights of the known targets for the query's latencies, and the expected error of its level."""
     centre, scale = known.mean(axis=0), np.maximum(known.std(axis=0), 1e-3)
     points = (known - centre) / scale
     position = (query - centre) / scale
     smoother = _smoother(points, points)
     level = values.mean(axis=1)
-    # Leave-one-out residuals of a linear smoother follow from its diagonal.
+    # The leave-one-out residuals of a linear smoother follow from its diagonal.
     leverage = np.minimum(np.diag(smoother), 0.9)
     residuals = (level - smoother @ level) / (1 - leverage)
     return _smoother(points, position[None])[0], float(np.sqrt(np.mean(residuals**2)))
 
 
 def _smoother(points: Floats, queries: Floats) -> Floats:
-    """Return (queries, points) weights of ridge regression with a Gaussian process on what it leaves."""
+    """Return the (queries, points) weights of ridge regression with a Gaussian process on its residuals."""
     design = np.column_stack([np.ones(len(points)), points])
     at = np.column_stack([np.ones(len(queries)), queries])
     penalty = np.diag([1e-6] + [_RIDGE] * points.shape[1])

@@ -1,7 +1,7 @@
-"""What predictions are worth: hide measurements, predict them, keep the errors. Never row by row.
+"""Evaluate predictions: hide measurements, predict them and collect the errors.
 
-A fold hides some silicon (all targets of it) and some families of models at once, so that one fit gives errors for
-targets known, hardly known and unknown, each for models known elsewhere and never seen.
+A fold hides some silicon (all its targets) and some families of models at once. One fit then gives errors for known,
+hardly known and unknown targets, each for models that are known on other targets and for unknown models.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Errors:
 
     Attributes:
         column: the target.
-        anchors: models measured on it when the predictions were made.
+        anchors: number of models measured on it before the prediction.
         models: (n,) indices of the predicted models.
         estimate: the predictions.
         truth: (n,) log latencies.
@@ -45,12 +45,12 @@ class Errors:
 
 
 def fold_of(name: str, folds: int = FOLDS) -> int:
-    """Return the fold of a silicon or family by its name, the same on every machine."""
+    """Return the fold of a silicon or family from its name; it is the same on every machine."""
     return int(hashlib.sha256(name.encode()).hexdigest(), 16) % folds
 
 
 def hide(table: LatencyTable, columns: Iterable[int] = (), models: Iterable[int] = ()) -> tuple[LatencyTable, Indices]:
-    """Return the table without some columns and some models' values, and the indices of the columns that are left."""
+    """Return the table without some columns and some models' values, and the indices of the remaining columns."""
     values = table.values.copy()
     values[list(columns)] = np.nan
     values[:, list(models)] = np.nan
@@ -59,7 +59,7 @@ def hide(table: LatencyTable, columns: Iterable[int] = (), models: Iterable[int]
 
 
 def calibrate(table: LatencyTable, folds: int = FOLDS) -> Calibration:
-    """Learn the standardised errors of every regime by hiding folds of ``table``."""
+    """Return the calibration for ``table``: the standardised errors of every regime from cross-validation."""
     errors: dict[Regime, list[float]] = defaultdict(list)
     for result in cross_validate(table, folds):
         standardised = (result.truth - result.estimate.mean) / result.estimate.deviation
@@ -69,7 +69,7 @@ def calibrate(table: LatencyTable, folds: int = FOLDS) -> Calibration:
 
 
 def cross_validate(table: LatencyTable, folds: int = FOLDS, anchors: Sequence[int] = ANCHORS) -> Iterator[Errors]:
-    """Yield the errors of every fold: hidden targets from ``anchors`` models, hidden families on known targets."""
+    """Yield the errors of every fold: hidden targets predicted from ``anchors`` models, and hidden families."""
     for fold in range(folds):
         targets = [i for i, c in enumerate(table.columns) if fold_of(c.silicon, folds) == fold]
         families = [i for i, family in enumerate(table.families) if fold_of(family, folds) == fold]
@@ -96,7 +96,7 @@ def _hidden_targets(
 
 
 def _hidden_families(table: LatencyTable, base: Base, left: Indices, families: Sequence[int]) -> Iterator[Errors]:
-    """Families that no target has measured, on targets that are known."""
+    """Yield errors of families that no target has measured, on known targets."""
     for position, index in enumerate(left):
         measured = np.flatnonzero(~np.isnan(table.values[index]))
         hidden = np.intersect1d(measured, np.asarray(families, dtype=np.intp))
@@ -105,14 +105,14 @@ def _hidden_families(table: LatencyTable, base: Base, left: Indices, families: S
 
 
 def _hidden_models(table: LatencyTable, fold: int, folds: int) -> Iterator[Errors]:
-    """Single models that no target has measured: other sizes of families that are known."""
+    """Yield errors of single models that no target has measured: other sizes of known families."""
     models = [i for i, name in enumerate(table.models) if fold_of(name, folds) == fold]
     shown, left = hide(table, (), models)
     yield from _hidden_families(table, fit_base(shown), left, models)
 
 
 def known_targets(table: LatencyTable, fold: int, folds: int = FOLDS) -> Iterator[Errors]:
-    """Families that one target has not measured while others have: another set of families hidden on each column."""
+    """Yield errors of families that one target has not measured but others have; each column hides other families."""
     values = table.values.copy()
     for index, column in enumerate(table.columns):
         name = f"{column.silicon}/"
@@ -131,9 +131,9 @@ def known_targets(table: LatencyTable, fold: int, folds: int = FOLDS) -> Iterato
 def predict_hidden(
     table: LatencyTable, base: Base, index: int, seen: Indices, hidden: Indices, excluded: Sequence[int] = ()
 ) -> Errors:
-    """Predict ``hidden`` models of column ``index`` of ``table`` from ``seen`` ones with a base that lacks them."""
+    """Predict the ``hidden`` models of column ``index`` from the ``seen`` ones, with a fit without the hidden ones."""
     column = table.columns[index]
     posterior = posterior_of(base, column, seen, table.values[index, seen], excluded=excluded)
     queries = place_known(base, hidden)
-    # A model that no column of the base has measured is known by its features alone.
+    # A model that no column of the base has measured is described by its features alone.
     return Errors(column, len(seen), hidden, estimate(base, posterior, queries), table.values[index, hidden])

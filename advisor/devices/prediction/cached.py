@@ -1,4 +1,4 @@
-"""The latency predictor of all known devices, fitted once and kept in the cache."""
+"""Fit the latency predictor of all known devices once, and keep it in the cache."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def device_predictor() -> Predictor:
     Fitting takes seconds, so the predictor is kept in the cache. It is fitted again if a measurement changed.
 
     Raises:
-        UsageError: a profile of the team's own folder is refused.
+        UsageError: a profile in the team's own folder is not valid.
     """
     from advisor.devices.prediction.fitting import fit_predictor
     from advisor.devices.prediction.predictor import Predictor

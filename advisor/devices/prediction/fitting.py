@@ -21,13 +21,13 @@ CALIBRATION_FILE = "prediction_calibration.json"
 def fit_predictor(
     profiles: Profiles, features: FeatureTable | None = None, calibration: Calibration | None = None
 ) -> Predictor:
-    """Fit a predictor to everything that ``profiles`` know.
+    """Fit a predictor to all measurements in ``profiles``.
 
     Args:
-        profiles: the devices; measurements that a user added count like the shipped ones.
-        features: features of the measured models, the shipped ones by default.
-        calibration: errors to make intervals from; by default those stored with the shipped profiles, which hold for
-            targets added since, learnt anew (half a minute) where there are none.
+        profiles: the devices; a user's measurements count like the shipped ones.
+        features: features of the measured models; by default the shipped ones.
+        calibration: errors from which intervals are made. By default those stored with the shipped profiles, which are
+            also valid for other targets; they are computed again (half a minute) if there are none.
 
     Raises:
         UsageError: no profile has a measurement.
@@ -35,7 +35,7 @@ def fit_predictor(
     folder = shipped_profiles()
     table = build_table(profiles.values(), features or load_features(folder))
     if not table.columns:
-        raise UsageError("no device profile has a measurement to predict from", "keep the shipped profiles")
+        raise UsageError("no device profile has a measurement to predict from", "use the shipped profiles, too")
     if calibration is None:
         stored = folder / CALIBRATION_FILE
         calibration = read_calibration(stored) if stored.is_file() else calibrate(table)
@@ -46,12 +46,12 @@ def read_calibration(path: Path) -> Calibration:
     """Read a stored calibration.
 
     Raises:
-        UsageError: not such a file.
+        UsageError: it is another file.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+        raise UsageError(f"{path} cannot be read: {error}", "install the package again") from error
     if not isinstance(data, dict):
-        raise UsageError(f"{path} is not a stored calibration")
+        raise UsageError(f"{path} is not a stored calibration", "install the package again")
     return Calibration.from_json(data)

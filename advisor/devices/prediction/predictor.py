@@ -1,4 +1,4 @@
-"""Predicted latency of any model on any known target, with an interval and the chance of meeting a budget."""
+"""Predict the latency of any model on any target, with an interval and the probability of meeting a budget."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from advisor.devices.latency.model import Estimate, Queries, estimate, place, po
 from advisor.devices.latency.posterior import NOISE, Posterior
 from advisor.devices.latency.store import base_from_json, base_to_json
 from advisor.devices.latency.table import LatencyTable, build_table, column_of
-from advisor.devices.prediction.forms import stand_in
+from advisor.devices.prediction.forms import similar_form
 from advisor.devices.prediction.values import Floats, Prediction, normal_bounds
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles
 from advisor.devices.profiles.paths import shipped_profiles
 
 CALIBRATED = "calibrated"
-"""``source_repo`` of measurements that a user made on the device."""
+"""``source_repo`` of measurements that a user made with ``advisor devices calibrate``."""
 
 _SCHEMA_VERSION = 3
 
 
 class Predictor:
-    """Latency predictions for the targets of some profiles; fitted once, then under a millisecond a model."""
+    """Predicts latencies on targets; fitting takes seconds, a prediction milliseconds."""
 
     def __init__(self, profiles: Mapping[str, DeviceProfile], base: Base, calibration: Calibration) -> None:
         self._profiles = profiles
@@ -41,7 +41,7 @@ class Predictor:
 
     @property
     def data_hash(self) -> str:
-        """Fingerprint of the measurements behind the predictions."""
+        """Fingerprint of the measurements that it was fitted to."""
         return self._base.table.fingerprint()
 
     def predict(
@@ -55,31 +55,31 @@ class Predictor:
         """Predict ``models`` on one target.
 
         Args:
-            profile: the device, one of the profiles fitted or a new one.
+            profile: the device: one of the profiles that it was fitted to, or a new one.
             target: its target.
             form: form of the artefact: a precision or the name of a compression recipe.
             models: the models.
             level: confidence of the interval, between 0 and 1.
 
         Raises:
-            UsageError: a form that nothing is known of, a model without MACs or parameters, a level out of range.
+            UsageError: the form is unknown, a model has no MACs or parameters, or the level is out of range.
         """
         if not models:
             return ()
-        posterior, doubt = self._posterior(profile, target, form)
+        posterior, log_sd = self._posterior(profile, target, form)
         queries = place(self._base, models)
-        found = _doubtful(estimate(self._base, posterior, queries), doubt)
-        exact = self._exact(profile, target, posterior.column.precision, queries) if not doubt else {}
+        found = _widened(estimate(self._base, posterior, queries), log_sd)
+        exact = self._exact(profile, target, posterior.column.precision, queries) if not log_sd else {}
         return tuple(
             self._measured(profile, exact[i], level) if i in exact else self._predicted(posterior, found, i, level)
             for i in range(len(models))
         )
 
     def posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> Posterior:
-        """Return what stands behind the predictions on a target: its measured models, and whom it resembles."""
+        """Return the posterior of a target: its measured models, and the targets that it resembles."""
         return self._posterior(profile, target, form)[0]
 
-    def most_telling(
+    def most_informative(
         self,
         profile: DeviceProfile,
         target: DeviceTarget,
@@ -88,15 +88,15 @@ class Predictor:
         wanted: int,
         costs: Mapping[str, float] | None = None,
     ) -> tuple[str, ...]:
-        """Return the ``wanted`` of ``models`` whose measurement would tell most about the others, most telling first.
+        """Return the models whose measurement would reduce the uncertainty about the others most, the best first.
 
         Args:
             profile: the device.
             target: its target.
             form: form of the artefacts.
-            models: names of models; those that no table knows are passed over.
-            wanted: how many.
-            costs: what each costs, against 1 for having it at all.
+            models: names of models to choose from; unknown models are ignored.
+            wanted: how many to choose.
+            costs: cost of each model, relative to 1 for measuring it.
 
         Raises:
             UsageError: none of the models is known.
@@ -104,13 +104,13 @@ class Predictor:
         names = self._base.table.models
         known = [names.index(model) for model in models if model in names]
         if not known:
-            raise UsageError("none of these models is known to the predictor", "take models of the catalogue")
-        prices = {names.index(name): cost for name, cost in (costs or {}).items() if name in names}
+            raise UsageError("the predictor knows none of these models", "use models of the catalogue")
+        known_costs = {names.index(name): cost for name, cost in (costs or {}).items() if name in names}
         column = self._posterior(profile, target, form)[0].column
-        return tuple(names[i] for i in choose(self._base, column, known, wanted, prices))
+        return tuple(names[i] for i in choose(self._base, column, known, wanted, known_costs))
 
     def save(self, path: Path) -> None:
-        """Store the fit as JSON, with the fingerprint of the measurements and every target's runtime and version."""
+        """Write the fit as JSON, with the fingerprint of the measurements and each target's runtime and version."""
         data = {
             "schema_version": _SCHEMA_VERSION,
             "base": base_to_json(self._base),
@@ -120,23 +120,23 @@ class Predictor:
 
     @classmethod
     def load(cls, path: Path, profiles: Profiles, features: FeatureTable | None = None) -> Predictor:
-        """Read back :meth:`save`.
+        """Read a file that :meth:`save` wrote.
 
         Raises:
-            UsageError: not such a file, or made from other measurements than ``profiles`` hold now.
+            UsageError: it is another file, or it was fitted to other measurements than those of ``profiles``.
         """
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise UsageError(f"{path} cannot be read: {error}", "delete it: it is made again") from error
+            raise UsageError(f"{path} cannot be read: {error}", "delete it; advisor makes it again") from error
         if not isinstance(data, dict) or data.get("schema_version") != _SCHEMA_VERSION:
-            raise UsageError(f"{path} is not a stored predictor", "delete it: it is made again")
+            raise UsageError(f"{path} is not a stored predictor", "delete it; advisor makes it again")
         table = build_table(profiles.values(), features or load_features(shipped_profiles()))
         return cls(profiles, base_from_json(data.get("base"), table, path), Calibration.from_json(data["calibration"]))
 
     def _posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> tuple[Posterior, float]:
-        """Return the posterior and the doubt that standing in for another form adds."""
-        # The profiles that were fitted do not change; any other may come again with more measurements.
+        """Return the posterior, and the deviation (log) that using the latencies of a similar form adds."""
+        # Fitted profiles do not change; another profile may get more measurements under the same name.
         fitted = self._profiles.get(profile.name) is profile
         key = (profile.name if fitted else profile.fingerprint(), target.name, form)
         if key not in self._posteriors:
@@ -147,17 +147,17 @@ class Predictor:
         table = self._base.table
         known = {column.precision for column in table.columns}
         measured = {m.precision for m in profile.measurements if m.target == target.name and m.usable}
-        precision, doubt = stand_in(form, measured, known)
+        precision, log_sd = similar_form(form, measured, known)
         column = column_of(profile, target, precision)
         seen, values = _measured_models(table, profile, target, precision)
         identity = (profile.name, target.name, precision)
         excluded = [i for i, c in enumerate(table.columns) if (c.device, c.target, c.precision) == identity]
-        return posterior_of(self._base, column, seen, values, excluded=excluded), doubt
+        return posterior_of(self._base, column, seen, values, excluded=excluded), log_sd
 
     def _exact(
         self, profile: DeviceProfile, target: DeviceTarget, precision: str, queries: Queries
     ) -> dict[int, tuple[float, str]]:
-        """Return latency (ms) and source of each query that was measured on this very target."""
+        """Return the latency (ms) and the source of each query that was measured on this target."""
         rows: dict[str, list[tuple[float, str]]] = {}
         for row in profile.measurements:
             if row.usable and row.target == target.name and row.precision == precision:
@@ -204,12 +204,13 @@ def _measured_models(
     return seen, np.array([np.mean(cells[int(i)]) for i in seen], dtype=np.float64)
 
 
-def _doubtful(found: Estimate, doubt: float) -> Estimate:
-    return Estimate(found.mean, np.hypot(found.deviation, doubt), found.support, found.outside)
+def _widened(found: Estimate, log_sd: float) -> Estimate:
+    """Return the estimate with another deviation (log) added."""
+    return Estimate(found.mean, np.hypot(found.deviation, log_sd), found.support, found.outside)
 
 
 def _source(posterior: Posterior, base: Base) -> str:
-    """Say in a few words what a prediction rests on."""
+    """Describe in a few words what a prediction is based on."""
     best = int(np.argmax(posterior.shares))
     like = base.table.columns[best]
     resembled = f"most like {like.device}:{like.target}"

@@ -1,4 +1,4 @@
-"""Predictions as values: for one model with its chance to meet a budget, for thousands as arrays."""
+"""A predicted latency with its probability of meeting a budget."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is known of one model's latency on one target.
+    """The predicted or known latency of one model on one target.
 
     Attributes:
-        latency: milliseconds with interval; ``predicted``, or ``published`` / ``measured`` where it was.
-        mean_log: natural logarithm of the milliseconds.
+        latency: milliseconds with an interval; ``predicted``, or ``published`` / ``measured`` if it is known.
+        mean_log: expected natural logarithm of the milliseconds.
         deviation: standard deviation of the logarithm before calibration.
-        regime: what was known when it was made, None for a figure that was measured.
-        outside: how far (log) the model's size lies beyond what was measured, 0 within.
-        calibration: the errors of such predictions.
+        regime: what was known of the target and the model; None for a measured latency.
+        outside: how far (log) the model's size is beyond the measured sizes; 0 if it is within.
+        calibration: the known errors of predictions.
     """
 
     latency: Quantity
@@ -41,7 +41,7 @@ class Prediction:
         return float(_below(self.calibration, self.regime, standardised)[0])
 
     def quantile(self, share: float) -> float:
-        """Return the milliseconds that the latency is not above with probability ``share`` (0 to 1, both excluded)."""
+        """Return the latency in ms that is not exceeded with probability ``share`` (above 0, below 1)."""
         if self.regime is None:
             standardised = NormalDist().inv_cdf(share)
         else:
@@ -50,17 +50,17 @@ class Prediction:
 
 
 def _below(calibration: Calibration, regime: Regime | None, standardised: Floats) -> Floats:
-    """Probabilities; a figure that was measured errs normally."""
+    """Return probabilities; the error of a measured latency is normally distributed."""
     if regime is not None:
         return calibration.below(regime, standardised)
     return np.array([NormalDist().cdf(float(value)) for value in standardised])
 
 
 def normal_bounds(level: float) -> tuple[float, float]:
-    """Return the standardised errors between which a share ``level`` of a normal's lies.
+    """Return the quantiles of the normal distribution between which a share ``level`` lies.
 
     Raises:
-        UsageError: a level that is not between 0 and 1.
+        UsageError: the level is not between 0 and 1.
     """
     if not 0 < level < 1:
         raise UsageError(f"confidence {level:g} is not between 0 and 1", "write for example 80%")

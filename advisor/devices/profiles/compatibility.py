@@ -1,4 +1,4 @@
-"""Decide which files a target runs: one rule for searches, benchmarks and calibrations."""
+"""Decide which files a target runs. Searches, benchmarks and calibrations use the same rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine that the advisor runs on, as a device profile."""
+"""Describe this machine as a device profile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RUNTIMES = (("ai-edge-litert", "ai_edge_litert"), ("tflite-runtime", "tflite_ru
 
 
 def host_profile() -> DeviceProfile:
-    """Describe this machine: its processor, its memory, and the LiteRT runtime that is installed."""
+    """Return the profile of this machine: its processor, its memory, and the installed LiteRT runtime."""
     runtime, version = _runtime()
     cores = usable_cores()
     targets = tuple(
@@ -39,16 +39,16 @@ def host_profile() -> DeviceProfile:
 
 
 def processor_name() -> str:
-    """Return the processor's name as the operating system states it."""
+    """Return the processor's name from the operating system."""
     stated = {key: value for key, value in _cpuinfo() if value}
-    for key in ("model name", "Hardware", "Model"):  # x86 also has a "model", a number
+    for key in ("model name", "Hardware", "Model"):  # x86 also has a "model", which is a number
         if key in stated:
             return stated[key]
     return platform.processor() or platform.machine() or "unknown processor"
 
 
 def _max_mhz() -> int | None:
-    """Return the highest clock that the system states, in MHz."""
+    """Return the highest clock in MHz, None if the system does not tell."""
     if _MAX_FREQUENCY.is_file():
         return int(_MAX_FREQUENCY.read_text()) // 1000 or None
     clocks = [float(value) for key, value in _cpuinfo() if key == "cpu MHz" and value]
@@ -56,7 +56,7 @@ def _max_mhz() -> int | None:
 
 
 def _vectors() -> str:
-    """Return the width of an x86 processor's vectors as a suffix, empty where it is not stated."""
+    """Return the vector extension of an x86 processor as a suffix; empty if it is not known."""
     flags = next((set(value.split()) for key, value in _cpuinfo() if key == "flags"), set())
     for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("sse2", "SSE")):
         if flag in flags:

@@ -1,11 +1,10 @@
-"""Devices as rows of a table and as JSON: what is listed, filtered and shown."""
+"""Filter devices, and describe them as rows of a table and as JSON."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
 
 from advisor.core.errors import UsageError, nearest
 from advisor.devices.profiles.paths import shipped_profiles
@@ -15,20 +14,20 @@ SHIPPED, OWN, THIS_MACHINE = "shipped", "own", "this machine"
 
 
 def filtered(profiles: Iterable[DeviceProfile], kind: str = "", soc: str = "") -> tuple[DeviceProfile, ...]:
-    """Return the profiles of one kind whose processor is meant by a text: this machine, then all others by name.
+    """Return the profiles of one kind whose processor's name contains a text: this machine first, the others by name.
 
     Args:
         profiles: the devices.
         kind: one of :data:`advisor.devices.profiles.schema.KINDS`, or empty for all.
-        soc: part of the name of the system on chip, of a core or of the neural accelerator, in any case.
+        soc: part of the name of the system on chip, a core or the neural accelerator; upper and lower case are equal.
 
     Raises:
-        UsageError: an unknown kind; the nearest is named.
+        UsageError: the kind is unknown. The error names the nearest one.
     """
     from advisor.devices.profiles.schema import KINDS
 
     if kind and kind not in KINDS:
-        raise UsageError(f"--kind: '{kind}' is no kind of device{nearest(kind, KINDS)}", f"kinds: {', '.join(KINDS)}")
+        raise UsageError(f"--kind: unknown kind '{kind}'{nearest(kind, KINDS)}", f"kinds: {', '.join(KINDS)}")
     meant = (profile for profile in profiles if kind in ("", profile.kind) and _has(profile, soc.casefold()))
     return tuple(sorted(meant, key=lambda profile: (profile.origin is not None, profile.name)))
 
@@ -46,22 +45,22 @@ def provenance(profile: DeviceProfile) -> str:
 
 
 def measured(profile: DeviceProfile, target: DeviceTarget | None = None) -> int:
-    """Return how many known latencies predictions may use, of one target or of all."""
+    """Return how many latencies predictions may use, for one target or for all."""
     return sum(row.usable for row in profile.measurements if target is None or row.target == target.name)
 
 
 def flagged(profile: DeviceProfile) -> int:
-    """Return how many known latencies are kept for the record only."""
+    """Return how many latencies predictions do not use."""
     return len(profile.measurements) - measured(profile)
 
 
 def measurement_sources(profile: DeviceProfile) -> dict[str, int]:
-    """Return how many measurements each source gave, most first; ``not stated`` where a row names none."""
+    """Return the number of measurements by source, the largest first; ``not stated`` if a row names no source."""
     return dict(Counter(row.source_repo or "not stated" for row in profile.measurements).most_common())
 
 
-def row_json(profile: DeviceProfile) -> dict[str, Any]:
-    """Return the device as one entry of a list."""
+def row_json(profile: DeviceProfile) -> dict[str, object]:
+    """Return the device as an entry of a JSON list."""
     return {
         "name": profile.name,
         "title": profile.title,
@@ -74,8 +73,8 @@ def row_json(profile: DeviceProfile) -> dict[str, Any]:
     }
 
 
-def device_json(profile: DeviceProfile) -> dict[str, Any]:
-    """Return everything the profile says; measurements as counts and sources. Sizes are bytes, null where unknown."""
+def device_json(profile: DeviceProfile) -> dict[str, object]:
+    """Return the whole profile as JSON, measurements as counts and sources. Sizes are bytes, null if unknown."""
     targets = [{**asdict(target), "measurements": measured(profile, target)} for target in profile.targets]
     return {
         **row_json(profile),
@@ -85,7 +84,7 @@ def device_json(profile: DeviceProfile) -> dict[str, Any]:
         "memory_bytes": profile.memory_bytes,
         "storage_bytes": profile.storage_bytes,
         "limits": asdict(profile.limits),
-        "connection": _reached(profile),
+        "connection": _connection(profile),
         "targets": targets,
         "measurements_not_used": flagged(profile),
         "measurement_sources": measurement_sources(profile),
@@ -94,9 +93,9 @@ def device_json(profile: DeviceProfile) -> dict[str, Any]:
     }
 
 
-def _reached(profile: DeviceProfile) -> dict[str, str] | None:
-    """Return whether ssh or adb reaches the device, and by which name; None where its profile does not say."""
-    reach = profile.connection
-    if reach is None:
+def _connection(profile: DeviceProfile) -> dict[str, str] | None:
+    """Return whether ssh or adb connects to the device, and the name to use; None if the profile does not say."""
+    settings = profile.connection
+    if settings is None:
         return None
-    return {"by": "ssh", "name": reach.ssh} if reach.ssh else {"by": "adb", "name": reach.adb}
+    return {"by": "ssh", "name": settings.ssh} if settings.ssh else {"by": "adb", "name": settings.adb}

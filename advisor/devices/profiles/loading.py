@@ -12,7 +12,7 @@ from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
 
 
 class Profiles(Mapping[str, DeviceProfile]):
-    """Device profiles by name, and ``device:target`` selections from them."""
+    """Device profiles by name, which a ``device:target`` text can select."""
 
     def __init__(self, profiles: Iterable[DeviceProfile]) -> None:
         self._by_name = {profile.name: profile for profile in profiles}
@@ -30,7 +30,7 @@ class Profiles(Mapping[str, DeviceProfile]):
         """Return the profile called ``name``.
 
         Raises:
-            UsageError: there is none; the nearest is named.
+            UsageError: there is none. The error names the nearest one.
         """
         if name not in self._by_name:
             raise UsageError(
@@ -42,7 +42,7 @@ class Profiles(Mapping[str, DeviceProfile]):
         """Return the device and target of ``"galaxy-s24"`` (its default target) or ``"galaxy-s24:qnn-npu"``.
 
         Raises:
-            UsageError: unknown device or target; the nearest is named.
+            UsageError: the device or target is unknown. The error names the nearest one.
         """
         device, _, target = selector.partition(":")
         profile = self.profile(device)
@@ -50,16 +50,16 @@ class Profiles(Mapping[str, DeviceProfile]):
 
 
 def load_profiles(folders: Sequence[Path] = (), *, builtin: bool = True) -> Profiles:
-    """Load the profiles that ship with the product, those of ``folders``, and the host.
+    """Load the shipped profiles, those in ``folders``, and the profile of this machine.
 
-    A folder's profile replaces a shipped one of the same name; two folders may not both have it.
+    A profile in a folder replaces a shipped one of the same name. Two folders must not contain the same name.
 
     Args:
-        folders: the team's own folders of ``*.yaml`` (with ``*.csv`` of the same stem beside them).
-        builtin: include the shipped profiles.
+        folders: folders with ``*.yaml`` files, each with an optional ``*.csv`` of the same name.
+        builtin: whether to include the shipped profiles.
 
     Raises:
-        UsageError: a folder that is missing, or a profile or CSV that is refused, with file and line.
+        UsageError: a folder is missing, or a profile or CSV is not valid; the error names file and line.
     """
     from advisor.devices.profiles.host import host_profile
     from advisor.devices.profiles.paths import shipped_profiles
@@ -71,7 +71,9 @@ def load_profiles(folders: Sequence[Path] = (), *, builtin: bool = True) -> Prof
     for folder in folders:
         for name, profile in _read_folder(folder).items():
             if name in own:
-                raise UsageError(f"the device '{name}' is in {own[name].origin} and in {profile.origin}")
+                raise UsageError(
+                    f"the device '{name}' is in both {own[name].origin} and {profile.origin}", "keep one of the two"
+                )
             own[name] = profile
     return Profiles({**found, **own}.values())
 
@@ -83,11 +85,11 @@ def _read_folder(folder: Path) -> dict[str, DeviceProfile]:
 
 
 def read_profile(path: Path) -> DeviceProfile:
-    """Read one profile and the measurements beside it.
+    """Read one profile and the measurements in the CSV file of the same name.
 
     Raises:
-        UsageError: unknown keys, impossible figures, a name that is not the file's, duplicate targets: with file and
-            line.
+        UsageError: the profile has an unknown key, an impossible figure, another name than its file, or a target twice;
+            the error names file and line.
     """
     from advisor.devices.profiles.located_yaml import read_yaml
     from advisor.devices.profiles.schema import profile_from

@@ -1,36 +1,35 @@
-"""A profile's YAML with the line of every key: a refusal names the file and the line."""
+"""Read YAML and know the line of every key, so that an error can name the file and the line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from advisor.store.yamlfile import Document
 from advisor.store.yamlfile import read_yaml as read_plain
 
 _MAX_BYTES = 4_000_000
-"""A profile is a few kilobytes of text; one with every published measurement has some hundred."""
+"""A profile has a few kilobytes; one with every published measurement has several hundred."""
 
 
 @dataclass(frozen=True)
 class LocatedYaml:
-    """A parsed document and where each of its parts stands.
+    """A parsed document with the line of each part.
 
     Attributes:
-        document: as it was read.
+        document: the document as it was read.
     """
 
     document: Document
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The file that was read."""
         return self.document.path
 
     @property
-    def value(self) -> Any:
+    def value(self) -> object:
         """The document: mappings, lists, strings, numbers, booleans or None."""
         return self.document.values
 
@@ -40,9 +39,9 @@ class LocatedYaml:
 
 
 def read_yaml(path: Path) -> LocatedYaml:
-    """Read ``path``, plain data only.
+    """Read plain data from ``path``.
 
     Raises:
-        UsageError: the file cannot be read, is not YAML, is nested without end, repeats a key or is over 4 MB.
+        UsageError: the file cannot be read, is not YAML, is nested too deep, repeats a key, or is larger than 4 MB.
     """
     return LocatedYaml(read_plain(path, _MAX_BYTES))

@@ -1,4 +1,4 @@
-"""Published or calibrated latencies of one device, as CSV with the source of every row."""
+"""Read and write the known latencies of one device as CSV; every row states its source."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pathlib import Path
 from advisor.core.errors import UsageError, nearest
 
 PRECISIONS = ("float32", "float16", "int8", "int16x8")
-"""Form of the artefact that was run. A float32 model that an accelerator computes in float16 is still ``float32``."""
+"""Forms of artefacts. A float32 model is ``float32`` even if an accelerator computes it in float16."""
 
 STATISTICS = ("median", "mean", "min", "unstated")
 
 FLAGS = {
-    "throughput": "1000 / frames per second of a pipeline, not the latency of one picture",
-    "fallback": "part of the model ran on another unit than the target's",
+    "throughput": "1000 / frames per second of a pipeline, not the latency of one image",
+    "fallback": "part of the model ran on another processor than the target's",
     "slow_state": "the same model is 2.2 times faster through the vendor's other runtime: a throttled or contended run",
     "spiky": "the average is over 1.5 times the minimum",
     "sparse": "pruned weights run by sparse kernels",
-    "with_image_handling": "includes decoding and resizing the picture",
+    "with_image_handling": "includes decoding and resizing the image",
     "superseded": "a later release of the runtime measured the same",
     "source_error": "marked as implausible by the source or against its own table",
 }
-"""Why a row is kept for the record but not used to predict."""
+"""Reasons why a row is kept but not used for predictions."""
 
 MIN_LATENCY_MS = 1e-3
 MAX_LATENCY_MS = 1e7
@@ -37,14 +37,14 @@ class Measurement:
 
     Attributes:
         target: name of the target within its profile, such as ``tflite-npu``.
-        model: name of the model, the catalogue's where it has one (``mobilenet_v2_1.0_224``).
+        model: name of the model, that of the catalogue if it has one (``mobilenet_v2_1.0_224``).
         precision: form of the artefact, one of :data:`PRECISIONS`.
-        latency_ms: milliseconds an inference at batch 1.
-        statistic: which statistic of the repeats it is.
-        peak_memory_bytes: peak memory as the source defines it, or None.
-        flag: empty, or why the row is not used to predict (:data:`FLAGS`).
+        latency_ms: milliseconds of one inference at batch size 1.
+        statistic: which statistic of the repetitions it is.
+        peak_memory_bytes: peak memory as the source defines it, None if not stated.
+        flag: the reason why the row is not used for predictions (:data:`FLAGS`), or empty.
         source_repo: repository or site of the figure, or ``calibrated``.
-        source_path: file or address within it.
+        source_path: file or address in it.
         job: the source's identifier of the run, or empty.
     """
 
@@ -61,7 +61,7 @@ class Measurement:
 
     @property
     def usable(self) -> bool:
-        """True where the row may be used to predict."""
+        """Whether predictions may use the row."""
         return not self.flag
 
 
@@ -77,8 +77,8 @@ def read_measurements(path: Path, targets: Collection[str]) -> tuple[Measurement
         targets: names of the profile's targets.
 
     Raises:
-        UsageError: an unknown column, target, precision, statistic or flag; a latency that no device has (0, negative,
-            above 10^7 ms); the same target, model, precision and job twice. The message names file and line.
+        UsageError: a column, target, precision, statistic or flag is unknown, a latency is not plausible (0, negative,
+            above 10^7 ms), or two rows have the same target, model, precision and job. The error names file and line.
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -92,7 +92,7 @@ def read_measurements(path: Path, targets: Collection[str]) -> tuple[Measurement
 
 
 def write_measurements(path: Path, rows: Iterable[Measurement]) -> None:
-    """Write ``rows`` as CSV, numbers without superfluous digits."""
+    """Write ``rows`` as CSV with latencies of six digits."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
@@ -169,7 +169,7 @@ def _refuse_duplicates(rows: Iterable[Measurement], path: Path) -> None:
         key = (row.target, row.model, row.precision, row.job, row.source_path, row.flag)
         if key in seen:
             raise UsageError(
-                f"{path}:{number}: {row.model} {row.precision} on {row.target} stands already in line {seen[key]}",
+                f"{path}:{number}: {row.model} {row.precision} on {row.target} is already in line {seen[key]}",
                 "keep one of the two",
             )
         seen[key] = number

@@ -1,4 +1,4 @@
-"""Where the shipped profiles lie: beside the package in a checkout, inside it in the wheel."""
+"""Find the shipped profiles: next to the package in a checkout, inside it in the wheel."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def shipped_profiles() -> Path:
-    """Return the folder of the profiles that ship with the product.
+    """Return the folder of the shipped profiles.
 
     Raises:
-        UsageError: an installation without its data.
+        UsageError: the installation is not complete.
     """
     for folder in (_PACKAGE / "_data" / "device_profiles", _PACKAGE.parent / "device_profiles"):
         if folder.is_dir():

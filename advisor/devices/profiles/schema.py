@@ -1,9 +1,9 @@
-"""The schema of ``device_profiles/*.yaml``: what is refused, and with which words."""
+"""Validate ``device_profiles/*.yaml`` against its schema."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -21,8 +21,8 @@ ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
 _LINE = r"^[^\x00-\x1f\x7f]*$"
 
 
-def _size(value: Any) -> int:
-    """Sizes carry their unit; a bare number is refused."""
+def _size(value: object) -> int:
+    """Return a size in bytes; refuse a number without a unit."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r} has no unit: write for example 512KiB")
     try:
@@ -32,9 +32,9 @@ def _size(value: Any) -> int:
 
 
 def _listed(valid: tuple[str, ...]) -> BeforeValidator:
-    def check(value: Any) -> Any:
+    def check(value: object) -> object:
         if value not in valid:
-            raise ValueError(f"'{value}' is none of {', '.join(valid)}{nearest(str(value), valid)}")
+            raise ValueError(f"'{value}' is not one of {', '.join(valid)}{nearest(str(value), valid)}")
         return value
 
     return BeforeValidator(check)
@@ -50,7 +50,7 @@ class _Strict(BaseModel):
 
 
 class ClusterSchema(_Strict):
-    """Equal cores."""
+    """A group of equal cores."""
 
     core: Text
     count: Annotated[int, Field(ge=1, le=1024)]
@@ -58,7 +58,7 @@ class ClusterSchema(_Strict):
 
 
 class LimitsSchema(_Strict):
-    """Hard limits with units."""
+    """Hard limits, with units."""
 
     arena: Size | None = None
     flash: Size | None = None
@@ -78,7 +78,7 @@ class TargetSchema(_Strict):
 
 
 class ConnectionSchema(_Strict):
-    """How the device is reached; there is no key for a password: ssh's own keys are used."""
+    """How to connect to the device. There is no key for a password, because ssh uses its own keys."""
 
     ssh: Text = ""
     adb: Text = ""
@@ -120,15 +120,17 @@ def profile_from(document: LocatedYaml) -> DeviceProfile:
     """Validate a document and return its profile, without measurements.
 
     Raises:
-        UsageError: whatever the schema refuses, with file and line.
+        UsageError: the document does not match the schema; the error names file and line.
     """
     data = _PROFILE.validated(document)
     _check_targets(data, document)
     if data.connection and has_password(data.connection.ssh):
-        # The message shows no part of it: messages end up in logs.
-        raise UsageError(f"{document.at(('connection', 'ssh'))}: connection.ssh holds a password", KEYS_ONLY)
+        # The message shows no part of the password, because messages end up in logs.
+        raise UsageError(f"{document.at(('connection', 'ssh'))}: connection.ssh contains a password", KEYS_ONLY)
     if data.connection and bool(data.connection.ssh) == bool(data.connection.adb):
-        raise UsageError(f"{document.at(('connection',))}: a connection is either ssh or adb", "write one of the two")
+        raise UsageError(
+            f"{document.at(('connection',))}: a connection needs either ssh or adb", "write one of the two"
+        )
     return _profile(data, document)
 
 
@@ -136,7 +138,10 @@ def _check_targets(data: ProfileSchema, document: LocatedYaml) -> None:
     names = [target.name for target in data.targets]
     for index, name in enumerate(names):
         if name in names[:index]:
-            raise UsageError(f"{document.at(('targets', index, 'name'))}: the target '{name}' is there twice")
+            raise UsageError(
+                f"{document.at(('targets', index, 'name'))}: the target '{name}' is defined twice",
+                "remove or rename one of them",
+            )
     if data.default_target not in names:
         raise UsageError(
             f"{document.at(('default_target',))}: there is no target '{data.default_target}'"
@@ -164,14 +169,14 @@ def _profile(data: ProfileSchema, document: LocatedYaml) -> DeviceProfile:
             for t in data.targets
         ),
         default_target=data.default_target,
-        connection=_reach(data.connection, document.path.parent) if data.connection else None,
+        connection=_connection(data.connection, document.path.parent) if data.connection else None,
         sources=tuple(data.sources),
         origin=document.path,
     )
 
 
-def _reach(data: ConnectionSchema, folder: Path) -> ConnectionSettings:
-    """Return how the device is reached; a relative path of the binary is meant from the profile's folder."""
+def _connection(data: ConnectionSchema, folder: Path) -> ConnectionSettings:
+    """Return the connection settings; a relative path of the binary starts at the profile's folder."""
     binary = folder / Path(data.benchmark_model).expanduser() if data.benchmark_model else None
     return ConnectionSettings(
         ssh=data.ssh,

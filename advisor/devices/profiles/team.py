@@ -1,4 +1,4 @@
-"""The team's own device profiles: where they lie, and how one is added or removed without touching the shipped."""
+"""Find, add and remove the team's own device profiles; the shipped ones stay unchanged."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from advisor.devices.profiles.values import HOST, NAME_PATTERN, DeviceProfile
 
 @dataclass(frozen=True)
 class Added:
-    """A profile that was taken into the team's folder.
+    """A profile that was added to the team's folder.
 
     Attributes:
-        profile: what was read.
-        path: the file that now holds it.
-        replaced: True where a profile of this name was there before.
-        hides_shipped: True where the product ships one of this name, which is no longer used.
+        profile: the profile as read.
+        path: the file that now contains it.
+        replaced: whether a profile of this name was there before.
+        hides_shipped: whether it replaces a shipped profile of this name.
     """
 
     profile: DeviceProfile
@@ -32,38 +32,38 @@ class Added:
 
 
 def own_folder() -> Path:
-    """Return the team's own folder of profiles, whether or not it is there."""
+    """Return the team's own folder of profiles; it may not exist."""
     return config_root() / "device_profiles"
 
 
 def folder_of(profile: DeviceProfile) -> Path:
-    """Return the folder that takes a changed ``profile``: its own, or the team's where it ships with the product."""
+    """Return the folder to write a changed ``profile`` to: its own folder, or the team's for a shipped profile."""
     if profile.origin is None or profile.origin.resolve().parent == shipped_profiles().resolve():
         return own_folder()
     return profile.origin.parent
 
 
 def known_devices(folders: Sequence[Path] = ()) -> Profiles:
-    """Load the shipped profiles, those of the team's own folder where there is one, those of ``folders``, and the host.
+    """Load the shipped profiles, the team's own ones, those in ``folders``, and the profile of this machine.
 
     Raises:
-        UsageError: a folder that is missing, a profile that is refused, or a device that two folders have.
+        UsageError: a folder is missing, a profile is not valid, or two folders contain the same device.
     """
     own = own_folder()
     return load_profiles(distinct([*([own] if own.is_dir() else []), *folders]))
 
 
 def add_profile(file: Path, folder: Path | None = None, *, replace: bool = False) -> Added:
-    """Check the profile ``file`` with the CSV beside it and write both into ``folder``.
+    """Check the profile ``file`` and the CSV of the same name, and copy both into ``folder``.
 
     Args:
         file: a YAML file, named after the device.
-        folder: takes the profile; the team's own folder where it is None.
-        replace: overwrite a profile of the same name.
+        folder: where to copy the profile; None for the team's own folder.
+        replace: whether to overwrite a profile of the same name.
 
     Raises:
-        UsageError: a profile that is refused (with file and line), one that is there already, or a folder that is the
-            product's own or cannot be written to.
+        UsageError: the profile is not valid (the error names file and line), it exists already, or the folder is that
+            of the shipped profiles or is not writable.
     """
     from advisor.devices.profiles.writing import write_profile
 
@@ -74,25 +74,26 @@ def add_profile(file: Path, folder: Path | None = None, *, replace: bool = False
     try:
         there = path.exists()
         if there and path.samefile(file):
-            raise UsageError(f"{file} lies in {folder} already", f"advisor devices show {profile.name} reads it there")
+            raise UsageError(f"{file} is already in {folder}", f"use it as it is: advisor devices show {profile.name}")
         if there and not replace:
-            raise UsageError(f"the device '{profile.name}' is in {path} already", "replace it with --force")
+            raise UsageError(f"the device '{profile.name}' already exists in {path}", "replace it with --force")
         written = write_profile(profile, folder)
     except OSError as error:
-        raise UsageError(f"{folder} cannot be written to: {error.strerror}", "name another with --into") from error
+        raise UsageError(f"cannot write to {folder}: {error.strerror}", "name another folder with --into") from error
     return Added(profile, written, there, profile.name in _names(shipped_profiles()))
 
 
 def remove_profile(name: str, folder: Path | None = None) -> tuple[Path, ...]:
-    """Remove the profile ``name`` with its measurements from ``folder`` (the team's own where None).
+    """Remove the profile ``name`` and its measurements, and return the removed files.
 
-    A profile that can no longer be read can still be removed.
+    A profile that is no longer readable can still be removed.
 
-    Returns:
-        the files that are gone.
+    Args:
+        name: name of the device.
+        folder: where the profile is; None for the team's own folder.
 
     Raises:
-        UsageError: it is not there (the nearest is named), it ships with the product, or it cannot be removed.
+        UsageError: it does not exist (the error names the nearest), it is a shipped one, or it cannot be removed.
     """
     folder = folder or own_folder()
     _refuse_shipped(folder, "--from")
@@ -110,11 +111,11 @@ def remove_profile(name: str, folder: Path | None = None) -> tuple[Path, ...]:
 
 def _not_there(name: str, folder: Path, names: Sequence[str]) -> UsageError:
     if name == HOST:
-        return UsageError("'host' is this machine: it has no file to remove")
+        return UsageError("'host' is this machine, which has no profile file to remove")
     if name in _names(shipped_profiles()):
         return UsageError(
-            f"the device '{name}' ships with advisor: only profiles of your own in {folder} can be removed",
-            "add one of the same name to use it instead",
+            f"the device '{name}' ships with advisor; only your own profiles in {folder} can be removed",
+            "add your own profile of the same name to replace it",
         )
     listed = f"devices there: {', '.join(names)}" if names else "there are no devices"
     return UsageError(f"there is no device '{name}' in {folder}{nearest(name, names)}", listed)
@@ -122,7 +123,9 @@ def _not_there(name: str, folder: Path, names: Sequence[str]) -> UsageError:
 
 def _refuse_shipped(folder: Path, option: str) -> None:
     if folder.resolve() == shipped_profiles().resolve():
-        raise UsageError(f"{option}: {folder} holds the shipped profiles, which stay as they are", "name your own")
+        raise UsageError(
+            f"{option}: {folder} contains the shipped profiles, which must not change", "name your own folder"
+        )
 
 
 def _names(folder: Path) -> list[str]:
@@ -130,5 +133,5 @@ def _names(folder: Path) -> list[str]:
 
 
 def distinct(folders: Iterable[Path]) -> list[Path]:
-    """Return the folders, one that is named twice once."""
+    """Return the folders without repeats."""
     return list({folder.resolve(): folder for folder in folders}.values())

@@ -1,4 +1,4 @@
-"""A file of devices or accelerators held against its schema: what is refused names file, line, key and nearest key."""
+"""Validate a YAML file against a schema; errors name file, line, key and the nearest valid key."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Schema = TypeVar("Schema", bound=BaseModel)
 
 @dataclass(frozen=True)
 class FileKind(Generic[Schema]):
-    """What a file is to hold.
+    """A kind of file and its schema.
 
     Attributes:
-        noun: what it describes, such as ``profile``.
-        schema: of the whole file; it has a ``name``, which is also the file's.
-        parts: schemas of what stands under a key of it, for the keys that are valid there.
-        example: where one can be looked at.
+        noun: what a file describes, such as ``profile``.
+        schema: schema of the whole file. It has a ``name``, which must be the file's name.
+        parts: schemas of the values under its keys; errors list their valid keys.
+        example: hint that says where to find an example.
     """
 
     noun: str
@@ -31,10 +31,10 @@ class FileKind(Generic[Schema]):
     example: str
 
     def validated(self, document: LocatedYaml) -> Schema:
-        """Return what the file says.
+        """Return the validated content of the file.
 
         Raises:
-            UsageError: it is no mapping, the schema refuses it, or its name is not the file's.
+            UsageError: it is not a mapping, it does not match the schema, or its name differs from the file's.
         """
         if not isinstance(document.value, dict):
             raise UsageError(f"{document.at()}: a {self.noun} is a mapping of keys", self.example)
@@ -45,12 +45,13 @@ class FileKind(Generic[Schema]):
         name = document.value["name"]
         if name != document.path.stem:
             raise UsageError(
-                f"{document.at(('name',))}: the name '{name}' is not the file's", f"call the file {name}.yaml"
+                f"{document.at(('name',))}: the name '{name}' differs from the file's",
+                f"rename the file to {name}.yaml",
             )
         return data
 
     def _refusal(self, error: ValidationError, document: LocatedYaml) -> UsageError:
-        # A misspelt key makes another one missing: the misspelling is what to tell.
+        # A misspelt key also makes another key missing; the error must name the misspelt one.
         first = min(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
         location = tuple(first["loc"])
         at, key = document.at(location), str(location[-1]) if location else ""
@@ -64,6 +65,6 @@ class FileKind(Generic[Schema]):
         return UsageError(f"{at}: {where}: {message} (it is {first['input']!r:.80})")
 
     def _schema_at(self, location: Sequence[str | int]) -> type[BaseModel]:
-        """Return the schema of the innermost part that encloses a location."""
+        """Return the schema of the innermost part that contains a location."""
         around = [self.parts[str(step)] for step in location[:-1] if step in self.parts]
         return around[-1] if around else self.schema

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 HOST = "host"
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
-"""Names of devices, targets and runtimes: safe as file names and on a command line."""
+"""Pattern for the names of devices, targets and runtimes; such names are safe in file names and on a command line."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Equal cores of a processor.
+    """A group of equal cores of a processor.
 
     Attributes:
         core: name of the core, such as ``Cortex-A76``.
         count: number of such cores.
-        max_mhz: highest clock, MHz, or None where it is not stated.
+        max_mhz: highest clock in MHz, None if it is not known.
     """
 
     core: str
@@ -36,12 +36,12 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Limits:
-    """Hard limits of a device; None is no limit.
+    """Hard limits of a device; None means no limit.
 
     Attributes:
-        arena_bytes: memory that activations may take (a microcontroller's RAM).
-        flash_bytes: storage that the model may take.
-        package_bytes: size of the application that a store or a team allows.
+        arena_bytes: memory for activations (the RAM of a microcontroller).
+        flash_bytes: storage for the model.
+        package_bytes: size of the application that an app store or a team allows.
     """
 
     arena_bytes: int | None = None
@@ -56,11 +56,11 @@ class DeviceTarget:
     Attributes:
         name: unique within the profile, such as ``tflite-cpu-x4``.
         runtime: name of the runtime: ``tflite``, ``qnn``, ``ncnn``, ...
-        version: its version as far as the source states it, or empty.
+        version: its version, empty if the source does not state it.
         accelerator: ``cpu``, ``gpu``, ``npu``, ``tpu``.
         threads: CPU threads; 1 for an accelerator.
-        precisions: forms of artefact that it takes (:data:`advisor.devices.profiles.measurements.PRECISIONS`).
-        operators: names of the operators that it takes, empty where all or unknown.
+        precisions: forms of artefact that it runs (:data:`advisor.devices.profiles.measurements.PRECISIONS`).
+        operators: names of the operators that it supports; empty if it supports all or the list is not known.
     """
 
     name: str
@@ -72,7 +72,7 @@ class DeviceTarget:
     operators: tuple[str, ...] = ()
 
     def of(self, device: str) -> Target:
-        """Return the identity under which evaluations on ``device`` are kept."""
+        """Return the target that evaluations on ``device`` carry."""
         runtime = f"{self.runtime}=={self.version}" if self.version else self.runtime
         return Target(device, runtime, self.accelerator, self.threads)
 
@@ -83,21 +83,21 @@ class DeviceProfile:
 
     Attributes:
         name: short name used in commands, such as ``raspberry-pi-4``.
-        title: its name for people.
+        title: its name as people read it.
         kind: ``phone``, ``board``, ``module``, ``accelerator``, ``microcontroller``, ``computer``.
         soc: system on chip.
         isa: instruction set of its CPU, such as ``armv8.2-a``.
-        cores: clusters of cores, fastest first; empty where not stated.
+        cores: clusters of cores, fastest first; empty if not known.
         npu: name of its neural accelerator, or empty.
-        memory_bytes: RAM, or None where not stated.
-        storage_bytes: storage, or None.
+        memory_bytes: RAM, None if not known.
+        storage_bytes: storage, None if not known.
         targets: the ways to run a model on it.
-        default_target: the one meant by the device's name alone.
+        default_target: the target that the device's name alone means.
         limits: hard limits.
         sources: where the facts come from.
         measurements: known latencies.
-        connection: how it is reached where the profile says so; no part of what predictions rest on.
-        origin: the file it was read from, None for the host.
+        connection: how to connect to it, None if the profile does not say. Predictions do not depend on it.
+        origin: the file that it was read from, None for this machine.
     """
 
     name: str
@@ -118,10 +118,10 @@ class DeviceProfile:
     origin: Path | None = field(default=None, compare=False)
 
     def target(self, name: str = "") -> DeviceTarget:
-        """Return the target called ``name``, the default one where it is empty.
+        """Return the target called ``name``, or the default one if ``name`` is empty.
 
         Raises:
-            UsageError: the device has no such target; the nearest is named.
+            UsageError: the device has no such target. The error names the nearest one.
         """
         wanted = name or self.default_target
         for target in self.targets:
@@ -133,5 +133,5 @@ class DeviceProfile:
         )
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of everything the profile says, measurements included."""
+        """Return the SHA-256 of everything in the profile, including its measurements."""
         return hashlib.sha256(repr((self, self.measurements)).encode()).hexdigest()

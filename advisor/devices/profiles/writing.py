@@ -1,11 +1,10 @@
-"""Writing a device profile: what ``devices add`` and ``devices calibrate`` leave in the team's folder."""
+"""Write a device profile into the team's folder, for ``devices add`` and ``devices calibrate``."""
 
 from __future__ import annotations
 
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 from advisor.core.errors import UsageError
 from advisor.devices.connections.settings import ConnectionSettings
@@ -15,22 +14,23 @@ from advisor.devices.profiles.values import HOST, NAME_PATTERN, DeviceProfile, D
 
 
 def write_profile(profile: DeviceProfile, folder: Path) -> Path:
-    """Write ``profile`` as ``<name>.yaml`` with its measurements beside it, and read it back.
+    """Write ``profile`` as ``<name>.yaml`` and its measurements as ``<name>.csv``, and return the YAML file's path.
 
-    Files that are replaced are replaced whole: a profile is never half written.
-
-    Returns:
-        the path of the YAML file.
+    Each file is replaced as a whole, so a profile is never half written.
 
     Raises:
-        UsageError: a profile that its own schema refuses; a folder that cannot be written to.
+        UsageError: the profile does not match the schema, or the folder is not writable.
     """
     import yaml
 
     if profile.name == HOST:
-        raise UsageError("the host's profile is not written: it is read from the machine", "give the device a name")
+        raise UsageError(
+            "the profile of 'host' is not written, because it is read from the machine", "give the device another name"
+        )
     if not re.fullmatch(NAME_PATTERN, profile.name):
-        raise UsageError(f"'{profile.name}' is not a device's name", "use lower-case letters, digits, '.', '-' and '_'")
+        raise UsageError(
+            f"'{profile.name}' is not a valid device name", "use lower-case letters, digits, '.', '-' and '_'"
+        )
     text = yaml.safe_dump(_document(profile), sort_keys=False, allow_unicode=True, width=120)
     path, rows = folder / f"{profile.name}.yaml", folder / f"{profile.name}.csv"
     staging = folder / f".{profile.name}.new"
@@ -43,15 +43,17 @@ def write_profile(profile: DeviceProfile, folder: Path) -> Path:
         drafts[1].replace(rows)
         drafts[0].replace(path)
     except OSError as error:
-        raise UsageError(f"{folder} cannot be written to: {error.strerror}") from error
+        raise UsageError(
+            f"cannot write to {folder}: {error.strerror}", "check its permissions and the free space"
+        ) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return path
 
 
-def _document(profile: DeviceProfile) -> dict[str, Any]:
-    """Return the YAML document, unknown facts left out."""
-    document: dict[str, Any] = {
+def _document(profile: DeviceProfile) -> dict[str, object]:
+    """Return the YAML document without unknown facts."""
+    document: dict[str, object] = {
         "name": profile.name,
         "title": profile.title,
         "kind": profile.kind,
@@ -79,21 +81,21 @@ def _document(profile: DeviceProfile) -> dict[str, Any]:
     return _known(document)
 
 
-def _connection(reach: ConnectionSettings) -> dict[str, Any]:
+def _connection(settings: ConnectionSettings) -> dict[str, object]:
     return _known(
         {
-            "ssh": reach.ssh,
-            "adb": reach.adb,
-            "port": reach.port,
-            "python": reach.python if reach.ssh else "",
-            "benchmark_model": str(reach.benchmark_model.absolute()) if reach.benchmark_model else "",
-            "cores": reach.cores,
-            "config": str(reach.config.absolute()) if reach.config else "",
+            "ssh": settings.ssh,
+            "adb": settings.adb,
+            "port": settings.port,
+            "python": settings.python if settings.ssh else "",
+            "benchmark_model": str(settings.benchmark_model.absolute()) if settings.benchmark_model else "",
+            "cores": settings.cores,
+            "config": str(settings.config.absolute()) if settings.config else "",
         }
     )
 
 
-def _target(target: DeviceTarget) -> dict[str, Any]:
+def _target(target: DeviceTarget) -> dict[str, object]:
     return _known(
         {
             "name": target.name,
@@ -111,5 +113,5 @@ def _bytes(size: int | None) -> str | None:
     return None if size is None else f"{size}B"
 
 
-def _known(facts: dict[str, Any]) -> dict[str, Any]:
+def _known(facts: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in facts.items() if value not in (None, "", [], {})}

@@ -208,7 +208,7 @@ def _judged(timing: Timing) -> LatencyResult | None:
     try:
         return judge(dict(timing.details), dict(timing.details["load"]))
     except (LookupError, TypeError, ValueError, statistics.StatisticsError) as error:
-        raise StageError(f"the device answered rubbish: {type(error).__name__} {error}") from error
+        raise StageError(f"invalid response from the device: {type(error).__name__} {error}") from error
 
 
 def _measured_row(timing: Timing, subject: Subject, result: LatencyResult | None, label: str) -> DeviceRow:

@@ -93,7 +93,7 @@ def test_a_phone_tells_latency_memory_and_where_the_operators_ran(over_adb: Targ
     ("printed", "reason"),
     [
         ("no timings \x00 here", "benchmark_model printed no timings"),
-        ("", "vanished, or its tool said nothing"),
+        ("", "disconnected, or its tool printed nothing"),
         (HOT, "throttled: the last run took 1.66 times as long as the first"),
     ],
 )
@@ -111,7 +111,7 @@ def test_a_phone_that_vanishes_is_a_failed_row(over_adb: TargetDevice, phone: Ph
     phone.daemon.vanish_on = "--graph="
     found = measured_over_connection(predicted(), over_adb, model)
     assert (found.status, found.stage) == (Status.FAILED, StageName.TIMING)
-    assert f"adb {phone.serial} vanished" in found.reason
+    assert f"adb {phone.serial} disconnected" in found.reason
 
 
 def test_a_phone_without_room_is_a_failed_row(over_adb: TargetDevice, phone: Phone, model: Path) -> None:

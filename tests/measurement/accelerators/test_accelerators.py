@@ -93,7 +93,7 @@ def test_nothing_behind_the_first_refused_operator_reaches_the_edge_tpu(tmp_path
         ("{most: 2}", "{at_most: 2}", 10, "at_most"),
         ("accelerator: npu", "accelerator: vpu", 5, "serves.0.accelerator"),
         ("pieces: 1", "pieces: 0", 6, "keeps.pieces"),
-        ("name: toy", "name: other", 1, "the name 'other' is not the file's"),
+        ("name: toy", "name: other", 1, "the name 'other' differs from the file's"),
     ],
 )
 def test_what_is_wrong_is_refused_with_file_and_line(

@@ -122,7 +122,7 @@ def test_a_file_cut_off_anywhere_is_refused_before_anything_is_spent(
     [
         (small_models.crashing, "died (SIG"),
         (small_models.unknown_operator, "unresolved custom op: Nobody"),
-        (lambda: small_models.classifier(open_shape=True), "open shape"),
+        (lambda: small_models.classifier(open_shape=True), "unknown dimensions"),
     ],
 )
 def test_a_file_that_does_not_run_is_the_users_to_mend(tmp_path: Path, make: object, said: str) -> None:
