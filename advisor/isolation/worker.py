@@ -126,7 +126,7 @@ class Worker:
         code = process.returncode
         self.stop()
         if code == -signal.SIGKILL:
-            return "killed by the system (SIGKILL), most likely for memory"
+            return "killed by the system (SIGKILL), most likely because memory ran out"
         if code is not None and code < 0:
             return f"crashed with {signal.Signals(-code).name}"
         return f"its process ended with exit code {code}"

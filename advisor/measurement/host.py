@@ -1,4 +1,4 @@
-"""This machine in words, and a fingerprint that stays the same as long as its speed should."""
+"""Describe this machine, with a fingerprint that changes only if its speed may change."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import platform
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from advisor.isolation.cores import usable_cores
 
-# Instruction sets that decide which kernels XNNPACK and the builtin kernels take.
+# Instruction sets that decide which kernels XNNPACK and the builtin kernels use.
 _FEATURES = (
     *("sse4_1", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx_vnni"),
     *("avx512_bf16", "avx512_fp16", "amx_int8", "amx_tile"),
@@ -22,17 +21,17 @@ _FEATURES = (
 
 @dataclass(frozen=True)
 class Host:
-    """The machine that measured.
+    """The machine that measures.
 
     Attributes:
         cpu: processor model.
         architecture: ``x86_64``, ``aarch64``, ...
-        cores: processors that this process may use.
+        cores: number of processors that this process may use.
         memory_bytes: installed memory.
         system: operating system.
-        features: instruction sets that matter to the kernels.
-        virtual: true in a virtual machine, false on bare metal, None where unknown.
-        governor: frequency governor of the first processor, empty where there is none (often in virtual machines).
+        features: instruction sets that the kernels use.
+        virtual: whether it is a virtual machine, None if unknown.
+        governor: frequency governor of the first processor, empty if there is none (often in virtual machines).
     """
 
     cpu: str
@@ -46,7 +45,7 @@ class Host:
 
     @property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits of what the speed depends on: processor, its features, cores and memory (in GiB)."""
+        """16 hexadecimal digits, from all that the speed depends on: processor, features, cores and memory (in GiB)."""
         memory_gib = round(self.memory_bytes / 2**30)
         parts = [self.cpu, self.architecture, self.cores, self.features, memory_gib]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -55,14 +54,14 @@ class Host:
         memory_gib = self.memory_bytes / 2**30
         return f"{self.cpu}, {self.cores} cores, {memory_gib:.0f} GiB, {self.system}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object, the fingerprint included."""
+    def to_json(self) -> dict[str, object]:
+        """Return a JSON object with the fingerprint."""
         return {**asdict(self), "features": list(self.features), "fingerprint": self.fingerprint}
 
 
 @lru_cache(maxsize=1)
 def describe() -> Host:
-    """Describe this machine; read once per process."""
+    """Return the description of this machine; it is read once per process."""
     fields = _cpuinfo()
     flags = set((fields.get("flags") or fields.get("Features") or "").split())
     return Host(
@@ -78,7 +77,7 @@ def describe() -> Host:
 
 
 def _cpuinfo() -> dict[str, str]:
-    """Return the first processor's rows of /proc/cpuinfo."""
+    """Return the rows of the first processor in /proc/cpuinfo."""
     fields: dict[str, str] = {}
     for line in _read("/proc/cpuinfo").splitlines():
         name, _, value = line.partition(":")
@@ -87,7 +86,7 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def _memory_bytes() -> int:
-    """Return the installed memory."""
+    """Return the installed memory in bytes."""
     import psutil
 
     return int(psutil.virtual_memory().total)
@@ -102,7 +101,7 @@ def _system() -> str:
 
 
 def _read(path: str) -> str:
-    """Return a file's text, empty where it cannot be read."""
+    """Return the text of a file, empty if it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):

@@ -194,7 +194,7 @@ def test_a_stored_predictor_of_other_measurements_is_refused(
     predictor.save(path)
     pixel = profiles["pixel-4"]
     changed = Profiles([*profiles.values(), replace(pixel, measurements=pixel.measurements[1:])])
-    with pytest.raises(UsageError, match="made from other measurements"):
+    with pytest.raises(UsageError, match="fitted to other measurements"):
         Predictor.load(path, changed)
 
 
@@ -212,7 +212,7 @@ def test_a_damaged_stored_predictor_is_refused(predictor: Predictor, profiles: P
     data = json.loads(path.read_text())
     data["base"]["levels"] = data["base"]["levels"][:-1]
     path.write_text(json.dumps(data))
-    with pytest.raises(UsageError, match="does not fit"):
+    with pytest.raises(UsageError, match="does not match"):
         Predictor.load(path, profiles)
 
 

@@ -76,4 +76,4 @@ def test_a_call_whose_child_is_stopped_beside_it_fails_as_a_stage(tmp_path: Path
         worker.stop()
         caller.join(0.01)
     worker.stop()
-    assert [error.message for error in raised] == ["killed by the system (SIGKILL), most likely for memory"]
+    assert [error.message for error in raised] == ["killed by the system (SIGKILL), most likely because memory ran out"]

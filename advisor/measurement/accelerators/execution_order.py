@@ -6,10 +6,10 @@ from advisor.tflite.model import Model
 
 
 def execution_order(model: Model, builtin: set[int]) -> list[int]:
-    """Return the operators' indices in the order of execution once the others are handed to a delegate.
+    """Return the operators' indices in the order of execution if all but ``builtin`` run in a delegate.
 
-    The runtime cuts the graph into partitions: one takes every operator of its side (builtin or delegated) whose inputs
-    are ready, then the other side has its turn (``PartitionGraphIntoIndependentNodeSubsets`` in TensorFlow Lite).
+    The runtime forms partitions: each takes every operator of its side (builtin or delegated) whose inputs are ready,
+    then the other side follows (``PartitionGraphIntoIndependentNodeSubsets`` in TensorFlow Lite).
     """
     ready = {index for index, tensor in enumerate(model.tensors) if tensor.is_constant} | {-1}
     ready |= set(model.subgraphs[0].inputs)

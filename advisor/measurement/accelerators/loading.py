@@ -18,7 +18,7 @@ def accelerators() -> Mapping[str, Accelerator]:
     """Return the shipped accelerators by name.
 
     Raises:
-        UsageError: a file is refused, with file and line.
+        UsageError: a file is not valid; the error names file and line.
     """
     from advisor.devices.profiles.paths import shipped_profiles
 
@@ -29,7 +29,7 @@ def accelerator(name: str) -> Accelerator:
     """Return one accelerator by name.
 
     Raises:
-        UsageError: there is none of that name; the nearest is named.
+        UsageError: there is none of this name. The error names the nearest one.
     """
     known = accelerators()
     if name not in known:
@@ -40,15 +40,15 @@ def accelerator(name: str) -> Accelerator:
 
 
 def serving(runtime: str, kind: str) -> tuple[Accelerator, ...]:
-    """Return the accelerators that a device's target means, given its runtime and kind (``cpu``, ``gpu``, ...)."""
+    """Return the accelerators that a device's target uses, given its runtime and kind (``cpu``, ``gpu``, ...)."""
     return tuple(each for each in accelerators().values() if (runtime, kind) in each.serves)
 
 
 def read_folder(folder: Path) -> dict[str, Accelerator]:
-    """Read every ``*.yaml`` of a folder.
+    """Read every ``*.yaml`` file in a folder.
 
     Raises:
-        UsageError: a file is refused, with file and line.
+        UsageError: a file is not valid; the error names file and line.
     """
     from advisor.measurement.accelerators.schema import read_accelerator
 

@@ -1,4 +1,4 @@
-"""What an accelerator asks of an operator, as facts by name: its shapes, its constants, its options."""
+"""Compute the facts of an operator that accelerators' rules refer to: its shapes, its constants, its options."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ _INDICES = ("int32", "int64")
 
 
 def constant_tensors(model: Model) -> frozenset[int]:
-    """Return the tensors that do not change from run to run: stored, or expanded from stored ones (float16)."""
+    """Return the tensors that are the same in every run: stored, or expanded from stored ones (float16)."""
     stored = {index for index, tensor in enumerate(model.tensors) if tensor.is_constant}
     expanded = (operator.outputs for operator in model.operators if expands_constants(model, operator))
     return frozenset(stored.union(*expanded))
 
 
 def expands_constants(model: Model, operator: Operator) -> bool:
-    """Tell whether all that an operator reads are constants."""
+    """Return True if all inputs of an operator are constants."""
     return all(model.tensors[index].is_constant for index in operator.inputs if index >= 0)
 
 
 def facts(model: Model, operator: Operator, constants: Collection[int]) -> Mapping[str, Fact]:
-    """Return the facts of an operator by name, its options among them.
+    """Return the facts of an operator by name, including its options.
+
+    ``rank`` is the highest rank of all changing tensors. ``outer_elements`` and ``outer_rows`` are the products of all
+    but the last three sides, and of all but the last side, of the first changing input. ``axes`` and ``padded_axes``
+    are texts such as ``1,2``. Facts that an operator does not have are missing.
 
     Args:
         model: the file.
-        operator: one of its main graph.
+        operator: an operator of its main graph.
         constants: :func:`constant_tensors` of the file.
-
-    ``rank`` is the highest of what changes; ``outer_elements`` the product of all but the last three sides and
-    ``outer_rows`` of all but the last, of the first input that changes; ``axes`` and ``padded_axes`` such as ``1,2``. A
-    fact that an operator does not have is left out.
     """
     present = [index for index in operator.inputs if index >= 0]
     changing = [model.tensors[index] for index in present if index not in constants]
@@ -80,7 +80,7 @@ def _of_output(tensor: Tensor) -> dict[str, Fact]:
 
 
 def _of_indices(model: Model, operator: Operator) -> dict[str, Fact]:
-    """Return which axes a reduction or a padding touches, where the file states them as constants."""
+    """Return the axes of a reduction or a padding, if they are constants in the file."""
     if len(operator.inputs) < 2 or min(operator.inputs[:2]) < 0:
         return {}
     numbers = whole_numbers(model.tensors[operator.inputs[1]])
@@ -105,10 +105,10 @@ def _listed(numbers: Iterable[int]) -> str:
 
 
 def types_of(model: Model, operator: Operator) -> tuple[str, str, str]:
-    """Return the types of an operator's activations, of its weights (empty where it has none) and of its output.
+    """Return the data types of an operator's activations, of its weights (empty if it has none) and of its output.
 
-    Shapes, axes and biases of whole numbers are no weights; constants that an operator before expands (float16) count
-    with the type that they are expanded to.
+    Shapes, axes and integer biases are not weights. Constants that another operator expands (float16) have the type
+    that they are expanded to.
     """
     tensors = [model.tensors[index] for index in operator.inputs if index >= 0]
     data = next((tensor for tensor in tensors if not tensor.is_constant), tensors[0] if tensors else None)

@@ -1,4 +1,4 @@
-"""What an accelerator takes, as values: operators, the types they come in, and what else must hold of them."""
+"""Describe which operators an accelerator supports: their data types and further conditions."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from advisor.core.errors import UsageError
 from advisor.measurement.accelerators.operator_facts import Fact, constant_tensors, facts, types_of
 from advisor.tflite.model import Model, Operator
 
-# More hand-overs than this cost more than a delegate gains (TensorFlow Lite's guidance on delegates). The least work
-# worth a hand-over is a default: whoever describes an accelerator knows better.
+# More partitions than this cost more than a delegate gains (TensorFlow Lite's guidance on delegates). The minimum work
+# of a delegation is a default, which the description of an accelerator can change.
 MOST_PARTITIONS = 3
 LEAST_MACS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Form:
-    """Types in which an accelerator takes an operator.
+    """Data types of an operator that an accelerator supports.
 
     Attributes:
-        data: type of the activations that come in.
-        weights: type of the constant weights; the same as ``data`` where the operator has them and this is empty.
-        output: type of what goes out; the same as ``data`` where this is empty.
+        data: type of the input activations.
+        weights: type of the constant weights; the same as ``data`` if this is empty.
+        output: type of the output; the same as ``data`` if this is empty.
     """
 
     data: str
@@ -34,30 +34,32 @@ class Form:
         """Parse ``float32``, ``float32*int8`` (activations * weights) or ``float32->int8`` (in -> out).
 
         Raises:
-            UsageError: something else.
+            UsageError: the text has another form.
         """
         inputs, _, output = text.partition("->")
         data, _, weights = inputs.partition("*")
         parts = (data.strip(), weights.strip(), output.strip())
         if not parts[0] or any(part and not part.isidentifier() for part in parts):
-            raise UsageError(f"'{text}' names no types", "write for example float32, float32*int8 or float32->int8")
+            raise UsageError(
+                f"'{text}' is not a list of data types", "write for example float32, float32*int8 or float32->int8"
+            )
         return cls(*parts)
 
     def fits(self, data: str, weights: str, output: str) -> bool:
-        """Tell whether an operator of these types is meant; ``weights`` is empty where it has none."""
+        """Return True if an operator has these types; ``weights`` is empty if it has none."""
         same_weights = not weights or weights == (self.weights or self.data)
         return self.data == data and same_weights and output == (self.output or self.data)
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """What one fact of an operator must be.
+    """A condition on one fact of an operator.
 
     Attributes:
         fact: its name (:mod:`advisor.measurement.accelerators.operator_facts`).
-        most: at most so much.
-        least: at least so much.
-        allowed: one of these, empty for any.
+        most: maximum value.
+        least: minimum value.
+        allowed: allowed values, empty for any.
     """
 
     fact: str
@@ -66,7 +68,7 @@ class Constraint:
     allowed: tuple[Fact, ...] = ()
 
     def refusal(self, found: Mapping[str, Fact]) -> str:
-        """Return what is wrong, empty where nothing is or the operator has no such fact."""
+        """Return why the condition fails; empty if it holds or the operator does not have the fact."""
         value = found.get(self.fact)
         if value is None:
             return ""
@@ -82,7 +84,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Accepted:
-    """One way in which an operator is taken: types, and constraints that must all hold."""
+    """One way in which an operator is supported: its types, and constraints that must all hold."""
 
     forms: tuple[Form, ...]
     constraints: tuple[Constraint, ...] = ()
@@ -90,27 +92,27 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Rules:
-    """What an accelerator takes.
+    """The operators that an accelerator supports.
 
     Attributes:
-        name: of the accelerator or its delegate, as it is asked for.
-        title: for people.
-        sources: where the rules are stated.
-        accepted: for each operator (``CONV_2D``) the ways in which it is taken.
-        everywhere: constraints on every operator.
-        about: what else to know, in a sentence.
-        least_macs: handing over fewer is not worth it.
-        most_partitions: handing over more pieces is not worth it.
-        least_operators: a piece of fewer is not handed over.
-        keeps: how many pieces the runtime hands over at most, None for all.
-        keeps_first: those that come first rather than the largest.
+        name: name of the accelerator or its delegate, for the command line.
+        title: name as people read it.
+        sources: where the rules come from.
+        accepted: for each operator (``CONV_2D``) the ways in which it is supported.
+        common: constraints on every operator.
+        about: further information in a sentence.
+        least_macs: a delegation of fewer MACs is not worth it.
+        most_partitions: a delegation in more partitions is not worth it.
+        least_operators: a partition with fewer operators is not delegated.
+        keeps: maximum number of delegated partitions, None for all.
+        keeps_first: whether the first partitions are delegated instead of the largest.
     """
 
     name: str
     title: str
     sources: tuple[str, ...]
     accepted: Mapping[str, tuple[Accepted, ...]]
-    everywhere: tuple[Constraint, ...] = ()
+    common: tuple[Constraint, ...] = ()
     about: str = ""
     least_macs: int = LEAST_MACS
     most_partitions: int = MOST_PARTITIONS
@@ -119,7 +121,7 @@ class Rules:
     keeps_first: bool = field(default=False)
 
     def refusals(self, model: Model) -> tuple[str, ...]:
-        """Return for each operator of the main graph why it is not taken, empty where it is."""
+        """Return for each operator of the main graph why it is not supported, empty if it is."""
         constants = constant_tensors(model)
         return tuple(
             self._refusal(operator, types_of(model, operator), facts(model, operator, constants))
@@ -130,11 +132,11 @@ class Rules:
         ways = self.accepted.get(operator.name)
         if not ways:
             return f"{operator.name} is not supported"
-        fitting = [way for way in ways if any(form.fits(*types) for form in way.forms)]
-        if not fitting:
+        matching = [way for way in ways if any(form.fits(*types) for form in way.forms)]
+        if not matching:
             return f"{operator.name} in {_shown(*types)} is not supported"
-        common = _first_wrong(self.everywhere, found)
-        wrong = [common or _first_wrong(way.constraints, found) for way in fitting]
+        always = _first_failure(self.common, found)
+        wrong = [always or _first_failure(way.constraints, found) for way in matching]
         return f"{operator.name} with {wrong[0]}" if all(wrong) else ""
 
 
@@ -143,9 +145,9 @@ class Accelerator:
     """One accelerator.
 
     Attributes:
-        rules: what it takes.
-        serves: the (runtime, kind of accelerator) of the device targets that mean it.
-        notes: what the rules do not check, by operator.
+        rules: the operators that it supports.
+        serves: the (runtime, kind of accelerator) of device targets that use it.
+        notes: for each operator, conditions that the rules do not check.
     """
 
     rules: Rules
@@ -154,11 +156,11 @@ class Accelerator:
 
 
 def _said(value: Fact) -> str:
-    """Return a fact for people; an empty list of axes is none."""
+    """Return a fact as text; an empty list of axes is ``none``."""
     return str(value) or "none"
 
 
-def _first_wrong(constraints: tuple[Constraint, ...], found: Mapping[str, Fact]) -> str:
+def _first_failure(constraints: tuple[Constraint, ...], found: Mapping[str, Fact]) -> str:
     return next((said for each in constraints if (said := each.refusal(found))), "")
 
 

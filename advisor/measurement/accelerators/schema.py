@@ -1,10 +1,10 @@
-"""The schema of ``device_profiles/accelerators/*.yaml``: what is refused, with file and line."""
+"""Validate ``device_profiles/accelerators/*.yaml`` against their schema."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -27,14 +27,14 @@ Text = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
-def _operator(value: Any) -> Any:
+def _operator(value: object) -> object:
     known = _operators()
     if value not in known:
-        raise ValueError(f"'{value}' is no operator of the format{nearest(str(value), known)}")
+        raise ValueError(f"'{value}' is not a TensorFlow Lite operator{nearest(str(value), known)}")
     return value
 
 
-def _form(value: Any) -> Any:
+def _form(value: object) -> Form:
     try:
         return Form.parse(str(value))
     except UsageError as error:
@@ -60,7 +60,7 @@ class _Strict(BaseModel):
 
 
 class RangeSchema(_Strict):
-    """At least, at most, or both."""
+    """A minimum, a maximum, or both."""
 
     least: float | None = None
     most: float | None = None
@@ -74,10 +74,10 @@ class RangeSchema(_Strict):
         return self
 
 
-def _where(value: Any) -> Any:
+def _where(value: object) -> object:
     for name in value if isinstance(value, dict) else ():
         if name not in _facts():
-            raise ValueError(f"'{name}' is no fact of an operator{nearest(str(name), _facts())}")
+            raise ValueError(f"'{name}' is not a fact of an operator{nearest(str(name), _facts())}")
     return value
 
 
@@ -87,7 +87,7 @@ Where = Annotated[
 
 
 class OperatorsSchema(_Strict):
-    """Operators that are taken alike."""
+    """Operators with the same conditions."""
 
     names: Annotated[list[Annotated[str, BeforeValidator(_operator)]], Field(min_length=1)]
     types: Annotated[list[Annotated[Form, BeforeValidator(_form)]], Field(min_length=1)]
@@ -96,14 +96,14 @@ class OperatorsSchema(_Strict):
 
 
 class ServesSchema(_Strict):
-    """Targets of device profiles that mean this accelerator."""
+    """Targets of device profiles that use this accelerator."""
 
     runtime: Name
     accelerator: Literal["cpu", "gpu", "npu", "tpu"]
 
 
 class KeepsSchema(_Strict):
-    """How many pieces the runtime hands over, and which."""
+    """How many partitions the runtime delegates, and which."""
 
     pieces: Annotated[int, Field(ge=1, le=1000)]
     choose: Literal["first", "largest"] = "largest"
@@ -129,7 +129,7 @@ _ACCELERATOR = FileKind(
     "description of an accelerator",
     AcceleratorSchema,
     {"operators": OperatorsSchema, "serves": ServesSchema, "keeps": KeepsSchema, "where": RangeSchema},
-    "see the files that ship for examples",
+    "see the shipped files for examples",
 )
 
 
@@ -137,7 +137,7 @@ def read_accelerator(path: Path) -> Accelerator:
     """Read one file.
 
     Raises:
-        UsageError: whatever the schema refuses, with file and line.
+        UsageError: the file does not match the schema; the error names file and line.
     """
     data = _ACCELERATOR.validated(read_yaml(path))
     notes = {name: entry.note for entry in data.operators if entry.note for name in entry.names}
@@ -155,7 +155,7 @@ def _rules(data: AcceleratorSchema) -> Rules:
         title=data.title,
         sources=tuple(data.sources),
         accepted=accepted,
-        everywhere=_constraints(data.where),
+        common=_constraints(data.where),
         about=data.about,
         least_macs=data.least_macs,
         most_partitions=data.most_partitions,

@@ -1,4 +1,4 @@
-"""What a ``.tflite`` classifier answers to pictures, through plain LiteRT: what ships is what is scored."""
+"""Run a ``.tflite`` classifier on images with LiteRT, as the application does."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import RuntimeRefusal, StageError
 from advisor.datasets.images import InputSpec
+from advisor.devices.connections.agent import one_line
 from advisor.measurement.processes.child import existing_model
 
 if TYPE_CHECKING:
@@ -21,13 +22,13 @@ OUTPUT = "probabilities"
 
 
 def predict(model: Path | str, images: Sequence[Path], view: InputSpec, threads: int = 1) -> Floats:
-    """Return the probabilities of each picture, one picture at a time.
+    """Return the probabilities of each image; the model runs once per image.
 
     Args:
-        model: a ``.tflite`` with one picture input (1, size, size, 3), float or quantised. Of several outputs the one
-            named ``probabilities`` is taken.
-        images: N picture files.
-        view: how a picture becomes the model's input.
+        model: a ``.tflite`` file with one image input (1, size, size, 3), float or quantised. Of several outputs,
+            the one named ``probabilities`` is used.
+        images: N image files.
+        view: how an image becomes the model's input.
         threads: number of threads.
 
     Returns:
@@ -36,13 +37,13 @@ def predict(model: Path | str, images: Sequence[Path], view: InputSpec, threads:
     Raises:
         UsageError: the model file is missing.
         RuntimeRefusal: the runtime cannot load or run the model.
-        StageError: its input or output is not that of a picture classifier.
+        StageError: its input or output is not that of an image classifier.
     """
     return predict_arrays(model, (view.read(path) for path in images), threads)
 
 
 def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec, threads: int = 1) -> Floats:
-    """Return the probabilities of pictures already read, as :func:`predict`.
+    """Return the probabilities of decoded images, as :func:`predict` does.
 
     Args:
         model: as in :func:`predict`.
@@ -54,11 +55,11 @@ def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec,
 
 
 def predict_arrays(model: Path | str, inputs: Iterable[Floats], threads: int = 1) -> Floats:
-    """Return the probabilities of pictures already normalised, as :func:`predict`.
+    """Return the probabilities of normalised images, as :func:`predict` does.
 
     Args:
         model: as in :func:`predict`.
-        inputs: N arrays float32 (size, size, 3) or (1, size, size, 3), as the model takes them before quantisation.
+        inputs: N arrays float32 (size, size, 3) or (1, size, size, 3), the model's input before quantisation.
         threads: number of threads.
     """
     import numpy as np
@@ -69,12 +70,12 @@ def predict_arrays(model: Path | str, inputs: Iterable[Floats], threads: int = 1
 
 
 class Classifier:
-    """A loaded classifier: float32 (size, size, 3), normalised, in; float32 (classes,) out.
+    """A loaded classifier: the input is a normalised float32 (size, size, 3) image, the output float32 (classes,).
 
     Raises:
         UsageError: the model file is missing.
-        RuntimeRefusal: it cannot be loaded.
-        StageError: it is no picture classifier.
+        RuntimeRefusal: the runtime cannot load it.
+        StageError: it is not an image classifier.
     """
 
     def __init__(self, model: Path | str, threads: int = 1) -> None:
@@ -85,32 +86,31 @@ class Classifier:
             self._interpreter: Any = Interpreter(model_path=str(path), num_threads=threads)
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
-            text = " ".join(str(error).split())
-            raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {text[:300]}") from error
+            raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
         self._input = _image_input(path.name, self._interpreter.get_input_details())
         self._output = _probabilities(path.name, self._interpreter)
         self.classes = int(self._output["shape"][-1])
 
     def __call__(self, image: Floats) -> Floats:
-        """Return the probabilities of one normalised picture.
+        """Return the probabilities of one normalised image.
 
         Raises:
-            StageError: the picture has not the input's shape.
+            StageError: the image does not have the shape of the input.
             RuntimeRefusal: the runtime fails.
         """
         expected = tuple(int(side) for side in self._input["shape"][1:])
         if image.shape != expected:
-            raise StageError(f"a picture of shape {image.shape} for an input of shape {expected}")
+            raise StageError(f"an image of shape {image.shape} for an input of shape {expected}")
         try:
             self._interpreter.set_tensor(self._input["index"], quantise(image[None], self._input))
             self._interpreter.invoke()
         except (ValueError, RuntimeError) as error:
-            raise RuntimeRefusal(f"LiteRT cannot run the model: {' '.join(str(error).split())[:300]}") from error
+            raise RuntimeRefusal(f"LiteRT cannot run the model: {one_line(error)}") from error
         return dequantise(self._interpreter.get_tensor(self._output["index"]), self._output).reshape(-1)
 
 
 def quantise(values: Floats, detail: dict[str, Any]) -> NDArray[Any]:
-    """Return ``values`` in the type of a tensor: rounded to its scale and zero point where it is an integer type."""
+    """Return ``values`` in the type of a tensor, quantised with its scale and zero point if it is an integer type."""
     import numpy as np
 
     kind = np.dtype(detail["dtype"])
@@ -133,10 +133,10 @@ def dequantise(values: NDArray[Any], detail: dict[str, Any]) -> Floats:
 
 
 def _image_input(name: str, details: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the only input, which must be one RGB picture."""
+    """Return the only input, which must be one RGB image."""
     if len(details) != 1 or len(details[0]["shape"]) != 4 or details[0]["shape"][-1] != 3:
         shapes = [[int(side) for side in detail["shape"]] for detail in details]
-        raise StageError(f"{name}: the inputs {shapes} are not one RGB picture", "the input must be (1, size, size, 3)")
+        raise StageError(f"{name}: the inputs {shapes} are not one RGB image", "the input must be (1, size, size, 3)")
     return details[0]
 
 

@@ -1,4 +1,4 @@
-"""How a classifier does on pictures as phones take them: the mean over capture conditions at two strengths."""
+"""Measure the accuracy under capture conditions of phones: the mean over all conditions at two strengths."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Robustness:
-    """The verdict.
+    """The accuracy under capture conditions.
 
     Attributes:
-        accuracy: mean top-1 over all tests, with a 95 % interval over the pictures.
+        accuracy: mean top-1 over all tests, with a 95 % interval over the images.
         by_test: (condition, strength, top-1) of each test.
     """
 
@@ -41,21 +41,21 @@ def captured_answers(
     threads: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> Labels:
-    """Return what a ``.tflite`` classifier takes each picture for under each of ``TESTS``; arguments as `predict`'s.
+    """Return the class that a ``.tflite`` classifier predicts for each image under each condition of ``TESTS``.
 
     Args:
-        model: a picture classifier, float or quantised.
-        images: N picture files, each read once.
-        view: how a picture becomes the model's input.
+        model: an image classifier, float or quantised.
+        images: N image files; each is read once.
+        view: how an image becomes the model's input.
         threads: number of threads.
-        progress: called with (pictures done, N).
+        progress: called with (images done, N).
 
     Returns:
         int64 (T, N), T = ``len(TESTS)``.
 
     Raises:
         UsageError: the model file is missing.
-        StageError: it is no picture classifier, or a picture cannot be read.
+        StageError: it is not an image classifier, or an image cannot be read.
     """
     import numpy as np
 
@@ -70,20 +70,20 @@ def captured_answers(
 
 
 def robustness(answers: Labels, labels: Sequence[int], seed: int = 0) -> Robustness:
-    """Sum answers up.
+    """Return the accuracy of the answers.
 
     Args:
         answers: int64 (T, N) of :func:`captured_answers`.
         labels: the N true class indices.
-        seed: of the bootstrap, which draws pictures: the answers to one picture hang together.
+        seed: seed of the bootstrap, which draws images, because the answers to one image are not independent.
 
     Raises:
-        ValueError: no pictures, or shapes that do not fit.
+        ValueError: there are no images, or the shapes do not match.
     """
     import numpy as np
 
     if answers.shape != (len(TESTS), len(labels)) or not len(labels):
-        raise ValueError(f"answers {answers.shape} for {len(TESTS)} tests of {len(labels)} pictures")
+        raise ValueError(f"answers {answers.shape} for {len(TESTS)} tests of {len(labels)} images")
     right = answers == np.asarray(labels)
     shares = right.mean(axis=0)
     drawn = np.random.default_rng(seed).integers(0, len(shares), (RESAMPLES, len(shares)))

@@ -1,4 +1,4 @@
-"""A background load for measurements: processes that do nothing but compute."""
+"""Run a background load for measurements: processes that only compute."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-# It ends by itself within moments once whoever started it is gone.
+# The process ends shortly after its parent.
 _BURN = "import os, sys\nparent = int(sys.argv[1])\nwhile os.getppid() == parent:\n    sum(range(100_000))\n"
 
 
 @contextlib.contextmanager
 def busy_processes(count: int) -> Iterator[None]:
-    """Keep ``count`` processors busy while the context lasts."""
+    """Keep ``count`` processors busy as long as the context lasts."""
     command = [sys.executable, "-I", "-S", "-c", _BURN, str(os.getpid())]
     children = [subprocess.Popen(command, stdin=subprocess.DEVNULL) for _ in range(count)]
     try:

@@ -1,4 +1,4 @@
-"""What is asked of a measurement: whatever can be wrong with it is found before anything is timed."""
+"""Check the options of a measurement before anything is timed."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ EFFORTS = ("quick", "normal", "full", "search")
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure of each file.
+    """What to measure for each file.
 
     Attributes:
-        threads: thread counts, without repeats.
+        threads: thread counts without repeats.
         effort: name of the effort.
-        setup: how a file is loaded.
-        contended: also beside a load on the other processors.
-        sustained_s: also so many seconds without a rest.
-        pipeline: also from a picture to an answer.
-        image: the picture for that, None for one that comes with the installation.
+        setup: how to load a file.
+        contended: whether to measure during a load on the other processors, too.
+        sustained_s: seconds of an additional run without a pause, None for no such run.
+        pipeline: whether to measure from an image file to an answer, too.
+        image: the image for that, None for a bundled photograph.
     """
 
     threads: tuple[int, ...]
@@ -41,10 +41,10 @@ class Plan:
 
 
 def known_effort(name: str) -> str:
-    """Return the name of an effort.
+    """Return the name of an effort if it exists.
 
     Raises:
-        UsageError: there is none of this name.
+        UsageError: there is no effort of this name.
     """
     if name not in EFFORTS:
         raise UsageError(f"unknown effort '{name}'{nearest(name, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
@@ -55,22 +55,22 @@ def distinct(models: Sequence[Path | str]) -> list[str]:
     """Return the paths as text.
 
     Raises:
-        UsageError: there is none, or one twice.
+        UsageError: there is no path, or one is given twice.
     """
     names = [str(model) for model in models]
     if not names:
         raise UsageError("no model given", "give one or more .tflite files")
     twice = next((name for index, name in enumerate(names) if name in names[:index]), None)
     if twice is not None:
-        raise UsageError(f"'{twice}' is given twice", "a file's noise against itself: copy it under another name")
+        raise UsageError(f"'{twice}' is given twice", "to compare a file with itself, copy it under another name")
     return names
 
 
 def described(model: str) -> FileBenchmark:
-    """Read a file whole before anything is spent on it.
+    """Read a file and return its size and the memory of its activations.
 
     Raises:
-        UsageError: it is missing, damaged, or larger than the memory that is free.
+        UsageError: it is missing, damaged, or larger than the free memory.
     """
     from advisor.tflite.arena import activation_arena_bytes
     from advisor.tflite.model import read
@@ -83,7 +83,7 @@ def described(model: str) -> FileBenchmark:
 
 
 def python_of(runtime: str | None, say: Tell) -> Path | None:
-    """Return the Python of another runtime's environment, None for this one."""
+    """Return the Python interpreter of another runtime's environment, None for this environment."""
     if runtime is None:
         return None
     asked = parse(runtime)
@@ -92,7 +92,7 @@ def python_of(runtime: str | None, say: Tell) -> Path | None:
 
 
 def usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
-    """Return the processors to pin to, without repeats; None for all.
+    """Return the processors to pin the threads to, without repeats; None for all.
 
     Raises:
         UsageError: this process may not use one of them.

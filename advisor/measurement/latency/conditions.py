@@ -1,4 +1,4 @@
-"""Is the machine fit for timing now? What speaks against it, in words."""
+"""Check whether the machine is quiet enough for timing, and say why not."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from advisor.core.errors import UsageError
 from advisor.devices.connections.agent import Load
 
 OBSERVED_S = 0.5
 PATIENCE_S = 5.0
-TOLERATED = 0.5  # processors that others may take from the threads: what a desktop does by itself
-# With these drivers `powersave` still raises the frequency under work (the kernel's intel_pstate and amd-pstate pages).
+TOLERATED = 0.5  # processors that others may take from the threads: the usual load of a desktop
+# With these drivers, `powersave` still raises the frequency during work (kernel pages of intel_pstate and amd-pstate).
 SCALING_POWERSAVE = frozenset({"intel_pstate", "amd-pstate-epp", "amd_pstate_epp"})
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """The machine before a measurement.
+    """The state of the machine before a measurement.
 
     Attributes:
-        cores: processors that this process may use.
-        others_cores: how many of them other processes kept busy, None where unknown.
-        governor: frequency governor of the first processor, empty where there is none.
+        cores: number of processors that this process may use.
+        others_cores: how many of them other processes kept busy, None if unknown.
+        governor: frequency governor of the first processor, empty if there is none.
         driver: its frequency driver.
-        quota_cores: processors that a container's quota grants, None where there is none.
+        quota_cores: processors that the quota of a container allows, None if there is none.
     """
 
     cores: int
@@ -37,11 +36,11 @@ class Conditions:
     quota_cores: float | None = None
 
     def objections(self, threads: int) -> tuple[str, ...]:
-        """Return what makes a timing at this many threads meaningless, one clause each."""
+        """Return the reasons why a timing with this many threads would be meaningless."""
         found = (self._load(threads), self._frequency(), self._quota(threads))
         return tuple(clause for clause in found if clause)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return a JSON object."""
         return asdict(self)
 
@@ -49,8 +48,10 @@ class Conditions:
         free = max(0, self.cores - threads)
         if self.others_cores is None or self.others_cores <= free + TOLERATED:
             return ""
-        beside = f"{threads} thread{'' if threads == 1 else 's'}"
-        return f"other processes keep {self.others_cores:.1f} of {self.cores} processors busy beside {beside}"
+        used = f"{threads} thread{'' if threads == 1 else 's'}"
+        return (
+            f"other processes keep {self.others_cores:.1f} of {self.cores} processors busy, and the timing needs {used}"
+        )
 
     def _frequency(self) -> str:
         if self.governor != "powersave" or self.driver in SCALING_POWERSAVE:
@@ -64,7 +65,7 @@ class Conditions:
 
 
 def observe(seconds: float = OBSERVED_S) -> Conditions:
-    """Watch the machine for ``seconds``."""
+    """Observe the machine for ``seconds`` and return its conditions."""
     load = Load()
     time.sleep(seconds)
     seen = load.result()
@@ -79,15 +80,15 @@ def observe(seconds: float = OBSERVED_S) -> Conditions:
 
 
 def require_quiet(threads: Sequence[int], force: bool, patience_s: float = PATIENCE_S) -> Conditions:
-    """Return the conditions once the machine is fit for timing; wait a little for that.
+    """Return the conditions as soon as the machine is quiet enough for timing; wait for a few seconds.
 
     Args:
-        threads: the thread counts to be timed.
-        force: return at once, whatever is found.
-        patience_s: how long to wait for quiet.
+        threads: the thread counts to time.
+        force: whether to return at once, even if the machine is busy.
+        patience_s: how long to wait.
 
     Raises:
-        UsageError: it is not fit, and ``force`` is not set.
+        UsageError: the machine is not quiet enough, and ``force`` is not set.
     """
     end = time.monotonic() + patience_s
     while True:
@@ -98,12 +99,12 @@ def require_quiet(threads: Sequence[int], force: bool, patience_s: float = PATIE
         if time.monotonic() >= end:
             raise UsageError(
                 f"not timed: {'; '.join(objections)}",
-                "free the machine or ask for fewer threads; --force times all the same, and the verdict will say so",
+                "stop other programs or use fewer threads; with --force, advisor measures, and the verdict says so",
             )
 
 
 def quota(text: str) -> float | None:
-    """Return the processors that a cgroup's ``cpu.max`` (``<quota> <period>``, or ``max <period>``) grants."""
+    """Return how many processors a cgroup's ``cpu.max`` (``<quota> <period>`` or ``max <period>``) allows."""
     fields = text.split()
     if len(fields) != 2 or not all(field.isdigit() for field in fields) or int(fields[1]) == 0:
         return None
@@ -111,7 +112,7 @@ def quota(text: str) -> float | None:
 
 
 def _read(path: Path) -> str:
-    """Return a file's text, empty where it cannot be read."""
+    """Return the text of a file, empty if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):

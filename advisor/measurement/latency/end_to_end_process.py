@@ -1,4 +1,4 @@
-"""Time the way from a picture file to an answer, step by step, and print it as JSON; run in a child process."""
+"""Time each step from an image file to an answer and print the times as JSON. Runs as a child process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from advisor.devices.connections.agent import AgentError, new_interpreter, report
 
@@ -18,7 +17,7 @@ STEPS = ("decode", "normalise", "copy_in", "invoke", "copy_out", "answer")
 
 
 class Pipeline:
-    """A loaded picture classifier and a picture."""
+    """A loaded image classifier and an image."""
 
     def __init__(self, model: str, image: str, threads: int, kernels: str, mean: list[float], std: list[float]):
         self._image, self._mean, self._std = Path(image), mean, std
@@ -27,14 +26,14 @@ class Pipeline:
         inputs = self._interpreter.get_input_details()
         shape = [int(side) for side in inputs[0]["shape"]]
         if len(inputs) != 1 or len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2]:
-            raise AgentError("pipeline", "its input is not one square RGB picture")
+            raise AgentError("pipeline", "its input is not one square RGB image")
         self._input, self._size = inputs[0], shape[1]
         self._outputs = self._interpreter.get_output_details()
-        # At one thread the calling thread does all work, and its clock hardly minds what else the machine does.
+        # At one thread, the calling thread does all the work, and other processes hardly affect its CPU time.
         self._clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
 
     def run(self) -> list[int]:
-        """Go the whole way once and return the nanoseconds of each of ``STEPS``."""
+        """Run all steps once and return the nanoseconds of each of ``STEPS``."""
         from advisor.datasets.images import load, normalise
         from advisor.measurement.accuracy.inference import dequantise, quantise
 
@@ -55,7 +54,7 @@ class Pipeline:
         return [after - before for before, after in pairwise(marks)]
 
 
-def collect(options: argparse.Namespace) -> dict[str, Any]:
+def collect(options: argparse.Namespace) -> dict[str, object]:
     """Return the nanoseconds of each step of each run."""
     mean, std = ([float(part) for part in text.split(",")] for text in (options.mean, options.std))
     pipeline = Pipeline(options.model, options.image, options.threads, options.kernels, mean, std)
@@ -69,7 +68,7 @@ def collect(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> int:
     """Parse the command line, collect and print."""
-    parser = argparse.ArgumentParser(description="Print the times of each step from a picture to an answer as JSON.")
+    parser = argparse.ArgumentParser(description="Print the times of each step from an image to an answer as JSON.")
     parser.add_argument("model")
     parser.add_argument("image")
     parser.add_argument("--threads", type=int, default=1)

@@ -1,9 +1,8 @@
-"""What ``advisor benchmark`` finds, as values: one a file, and the ratios between files."""
+"""The results of ``advisor benchmark`` as values: one for each file, and the ratios between files."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from advisor.measurement import host
 from advisor.measurement.latency.advice import advise_threads
@@ -17,17 +16,17 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class FileBenchmark:
-    """What was found of one file.
+    """The results of one file.
 
     Attributes:
         model: its path as given.
         size_bytes: size of the file.
         arena_bytes: memory that its activations need at once, computed from their lifetimes.
-        timing: latency, loading and memory; None where it failed.
-        failure: why, empty where it did not.
-        loaded: latency beside a background load on the other processors, one a thread count; empty where not asked.
-        sustained: how it did without a rest, None where not asked.
-        pipeline: from a picture to an answer, None where it does not apply.
+        timing: latency, load time and memory; None if it failed.
+        failure: reason of the failure, empty if there is none.
+        loaded: latency during a load on the other processors for each thread count; empty if not measured.
+        sustained: latency in a run without a pause, None if not measured.
+        pipeline: times from an image to an answer, None if not measured.
     """
 
     model: str
@@ -41,12 +40,12 @@ class FileBenchmark:
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What the figures say to do, each sentence with its evidence."""
+        """Advice based on the figures; each sentence contains its evidence."""
         sentences = advise_threads(self.timing, self.loaded) if self.timing else ()
         more = [part.sentence for part in (self.sustained, self.pipeline) if part]
         return (*sentences, *more)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return a JSON object."""
         timing = self.timing.to_json() if self.timing else None
         loaded = [latency_json(row) for row in self.loaded]
@@ -65,13 +64,13 @@ class Benchmark:
     """One run of ``advisor benchmark``.
 
     Attributes:
-        files: one a file, in the order given.
-        ratios: each further file against the first that ran, one a thread count.
+        files: one result for each file, in the given order.
+        ratios: each further file relative to the first that ran, for each thread count.
         effort: name of the effort.
-        kernels: ``default`` (XNNPACK where it applies) or ``builtin``.
+        kernels: ``default`` (XNNPACK for the operators that it supports) or ``builtin``.
         conditions: the machine before the measurement.
         host: the machine.
-        notes: what the reader must know.
+        notes: notes for the reader.
     """
 
     files: tuple[FileBenchmark, ...]
@@ -89,11 +88,11 @@ class Benchmark:
 
     @property
     def runtime(self) -> str:
-        """Package and version, empty where nothing ran."""
+        """Package and version of the runtime, empty if nothing ran."""
         return next((file.timing.runtime for file in self.files if file.timing), "")
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object with everything but the single runs."""
+    def to_json(self) -> dict[str, object]:
+        """Return a JSON object with everything except single runs."""
         ratios = [{**asdict(row), "differs": row.differs} for row in self.ratios]
         return {
             "schema_version": SCHEMA_VERSION,
@@ -108,10 +107,10 @@ class Benchmark:
         }
 
     def to_log(self) -> str:
-        """Return MLPerf-style log lines (``:::MLLOG {...}``) of every file that ran."""
+        """Return log lines in MLPerf's format (``:::MLLOG {...}``) for every file that ran."""
         return "\n".join(file.timing.to_log() for file in self.files if file.timing)
 
 
-def latency_json(row: LatencyResult) -> dict[str, Any]:
-    """Return a result as a JSON object with what it is ranked by and held against a budget."""
+def latency_json(row: LatencyResult) -> dict[str, object]:
+    """Return a result as a JSON object, with the figures for ranking and for the budget."""
     return {**asdict(row), "rank_ms": row.rank_ms, "budget_ms": row.budget_ms, "clock": row.clock}

@@ -1,6 +1,6 @@
-"""What a timing found, as values: one result a thread count, one timing a file, one ratio a pair of files.
+"""The results of a timing as values: one result per thread count, one timing per file, one ratio per pair of files.
 
-What to compare: :attr:`LatencyResult.budget_ms` against a budget, :attr:`LatencyResult.rank_ms` among artefacts.
+Compare :attr:`LatencyResult.budget_ms` with a budget, and :attr:`LatencyResult.rank_ms` between artefacts.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ class LatencyResult:
     Attributes:
         threads: number of threads.
         wall: statistics of the wall time of each run.
-        cpu: statistics of the CPU time of each run; None above one thread, where no clock tells it per run.
+        cpu: statistics of the CPU time of each run; None at several threads, because no clock measures it per run.
         first_ms: the first run after loading.
-        load_ms: making the interpreter on the memory-mapped file and allocating its tensors.
-        contended: other processes took processor time from the runs.
+        load_ms: time to make the interpreter of the memory-mapped file and to allocate its tensors.
+        contended: whether other processes took processor time from the runs.
         verdict: ``stable``, ``unstable`` or ``contended``.
-        reason: why, with the figure.
-        cpu_share: CPU time / wall time at one thread, the lesser of the runs' median and of the whole; else None. The
-            whole matters: a run much shorter than the scheduler's slice is rarely disturbed, but then for long.
-        waited_share: part of the time in which the threads stood ready without a processor, None where unknown.
-        others_cores: processors kept busy by other processes meanwhile, None where unknown.
+        reason: reason of the verdict, with its figure.
+        cpu_share: CPU time / wall time at one thread: the smaller of the runs' median and the ratio of the sums; None
+            at several threads. The sums matter because a short run is rarely disturbed, but then for long.
+        waited_share: share of the time that the threads waited for a processor, None if unknown.
+        others_cores: processors that other processes kept busy, None if unknown.
         block_medians_ms: median of each block, in the order measured.
-        block_cpu_medians_ms: the same of the CPU time, empty above one thread.
+        block_cpu_medians_ms: the same for the CPU time, empty at several threads.
     """
 
     threads: int
@@ -52,37 +52,37 @@ class LatencyResult:
 
     @property
     def _trusted(self) -> Summary:
-        """CPU time where the wall time was contended and CPU time is known, else wall time."""
+        """CPU time if the wall time was contended and CPU time is known, otherwise wall time."""
         return self.cpu if self.contended and self.cpu is not None else self.wall
 
     @property
     def clock(self) -> str:
-        """Which clock :attr:`rank_ms` and :attr:`budget_ms` come from."""
+        """The clock of :attr:`rank_ms` and :attr:`budget_ms`."""
         if not self.contended:
             return "wall time"
-        return "CPU time, as the machine was contended" if self.cpu else "least wall time, as the machine was contended"
+        return "CPU time (contended machine)" if self.cpu else "shortest wall time (contended machine)"
 
     @property
     def rank_ms(self) -> float:
-        """What artefacts are ranked by: the median of the block medians.
+        """The figure to rank artefacts by: the median of the block medians.
 
-        When contended: at one thread that of the CPU time, which stays within 4 % of the idle figure while the wall
-        time grows sixfold; above one thread the least wall time, the run that was disturbed least.
+        On a contended machine at one thread, it is the median of the CPU time, which stays within 4 % of the idle
+        figure while the wall time grows sixfold. At several threads, it is the shortest wall time.
         """
         return self.wall.min if self.contended and self.cpu is None else self._trusted.median
 
     @property
     def interval_ms(self) -> tuple[float, float]:
-        """95 % bootstrap interval that belongs to :attr:`rank_ms`."""
+        """95 % bootstrap interval of :attr:`rank_ms`."""
         if self.contended and self.cpu is None:
             return self.wall.min, self.wall.median
         return self._trusted.low, self._trusted.high
 
     @property
     def budget_ms(self) -> float:
-        """What a budget is compared with: the 90th percentile (MLPerf Mobile's metric).
+        """The figure to compare with a budget: the 90th percentile (MLPerf Mobile's metric).
 
-        When contended at one thread that of the CPU time; above one thread the wall time stays, as the worse case.
+        On a contended machine at one thread, it is that of the CPU time; at several threads, that of the wall time.
         """
         return self._trusted.p90
 
@@ -99,16 +99,16 @@ class LatencyResult:
 
 @dataclass(frozen=True)
 class ModelTiming:
-    """What one fresh process measured of one file.
+    """The measurements of one file in a new process.
 
     Attributes:
         model: the file's path as given.
-        results: one result a thread count, in the order asked.
+        results: one result for each thread count, in the given order.
         peak_memory_bytes: private memory (clean + dirty) that loading and the first run added at the first thread
-            count, None where the system does not tell.
+            count, None if the system does not tell.
         dirty_memory_bytes: its dirty part, which the system cannot drop and read again from the file.
-        process_memory_bytes: private memory of the whole process, interpreter and libraries included.
-        load_content_ms: loading from bytes in memory instead of the mapped file, None where not measured.
+        process_memory_bytes: private memory of the whole process, including interpreter and libraries.
+        load_content_ms: time to load from bytes in memory instead of the mapped file, None if not measured.
         runtime: package and version, such as ``ai-edge-litert==2.3.0``.
         effort: name of the effort.
         host: the machine.
@@ -126,14 +126,14 @@ class ModelTiming:
 
     @property
     def source(self) -> str:
-        """Where the figures come from, for :class:`Quantity`."""
+        """The source of the figures, for :class:`Quantity`."""
         return f"host {self.host}, {self.runtime}"
 
     def at(self, threads: int) -> LatencyResult:
         """Return the result at a thread count.
 
         Raises:
-            KeyError: that count was not measured.
+            KeyError: this thread count was not measured.
         """
         for result in self.results:
             if result.threads == threads:
@@ -141,7 +141,7 @@ class ModelTiming:
         raise KeyError(threads)
 
     def to_quantities(self, threads: int) -> dict[str, Quantity]:
-        """Return ``latency``, ``latency_p90`` and, where known, ``memory`` of one thread count."""
+        """Return ``latency``, ``latency_p90`` and, if known, ``memory`` at one thread count."""
         quantities = self.at(threads).to_quantities(self.source)
         if self.peak_memory_bytes is not None:
             quantities["memory"] = Quantity(
@@ -150,14 +150,14 @@ class ModelTiming:
         return quantities
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object with everything measured but the single runs."""
+        """Return a JSON object with everything except single runs."""
         data: dict[str, Any] = {"schema_version": agent.SCHEMA_VERSION, **asdict(self), "host": self.host.to_json()}
         for row, result in zip(data["results"], self.results, strict=True):
             row.update(rank_ms=result.rank_ms, budget_ms=result.budget_ms, clock=result.clock)
         return data
 
     def to_log(self) -> str:
-        """Return log lines in the form of MLPerf's LoadGen (``:::MLLOG {...}``), four a thread count."""
+        """Return log lines in the format of MLPerf's LoadGen (``:::MLLOG {...}``), four per thread count."""
         return "\n".join(
             ":::MLLOG " + json.dumps(self._log_entry(result, key, value))
             for result in self.results
@@ -197,5 +197,5 @@ class Ratio:
 
     @property
     def differs(self) -> bool:
-        """True where the interval leaves out 1."""
+        """Whether the interval excludes 1."""
         return not self.low <= 1 <= self.high

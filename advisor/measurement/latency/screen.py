@@ -1,4 +1,4 @@
-"""A first look at how fast a file is: seconds, no quiet machine needed."""
+"""Estimate quickly how fast a file is; the machine need not be quiet."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from advisor.core.errors import RuntimeRefusal
-from advisor.devices.connections.agent import AgentError, new_interpreter, set_inputs
+from advisor.devices.connections.agent import AgentError, new_interpreter, one_line, set_inputs
 from advisor.measurement.processes.child import existing_model
 
 RUNS = 5
 
 
 def least_cpu_ms(model: Path, runs: int = RUNS) -> float:
-    """Return the least CPU time of ``runs`` runs at one thread, in ms.
+    """Return the shortest CPU time of ``runs`` runs at one thread, in ms.
 
-    At one thread the calling thread does all work, and its CPU time stays within some percent whatever else the machine
-    does; so this may run beside other jobs. It may filter, with a margin; it never recommends.
+    At one thread, the calling thread does all the work, and other processes change its CPU time by a few percent only.
+    Therefore this can run next to other jobs. Use it to filter with a margin, not to recommend a model.
 
     Raises:
         UsageError: the file is missing.
@@ -31,11 +31,11 @@ def least_cpu_ms(model: Path, runs: int = RUNS) -> float:
         interpreter.invoke()
         return min(_cpu_ns(interpreter.invoke) for _ in range(runs)) / 1e6
     except (AgentError, RuntimeError, ValueError) as error:
-        raise RuntimeRefusal(f"{path.name}: {' '.join(str(error).split())[:300]}") from error
+        raise RuntimeRefusal(f"{path.name}: {one_line(error)}") from error
 
 
 def _cpu_ns(call: Callable[[], object]) -> int:
-    """Return the CPU time of this thread in a call."""
+    """Return the CPU time of this thread during a call."""
     start = time.thread_time_ns()
     call()
     return time.thread_time_ns() - start

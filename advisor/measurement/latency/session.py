@@ -38,22 +38,22 @@ def benchmark(
 
     Args:
         models: one or more files.
-        threads: thread counts; memory and loading are those of the first.
+        threads: thread counts; memory and load time are measured with the first.
         effort: ``quick``, ``normal`` or ``full``.
-        shape: shape of the first input where a file leaves it open.
-        kernels: ``default`` (XNNPACK where it applies) or ``builtin``.
-        runtime: another runtime, such as ``tflite-runtime==2.14.0``, in an environment of its own.
-        cpus: processors to pin the threads to, None for all; on a phone's processor, the large cores.
-        contended: also measure each thread count beside a load on the other processors.
-        sustained_s: also run so many seconds without a rest.
-        pipeline: also time the way from a picture to an answer, where a file takes one picture.
-        image: the picture for that, None for one that comes with the installation.
-        force: measure on a machine that is not fit for it, too.
-        tell: is called with what is being done, for a display of progress.
+        shape: shape of the first input, if a file does not state it.
+        kernels: ``default`` (XNNPACK for the operators that it supports) or ``builtin``.
+        runtime: another runtime, such as ``tflite-runtime==2.14.0``; it gets its own environment.
+        cpus: processors to pin the threads to, None for all; on a phone's processor, use the large cores.
+        contended: whether to measure each thread count during a load on the other processors, too.
+        sustained_s: seconds of an additional run without a pause, None for no such run.
+        pipeline: whether to measure from an image to an answer, too, if the input of a file is an image.
+        image: the image for that, None for a bundled photograph.
+        force: whether to measure on a busy machine.
+        tell: called with a line for each step.
 
     Raises:
-        UsageError: a file is missing, damaged or cannot be run, an option is not valid, or the machine is not fit for
-            timing. Of several files those that cannot be run are rows with a ``failure``, as long as one can.
+        UsageError: a file is missing, damaged or cannot be run, an option is not valid, or the machine is too busy. Of
+            several files, those that cannot be run have a ``failure`` if at least one can be run.
     """
     say = tell or _say_nothing
     effort = known_effort(effort)
@@ -62,23 +62,23 @@ def benchmark(
     python = python_of(runtime, say)
     setup = Setup(kernels, tuple(shape) if shape else None, python, usable(cpus))
     plan = Plan(counts, effort, setup, contended, sustained_s, pipeline, Path(image) if image else None)
-    say("watching the machine")
+    say("checking that the machine is quiet")
     conditions = require_quiet(counts, force)
     with _as_usage_error():
-        fit = not conditions.objections(max(counts))
-        timed = [_alone(files[0], plan, say, retries=int(fit))] if len(files) == 1 else _together(files, plan, say)
+        quiet = not conditions.objections(max(counts))
+        timed = [_alone(files[0], plan, say, retries=int(quiet))] if len(files) == 1 else _together(files, plan, say)
         complete = [_completed(file, plan, say) for file in timed]
     notes = _notes(conditions, plan, complete)
     return Benchmark(tuple(complete), _ratios(complete), effort, kernels, conditions, host.describe(), notes)
 
 
 def _say_nothing(_text: str) -> None:
-    """Show no progress."""
+    """Ignore a line of progress."""
 
 
 @contextmanager
 def _as_usage_error() -> Iterator[None]:
-    """A file that the runtime cannot take is the user's to mend, not a fault of one stage among many."""
+    """Turn a stage error into a usage error: the user gave a file that the runtime cannot run."""
     try:
         yield
     except StageError as error:
@@ -86,17 +86,17 @@ def _as_usage_error() -> Iterator[None]:
 
 
 def _alone(file: FileBenchmark, plan: Plan, say: Tell, retries: int) -> FileBenchmark:
-    """Measure one file in a fresh process."""
+    """Measure one file in a new process."""
     say(f"measuring {Path(file.model).name}")
     timing = measure(file.model, plan.threads, plan.effort, retries=retries, setup=plan.setup)
     return replace(file, timing=timing)
 
 
 def _together(files: Sequence[FileBenchmark], plan: Plan, say: Tell) -> list[FileBenchmark]:
-    """Load each file in a fresh process, then time those that run in turn, block by block.
+    """Load each file in a new process, then time all files that run in turn, block by block.
 
     Raises:
-        StageError: not one of them runs.
+        StageError: none of the files can be run.
     """
     loaded = [_loaded(file, plan, say) for file in files]
     good = [file for file in loaded if file.timing]
@@ -109,7 +109,7 @@ def _together(files: Sequence[FileBenchmark], plan: Plan, say: Tell) -> list[Fil
 
 
 def _loaded(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
-    """Return the file with memory and loading, or with the reason for which it does not run."""
+    """Return the file with its memory and load time, or with the reason why it does not run."""
     say(f"loading {Path(file.model).name}")
     try:
         timing = measure(file.model, plan.threads[:1], "load", retries=0, setup=plan.setup)
@@ -119,12 +119,12 @@ def _loaded(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
 
 
 def _all_failures(files: Sequence[FileBenchmark]) -> tuple[str, str]:
-    """Say why none of several files ran: the first reason, and the others as the hint."""
+    """Return why none of several files ran: the first reason as the message, the others as the hint."""
     return files[0].failure, "; ".join(file.failure for file in files[1:])
 
 
 def _with_results(file: FileBenchmark, rows: Sequence[LatencyResult], effort: str) -> FileBenchmark:
-    """Put the latencies of the common run to the loading of the file's own process."""
+    """Combine the latencies of the common run with the load time of the file's own process."""
     fresh = file.timing
     if fresh is None:
         return file
@@ -134,24 +134,24 @@ def _with_results(file: FileBenchmark, rows: Sequence[LatencyResult], effort: st
 
 
 def _completed(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
-    """Add what was asked for beside the latency."""
+    """Return the file with the additional measurements of the plan."""
     if file.timing is None:
         return file
     name = Path(file.model).name
     if plan.pipeline and plan.setup.python is None and plan.setup.shape is None:
-        say(f"{name}: from a picture to an answer")
+        say(f"{name}: from an image to an answer")
         file = _with_pipeline(file, plan)
     if plan.contended:
-        say(f"{name}: beside a load on the other processors")
-        file = replace(file, loaded=_beside_load(file.model, plan))
+        say(f"{name}: during a load on the other processors")
+        file = replace(file, loaded=_during_load(file.model, plan))
     if plan.sustained_s:
-        say(f"{name}: {plan.sustained_s:.0f} s without a rest")
+        say(f"{name}: {plan.sustained_s:.0f} s without a pause")
         file = replace(file, sustained=sustain(file.model, plan.threads[0], plan.sustained_s, plan.setup))
     return file
 
 
 def _with_pipeline(file: FileBenchmark, plan: Plan) -> FileBenchmark:
-    """Add the way from a picture to an answer where the file takes a picture; one that was named must do."""
+    """Add the times from an image to an answer if the input is an image; an error counts only if an image was given."""
     try:
         return replace(file, pipeline=time_pipeline(file.model, plan.threads[0], plan.image, plan.setup.kernels))
     except StageError:
@@ -160,25 +160,25 @@ def _with_pipeline(file: FileBenchmark, plan: Plan) -> FileBenchmark:
         raise
 
 
-def _beside_load(model: str, plan: Plan) -> tuple[LatencyResult, ...]:
-    """Measure each thread count while every other processor is busy (one is where there is only one)."""
+def _during_load(model: str, plan: Plan) -> tuple[LatencyResult, ...]:
+    """Measure each thread count while every other processor is busy (a single processor is busy, too)."""
     with busy_processes(max(1, host.describe().cores - 1)):
         return measure(model, plan.threads, plan.effort, retries=0, setup=plan.setup).results
 
 
 def _ratios(files: Sequence[FileBenchmark]) -> tuple[Ratio, ...]:
-    """Hold each further file against the first that ran, at every thread count."""
+    """Return each further file relative to the first that ran, at every thread count."""
     good = [(file.model, file.timing) for file in files if file.timing]
     name, first = good[0]
     return tuple(ratio(name, row, model, timing.at(row.threads)) for model, timing in good[1:] for row in first.results)
 
 
 def _notes(conditions: Conditions, plan: Plan, files: Sequence[FileBenchmark]) -> tuple[str, ...]:
-    """Return what the reader must know."""
-    notes = [f"timed all the same: {clause}" for clause in conditions.objections(max(plan.threads))]
+    """Return the notes for the reader."""
+    notes = [f"measured because of --force: {clause}" for clause in conditions.objections(max(plan.threads))]
     if plan.pipeline and plan.setup.python is not None:
-        notes.append("from a picture to an answer is timed with the installed runtime only")
+        notes.append("the time from an image to an answer is measured with the installed runtime only")
     contended = [file for file in files if file.timing and any(row.contended for row in file.timing.results)]
     if contended and not notes:
-        notes.append("the machine became busy meanwhile: CPU time ranks at one thread, the least wall time above")
+        notes.append("the machine became busy: CPU time ranks at one thread, the shortest wall time at several")
     return tuple(notes)

@@ -1,7 +1,7 @@
-"""Statistics of timed runs, as pure functions: blocks of milliseconds in, one summary out.
+"""Compute statistics of timed runs from blocks of milliseconds.
 
-Runs of one block resemble each other more than runs of different blocks, so the block is the unit: the centre is the
-median of the block medians, and its interval comes from drawing whole blocks anew (cluster bootstrap).
+Runs of one block are more similar than runs of different blocks, so the block is the unit: the centre is the median of
+the block medians, and its interval comes from resampling whole blocks (cluster bootstrap).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Blocks = Sequence[Sequence[float]]
 
 LEVEL = 0.95
 RESAMPLES = 1000
-UNSTABLE_CV = 0.05  # between block medians; run-to-run noise of 2-3 % is usual on an idle host
+UNSTABLE_CV = 0.05  # of the block medians; 2-3 % between runs is usual on an idle machine
 
 
 class Verdict(StrEnum):
@@ -30,13 +30,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Summary:
-    """Statistics of the runs of one lane, in the unit of the values (milliseconds).
+    """Statistics of the runs of one series, in the unit of the values (milliseconds).
 
     Attributes:
         median: median of the block medians.
         low: lower end of its 95 % bootstrap interval.
         high: upper end.
-        p50: median of all runs; p90 and p99 likewise.
+        p50: median of all runs; p90 and p99 are the 90th and 99th percentile.
         cv: coefficient of variation (standard deviation / mean) of all runs.
         block_cv: coefficient of variation of the block medians.
         runs: number of runs.
@@ -60,10 +60,10 @@ class Summary:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value below which ``share`` (0-1) of the values lie, interpolated linearly between neighbours.
+    """Return the percentile ``share`` (0-1) of the values, with linear interpolation.
 
     Raises:
-        ValueError: no values, or a share outside 0-1.
+        ValueError: there are no values, or the share is outside 0-1.
     """
     if not values or not 0 <= share <= 1:
         raise ValueError(f"no percentile {share} of {len(values)} values")
@@ -76,10 +76,10 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def summarise(blocks: Blocks, seed: int = 0) -> Summary:
-    """Summarise the runs of one lane.
+    """Return the statistics of the runs of one series.
 
     Raises:
-        ValueError: there is no block, or an empty one.
+        ValueError: there is no block, or one is empty.
     """
     medians = block_medians(blocks)
     values = sorted(value for block in blocks for value in block)
@@ -107,7 +107,7 @@ def block_medians(blocks: Blocks) -> list[float]:
     """Return the median of each block.
 
     Raises:
-        ValueError: there is no block, or an empty one.
+        ValueError: there is no block, or one is empty.
     """
     if not blocks or not all(blocks):
         raise ValueError("a summary needs at least one block, and no empty one")
@@ -117,7 +117,7 @@ def block_medians(blocks: Blocks) -> list[float]:
 def bootstrap(
     values: Sequence[float], statistic: Callable[[list[float]], float], seed: int = 0, level: float = LEVEL
 ) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of ``statistic`` (Efron 1979), repeatable by ``seed``."""
+    """Return the percentile bootstrap interval of ``statistic`` (Efron 1979); equal seeds give equal intervals."""
     random = Random(seed)
     drawn = [statistic(random.choices(values, k=len(values))) for _ in range(RESAMPLES)]
     return percentile(drawn, (1 - level) / 2), percentile(drawn, (1 + level) / 2)
@@ -139,5 +139,5 @@ def paired_ratio(reference: Sequence[float], other: Sequence[float], seed: int =
 
 
 def _ratio(part: float, whole: float) -> float:
-    """Return part / whole, 0 for a whole of 0."""
+    """Return part / whole, or 0 if the whole is 0."""
     return part / whole if whole else 0.0

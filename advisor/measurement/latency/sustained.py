@@ -1,4 +1,4 @@
-"""Does a file keep its speed? It runs without a rest, and the last part of that time is held against the first."""
+"""Measure whether a file keeps its speed: run it without a pause and compare the last part with the first."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from advisor.devices.connections import agent
+from advisor.devices.connections.agent import WindowReading
 from advisor.measurement.latency.timing import DEFAULT, Setup
 from advisor.measurement.processes.child import existing_model, run_json
 
 WINDOWS = 30
-SPAN_S = 60.0  # first and last minute are compared; a fifth of the time where it is shorter than five minutes
-SLOWED = 1.05  # within 5 % counts as the same, as MLPerf Mobile's rule on replication
+SPAN_S = 60.0  # compare the first and last minute, or the first and last fifth of a run below five minutes
+SLOWED = 1.05  # a difference within 5 % does not count, as in MLPerf Mobile's rule on replication
 
 
 @dataclass(frozen=True)
 class Window:
-    """A part of the time: when it began, its runs and the median of a run in milliseconds."""
+    """A part of the time: its start, its number of runs, and the median of a run in milliseconds."""
 
     start_s: float
     runs: int
@@ -28,15 +28,15 @@ class Window:
 
 @dataclass(frozen=True)
 class Sustained:
-    """How one file did while it ran without a rest.
+    """The latency of one file in a run without a pause.
 
     Attributes:
         threads: number of threads.
-        seconds: how long.
-        clock: ``CPU time`` at one thread, which other processes hardly touch, else ``wall time``.
-        span_s: how long the first and the last part are that are compared.
+        seconds: length of the run.
+        clock: ``CPU time`` at one thread, otherwise ``wall time``.
+        span_s: length of the first and of the last part, which are compared.
         windows: equal parts of the time.
-        others_cores: processors that other processes kept busy meanwhile, None where unknown.
+        others_cores: processors that other processes kept busy, None if unknown.
     """
 
     threads: int
@@ -59,22 +59,22 @@ class Sustained:
 
     @property
     def ratio(self) -> float:
-        """Last part / first part: 1.3 is 30 % slower at the end."""
+        """Last part divided by first part: 1.3 is 30 % slower at the end."""
         return self.last_ms / self.first_ms
 
     @property
     def sentence(self) -> str:
-        """What came of it, with the figures."""
+        """The result in words, with its figures."""
         spans = f"{self.first_ms:.2f} ms in the first {self.span_s:g} s, {self.last_ms:.2f} ms in the last"
         if self.ratio > SLOWED:
-            return f"slows down by {self.ratio - 1:.0%} when it runs on: {spans}"
+            return f"slows down by {self.ratio - 1:.0%} in a long run: {spans}"
         return f"keeps its speed: {spans} ({self.ratio - 1:+.1%})"
 
 
 def sustain(
     model: Path | str, threads: int, seconds: float, setup: Setup = DEFAULT, windows: int = WINDOWS
 ) -> Sustained:
-    """Run a file for ``seconds`` without a rest, in a child process.
+    """Run a file for ``seconds`` without a pause in a child process.
 
     Raises:
         UsageError: the file is missing.
@@ -84,16 +84,16 @@ def sustain(
     options = ["--threads", str(threads), "--sustained", str(seconds), "--windows", str(windows), *setup.options()]
     arguments = [str(path.absolute()), *options]
     document = run_json(Path(agent.__file__), arguments, seconds * 1.5 + 120, path.name, setup.python)
-    by_cpu = threads == 1
     return Sustained(
         threads=threads,
         seconds=seconds,
-        clock="CPU time" if by_cpu else "wall time",
+        clock="CPU time" if threads == 1 else "wall time",
         span_s=min(SPAN_S, seconds / 5),
-        windows=_windows(document["windows"], "cpu_ns" if by_cpu else "wall_ns"),
+        windows=_windows(document["windows"]),
         others_cores=document["load"]["others_cores"],
     )
 
 
-def _windows(rows: Sequence[dict[str, Any]], clock: str) -> tuple[Window, ...]:
-    return tuple(Window(row["start_s"], row["runs"], row[clock] / 1e6) for row in rows)
+def _windows(rows: Sequence[WindowReading]) -> tuple[Window, ...]:
+    """Return the windows by CPU time if it is known, otherwise by wall time."""
+    return tuple(Window(row["start_s"], row["runs"], (row["cpu_ns"] or row["wall_ns"]) / 1e6) for row in rows)

@@ -1,4 +1,4 @@
-"""Latency, load time and memory of one ``.tflite`` file on this machine, each in a fresh child process."""
+"""Measure latency, load time and memory of ``.tflite`` files on this machine in new child processes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from advisor.measurement.processes.memory import CHILD_MEMORY_LIMIT
 
 @dataclass(frozen=True)
 class Setup:
-    """How a file is loaded.
+    """How to load a file.
 
     Attributes:
-        kernels: ``default`` (XNNPACK where it applies) or ``builtin``.
-        shape: shape of the first input where the file leaves it open.
-        python: interpreter of another environment whose runtime measures, None for this one.
-        cpus: processors that the threads are pinned to, None for all that this process may use.
+        kernels: ``default`` (XNNPACK for the operators that it supports) or ``builtin``.
+        shape: shape of the first input, if the file does not state it.
+        python: interpreter of another environment with another runtime, None for this one.
+        cpus: processors to pin the threads to, None for all that this process may use.
     """
 
     kernels: str = "default"
@@ -49,7 +49,7 @@ def effort_named(name: str) -> Effort:
     """Return an effort by name.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: there is no effort of this name.
     """
     if name not in EFFORTS:
         raise UsageError(f"unknown effort '{name}'{nearest(name, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
@@ -65,17 +65,17 @@ def measure(
     retries: int = 1,
     setup: Setup = DEFAULT,
 ) -> ModelTiming:
-    """Measure one file at each thread count, in a fresh child process.
+    """Measure one file at each thread count in a new child process.
 
-    Thread counts that come out contended are measured again after a rest; of the attempts the least disturbed is kept.
+    A contended thread count is measured again after a pause, and the least disturbed attempt is used.
 
     Args:
         model: a ``.tflite`` file.
-        threads: thread counts; memory is that of the first.
+        threads: thread counts; memory is measured with the first.
         effort: one of ``EFFORTS``, or its name.
-        timeout_s: limit of one child, None for a limit that fits the effort.
-        retries: how often contended thread counts are measured again.
-        setup: how the file is loaded.
+        timeout_s: time limit of one child process, None for a limit that depends on the effort.
+        retries: how often a contended thread count is measured again.
+        setup: how to load the file.
 
     Raises:
         UsageError: the file is missing, or a thread count or effort is not valid.
@@ -104,13 +104,13 @@ def interleave(
     timeout_s: float | None = None,
     setup: Setup = DEFAULT,
 ) -> tuple[tuple[LatencyResult, ...], ...]:
-    """Time several files in one process, block by block in turn, so that a drift of the machine meets all alike.
+    """Time several files in one process, block by block in turn, so that a drift of the machine affects all equally.
 
     Returns:
-        For each file, one result a thread count.
+        For each file, one result for each thread count.
 
     Raises:
-        UsageError: a missing file, or a thread count or effort that is not valid.
+        UsageError: a file is missing, or a thread count or effort is not valid.
         StageError: as :func:`measure`.
     """
     paths, counts = [existing_model(model) for model in models], thread_counts(threads)
@@ -120,7 +120,7 @@ def interleave(
 
 
 def ratio(reference: str, first: LatencyResult, model: str, second: LatencyResult) -> Ratio:
-    """Compare two results of one run by the clock that both have and that can be trusted."""
+    """Compare two results of one run by CPU time if one was contended and both have it, otherwise by wall time."""
     by_cpu = (first.contended or second.contended) and first.block_cpu_medians_ms and second.block_cpu_medians_ms
     one, other = (row.block_cpu_medians_ms if by_cpu else row.block_medians_ms for row in (first, second))
     return Ratio(model, reference, first.threads, *paired_ratio(one, other))
@@ -130,7 +130,7 @@ def thread_counts(threads: Sequence[int]) -> list[int]:
     """Return the thread counts without repeats.
 
     Raises:
-        UsageError: none, or one below 1.
+        UsageError: there is none, or one is below 1.
     """
     counts = list(dict.fromkeys(threads))
     if not counts or min(counts) < 1:
@@ -156,12 +156,12 @@ def runtime_of(document: dict[str, Any]) -> str:
 
 
 def _results(document: dict[str, Any]) -> tuple[LatencyResult, ...]:
-    """Turn every lane of the agent's document into a result."""
+    """Return a result for every series in the agent's document."""
     return tuple(judge(lane, document["load"]) for lane in document["lanes"])
 
 
 def _timing(model: str, document: dict[str, Any], results: tuple[LatencyResult, ...], effort: Effort) -> ModelTiming:
-    """Put the first document's memory and the best results together."""
+    """Combine the memory of the first document with the best results."""
     memory = document["memory"] or {}
     content = document["load_content_ns"]
     return ModelTiming(

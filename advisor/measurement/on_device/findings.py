@@ -1,9 +1,8 @@
-"""What ``advisor benchmark --device`` finds, as values: one row a file and thread count."""
+"""The results of ``advisor benchmark --device`` as values: a row for each file and thread count."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from advisor.core.quantity import Quantity
 from advisor.measurement.accelerators.delegation import Delegation
@@ -13,14 +12,14 @@ from advisor.measurement.latency.results import LatencyResult, Ratio
 
 @dataclass(frozen=True)
 class Agreement:
-    """An accelerator's outputs against those of the CPU's kernels, on the same inputs.
+    """Comparison of an accelerator's outputs with those of the CPU, for the same inputs.
 
     Attributes:
-        largest_difference: of any output value, in the output's own units (steps for 8-bit outputs).
-        output_range: from the CPU's smallest value to its largest.
-        same_answer: the largest value is at the same place.
-        alike: the difference is a few percent of the range at most.
-        whole: the accelerator took the file whole.
+        largest_difference: largest difference of an output value, in the unit of the output (steps for 8-bit outputs).
+        output_range: difference between the CPU's largest and smallest value.
+        same_answer: whether the largest value has the same index.
+        alike: whether the difference is at most a few percent of the range.
+        whole: whether the accelerator runs the whole file.
     """
 
     largest_difference: float
@@ -39,17 +38,17 @@ class DeviceRow:
         threads: number of threads; 0 on an accelerator.
         size_bytes: size of the file.
         arena_bytes: memory that its activations need at once, computed from their lifetimes.
-        latency: measured or predicted; None where it failed.
-        failure: why, empty where it did not.
-        form: what the prediction took the file for, empty for a measurement.
-        runtime: what ran it, empty for a prediction.
-        result: the agent's runs, judged; None for a prediction and where another tool measured.
-        first_ms: the first run, None where not known.
-        load_ms: loading, None where not known.
-        memory_bytes: memory that it added, None where not known.
-        throttled: by how much the device slowed down meanwhile, empty where it did not.
-        reason: what the reader must know of the figure.
-        agreement: an accelerator's outputs against the CPU's, None where they were not compared.
+        latency: measured or predicted latency; None if it failed.
+        failure: reason of the failure, empty if there is none.
+        form: form of the file in a prediction, empty for a measurement.
+        runtime: runtime of a measurement, empty for a prediction.
+        result: evaluation of the agent's runs; None for a prediction or another tool.
+        first_ms: time of the first run, None if not known.
+        load_ms: time to load the file, None if not known.
+        memory_bytes: memory that the file added, None if not known.
+        throttled: by how much the device slowed down, in words; empty if it did not.
+        reason: remark about the latency.
+        agreement: comparison of an accelerator's outputs with the CPU's, None if they were not compared.
     """
 
     model: str
@@ -70,7 +69,7 @@ class DeviceRow:
 
     @property
     def checked_only(self) -> bool:
-        """True where the outputs were compared and no speed is told."""
+        """Whether the outputs were compared but no latency is given."""
         return self.latency is None and self.agreement is not None
 
     @property
@@ -84,7 +83,7 @@ class DeviceRow:
             return "throttled"
         return self.result.verdict.value if self.result else self.latency.provenance.value
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return a JSON object."""
         plain = {**asdict(self), "status": self.status, "failure": self.failure or None}
         latency = self.latency.to_json() if self.latency else None
@@ -98,12 +97,12 @@ class DeviceBenchmark:
     Attributes:
         device: name of the profile.
         target: name of the target.
-        connection: how it was reached, empty where the figures are predicted.
+        connection: label of the connection, empty if the figures are predicted.
         effort: name of the effort.
-        rows: one a file and thread count, in the order given.
-        ratios: each further file against the first, where they ran in one job.
-        delegations: what the target's accelerator would take of each file, by the file's path.
-        notes: what the reader must know.
+        rows: one for each file and thread count, in the given order.
+        ratios: each further file relative to the first, if they ran in one job.
+        delegations: delegation of each file to the target's accelerator, by the file's path.
+        notes: notes for the reader.
     """
 
     device: str
@@ -120,7 +119,7 @@ class DeviceBenchmark:
         """The rows that could not be measured."""
         return tuple(row for row in self.rows if row.failure)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return a JSON object."""
         return {
             "schema_version": SCHEMA_VERSION,
@@ -130,6 +129,6 @@ class DeviceBenchmark:
             "effort": self.effort,
             "rows": [row.to_json() for row in self.rows],
             "ratios": [{**asdict(row), "differs": row.differs} for row in self.ratios],
-            "accelerators": [{"model": model, **told.to_json()} for model, told in self.delegations],
+            "accelerators": [{"model": model, **delegation.to_json()} for model, delegation in self.delegations],
             "notes": list(self.notes),
         }

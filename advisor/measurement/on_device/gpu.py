@@ -1,4 +1,4 @@
-"""``advisor benchmark --accelerator gpu``: this machine's GPU through LiteRT, its outputs held against the CPU's."""
+"""Run ``advisor benchmark --accelerator gpu``: measure on this machine's GPU and compare its outputs with the CPU's."""
 
 from __future__ import annotations
 
@@ -19,21 +19,28 @@ from advisor.measurement.on_device.findings import Agreement, DeviceBenchmark, D
 from advisor.measurement.processes.child import existing_model, run_json
 from advisor.measurement.processes.memory import refuse_too_large
 
-AGENT = "advisor.measurement.on_device.gpu_process"
+PROCESS = "advisor.measurement.on_device.gpu_process"
 NO_GPU = (
-    "LiteRT's accelerator needs a Vulkan driver for the GPU; --device predicts for a device that has one, and "
-    "advisor profile FILE --accelerator gpu says what it would take"
+    "LiteRT needs a Vulkan driver for the GPU; --device predicts for a device that has a GPU, and "
+    "advisor profile FILE --accelerator gpu computes what a GPU would run"
 )
-SOFTWARE = "a software renderer: it shows that the outputs are right, and nothing about speed"
-ALIKE = 0.05  # of the output's range: float16 arithmetic and expanded 8-bit values differ by a few percent at most
+SOFTWARE = "a software renderer, which shows that the outputs are right but not how fast a GPU is"
+ALIKE = (
+    0.05  # share of the output's range: float16 arithmetic and expanded 8-bit values differ by at most a few percent
+)
 
 
 def benchmark_on_gpu(
     models: Sequence[Path | str], effort: str = "quick", tell: Callable[[str], None] = lambda _text: None
 ) -> DeviceBenchmark:
-    """Run files on this machine's GPU, each in a process of its own.
+    """Run files on this machine's GPU, each in its own process.
 
-    On a software renderer (SwiftShader, lavapipe) no latency is given, only whether the outputs agree with the CPU's.
+    A software renderer (SwiftShader, lavapipe) gives no latency; the result only says whether the outputs agree.
+
+    Args:
+        models: one or more files.
+        effort: name of the effort.
+        tell: called with a line for each step.
 
     Raises:
         UsageError: a file is missing or damaged, or there is no GPU that LiteRT can use.
@@ -41,12 +48,12 @@ def benchmark_on_gpu(
     from advisor.tflite.arena import activation_arena_bytes
     from advisor.tflite.model import read
 
-    rows, told = [], []
+    rows, delegations = [], []
     adapters = dict.fromkeys([""])
     for model in dict.fromkeys(map(str, models)):
         path = existing_model(model)
         graph = read(path)
-        told.append((model, delegate(graph, accelerator("gpu").rules)))
+        delegations.append((model, delegate(graph, accelerator("gpu").rules)))
         row = DeviceRow(model, 0, graph.size_bytes, activation_arena_bytes(graph))
         refuse_too_large(path.name, row.size_bytes + row.arena_bytes)
         tell(f"{path.name} on the GPU")
@@ -61,12 +68,12 @@ def benchmark_on_gpu(
         raise UsageError(rows[0].failure, NO_GPU)
     named = ", ".join(name for name in adapters if name)
     notes = (f"{named} is {SOFTWARE}",) if any(row.checked_only for row in rows) else ()
-    return DeviceBenchmark(host.describe().cpu, "gpu", named, effort, tuple(rows), (), tuple(told), notes)
+    return DeviceBenchmark(host.describe().cpu, "gpu", named, effort, tuple(rows), (), tuple(delegations), notes)
 
 
 def _document(path: Path, effort: str) -> dict[str, Any]:
     asked = effort_named(effort)
-    return run_json(AGENT, [str(path.absolute()), "--effort", effort], 180 + 3 * asked.max_seconds, path.name)
+    return run_json(PROCESS, [str(path.absolute()), "--effort", effort], 180 + 3 * asked.max_seconds, path.name)
 
 
 def _adapter(document: dict[str, Any]) -> str:
@@ -75,7 +82,7 @@ def _adapter(document: dict[str, Any]) -> str:
 
 
 def _row(row: DeviceRow, document: dict[str, Any]) -> DeviceRow:
-    """Return the row with what the agent found; without a latency where the adapter is software."""
+    """Return the row with the process's figures; without a latency if the GPU is a software renderer."""
     lane, found = document["lanes"][0], document["agreement"]
     result = judge(lane, document["load"])
     runtime = f"{document['runtime']}=={document['runtime_version']}"

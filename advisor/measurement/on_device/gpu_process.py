@@ -1,8 +1,8 @@
-"""Run one ``.tflite`` file on LiteRT's GPU accelerator and on the CPU, and print one JSON document; a child process.
+"""Run one ``.tflite`` file on the GPU and on the CPU with LiteRT and print one JSON document. Runs as a child process.
 
-A run on the GPU returns before it is done: what is timed is the run and the reading of its first output. The same fixed
-inputs go through the CPU's kernels, so that the outputs can be held against each other. Which GPU it was, the library
-tells only in its log, on standard error, which is read back from a file.
+A run on the GPU returns before it is done, so the time includes reading the first output. The CPU runs with the same
+fixed inputs, so that the outputs can be compared. The library names the GPU only in its log on standard error, which is
+therefore written to a file and read.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import IO, Any
 from advisor.devices.connections.agent import (
     EFFORTS,
     AgentError,
+    Block,
     Effort,
     Load,
     input_values,
@@ -35,10 +36,10 @@ _ADAPTER = re.compile(r"Selected adapter: ([^,\n]+)[^\n]*?backend=(\w+)[^\n]*?ad
 
 
 class OnGpu:
-    """One file compiled for the GPU, its inputs filled.
+    """One file compiled for the GPU, with filled inputs.
 
     Raises:
-        AgentError: there is no GPU, or the file cannot be put on it.
+        AgentError: there is no GPU, or LiteRT cannot compile the file for it.
     """
 
     def __init__(self, path: str) -> None:
@@ -49,7 +50,7 @@ class OnGpu:
         try:
             self.model = CompiledModel.from_file(path, hardware_accel=HardwareAccelerator.GPU)
         except RuntimeError as error:
-            raise AgentError("gpu", f"LiteRT cannot put the file on a GPU: {one_line(error)}") from error
+            raise AgentError("gpu", f"LiteRT cannot compile the file for a GPU: {one_line(error)}") from error
         self.inputs, self.outputs = self.model.create_input_buffers(0), self.model.create_output_buffers(0)
         self.load_ns = time.perf_counter_ns() - start
         (key, names), *_ = self.model.get_signature_list().items()
@@ -64,14 +65,14 @@ class OnGpu:
             buffer.write(input_values(shape, detail["dtype"], name))
 
     def run(self) -> int:
-        """Run once and return the wall time in nanoseconds, reading the first output included."""
+        """Run once, read the first output, and return the wall time in nanoseconds."""
         start = time.perf_counter_ns()
         self.model.run_by_index(0, self.inputs, self.outputs)
         self.read(0)
         return time.perf_counter_ns() - start
 
     def read(self, place: int) -> Any:
-        """Return an output, flat."""
+        """Return an output as a flat array."""
         import numpy
 
         detail = self.shapes[self.names[place]]
@@ -80,10 +81,10 @@ class OnGpu:
 
 
 def opened(path: str, log: IO[bytes]) -> OnGpu:
-    """Return the file on the GPU.
+    """Return the file compiled for the GPU.
 
     Raises:
-        AgentError: there is no GPU, as the library's log tells, or the file cannot be put on it.
+        AgentError: the library's log says that there is no GPU, or LiteRT cannot compile the file for it.
     """
     try:
         return OnGpu(path)
@@ -94,22 +95,31 @@ def opened(path: str, log: IO[bytes]) -> OnGpu:
         raise
 
 
-def blocks(gpu: OnGpu, effort: Effort) -> list[dict[str, Any]]:
-    """Time runs in blocks, as the agent for the CPU does."""
-    rows = []
+def blocks(gpu: OnGpu, effort: Effort) -> list[Block]:
+    """Time runs in blocks, like the agent for the CPU."""
+    rows: list[Block] = []
     for _ in range(effort.blocks):
         time.sleep(effort.pause_seconds)
+        process = time.process_time_ns()
         walls, start, elapsed = list[int](), time.perf_counter(), 0.0
         while not walls or not effort.enough(len(walls), elapsed):
             walls.append(gpu.run())
             elapsed = time.perf_counter() - start
-        median = statistics.median(walls)
-        rows.append({"wall_ns": walls, "cpu_ns": None, "median_ns": median, "waited_ns": None, "elapsed_ns": elapsed})
+        rows.append(
+            {
+                "wall_ns": walls,
+                "cpu_ns": None,
+                "median_ns": statistics.median(walls),
+                "process_cpu_ns": time.process_time_ns() - process,
+                "waited_ns": None,
+                "elapsed_ns": round(elapsed * 1e9),
+            }
+        )
     return rows
 
 
-def compare(gpu: OnGpu, path: str) -> dict[str, Any]:
-    """Return how far the GPU's outputs lie from the CPU's: in units of the output, and whether both answer alike."""
+def compare(gpu: OnGpu, path: str) -> dict[str, object]:
+    """Return the largest difference between the outputs of GPU and CPU, and whether both give the same answer."""
     import numpy
 
     cpu = new_interpreter(path, 1, "default")
@@ -128,7 +138,7 @@ def compare(gpu: OnGpu, path: str) -> dict[str, Any]:
 
 
 def output_tensors(interpreter: Any, names: list[str]) -> list[int]:
-    """Return the tensors behind a signature's outputs, in the order of ``names``; a file may have no signature."""
+    """Return the tensors of a signature's outputs in the order of ``names``; a file may have no signature."""
     details = interpreter.get_output_details()
     named: dict[str, Any] = {}
     if interpreter.get_signature_list():
@@ -137,21 +147,21 @@ def output_tensors(interpreter: Any, names: list[str]) -> list[int]:
 
 
 @contextmanager
-def kept_errors() -> Iterator[IO[bytes]]:
-    """Send standard error to a file, which is given out, and back where it was at the end with what was said."""
+def redirected_errors() -> Iterator[IO[bytes]]:
+    """Redirect standard error to a file while the context lasts; the context is the file."""
     sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 2)
+    standard_error = os.dup(2)
+    with tempfile.TemporaryFile() as log:
+        os.dup2(log.fileno(), 2)
         try:
-            yield said
+            yield log
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(standard_error, 2)
+            os.close(standard_error)
 
 
 def adapter(log: IO[bytes]) -> dict[str, str]:
-    """Return name, backend and kind of the GPU that the library's log names, empty where it names none."""
+    """Return name, backend and kind of the GPU from the library's log; empty if it names none."""
     log.seek(0)
     found = _ADAPTER.search(log.read().decode("utf-8", "replace"))
     return (
@@ -159,17 +169,17 @@ def adapter(log: IO[bytes]) -> dict[str, str]:
     )
 
 
-def collect(path: str, effort: Effort) -> dict[str, Any]:
-    """Run the file on both and return the document.
+def collect(path: str, effort: Effort) -> dict[str, object]:
+    """Run the file on the GPU and the CPU and return the document.
 
     Raises:
-        AgentError: there is no such file, or one of both cannot run it.
+        AgentError: the file does not exist, or GPU or CPU cannot run it.
     """
     from importlib import metadata
 
     if not Path(path).is_file():
-        raise AgentError("load", "there is no such file")
-    with kept_errors() as log:
+        raise AgentError("load", "the file does not exist")
+    with redirected_errors() as log:
         gpu = opened(path, log)
         named = adapter(log)
         first = gpu.run()

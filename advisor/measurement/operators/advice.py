@@ -1,4 +1,4 @@
-"""What a profile says to do, in words, each sentence with its evidence."""
+"""Give advice based on a profile; each sentence contains its evidence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ FALLBACK_SHARE = 0.2
 CONVERSION_SHARE = 0.1
 COMPUTE_SHARE = 0.9
 FIRST_SHARE = 0.25
-MANY_PARTITIONS = 3  # more hand-overs than this cost more than a delegate gains (TFLite delegate guidance)
+MANY_PARTITIONS = (
+    3  # more partitions than this cost more than a delegate gains (TensorFlow Lite's guidance on delegates)
+)
 MEMORY_SHARE = 0.2
 NEAR_ROOF = 0.5
 DOMINANT_SHARE = 0.5
@@ -27,7 +29,7 @@ _REMEDIES = {
 
 
 def advise(profile: Profile) -> tuple[str, ...]:
-    """Return the sentences that apply, the weightiest first; always at least one."""
+    """Return the sentences that apply, the most important first; there is always at least one."""
     found = [
         *_outside(profile),
         *_conversions(profile),
@@ -40,7 +42,7 @@ def advise(profile: Profile) -> tuple[str, ...]:
 
 
 def _outside(profile: Profile) -> list[str]:
-    """Say which types run outside XNNPACK and take much of the time."""
+    """Name the types that run outside XNNPACK and take much of the time."""
     if profile.kernels == "builtin":
         return []
     rows = [row for row in profile.by_type if row.where == "builtin" and row.share >= FALLBACK_SHARE]
@@ -52,7 +54,7 @@ def _outside(profile: Profile) -> list[str]:
 
 
 def _remedy(row: TypeTime) -> str:
-    """Return what to do about a type that XNNPACK does not take."""
+    """Return what to do about a type that XNNPACK does not support."""
     if row.data_type == "int16":
         return "16-bit activations run on slow reference kernels here: prefer int8 or float32 on this target"
     default = f"another compression or a variant without {row.type} may be faster on this target"
@@ -60,7 +62,7 @@ def _remedy(row: TypeTime) -> str:
 
 
 def _conversions(profile: Profile) -> list[str]:
-    """Say how much goes into conversions between types."""
+    """Give the share of conversions between types."""
     share = sum(row.share for row in profile.by_type if row.type in _CONVERSIONS)
     if share < CONVERSION_SHARE:
         return []
@@ -68,15 +70,17 @@ def _conversions(profile: Profile) -> list[str]:
 
 
 def _partitions(profile: Profile) -> list[str]:
-    """Say that the graph is cut into many pieces."""
+    """Report that the graph has many partitions."""
     if profile.partitions <= MANY_PARTITIONS:
         return []
     kinds = sorted({row.type for row in profile.by_type if row.where == "builtin"})
-    return [f"the run enters XNNPACK {profile.partitions} times, cut apart by {', '.join(kinds)}: each hand-over costs"]
+    return [
+        f"the run enters XNNPACK {profile.partitions} times, because it lacks {', '.join(kinds)}: each entry takes time"
+    ]
 
 
 def _memory(profile: Profile) -> list[str]:
-    """Say which operators wait for memory: weights read once, at half the copy speed or more."""
+    """Name the operators that wait for memory: they read weights at half the copy speed or more."""
     roof = profile.roofline
     if roof is None:
         return []
@@ -91,22 +95,22 @@ def _memory(profile: Profile) -> list[str]:
     moved_mb = sum(row.node.bytes_moved for row in rows if row.node) / 1e6
     return [
         f"{share:.0%} of the time is FULLY_CONNECTED reading {moved_mb:.1f} MB at memory speed "
-        f"({roof.gbytes:.0f} GB/s): fewer bits a weight or fewer units help, faster arithmetic does not"
+        f"({roof.gbytes:.0f} GB/s): smaller weights or fewer units help, faster arithmetic does not"
     ]
 
 
 def _first(profile: Profile) -> list[str]:
-    """Say that one operator alone dominates."""
+    """Report that a single operator dominates."""
     row = profile.top(1)[0]
     if row.share < FIRST_SHARE or len(profile.operators) < 5 or row.where == "builtin":
         return []
-    place = f"operator {row.node.index}" if row.node else f"step {row.position}"
+    step = f"operator {row.node.index}" if row.node else f"step {row.position}"
     shape = f", {row.node.outputs[0]}" if row.node and row.node.outputs else ""
-    return [f"{row.share:.0%} of the time is one {row.type} ({place}{shape}): a smaller input shrinks it"]
+    return [f"{row.share:.0%} of the time is one {row.type} ({step}{shape}): a smaller input makes it faster"]
 
 
 def _compute(profile: Profile) -> list[str]:
-    """Say that only the arithmetic of the layers is left."""
+    """Report that the arithmetic of the layers takes nearly all of the time."""
     share = sum(row.share for row in profile.by_type if row.type in _COMPUTE and row.where == "XNNPACK")
     if share < COMPUTE_SHARE:
         return []
@@ -117,19 +121,19 @@ def _compute(profile: Profile) -> list[str]:
     rate_text = (
         f" ({profile.macs / 1e6:.0f} million MACs at {rate:.0f} billion operations/s{limit})" if profile.macs else ""
     )
-    return [f"convolutions and fully connected layers take {share:.0%}{rate_text}: only a smaller model wins more"]
+    return [f"convolutions and fully connected layers take {share:.0%}{rate_text}: only a smaller model is faster"]
 
 
 def _limit(part: float) -> str:
-    """Say how near the arithmetic comes to the roof; the roof itself is measured, and may be passed by some percent."""
-    return ", as much as this core was measured to do" if part >= 1 else f", {part:.0%} of what this core can do"
+    """Compare the arithmetic with the roofline, which is measured, so that a run can exceed it by a few percent."""
+    return ", the measured limit of this core" if part >= 1 else f", {part:.0%} of the limit of this core"
 
 
 def _balanced(profile: Profile) -> str:
-    """Say which part is the largest, and that nothing stands out where that is less than half."""
+    """Name the largest type, and say that none stands out if it takes less than half of the time."""
     row = profile.by_type[0]
     if row.share >= DOMINANT_SHARE:
-        kernels = " by the builtin kernels, as XNNPACK is off" if profile.kernels == "builtin" else ""
+        kernels = " in the builtin kernels, because XNNPACK is off" if profile.kernels == "builtin" else ""
         return f"{row.share:.0%} of the time is {row.type} ({_typed(row)}){kernels}"
     return f"no operator type stands out; the largest is {row.type} with {row.share:.0%} ({_typed(row)})"
 

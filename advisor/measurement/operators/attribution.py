@@ -1,9 +1,8 @@
-"""Which operator of the file does an event of the profiler belong to?
+"""Find the operator of the file that each event of the profiler belongs to.
 
-The builtin kernels say so (the operator's index). XNNPACK fuses and rewrites, and names only its own kernels, so its
-events are matched by kind and order: where a kind has as many events as the graph has operators of that kind left, the
-first belongs to the first, and so on, in the order in which the runtime executes its partitions. A kind whose counts
-differ stays without an operator rather than with a wrong one.
+Builtin kernels report the index of the operator. XNNPACK fuses operators and names only its own kernels, so its events
+are matched by kind and order: if a kind has as many events as the graph has remaining operators of this kind, they are
+matched in the order in which the runtime executes its partitions. If the counts differ, the kind gets no operator.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from advisor.measurement.accelerators.execution_order import execution_order
 from advisor.tflite.macs import OperatorCost, count
 from advisor.tflite.model import Model, Operator
 
-# What XNNPACK calls its kernels (without the types in brackets) -> operators of the file that become one.
+# The names of XNNPACK's kernels (without the types in brackets), and the operators that become such a kernel.
 _KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("DWConv", frozenset({"DEPTHWISE_CONV_2D"})),
     ("Deconvolution", frozenset({"TRANSPOSE_CONV"})),
@@ -40,15 +39,15 @@ _KINDS: tuple[tuple[str, frozenset[str]], ...] = (
 
 @dataclass(frozen=True)
 class Node:
-    """One operator of the file, as far as a profile shows it.
+    """One operator of the file, as a profile shows it.
 
     Attributes:
-        index: place in the file's main graph.
+        index: index in the file's main graph.
         name: the builtin operator's name.
         inputs: ``float32 1x224x224x3`` of each input that is an activation.
-        outputs: the same of each output.
-        macs: multiply-accumulates of a run; 0 for operators that do none.
-        bytes_moved: bytes of its inputs, constants and outputs, each counted once.
+        outputs: the same for each output.
+        macs: multiply-accumulates in a run; 0 for operators without any.
+        bytes_moved: bytes of its inputs, constants and outputs; each tensor counts once.
     """
 
     index: int
@@ -60,8 +59,8 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One event: the kernel's name, whether a builtin kernel ran, and the index that the profiler gave."""
+class KernelEvent:
+    """One event: the name of the kernel, whether it is a builtin kernel, and the index that it reported."""
 
     tag: str
     builtin: bool
@@ -74,8 +73,8 @@ def nodes(model: Model) -> tuple[Node, ...]:
     return tuple(_node(model, cost, operator) for cost, operator in zip(costs, model.operators, strict=True))
 
 
-def match(model: Model, events: Sequence[Seen]) -> tuple[Node | None, ...]:
-    """Return the operator of each event, None where it cannot be told."""
+def match(model: Model, events: Sequence[KernelEvent]) -> tuple[Node | None, ...]:
+    """Return the operator of each event, None if it is not known."""
     known = nodes(model)
     found: list[Node | None] = [_builtin_node(known, event) for event in events]
     taken = {node.index for node in found if node is not None}
@@ -93,15 +92,15 @@ def match(model: Model, events: Sequence[Seen]) -> tuple[Node | None, ...]:
 
 
 def kind_of(tag: str) -> frozenset[str] | None:
-    """Return the operators that an XNNPACK kernel may stand for, None where unknown."""
+    """Return the operators that can become an XNNPACK kernel of this name, None if unknown."""
     name = tag.removeprefix("Delegate/")
     if "DWConv" in name:
         return _KINDS[0][1]
     return next((kind for start, kind in _KINDS if name.startswith(start)), None)
 
 
-def _builtin_node(known: Sequence[Node], event: Seen) -> Node | None:
-    """Return the operator that a builtin kernel names, if the names agree."""
+def _builtin_node(known: Sequence[Node], event: KernelEvent) -> Node | None:
+    """Return the operator that a builtin kernel reports, if the names are equal."""
     if not event.builtin or event.index >= len(known):
         return None
     node = known[event.index]

@@ -1,8 +1,8 @@
-"""Time the operators of a ``.tflite`` file without a profiler: by files that end after the first, the second, ...
+"""Time the operators of a ``.tflite`` file without a profiler, with files that end after each of them.
 
-What an operator adds is the time of the file that ends with it less the time of the file that ends before it. Any
-runtime that runs the file can do that, but differences of times are rough, and what the runtime fuses counts for the
-last of the fused operators. Prints one JSON document; run in a child process.
+The time of an operator is the time of the file that ends with it minus the time of the file that ends before it. Every
+runtime can run such files, but differences of times are rough, and the last of several fused operators gets their whole
+time. Prints one JSON document. Runs as a child process.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from advisor.devices.connections.agent import new_interpreter, numbers, report, resize, runtime, set_inputs
+from advisor.measurement.operators.events import Document, Event
 
 LEAST_RUNS, MOST_RUNS = 5, 40
 SECONDS_A_CUT = 0.05
 
 
 def prefix(data: bytes, count: int, still: set[int]) -> bytes:
-    """Return the file that ends after its first ``count`` operators; what later ones would read are its outputs.
+    """Return the file that ends after its first ``count`` operators; its outputs are the inputs of later ones.
 
     Args:
         data: the file.
-        count: operators to keep.
-        still: operators that only expand constants; what they give is no output.
+        count: number of operators to keep.
+        still: operators that only expand constants; their results are not outputs.
     """
     from advisor.tflite.rewrite import drop_unused_buffers, pack, unpack
 
@@ -49,7 +49,7 @@ def prefix(data: bytes, count: int, still: set[int]) -> bytes:
 
 
 def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | None) -> float:
-    """Return the median of the faster half of the runs; CPU time at one thread, which other processes hardly touch."""
+    """Return the median of the faster half of the runs in microseconds; CPU time at one thread, else wall time."""
     interpreter = new_interpreter("", threads, kernels, content)
     resize(interpreter, shape)
     interpreter.allocate_tensors()
@@ -66,7 +66,7 @@ def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | Non
 
 
 def rising(values: Sequence[float]) -> list[float]:
-    """Return the never falling numbers that lie closest to ``values``: an operator takes no time back.
+    """Return the non-decreasing numbers that are closest to ``values``: no operator takes negative time.
 
     Source: the pool-adjacent-violators algorithm (Ayer et al. 1955).
     """
@@ -80,8 +80,8 @@ def rising(values: Sequence[float]) -> list[float]:
     return [total / count for total, count in pools for _ in range(count)]
 
 
-def collect(path: str, threads: int, kernels: str, shape: list[int] | None) -> dict[str, Any]:
-    """Return the document that the profiler's agent would: one run, one event an operator."""
+def collect(path: str, threads: int, kernels: str, shape: list[int] | None) -> Document:
+    """Return the same document as the profiler's process: one run with one event per operator."""
     from advisor.measurement.accelerators.operator_facts import expands_constants
     from advisor.measurement.operators.profiler_process import resolved_shapes
     from advisor.tflite.model import read
@@ -93,7 +93,7 @@ def collect(path: str, threads: int, kernels: str, shape: list[int] | None) -> d
     measured = [prefix_us(prefix(data, place + 1, still), threads, kernels, shape) for place in places]
     ends = rising(measured)
     steps = [end - start for start, end in pairwise([0.0, *ends])]
-    events = [(model.operators[place].name, 2, place, step) for place, step in zip(places, steps, strict=True)]
+    events = [Event(model.operators[place].name, 2, place, step) for place, step in zip(places, steps, strict=True)]
     _module, package, version = runtime()
     return {
         "schema_version": 1,
@@ -110,10 +110,10 @@ def main() -> int:
     parser.add_argument("model")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--kernels", choices=("default", "builtin"), default="default")
-    parser.add_argument("--runs", type=int, help="taken for the profiler's agent, not used here")
+    parser.add_argument("--runs", type=int, help="not used; the profiler's process has this option")
     parser.add_argument("--shape", type=numbers, help="shape of the first input")
     options = parser.parse_args()
-    return report(lambda: collect(options.model, options.threads, options.kernels, options.shape))
+    return report(lambda: dict(collect(options.model, options.threads, options.kernels, options.shape)))
 
 
 if __name__ == "__main__":

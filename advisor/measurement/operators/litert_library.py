@@ -1,6 +1,6 @@
-"""LiteRT's C library by ctypes: its structures as LiteRT 2.3 lays them out, its functions with every status checked.
+"""Call LiteRT's C library with ctypes, with the structures of LiteRT 2.3 and a check of every status.
 
-The wheel holds ``libLiteRt.so`` with the whole C interface, which its Python classes do not show.
+The wheel contains ``libLiteRt.so`` with a C interface that its Python classes do not offer.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import ctypes
 import importlib.util
 from ctypes import byref, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
-from typing import Any
 
 from advisor.devices.connections.agent import AgentError
 
@@ -52,7 +51,7 @@ class TensorType(ctypes.Structure):
 
 
 class Library:
-    """``libLiteRt.so`` with every status checked."""
+    """``libLiteRt.so``; every call checks the status."""
 
     def __init__(self) -> None:
         spec = importlib.util.find_spec("ai_edge_litert")
@@ -66,11 +65,11 @@ class Library:
         self._c.free.restype, self._c.free.argtypes = None, [c_void_p]
         self._free = ctypes.CFUNCTYPE(None, c_void_p)(self._c.free)
 
-    def __call__(self, name: str, *arguments: Any) -> None:
+    def __call__(self, name: str, *arguments: object) -> None:
         """Call ``LiteRt<name>``.
 
         Raises:
-            AgentError: the library lacks the function, or it did not succeed.
+            AgentError: the library lacks the function, or the function failed.
         """
         try:
             function = getattr(self._library, f"LiteRt{name}")
@@ -80,8 +79,8 @@ class Library:
         if status:
             raise AgentError("load", f"LiteRt{name} failed with status {status}")
 
-    def handle(self, name: str, *arguments: Any) -> c_void_p:
-        """Call ``LiteRt<name>`` with a place for a handle as last argument and return the handle."""
+    def handle(self, name: str, *arguments: object) -> c_void_p:
+        """Call ``LiteRt<name>`` with a handle as the last argument, and return the handle."""
         handle = c_void_p()
         self(name, *arguments, byref(handle))
         return handle

@@ -1,4 +1,4 @@
-"""Where the time of one ``.tflite`` file goes, operator by operator."""
+"""Profile one ``.tflite`` file: the time of each operator."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from advisor.measurement import host
 from advisor.measurement.accelerators.delegation import Delegation, delegate
 from advisor.measurement.accelerators.loading import accelerator
 from advisor.measurement.operators import roofline
-from advisor.measurement.operators.attribution import Node, Seen, match
-from advisor.measurement.operators.collect import Collected, Question, collect
+from advisor.measurement.operators.attribution import KernelEvent, Node, match
+from advisor.measurement.operators.collect import Collected, ProfileRequest, collect
 from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
 from advisor.measurement.operators.runs import (
     BUILTIN_EVENT,
@@ -42,22 +42,22 @@ def profile(
     with_roofline: bool = True,
     timeout_s: float = 120.0,
 ) -> Profile:
-    """Profile one file, in a child process.
+    """Profile one file in a child process.
 
-    A profile whose operators do not add up to the whole is measured again; if that does not help, once more with the
-    builtin kernels, which report one event an operator, and a note says so. Where the installed library has no profiler
-    that is understood, the operators are timed by cutting the file after each of them: rough, and noted.
+    If the operators do not add up to the whole, the file is measured again, and at last with the builtin kernels, which
+    report one event per operator. If the installed library has no known profiler, the operators are timed by cutting
+    the file after each of them, which is less exact. The profile has a note in both cases.
 
     Args:
         model: a ``.tflite`` file.
         threads: number of threads.
-        runs: profiled runs (fewer where 4 s are over).
+        runs: number of profiled runs; fewer if they take longer than 4 s.
         kernels: ``default`` or ``builtin``.
-        shape: shape of the first input where the file leaves it open.
-        accelerators: also say what each of these would take of the file, which is computed, not measured.
-        by_cuts: do not ask the profiler, cut the file.
-        with_roofline: also measure what the host can do (once a process, about a second).
-        timeout_s: limit of one child.
+        shape: shape of the first input, if the file does not state it.
+        accelerators: accelerators whose delegation of the file to compute; it is not measured.
+        by_cuts: whether to cut the file instead of using the profiler.
+        with_roofline: whether to measure the limits of this machine, too (once per process, about a second).
+        timeout_s: time limit of one child process.
 
     Raises:
         UsageError: the file is missing or damaged, an accelerator is unknown, or the number of threads or runs is
@@ -73,7 +73,7 @@ def profile(
     asked = [accelerator(name).rules for name in dict.fromkeys(accelerators)]
     graph = read(path)
     refuse_too_large(path.name, graph.size_bytes + activation_arena_bytes(graph))
-    collected = collect(Question(path, threads, runs, kernels, shape, timeout_s), by_cuts)
+    collected = collect(ProfileRequest(path, threads, runs, kernels, shape, timeout_s), by_cuts)
     graph = with_shapes(graph, collected.document["shapes"])
     found = _profile(str(model), graph, collected, threads)
     return replace(
@@ -84,7 +84,7 @@ def profile(
 
 
 def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
-    """Return the graph with the shapes that its tensors take in a run; as it is where there are none."""
+    """Return the graph with the tensor shapes of a run; unchanged if there are none."""
     if shapes is None:
         return graph
     main = graph.subgraphs[0]
@@ -94,15 +94,15 @@ def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
 
 
 def _profile(model: str, graph: Model, collected: Collected, threads: int) -> Profile:
-    """Make the profile out of an agent's document."""
+    """Return the profile for a process's document."""
     from advisor.tflite.arena import activation_arena_bytes
 
     document = collected.document
     good = undisturbed(document["runs"])
-    seen = [Seen(tag, kind == BUILTIN_EVENT, index) for tag, kind, index, _ in good[0]["events"]]
+    seen = [KernelEvent(tag, kind == BUILTIN_EVENT, index) for tag, kind, index, _ in good[0]["events"]]
     matched = match(graph, seen)
     rows = _rows(seen, matched, operator_times(good), [event[3] for event in good[0]["events"]])
-    told = _told(graph, collected)
+    delegation = _xnnpack_delegation(graph, collected)
     return Profile(
         model=model,
         runtime=document["runtime"],
@@ -112,35 +112,35 @@ def _profile(model: str, graph: Model, collected: Collected, threads: int) -> Pr
         rejected_runs=len(document["runs"]) - len(good),
         whole_us=statistics.median(run["whole_us"] for run in good),
         plain_us=undisturbed_median(document["plain_us"]),
-        operators=_placed(rows, told) if told else rows,
+        operators=_with_placement(rows, delegation) if delegation else rows,
         coverage=coverage(good),
         macs=sum(node.macs for node in matched if node is not None),
         parameters=sum(tensor.elements for tensor in graph.tensors if tensor.is_constant and tensor.elements > 8),
         arena_bytes=activation_arena_bytes(graph),
-        partitions=told.partitions if told else partitions(seen),
+        partitions=delegation.partitions if delegation else partitions(seen),
         roofline=None,
         host=host.describe(),
         notes=collected.notes,
     )
 
 
-def _told(graph: Model, collected: Collected) -> Delegation | None:
-    """Return what XNNPACK takes by its rules where only the times of the operators are known."""
+def _xnnpack_delegation(graph: Model, collected: Collected) -> Delegation | None:
+    """Return the delegation by XNNPACK's rules if the file was cut, because then only the times are known."""
     if not collected.by_cuts or collected.kernels != "default":
         return None
     return delegate(graph, accelerator("xnnpack").rules)
 
 
-def _placed(rows: Sequence[OperatorTime], told: Delegation) -> tuple[OperatorTime, ...]:
-    """Say by XNNPACK's rules where operators ran of which only the times are known."""
-    left = {row.index for row in told.refused}
+def _with_placement(rows: Sequence[OperatorTime], delegation: Delegation) -> tuple[OperatorTime, ...]:
+    """Return the rows with the place where each operator runs by XNNPACK's rules."""
+    left = {row.index for row in delegation.refused}
     return tuple(replace(row, where="builtin" if row.node and row.node.index in left else "XNNPACK") for row in rows)
 
 
 def _rows(
-    seen: Sequence[Seen], matched: Sequence[Node | None], times: Sequence[float], first: Sequence[int]
+    seen: Sequence[KernelEvent], matched: Sequence[Node | None], times: Sequence[float], first: Sequence[float]
 ) -> tuple[OperatorTime, ...]:
-    """Put events, operators and times together."""
+    """Return a row for each event with its operator and its times."""
     total, cumulative = sum(times) or 1.0, 0.0
     rows = []
     for position, (event, node, time_us, first_us) in enumerate(zip(seen, matched, times, first, strict=True)):

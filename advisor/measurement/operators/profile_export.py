@@ -1,10 +1,10 @@
-"""A profile as the tables of TensorFlow's benchmark tool and as a trace for Chrome and Perfetto."""
+"""Export a profile as the tables of TensorFlow Lite's ``benchmark_model`` and as a trace for Chrome and Perfetto."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from advisor.measurement.operators.profile_values import OperatorTime, Profile
@@ -18,8 +18,8 @@ _TYPE_COLUMNS = ("[Node type]", "[count]", "[avg ms]", "[avg %]", "[cdf %]", "[m
 def to_tsv(profile: Profile) -> str:
     """Return three tab-separated tables: run order, top by computation time, summary by node type.
 
-    Columns and titles are those that ``benchmark_model --enable_op_profiling=true`` prints, so that a spreadsheet made
-    for it takes this too; ``[mem KB]`` is the activations and constants that an operator reads and writes.
+    Columns and titles are those of ``benchmark_model --enable_op_profiling=true``, so that the same spreadsheets read
+    them. ``[mem KB]`` is the size of the activations and constants that an operator reads and writes.
     """
     starts = _starts(profile)
     ordered = [_operator_row(row, starts[row.position], row.cumulative) for row in profile.operators]
@@ -46,8 +46,8 @@ def to_tsv(profile: Profile) -> str:
     return "\n".join(parts)
 
 
-def to_trace(profile: Profile) -> dict[str, Any]:
-    """Return one run as complete events (``ph: X``) of the Trace Event Format, one track for each place."""
+def to_trace(profile: Profile) -> dict[str, object]:
+    """Return one run as complete events (``ph: X``) of the Trace Event Format; XNNPACK and builtin are two tracks."""
     tracks = {"XNNPACK": 1, "builtin": 2}
     starts = _starts(profile)
     names = [_metadata("process_name", 0, f"{profile.model} ({profile.runtime}, {profile.threads} threads)")]
@@ -69,7 +69,7 @@ def to_trace(profile: Profile) -> dict[str, Any]:
 
 
 def _starts(profile: Profile) -> list[float]:
-    """Return when each operator starts, were they to run without a gap, in microseconds."""
+    """Return the start of each operator in microseconds, without gaps between operators."""
     ends = list(accumulate(row.time_us for row in profile.operators))
     return [0.0, *ends[:-1]]
 
@@ -96,22 +96,22 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) ->
     return "\n".join([f"=== {title} ===", "\t".join(columns), *("\t".join(row) for row in rows)]) + "\n"
 
 
-def _arguments(row: OperatorTime) -> dict[str, Any]:
-    """Return what a click on the event shows."""
-    arguments: dict[str, Any] = {"kernel": row.kernel, "share": round(row.share, 4), "position": row.position}
+def _arguments(row: OperatorTime) -> dict[str, object]:
+    """Return the details that a click on the event shows."""
+    arguments: dict[str, object] = {"kernel": row.kernel, "share": round(row.share, 4), "position": row.position}
     if row.node:
         arguments.update(node=row.node.index, inputs=list(row.node.inputs), outputs=list(row.node.outputs))
         arguments.update(macs=row.node.macs, bytes=row.node.bytes_moved)
     return arguments
 
 
-def _metadata(name: str, track: int, value: str) -> dict[str, Any]:
-    """Return a naming event."""
+def _metadata(name: str, track: int, value: str) -> dict[str, object]:
+    """Return an event that names a track or a process."""
     return {"name": name, "ph": "M", "pid": 1, "tid": track, "args": {"name": value}}
 
 
 def _cell(text: str) -> str:
-    """Return a text that cannot break a table: a file's operator names are untrusted."""
+    """Return a text on one line, because operator names in a file are untrusted."""
     return " ".join(text.split())
 
 

@@ -1,20 +1,20 @@
-"""A profile as a graph that Google's Model Explorer opens: each operator with its time and share."""
+"""Export a profile as a graph for Google's Model Explorer, with the time and share of each operator."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from advisor.measurement.operators.profile_values import OperatorTime, Profile
     from advisor.tflite.model import Model
 
 
-def to_graph(profile: Profile) -> dict[str, Any]:
+def to_graph(profile: Profile) -> dict[str, object]:
     """Return the file's main graph in Model Explorer's JSON form (a ``GraphCollection`` of its user guide).
 
     Raises:
-        UsageError: the file is gone or changed.
+        UsageError: the file is missing or has changed.
     """
     from advisor.tflite.model import read
 
@@ -24,7 +24,7 @@ def to_graph(profile: Profile) -> dict[str, Any]:
     return {"label": Path(profile.model).name, "graphs": [{"id": "main", "nodes": [*nodes, _output_node(model)]}]}
 
 
-def _node(model: Model, index: int, row: OperatorTime | None) -> dict[str, Any]:
+def _node(model: Model, index: int, row: OperatorTime | None) -> dict[str, object]:
     operator = model.operators[index]
     facts: dict[str, str] = {}
     if row is not None and row.node is not None:
@@ -46,19 +46,19 @@ def _node(model: Model, index: int, row: OperatorTime | None) -> dict[str, Any]:
     }
 
 
-def _input_node(model: Model) -> dict[str, Any]:
+def _input_node(model: Model) -> dict[str, object]:
     indices = model.subgraphs[0].inputs
     outputs = [_output(model, place, tensor) for place, tensor in enumerate(indices)]
     return {"id": "inputs", "label": "GraphInputs", "namespace": "", "outputsMetadata": outputs}
 
 
-def _output_node(model: Model) -> dict[str, Any]:
+def _output_node(model: Model) -> dict[str, object]:
     edges = _edges(model, model.subgraphs[0].outputs)
     return {"id": "outputs", "label": "GraphOutputs", "namespace": "", "incomingEdges": edges}
 
 
 def _edges(model: Model, tensors: tuple[int, ...]) -> list[dict[str, str]]:
-    """Return an edge for each tensor that an operator or the input makes; constants have none."""
+    """Return an edge for each tensor that an operator or the input produces; constants have no edge."""
     makers = {tensor: ("inputs", place) for place, tensor in enumerate(model.subgraphs[0].inputs)}
     for index, operator in enumerate(model.operators):
         makers.update({tensor: (str(index), place) for place, tensor in enumerate(operator.outputs)})
@@ -73,7 +73,7 @@ def _edges(model: Model, tensors: tuple[int, ...]) -> list[dict[str, str]]:
     ]
 
 
-def _output(model: Model, place: int, tensor: int) -> dict[str, Any]:
+def _output(model: Model, place: int, tensor: int) -> dict[str, object]:
     found = model.tensors[tensor]
     shape = f"{found.dtype}[{','.join(map(str, found.shape))}]"
     return {"id": str(place), "attrs": _pairs({"tensor_name": found.name, "shape": shape})}

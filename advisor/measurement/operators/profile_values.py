@@ -1,10 +1,9 @@
-"""A profile as values: one a step of a run, one an operator type, and the whole."""
+"""The profile of a file as values: its operators, its operator types, and the whole."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from advisor.measurement import host
 from advisor.measurement.accelerators.delegation import Delegation
@@ -17,18 +16,18 @@ class OperatorTime:
     """One step of a run.
 
     Attributes:
-        position: place in the order of execution.
-        kernel: the kernel's name as the runtime calls it.
-        type: the operator's name in the file, or the kernel's where it cannot be told.
+        position: position in the order of execution.
+        kernel: name of the kernel in the runtime.
+        type: name of the operator in the file, or that of the kernel if the operator is not known.
         where: ``XNNPACK`` or ``builtin``.
-        time_us: interquartile mean over the undisturbed runs, finer than the clock's microsecond and as robust as the
-            median.
-        first_us: its time in the first of them.
-        share: part of the sum of all operators, 0-1.
-        cumulative: shares up to and including this one.
-        node: the operator in the file, None where it cannot be told.
-        gflops: achieved 10^9 floating-point (or integer) operations a second, two a MAC; None where unknown.
-        gbytes: achieved 10^9 bytes a second, None where unknown.
+        time_us: interquartile mean over the undisturbed runs; it is finer than the clock's microsecond and as robust as
+            the median.
+        first_us: its time in the first of these runs.
+        share: share of the sum of all operators, 0-1.
+        cumulative: sum of the shares up to this one.
+        node: the operator in the file, None if it is not known.
+        gflops: achieved 10^9 operations (float or integer) per second, two per MAC; None if unknown.
+        gbytes: achieved 10^9 bytes per second, None if unknown.
     """
 
     position: int
@@ -46,17 +45,17 @@ class OperatorTime:
 
 @dataclass(frozen=True)
 class TypeTime:
-    """All operators of one type at one place.
+    """All operators of one type in XNNPACK or in the builtin kernels.
 
     Attributes:
         type: operator name.
         where: ``XNNPACK`` or ``builtin``.
         count: how many.
         time_us: their time.
-        share: part of the sum of all operators, 0-1.
-        cumulative: shares up to and including this one, from the largest.
+        share: share of the sum of all operators, 0-1.
+        cumulative: sum of the shares from the largest up to this one.
         macs: their multiply-accumulates.
-        data_type: type of the first one's output, empty where unknown.
+        data_type: data type of the first one's output, empty if unknown.
     """
 
     type: str
@@ -76,22 +75,22 @@ class Profile:
     Attributes:
         model: the file's path as given.
         runtime: package and version.
-        kernels: ``default`` (XNNPACK where it applies) or ``builtin``.
+        kernels: ``default`` (XNNPACK for the operators that it supports) or ``builtin``.
         threads: number of threads.
-        runs: undisturbed runs behind the figures.
-        rejected_runs: runs left out because the thread was preempted.
-        whole_us: median time of a whole run under the profiler.
+        runs: number of undisturbed runs that the figures are based on.
+        rejected_runs: number of runs that other processes disturbed.
+        whole_us: median time of a whole run with the profiler.
         plain_us: median time of a run without it.
         operators: in order of execution.
-        coverage: sum of the operators / whole; 0.95-1.02 is good.
+        coverage: sum of the operators divided by the whole; 0.95-1.02 is good.
         macs: multiply-accumulates of a run.
-        parameters: elements of the file's constants that are weights (more than one element, no shape or axis).
+        parameters: number of weights: elements of the constants that are not shapes or axes.
         arena_bytes: memory that the activations need at once, computed from their lifetimes.
-        partitions: how many times the run enters XNNPACK.
-        roofline: what this host can do at one thread, None where not measured.
+        partitions: how often the run enters XNNPACK.
+        roofline: limits of this machine at one thread, None if not measured.
         host: the machine.
-        notes: what the reader must know.
-        delegations: what the accelerators that were asked for would take of the file; computed, not measured.
+        notes: notes for the reader.
+        delegations: computed delegations of the file to the requested accelerators; they are not measured.
     """
 
     model: str
@@ -115,12 +114,12 @@ class Profile:
 
     @property
     def overhead(self) -> float:
-        """How much longer a run takes under the profiler: 0.05 is 5 %."""
+        """How much longer a run takes with the profiler: 0.05 is 5 %."""
         return self.whole_us / self.plain_us - 1
 
     @property
     def by_type(self) -> tuple[TypeTime, ...]:
-        """The operators summed by type and place, the slowest type first."""
+        """The operators summed by type and kind of kernel, the slowest type first."""
         groups: dict[tuple[str, str], list[OperatorTime]] = {}
         for row in self.operators:
             groups.setdefault((row.type, row.where), []).append(row)
@@ -133,7 +132,7 @@ class Profile:
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What to do about it, each sentence with its evidence."""
+        """What to improve; each sentence contains its evidence."""
         from advisor.measurement.operators.advice import advise
 
         return advise(self)
@@ -142,9 +141,9 @@ class Profile:
         """Return the slowest operators."""
         return tuple(sorted(self.operators, key=lambda row: -row.time_us)[:count])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return a JSON object with the operators, the summary by type and the advice."""
-        plain = {**asdict(replace(self, delegations=())), "host": self.host.to_json()}
+        plain: dict[str, object] = {**asdict(replace(self, delegations=())), "host": self.host.to_json()}
         del plain["delegations"]
         return {
             "schema_version": 1,
@@ -156,12 +155,12 @@ class Profile:
         }
 
     def to_tsv(self) -> str:
-        """Return the tables of TensorFlow's benchmark tool, tab-separated."""
+        """Return the tables of TensorFlow Lite's ``benchmark_model``, tab-separated."""
         from advisor.measurement.operators.profile_export import to_tsv
 
         return to_tsv(self)
 
-    def to_trace(self) -> dict[str, Any]:
+    def to_trace(self) -> dict[str, object]:
         """Return a trace for ``chrome://tracing`` and Perfetto."""
         from advisor.measurement.operators.profile_export import to_trace
 
@@ -169,7 +168,7 @@ class Profile:
 
 
 def _type_time(rows: Sequence[OperatorTime], before: float) -> TypeTime:
-    """Sum the rows of one type at one place."""
+    """Return the sum of the rows of one type."""
     share = sum(row.share for row in rows)
     output = next((row.node.outputs[0] for row in rows if row.node and row.node.outputs), "")
     return TypeTime(

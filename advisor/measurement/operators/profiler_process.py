@@ -1,9 +1,9 @@
-"""Time every operator of one ``.tflite`` file and print the raw events as one JSON document; run in a child process.
+"""Time every operator of one ``.tflite`` file and print the raw events as one JSON document. Runs as a child process.
 
-The LiteRT wheel holds ``libLiteRt.so`` with the whole C interface, profiler included, which its Python classes do not
-show; it is called by ctypes here. The structures are those of ``litert/c`` of LiteRT 2.3. A library with another layout
-gives nonsense or crashes, which is why this is a process of its own and why the reader checks that the operators add up
-to the whole.
+The LiteRT wheel contains ``libLiteRt.so`` with the C interface of the profiler, which its Python classes do not offer,
+so this script calls it with ctypes. The structures are those of ``litert/c`` in LiteRT 2.3. A library with another
+layout returns wrong values or crashes. Therefore this is a separate process, and its caller checks that the operators
+add up to the whole.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from advisor.devices.connections.agent import (
     resize,
     set_inputs,
 )
+from advisor.measurement.operators.events import Document, Run
+from advisor.measurement.operators.events import Event as ProfilerEvent
 from advisor.measurement.operators.litert_library import MAX_RANK, Event, Layout, Library, TensorType
 
 LOCK_WRITE = 1  # kLiteRtTensorBufferLockModeWrite
@@ -36,15 +38,15 @@ TIME_LIMIT_S = 4.0
 
 
 class CompiledModel:
-    """One file compiled for the CPU, its inputs filled.
+    """One file compiled for the CPU, with filled inputs.
 
     Args:
         library: the C library.
         path: the file.
         threads: number of threads.
         kernels: ``default`` or ``builtin``.
-        shape: of the first input where the file leaves it open.
-        profiling: with the profiler.
+        shape: shape of the first input, if the file does not state it.
+        profiling: whether to use the profiler.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class CompiledModel:
         self._profiler = library.handle("CompiledModelGetProfiler", self._compiled) if profiling else None
 
     def _buffers(self, signature: c_void_p, side: str) -> Any:
-        """Return an array of buffers for the inputs or outputs; inputs are filled."""
+        """Return an array of buffers for the inputs or outputs, and fill the inputs."""
         count = c_size_t()
         self._library(f"GetNumSignature{side}s", signature, byref(count))
         buffers = []
@@ -87,7 +89,7 @@ class CompiledModel:
         return (c_void_p * len(buffers))(*buffers)
 
     def _output_layouts(self, count: int) -> Any:
-        """Return the layouts of the outputs after the first input took its shape."""
+        """Return the layouts of the outputs, after the first input got its shape."""
         layouts = (Layout * count)()
         self._library(
             "GetCompiledModelOutputTensorLayouts", self._compiled, c_size_t(0), c_size_t(count), layouts, c_bool(True)
@@ -115,8 +117,8 @@ class CompiledModel:
         self._library("RunCompiledModel", self._compiled, c_size_t(0), sizes[0], inputs, sizes[1], outputs)
         return (time.perf_counter() - start) * 1e6
 
-    def profiled_run(self) -> dict[str, Any]:
-        """Run once under the profiler and return the whole's time and the operators' events in order."""
+    def profiled_run(self) -> Run:
+        """Run once with the profiler; return the time of the whole and the operators' events in order."""
         self._library("ResetProfiler", self._profiler)
         self._library("StartProfiler", self._profiler)
         wall_us = self.run()
@@ -128,7 +130,7 @@ class CompiledModel:
         whole = [event.elapsed_us for event in events if event.type == INVOKE and event.tag == b"Invoke"]
         kinds = (OPERATOR, DELEGATE_OPERATOR, DELEGATE_PROFILED)
         rows = [
-            (event.tag.decode("utf-8", "replace"), event.type, event.index, event.elapsed_us)
+            ProfilerEvent(event.tag.decode("utf-8", "replace"), event.type, event.index, event.elapsed_us)
             for event in events
             if event.type in kinds and event.tag
         ]
@@ -136,10 +138,10 @@ class CompiledModel:
 
 
 def _fix_shape(kind: TensorType, name: str) -> tuple[int, ...]:
-    """Take an open batch as 1, in place, and return the shape.
+    """Set an unknown batch size to 1 and return the shape.
 
     Raises:
-        AgentError: another dimension is open, or the rank is not plausible.
+        AgentError: another dimension is unknown, or the rank is not plausible.
     """
     rank = kind.layout.bits & 127
     if rank > MAX_RANK:
@@ -147,7 +149,7 @@ def _fix_shape(kind: TensorType, name: str) -> tuple[int, ...]:
     for axis in range(rank):
         if kind.layout.dimensions[axis] < 0:
             if axis > 0:
-                raise AgentError("shape", f"{name} has an open shape: give --shape")
+                raise AgentError("shape", f"{name} has unknown dimensions: give --shape")
             kind.layout.dimensions[axis] = 1
     return tuple(kind.layout.dimensions[:rank])
 
@@ -156,20 +158,20 @@ def resolved_shapes(path: str, shape: list[int]) -> list[list[int]]:
     """Return the shape of every tensor of the main graph once the first input has ``shape``.
 
     Raises:
-        AgentError: the graph does not take that shape.
+        AgentError: the graph cannot run with this shape.
     """
     interpreter = new_interpreter(path, 1, "builtin")
     try:
         resize(interpreter, shape)
         interpreter.allocate_tensors()
     except (ValueError, RuntimeError) as error:
-        raise AgentError("shape", f"the file does not take the shape {shape}: {one_line(error)}") from error
+        raise AgentError("shape", f"the file cannot run with the shape {shape}: {one_line(error)}") from error
     details = sorted(interpreter.get_tensor_details(), key=lambda detail: detail["index"])
     return [[int(side) for side in detail["shape"]] for detail in details]
 
 
 def explained(path: str, shape: list[int] | None, error: AgentError) -> AgentError:
-    """Return what the runtime's Python classes say of a file that the C interface refuses by a number only."""
+    """Return the error of the runtime's Python classes, because the C interface reports only a number."""
     try:
         interpreter = new_interpreter(path, 1, "default")
         resize(interpreter, shape)
@@ -183,11 +185,11 @@ def explained(path: str, shape: list[int] | None, error: AgentError) -> AgentErr
     return error
 
 
-def collect(path: str, threads: int, kernels: str, runs: int, shape: list[int] | None) -> dict[str, Any]:
-    """Run a plain and a profiled copy of the model in turn and return what was seen.
+def collect(path: str, threads: int, kernels: str, runs: int, shape: list[int] | None) -> Document:
+    """Run the model in turn with and without the profiler, and return the document.
 
     Raises:
-        AgentError: the library or the file does not allow it.
+        AgentError: the library has no profiler, or the file cannot be run.
     """
     try:
         return _collect(path, threads, kernels, runs, shape)
@@ -195,7 +197,7 @@ def collect(path: str, threads: int, kernels: str, runs: int, shape: list[int] |
         raise explained(path, shape, error) if error.kind == "load" else error from error
 
 
-def _collect(path: str, threads: int, kernels: str, runs: int, shape: list[int] | None) -> dict[str, Any]:
+def _collect(path: str, threads: int, kernels: str, runs: int, shape: list[int] | None) -> Document:
     library = Library()
     shapes = resolved_shapes(path, shape) if shape else None
     plain = CompiledModel(library, path, threads, kernels, shape, profiling=False)
@@ -205,17 +207,20 @@ def _collect(path: str, threads: int, kernels: str, runs: int, shape: list[int] 
         profiled.profiled_run()
     plain_us, seen = _in_turn(plain.run, profiled.profiled_run, runs)
     version = metadata.version("ai-edge-litert")
-    found = {"plain_us": plain_us, "runs": seen, "shapes": shapes}
-    return {"schema_version": 1, "runtime": f"ai-edge-litert=={version}", **found}
+    return {
+        "schema_version": 1,
+        "runtime": f"ai-edge-litert=={version}",
+        "plain_us": plain_us,
+        "runs": seen,
+        "shapes": shapes,
+    }
 
 
-def _in_turn(
-    plain: Callable[[], float], profiled: Callable[[], dict[str, Any]], runs: int
-) -> tuple[list[float], list[dict[str, Any]]]:
-    """Call both in turn ``runs`` times, or at least 5 times until the time limit."""
+def _in_turn(plain: Callable[[], float], profiled: Callable[[], Run], runs: int) -> tuple[list[float], list[Run]]:
+    """Call both in turn ``runs`` times; stop earlier at the time limit, but not before 5 times."""
     limit = time.perf_counter() + TIME_LIMIT_S
     plain_us: list[float] = []
-    seen: list[dict[str, Any]] = []
+    seen: list[Run] = []
     while len(seen) < runs and (len(seen) < 5 or time.perf_counter() < limit):
         plain_us.append(plain())
         seen.append(profiled())
@@ -232,7 +237,7 @@ def main() -> int:
     parser.add_argument("--shape", type=numbers, help="shape of the first input")
     options = parser.parse_args()
     asked = (options.model, options.threads, options.kernels, options.runs, options.shape)
-    return report(lambda: collect(*asked))
+    return report(lambda: dict(collect(*asked)))
 
 
 if __name__ == "__main__":

@@ -1,21 +1,20 @@
-"""Measure what one core of this machine can compute and move, and print it as JSON; run in a child process."""
+"""Measure the arithmetic and memory speed of one core and print them as JSON. Runs as a child process."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 from advisor.devices.connections.agent import report
 
-SIDE = 768  # three such float32 matrices (7 MB) fit the caches of a core's share, so this is computing, not moving
-COPY_BYTES = 64 * 2**20  # beyond any cache level of small machines
+SIDE = 768  # three float32 matrices of this size (7 MB) fit into the caches, so arithmetic is the limit
+COPY_BYTES = 64 * 2**20  # larger than the caches of small machines
 SECONDS = 0.3
 
 
 def best_seconds(work: Callable[[], object], seconds: float = SECONDS) -> float:
-    """Return the least CPU time of a call over ``seconds``: what other processes take does not count."""
+    """Return the shortest CPU time of a call within ``seconds``; time of other processes does not count."""
     work()
     end, best = time.perf_counter() + seconds, float("inf")
     while time.perf_counter() < end or best == float("inf"):
@@ -25,8 +24,8 @@ def best_seconds(work: Callable[[], object], seconds: float = SECONDS) -> float:
     return best
 
 
-def collect() -> dict[str, Any]:
-    """Return GFLOP/s of a float32 matrix product and GB/s of a copy (bytes read plus written), at one thread."""
+def collect() -> dict[str, object]:
+    """Return GFLOP/s of a float32 matrix product and GB/s of a copy (bytes read plus written) at one thread."""
     import numpy as np
 
     generator = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Run a script of this package in a child process that prints one JSON document."""
+"""Run a script in a child process and read the JSON document that it prints."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from typing import Any
 
 from advisor.core.errors import RuntimeRefusal, StageError, UsageError, last_line
 
-# Appended rather than put in front: a package's folder must not hide the standard library.
+# Appended, not inserted at the front: a package's folder must not hide the standard library.
 _RUN_MODULE = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), {}, '__main__')"
 
 
 class Reported(StageError):
-    """An error that a child told of itself.
+    """An error that a child process reported.
 
     Attributes:
-        kind: ``runtime`` where the installed library is at fault, ``shape``, ``load``, ...
+        kind: ``runtime`` if the installed library is the cause, ``shape``, ``load``, ...
     """
 
     kind = ""
 
 
 class Refused(Reported, RuntimeRefusal):
-    """The runtime could not load or run the file."""
+    """The runtime cannot load or run the file."""
 
 
 _HINTS = {"shape": "give the shape that the product uses, such as --shape 1,224,224,3"}
@@ -40,17 +40,17 @@ def run_json(
 ) -> dict[str, Any]:
     """Run a script and return the JSON object that it prints on standard output.
 
-    The child leads a process group of its own, which is killed whole on a time-out, an interrupt or another exception.
+    The child has its own process group, which is killed after a time-out, an interrupt or another exception.
 
     Args:
-        script: a Python file that stands alone, or the name of a module of this package.
-        arguments: its command line; nothing passes through a shell.
+        script: a Python file without imports from this package, or the name of a module of this package.
+        arguments: its command line; no shell reads it.
         timeout_s: seconds until the child is killed.
-        subject: what is measured, for the messages (a file's name).
-        python: the interpreter of another environment, None for this one; it sees nothing of this environment.
+        subject: what is measured, for error messages (the name of a file).
+        python: interpreter of another environment, None for this one.
 
     Raises:
-        StageError: the child ran out of time, died by a signal, reported an error or printed something else.
+        StageError: the child ran out of time, was ended by a signal, reported an error, or printed no JSON object.
     """
     root = str(Path(__file__).parents[2])
     program = [str(script)] if isinstance(script, Path) else ["-c", _RUN_MODULE, root, script]
@@ -65,7 +65,7 @@ def run_json(
     except subprocess.TimeoutExpired as error:
         raise StageError(
             f"{subject}: no result after {timeout_s:g} s, the measuring process was killed",
-            "the model may hang or be too slow for the time limit; allow more time",
+            "the model hangs, or it needs a longer time limit",
         ) from error
     finally:
         _kill_group(child)
@@ -76,7 +76,7 @@ def existing_model(model: Path | str) -> Path:
     """Return ``model`` as a path.
 
     Raises:
-        UsageError: there is no such file.
+        UsageError: the file does not exist.
     """
     path = Path(model)
     if not path.is_file():
@@ -85,7 +85,7 @@ def existing_model(model: Path | str) -> Path:
 
 
 def _kill_group(child: subprocess.Popen[str]) -> None:
-    """Kill the child and what it started, if any of it is left, and collect it."""
+    """Kill the child and its process group if it still runs."""
     if child.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
@@ -93,14 +93,18 @@ def _kill_group(child: subprocess.Popen[str]) -> None:
 
 
 def _document(status: int, output: str, errors: str, subject: str) -> dict[str, Any]:
-    """Parse the child's output, or say in one line why there is none."""
+    """Return the child's document.
+
+    Raises:
+        StageError: there is none; the error says why in one line.
+    """
     if status < 0:
         raise StageError(f"{subject}: the measuring process {_death(-status)}", _last_words(errors))
     try:
         document = json.loads(output)
     except ValueError as error:
         said = last_line(errors) or last_line(output) or "nothing"
-        raise StageError(f"{subject}: the measuring process ended with status {status} and said: {said}") from error
+        raise StageError(f"{subject}: the measuring process ended with status {status} and printed: {said}") from error
     if not isinstance(document, dict):
         raise StageError(f"{subject}: the measuring process printed no JSON object")
     if "error" in document:
@@ -111,7 +115,7 @@ def _document(status: int, output: str, errors: str, subject: str) -> dict[str, 
 
 
 def _reported(error: dict[str, Any], subject: str) -> Reported:
-    """Return a child's own error."""
+    """Return the error that a child reported."""
     kind = str(error.get("kind", ""))
     refused = Refused if kind in ("load", "run") else Reported
     raised = refused(f"{subject}: {error.get('message', 'unknown error')}", _HINTS.get(kind, ""))
@@ -120,20 +124,20 @@ def _reported(error: dict[str, Any], subject: str) -> Reported:
 
 
 def _death(number: int) -> str:
-    """Say by which signal a process died and what that usually means."""
+    """Return which signal ended a process and what it usually means."""
     try:
         name = signal.Signals(number).name
     except ValueError:
         return f"died by signal {number}"
     causes = {
-        "SIGKILL": ", most likely for memory",
-        "SIGABRT": ": the runtime gave up on the model or ran out of memory",
+        "SIGKILL": ", most likely because memory ran out",
+        "SIGABRT": ": the runtime failed on the model or ran out of memory",
         "SIGSEGV": ": the runtime crashed on the model",
     }
     return f"{'was killed' if name == 'SIGKILL' else 'died'} ({name}){causes.get(name, '')}"
 
 
 def _last_words(text: str) -> str:
-    """Return the last line of a process that died, unless that is the runtime's usual chatter."""
+    """Return the last line that a process printed, unless it is one of the runtime's usual log lines."""
     said = last_line(text)
     return "" if said.startswith(("INFO", "W0000", "I0000")) else said

@@ -1,7 +1,7 @@
-"""Other runtimes and versions, each in an environment of its own, made once and kept in the cache folder.
+"""Install other runtimes and versions, each in its own environment in the cache folder.
 
-The environment is filled by the user's own pip, with its index, proxy and certificates, from wheels only: no package's
-set-up code runs.
+The user's pip installs them, with its index, proxy and certificates. It uses wheels only, so that no set-up code of a
+package runs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from filelock import FileLock
 from advisor.core.errors import UsageError, nearest
 from advisor.store.cache import cache_root
 
-# What a runtime's wheels were built against but do not all declare.
+# Packages that a runtime's wheels need but do not all declare.
 COMPANIONS = {"ai-edge-litert": ("numpy",), "tflite-runtime": ("numpy<2",)}
-# tflite-runtime ended with 2.14.0; its wheels are for CPython 3.8 to 3.11 (its file list on the package index).
+# The last tflite-runtime is 2.14.0; its wheels are for CPython 3.8 to 3.11 (file list of the package index).
 LAST_PYTHON = {"tflite-runtime": (3, 11)}
 TIMEOUT_S = 600.0
 
@@ -32,7 +32,7 @@ _REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9._-]+)\s*==\s*([0-9]+(?:\.[0-9]+)*(?:
 
 @dataclass(frozen=True)
 class Runtime:
-    """A runtime's package and version."""
+    """The package and version of a runtime."""
 
     package: str
     version: str
@@ -42,7 +42,7 @@ class Runtime:
 
     @property
     def installed_here(self) -> bool:
-        """True where this environment has that very version."""
+        """Whether this environment has exactly this version."""
         try:
             return metadata.version(self.package) == self.version
         except metadata.PackageNotFoundError:
@@ -53,7 +53,7 @@ def parse(text: str) -> Runtime:
     """Parse ``tflite-runtime==2.14.0``.
 
     Raises:
-        UsageError: another package, or no exact version.
+        UsageError: it is another package, or the version is not exact.
     """
     matched = _REQUIREMENT.match(text)
     if matched is None:
@@ -64,17 +64,17 @@ def parse(text: str) -> Runtime:
     package = matched[1].lower().replace("_", "-").replace(".", "-")
     if package not in COMPANIONS:
         raise UsageError(
-            f"--runtime: '{package}' is no known runtime{nearest(package, COMPANIONS)}",
+            f"--runtime: unknown runtime '{package}'{nearest(package, COMPANIONS)}",
             f"runtimes: {', '.join(COMPANIONS)}",
         )
     return Runtime(package, matched[2])
 
 
 def interpreter(runtime: Runtime) -> Path | None:
-    """Return the Python of an environment with this runtime, making it where it is not there; None for this one.
+    """Return the Python of an environment with this runtime, None for this environment; install it if needed.
 
     Raises:
-        UsageError: there is no wheel for this Python, or pip cannot install it.
+        UsageError: there is no wheel for this Python, or pip cannot install the runtime.
     """
     if runtime.installed_here:
         return None
@@ -89,22 +89,22 @@ def interpreter(runtime: Runtime) -> Path | None:
 
 
 def refuse_newer_python(runtime: Runtime, version: tuple[int, int]) -> None:
-    """Refuse a runtime that has no wheel for so new a Python.
+    """Refuse a runtime that has no wheel for this version of Python.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no wheel.
     """
     last = LAST_PYTHON.get(runtime.package)
     if last and version > last:
         shown, newest = (".".join(map(str, number)) for number in (version, last))
         raise UsageError(
-            f"{runtime} has no wheel for Python {shown}; its last are for Python {newest}",
-            f"install advisor under Python {newest}, or take a version of ai-edge-litert",
+            f"{runtime} has no wheel for Python {shown}; its last wheels are for Python {newest}",
+            f"install advisor with Python {newest}, or use a version of ai-edge-litert",
         )
 
 
 def _make(runtime: Runtime, folder: Path) -> None:
-    """Make the environment beside its place and move it there whole."""
+    """Make the environment in a temporary folder, then rename it to ``folder``."""
     unfinished = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
     try:
         venv.create(unfinished, symlinks=True, with_pip=False)
@@ -116,19 +116,21 @@ def _make(runtime: Runtime, folder: Path) -> None:
 
 
 def _install(runtime: Runtime, python: Path) -> None:
-    """Install the runtime's wheels by this environment's pip, as the user has configured it."""
+    """Install the runtime's wheels with this environment's pip and the user's pip settings."""
     pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--no-input"]
     command = [*pip, "install", "--quiet", "--only-binary", ":all:", str(runtime), *COMPANIONS[runtime.package]]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"{runtime} cannot be installed: {type(error).__name__}", "is the index reachable?") from error
+        raise UsageError(
+            f"{runtime} cannot be installed: {type(error).__name__}", "check the connection to the package index"
+        ) from error
     if done.returncode != 0:
         said = [line.strip() for line in done.stderr.splitlines() if line.strip().startswith("ERROR:")]
-        reason = (said or done.stderr.strip().splitlines() or ["pip said nothing"])[-1].removeprefix("ERROR: ")
+        reason = (said or done.stderr.strip().splitlines() or ["pip printed no reason"])[-1].removeprefix("ERROR: ")
         raise UsageError(
             f"{runtime} cannot be installed: {reason[:300]}",
-            "pip's own settings are used; try: pip index versions " + runtime.package,
+            "advisor uses your pip settings; list the versions with: pip index versions " + runtime.package,
         )
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.errors import UsageError
-from advisor.measurement.accelerators.delegation import delegate, pieces
+from advisor.measurement.accelerators.delegation import delegate, partitions
 from advisor.measurement.accelerators.loading import accelerator
 from advisor.measurement.accelerators.rules import Accepted, Constraint, Form, Rules
 from advisor.measurement.operators.profile import profile
@@ -92,8 +92,8 @@ def test_an_operator_that_no_rule_names_stays_behind(float_model: Path) -> None:
 def test_what_breaks_a_constraint_stays_behind(float_model: Path, constraint: Constraint, reason: str) -> None:
     told = delegate(read(float_model), rules(*ACTIVATIONS, where=[constraint]))
     assert any(reason in row.reason for row in told.refused)
-    everywhere = delegate(read(float_model), rules(*ACTIVATIONS, everywhere=(constraint,)))
-    assert [row.reason for row in everywhere.refused] == [row.reason for row in told.refused]
+    common = delegate(read(float_model), rules(*ACTIVATIONS, common=(constraint,)))
+    assert [row.reason for row in common.refused] == [row.reason for row in told.refused]
 
 
 def test_one_of_several_ways_is_enough(float_model: Path) -> None:
@@ -110,13 +110,13 @@ def test_too_little_work_is_advised_against(float_model: Path) -> None:
 
 def test_too_many_pieces_are_advised_against(float_model: Path) -> None:
     told = delegate(read(float_model), rules("CONV_2D", least_macs=0, most_partitions=1))
-    assert "2 pieces, more than 1, cut apart by DEPTHWISE_CONV_2D" in told.sentence
+    assert "2 partitions, more than 1, separated by DEPTHWISE_CONV_2D" in told.sentence
 
 
 def test_enough_work_in_one_piece_is_worth_it(float_model: Path) -> None:
     told = delegate(read(float_model), rules(*ACTIVATIONS, least_macs=1000))
     assert told.objections == ()
-    assert told.sentence == "Toy takes 100% of the arithmetic (6 of 6 operators, 1 piece): worth it"
+    assert told.sentence == "Toy runs 100% of the arithmetic (6 of 6 operators, 1 partition): worth it"
 
 
 def test_nothing_taken_is_not_worth_it(float_model: Path) -> None:
@@ -126,8 +126,8 @@ def test_nothing_taken_is_not_worth_it(float_model: Path) -> None:
 def test_a_runtime_that_hands_over_the_first_piece_leaves_the_others(float_model: Path) -> None:
     told = delegate(read(float_model), rules("CONV_2D", least_macs=0, keeps=1, keeps_first=True))
     assert (told.partitions, told.kept, told.taken) == (2, 1, 1)
-    assert told.refused[1].reason == "outside the first piece, which alone is handed over"
-    assert "(1 of 6 operators, 1 piece of 2)" in told.sentence
+    assert told.refused[1].reason == "outside the first partition; only this one is delegated"
+    assert "(1 of 6 operators, 1 partition of 2)" in told.sentence
 
 
 def test_a_runtime_that_hands_over_the_largest_piece_takes_the_most_arithmetic(float_model: Path) -> None:
@@ -142,16 +142,16 @@ def test_a_runtime_that_hands_over_the_largest_piece_takes_the_most_arithmetic(f
 def test_pieces_below_the_least_number_of_operators_stay_behind(float_model: Path) -> None:
     told = delegate(read(float_model), rules("CONV_2D", least_operators=2))
     assert (told.kept, told.taken) == (0, 0)
-    assert "in a piece of fewer than 2 operators" in told.reasons
+    assert "in a partition of fewer than 2 operators" in told.reasons
 
 
 @given(left=st.sets(st.integers(0, 5)))
 def test_a_chain_is_cut_wherever_a_run_of_taken_operators_begins(left: set[int]) -> None:
     taken = [index not in left for index in range(6)]
     runs = sum(now and not before for before, now in zip([False, *taken], taken, strict=False))
-    found = pieces(read(small_models.classifier()), left)
+    found = partitions(read(small_models.classifier()), left)
     assert len(found) == runs
-    assert sorted(index for piece in found for index in piece) == [i for i in range(6) if taken[i]]
+    assert sorted(index for partition in found for index in partition) == [i for i in range(6) if taken[i]]
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def test_one_thread_wants_an_idle_processor_beside_it() -> None:
     calm = lane([[1.0, 1.0]] * 8, [[1.0, 1.0]] * 8)
     assert not judge(calm, {"others_cores": 0.3, "cores": 2}).contended
     assert judge(calm, {"others_cores": 1.0, "cores": 2}).verdict is Verdict.CONTENDED
-    assert "beside 1 thread" in judge(calm, {"others_cores": 1.0, "cores": 2}).reason
+    assert "during a timing with 1 thread" in judge(calm, {"others_cores": 1.0, "cores": 2}).reason
     assert not judge(calm, {"others_cores": 0.1, "cores": 1}).contended
     assert judge(calm, {"others_cores": 0.3, "cores": 1}).contended
 

@@ -93,7 +93,7 @@ def test_load_on_the_others_and_running_on_are_measured_where_asked(float_model:
     assert found.pipeline is None
     assert found.sustained is not None
     assert len(found.sustained.windows) == 30
-    assert any("beside a load on the other processors" in sentence for sentence in found.advice)
+    assert any("during a load on the other processors" in sentence for sentence in found.advice)
     assert any("in the first 0.2 s" in sentence for sentence in found.advice)
 
 

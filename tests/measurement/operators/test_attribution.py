@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.measurement.accelerators.execution_order import execution_order
-from advisor.measurement.operators.attribution import Seen, kind_of, match, nodes
+from advisor.measurement.operators.attribution import KernelEvent, kind_of, match, nodes
 from advisor.tflite.model import read
 from tests.measurement import small_models
 
@@ -32,7 +32,7 @@ def test_xnnpack_events_meet_their_operators_by_kind_and_order() -> None:
         "Fully Connected (NC, F32) GEMM",
         "Copy (NC)",
     )
-    found = match(model, [Seen(tag, False, index) for index, tag in enumerate(tags)])
+    found = match(model, [KernelEvent(tag, False, index) for index, tag in enumerate(tags)])
     assert [node.index if node else None for node in found] == [
         CONVOLUTION,
         DEPTHWISE,
@@ -45,13 +45,18 @@ def test_xnnpack_events_meet_their_operators_by_kind_and_order() -> None:
 
 def test_a_kind_whose_counts_differ_stays_without_an_operator() -> None:
     model = read(small_models.classifier())
-    found = match(model, [Seen("Fully Connected (NC, F32) GEMM", False, 0), Seen("Mean (ND) Reduce", False, 1)])
+    found = match(
+        model, [KernelEvent("Fully Connected (NC, F32) GEMM", False, 0), KernelEvent("Mean (ND) Reduce", False, 1)]
+    )
     assert [node.index if node else None for node in found] == [None, MEAN]
 
 
 def test_builtin_events_are_taken_by_their_index_if_the_names_agree() -> None:
     model = read(small_models.classifier())
-    found = match(model, [Seen("SOFTMAX", True, SOFTMAX), Seen("MEAN", True, SOFTMAX), Seen("MEAN", True, 99)])
+    found = match(
+        model,
+        [KernelEvent("SOFTMAX", True, SOFTMAX), KernelEvent("MEAN", True, SOFTMAX), KernelEvent("MEAN", True, 99)],
+    )
     assert [node.index if node else None for node in found] == [SOFTMAX, None, None]
 
 

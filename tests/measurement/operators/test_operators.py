@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from advisor.core.errors import StageError, UsageError
 from advisor.measurement.latency.advice import advise_threads
 from advisor.measurement.latency.timing import measure
-from advisor.measurement.operators.attribution import Seen
+from advisor.measurement.operators.attribution import KernelEvent
 from advisor.measurement.operators.profile import Profile, profile
 from advisor.measurement.operators.runs import adds_up, coverage, interquartile_mean, partitions, undisturbed
 from tests.measurement import small_models
@@ -159,8 +159,8 @@ def test_interquartile_mean_ignores_the_outer_quarters() -> None:
 
 
 def test_partitions_are_counted_where_the_delegate_starts_anew() -> None:
-    inside = [Seen("Add (ND)", False, index) for index in range(3)]
-    builtin = Seen("SOFTMAX", True, 7)
+    inside = [KernelEvent("Add (ND)", False, index) for index in range(3)]
+    builtin = KernelEvent("SOFTMAX", True, 7)
     assert partitions([]) == 0
     assert partitions([builtin]) == 0
     assert partitions([*inside, builtin, *inside, *inside]) == 3
@@ -170,7 +170,7 @@ def test_advice_on_conversions_and_partitions_has_its_evidence(swish_profile: Pr
     row = next(row for row in swish_profile.operators if row.type == "HARD_SWISH")
     converted = replace(swish_profile, operators=(replace(row, type="QUANTIZE", share=1.0),), partitions=5)
     assert any("100% of the time converts between types" in text for text in converted.advice)
-    assert any("enters XNNPACK 5 times, cut apart by QUANTIZE" in text for text in converted.advice)
+    assert any("enters XNNPACK 5 times, because it lacks QUANTIZE" in text for text in converted.advice)
 
 
 @pytest.mark.integration
@@ -178,7 +178,7 @@ def test_threads_are_advised_only_from_a_quiet_machine(float_model: Path) -> Non
     timing = measure(float_model, [1, 2], "search", retries=0)
     calm = tuple(replace(row, contended=False) for row in timing.results)
     faster = (calm[0], replace(calm[1], wall=replace(calm[1].wall, median=calm[0].wall.median / 2)))
-    assert advise_threads(replace(timing, results=faster))[0].startswith("2 threads win 2.0x alone")
+    assert advise_threads(replace(timing, results=faster))[0].startswith("2 threads are 2.0x faster without other load")
     disturbed = (calm[0], replace(calm[1], contended=True))
     assert "contended at 2 threads" in advise_threads(replace(timing, results=disturbed))[0]
     assert advise_threads(replace(timing, results=calm[:1])) == ()

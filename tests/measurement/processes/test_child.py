@@ -27,7 +27,7 @@ def test_the_document_is_returned(script: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("SIGKILL", "was killed (SIGKILL), most likely for memory"),
+        ("SIGKILL", "was killed (SIGKILL), most likely because memory ran out"),
         ("SIGSEGV", "died (SIGSEGV)"),
         ("SIGABRT", "SIGABRT"),
     ],

@@ -35,7 +35,7 @@ def test_no_exact_version_is_refused(text: str) -> None:
 
 
 def test_another_package_names_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"'tflite-run' is no known runtime \(did you mean 'tflite-runtime'\?\)"):
+    with pytest.raises(UsageError, match=r"unknown runtime 'tflite-run' \(did you mean 'tflite-runtime'\?\)"):
         parse("tflite-run==2.14.0")
 
 
