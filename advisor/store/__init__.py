@@ -1,4 +1,4 @@
-"""What a run leaves behind, and what the next one need not do again."""
+"""Store runs, and cache the results of their stages."""
 
 from advisor.store.cache import ArtifactCache, cache_root
 from advisor.store.run_folder import RunFolder

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whatever happens to the process that writes them."""
+"""Write files atomically: a reader never sees a part of a file, even if the writing process is killed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file so that a reader sees the old or the new content, never a part; text is UTF-8.
+    """Write a file so that a reader sees either the old or the new content; text is UTF-8.
 
     Raises:
-        OSError: it cannot be written; the old content is there then, and nothing beside it.
+        OSError: the file cannot be written. It then has the old content, and no temporary file is left.
     """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     unfinished = Path(name)

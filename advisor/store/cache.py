@@ -1,4 +1,4 @@
-"""Content-addressed results of stages: the key is the hash of ALL inputs of a stage."""
+"""Cache the results of stages; the key is the hash of all inputs of a stage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
@@ -19,45 +18,45 @@ from advisor.store.hashing import sha256_json
 
 
 def cache_root() -> Path:
-    """Return the folder of all caches: ``$ADVISOR_CACHE_DIR`` or the user's cache folder."""
+    """Return the folder of all caches: ``$ADVISOR_CACHE_DIR``, or the user's cache folder."""
     chosen = os.environ.get("ADVISOR_CACHE_DIR")
     return Path(chosen).expanduser() if chosen else user_cache_path("advisor")
 
 
 class ArtifactCache:
-    """Folders of files, one a stage result, made once and never changed.
+    """Stores each stage result as a folder of files, which is written once and never changed.
 
     Args:
-        root: where they live, ``<cache_root()>/artifacts`` by default.
+        root: folder of all results; None for ``<cache_root()>/artifacts``.
     """
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or cache_root() / "artifacts"
 
-    def folder(self, stage: str, inputs: Mapping[str, Any]) -> Path:
-        """Return where the result of ``stage`` on ``inputs`` is or would be."""
+    def folder(self, stage: str, inputs: Mapping[str, object]) -> Path:
+        """Return the folder for the result of ``stage`` with ``inputs``; it may not exist."""
         return self.root / stage / sha256_json(dict(inputs))
 
-    def has(self, stage: str, inputs: Mapping[str, Any]) -> bool:
-        """True where the result is there."""
+    def has(self, stage: str, inputs: Mapping[str, object]) -> bool:
+        """Return True if the result exists."""
         return self.folder(stage, inputs).is_dir()
 
     def get(
         self,
         stage: str,
-        inputs: Mapping[str, Any],
+        inputs: Mapping[str, object],
         make: Callable[[Path], None],
         waits: Callable[[str], None] = lambda _: None,
     ) -> Path:
-        """Return the folder with the stage's result, calling ``make(folder)`` to fill it where it is not there.
+        """Return the folder with the stage's result; call ``make(folder)`` if it does not exist.
 
-        Two processes that want the same result make it once. A ``make`` that raises leaves nothing behind.
+        If two processes need the same result, only one makes it. If ``make`` raises, no folder is left.
 
         Args:
             stage: name and version of the stage, such as ``convert-1``.
             inputs: every input that the result depends on, as JSON values.
-            make: writes the result's files into the folder that it is given.
-            waits: told who makes it, such as ``process 123``, where another process is at it.
+            make: writes the result's files into the given folder.
+            waits: called with the name of another process that makes the result, such as ``process 123``.
 
         Raises:
             StageError: the disk is full.
@@ -75,7 +74,7 @@ class ArtifactCache:
 
 @contextlib.contextmanager
 def _held(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
-    """Hold a folder's lock, and leave beside it who does."""
+    """Hold a folder's lock, and write the holder's name next to it."""
     lock, holder = FileLock(f"{folder}.lock"), Path(f"{folder}.holder")
     try:
         lock.acquire(timeout=0)
@@ -92,7 +91,7 @@ def _held(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
 
 
 def _filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], None]) -> Path:
-    """Fill a folder beside its place, and put it there whole."""
+    """Fill a temporary folder, then rename it to ``folder``."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _held(folder, waits):
         if folder.is_dir():
@@ -101,7 +100,7 @@ def _filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], N
         try:
             make(unfinished)
             for file in unfinished.iterdir():
-                file.chmod(0o444)  # runs hold hard links to these files: an editor must not change them in place
+                file.chmod(0o444)  # runs contain hard links to these files, so nobody may change them
             unfinished.rename(folder)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)

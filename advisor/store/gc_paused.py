@@ -1,4 +1,4 @@
-"""Building much at once that stays."""
+"""Pause the garbage collector while many values are made that all stay."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Do not look for garbage meanwhile; also a decorator.
+    """Pause the garbage collector; use it as a context manager or as a decorator.
 
-    Where a hundred thousand values are made that all stay, the collector walks over them again and again and finds
-    nothing: a fourth of the time of taking up a run of ten thousand evaluations.
+    If a hundred thousand values are made that all stay, the collector visits them again and again without a result.
+    Without it, reading a run of ten thousand evaluations takes a quarter less time.
     """
-    collects = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if collects:
+        if was_enabled:
             gc.enable()

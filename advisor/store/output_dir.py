@@ -1,4 +1,4 @@
-"""The folder that ``--to`` names: made, and nothing in it replaced unasked."""
+"""Make the folder that ``--to`` names, without replacing files."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from advisor.core.errors import UsageError
 
 
 def ensure_output_dir(folder: Path, names: Sequence[str], force: bool) -> None:
-    """Make the folder for files of these names.
+    """Make the folder for files with these names.
 
     Raises:
-        UsageError: it cannot be made, or it holds such files and ``force`` is not set.
+        UsageError: it cannot be made, or it contains such files and ``force`` is not set.
     """
     present = [name for name in names if (folder / name).exists()]
     if present and not force:
         raise UsageError(
-            f"--to: '{folder}' already holds {', '.join(present)}", "choose another folder, or add --force to replace"
+            f"--to: '{folder}' already contains {', '.join(present)}",
+            "choose another folder, or add --force to replace",
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)

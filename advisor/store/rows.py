@@ -1,16 +1,15 @@
-"""Rows computed before, found again one by one: by what they were computed from, whatever set they were part of.
+"""Cache computed rows under the hash of their input, so that another set of inputs can use them again.
 
-A block is a folder with ``rows.npy`` (N, F) and ``names.npy`` (N, 32), the hash that names each row. A list of blocks
-is a text file with one folder a line, appended to. Blocks are made whole or not at all (see
-:mod:`advisor.store.cache`), and a block that no list names, or a line cut short by a kill, costs that block's work
-again and nothing else.
+A block is a folder with ``rows.npy`` (N, F) and ``names.npy`` (N, 32), the hash of each row. A list of blocks is a text
+file with one folder per line. Blocks are written atomically (see :mod:`advisor.store.cache`). If a process is killed
+before it adds its block to the list, only the work for this block is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
@@ -25,12 +24,12 @@ _NAME_BYTES = 32
 def with_known(
     blocks: Path, names: Sequence[bytes], compute: Callable[[Sequence[int]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """Return the rows of these names, computing those that no block has.
+    """Return the rows of these names; compute those that no block contains.
 
     Args:
         blocks: the list of blocks.
         names: N hashes of 32 bytes.
-        compute: from places among the names to their rows, in that order; called once, with none where all are known.
+        compute: takes indices into the names and returns their rows. It is called once, also if all rows are known.
 
     Returns:
         float32, shape (N, F).
@@ -50,7 +49,7 @@ def with_known(
 
 
 def write_block(folder: Path, names: Sequence[bytes], rows: NDArray[np.float32]) -> None:
-    """Write rows and their names as a block."""
+    """Write rows and their names as a block into ``folder``."""
     import numpy as np
 
     np.save(folder / ROWS, rows)
@@ -58,7 +57,7 @@ def write_block(folder: Path, names: Sequence[bytes], rows: NDArray[np.float32])
 
 
 def add_block(blocks: Path, folder: Path) -> None:
-    """Name a block, which lies beside the list, in the list, once."""
+    """Add a block, a folder next to the list, to the list unless it is already there."""
     line = folder.name.encode() + b"\n"
     if blocks.exists() and line in blocks.read_bytes().splitlines(keepends=True):
         return
@@ -71,7 +70,7 @@ def add_block(blocks: Path, folder: Path) -> None:
 
 
 def _known(blocks: Path, names: Sequence[bytes]) -> dict[int, NDArray[np.float32]]:
-    """Return the rows that blocks have, by their places among the names."""
+    """Return the rows that the blocks contain, by their index in the names."""
     found: dict[int, NDArray[np.float32]] = {}
     wanted: dict[bytes, list[int]] = {}
     for place, name in enumerate(names):
@@ -86,8 +85,8 @@ def _known(blocks: Path, names: Sequence[bytes]) -> dict[int, NDArray[np.float32
     return found
 
 
-def _read(folder: Path, wanted: dict[bytes, Any]) -> list[tuple[bytes, NDArray[np.float32]]]:
-    """Return those rows of a block that are wanted; none of a block that is gone or does not fit together."""
+def _read(folder: Path, wanted: Mapping[bytes, object]) -> list[tuple[bytes, NDArray[np.float32]]]:
+    """Return the wanted rows of a block; none if the block is missing or damaged."""
     import numpy as np
 
     try:

@@ -1,4 +1,4 @@
-"""One search, one folder: everything written at once, nothing overwritten, a kill loses at most what was in flight."""
+"""Store one search in one folder; every result is written at once, so that a killed search loses only running work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 from filelock import FileLock, Timeout
@@ -38,10 +38,10 @@ class RunFolder:
 
     @classmethod
     def create(cls, out: Path, slug: str, now: datetime | None = None) -> RunFolder:
-        """Make a new folder ``out/<date>-<time>-<slug>`` and point ``out/latest`` at it.
+        """Make a new folder ``out/<date>-<time>-<slug>`` and link ``out/latest`` to it.
 
         Raises:
-            UsageError: the folder cannot be written.
+            UsageError: the folder is not writable.
         """
         stamp = (now or datetime.now()).strftime("%Y%m%d-%H%M%S")
         name = f"{stamp}-{re.sub(r'[^a-z0-9]+', '-', slug.lower()).strip('-')[:40] or 'run'}"
@@ -52,8 +52,8 @@ class RunFolder:
             _point_latest(out, path.name)
         except OSError as error:
             raise UsageError(
-                f"--out: the folder '{out}' cannot be written ({error.strerror or error})",
-                "choose a folder that you may write to, for example --out runs",
+                f"--out: cannot write to the folder '{out}' ({error.strerror or error})",
+                "choose another folder, for example --out runs",
             ) from None
         return cls(path)
 
@@ -62,7 +62,7 @@ class RunFolder:
         """Open an existing run.
 
         Raises:
-            UsageError: not a run folder, one whose request is damaged, or one of a newer schema.
+            UsageError: it is not a run folder, its request is damaged, or its schema is newer.
         """
         request = path / "request.yaml"
         if not request.is_file():
@@ -80,30 +80,30 @@ class RunFolder:
         return cls(path.resolve())
 
     def hold(self) -> FileLock:
-        """Take the run for this process; use as a context manager.
+        """Return the lock of the run, acquired; use it as a context manager.
 
         Raises:
-            UsageError: another process works on it.
+            UsageError: another process uses the run.
         """
         holder = self.path / ".holder"
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
             who = holder.read_text(encoding="utf-8") if holder.is_file() else "another process"
-            raise UsageError(f"'{self.path}' is in use by {who}", "wait for it, or start a new run") from None
+            raise UsageError(f"'{self.path}' is in use by {who}", "wait until it ends, or start a new run") from None
         holder.write_text(f"process {os.getpid()}", encoding="utf-8")
         return self._lock
 
     def write_request(self, request: Mapping[str, Any]) -> None:
-        """Write the resolved request, once, before anything is spent."""
+        """Write the resolved request; this happens once, before any work."""
         text = yaml.safe_dump({"schema_version": SCHEMA_VERSION, **request}, sort_keys=False, allow_unicode=True)
         write_atomically(self.path / "request.yaml", text)
 
     def read_request(self) -> dict[str, Any]:
-        """Return the request as it was resolved.
+        """Return the resolved request.
 
         Raises:
-            UsageError: it is damaged.
+            UsageError: the file is damaged.
         """
         return _mapping(self.path / "request.yaml")
 
@@ -121,7 +121,7 @@ class RunFolder:
         return {}
 
     def append(self, evaluation: Evaluation) -> None:
-        """Add one evaluation, flushed to the disk before it returns.
+        """Add one evaluation; it is on the disk when the call returns.
 
         Raises:
             StageError: the disk is full.
@@ -136,7 +136,7 @@ class RunFolder:
 
     def _append(self, line: str) -> None:
         with self.evaluations_file.open("ab+") as file:
-            if _torn(file):
+            if _incomplete(file):
                 line = "\n" + line
             file.write(line.encode())
             file.flush()
@@ -144,7 +144,7 @@ class RunFolder:
 
     @gc_paused()
     def evaluations(self) -> tuple[Evaluation, ...]:
-        """Return the evaluations so far, the last one of each configuration, without a line torn by a kill."""
+        """Return the last evaluation of each configuration; a line that a killed process left incomplete is ignored."""
         if not self.evaluations_file.is_file():
             return ()
         lines = self.evaluations_file.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -152,12 +152,12 @@ class RunFolder:
         return tuple(latest.values())
 
     def unread_lines(self) -> int:
-        """Return how many lines of the evaluations cannot be read: torn by a kill, or damaged."""
+        """Return how many lines of the evaluations are incomplete or damaged."""
         lines = self.evaluations_file.read_text(encoding="utf-8", errors="replace").splitlines()
         return len([line for line in lines if line.strip()]) - len(list(_parsed(lines)))
 
     def keep_answers(self, name: str, answers: Sequence[int]) -> str:
-        """Write an artefact's label for each hold-out picture and return the file's path within the run."""
+        """Write the predicted label of each hold-out image, and return the file's path in the run."""
         import numpy as np
 
         folder = self.path / "answers"
@@ -166,11 +166,11 @@ class RunFolder:
         return f"answers/{name}.npy"
 
     def keep_artefact(self, source: Path, name: str) -> Path:
-        """Copy an artefact into the run, as a hard link where the file system can, and return its path."""
+        """Copy an artefact into the run, as a hard link if possible, and return its path."""
         return self.share(source, f"{self.artefacts.name}/{name}")
 
     def share(self, source: Path, name: str) -> Path:
-        """Copy a file that is never changed to ``name`` within the run, as a hard link where the file system can."""
+        """Copy a file that never changes to ``name`` in the run, as a hard link if possible, and return its path."""
         target = self.path / name
         target.parent.mkdir(exist_ok=True)
         if not target.exists():
@@ -202,18 +202,19 @@ def _mapping(file: Path) -> dict[str, Any]:
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise _damaged(file, message_of(error)) from None
     if not isinstance(data, dict):
-        raise _damaged(file, "it is no mapping")
+        raise _damaged(file, "it is not a mapping")
     return data
 
 
 def _damaged(file: Path, why: str) -> UsageError:
     return UsageError(
         f"the run folder '{file.parent}' is damaged: {file.name} cannot be read ({why})",
-        "restore that file; every other file of the run is left as it is",
+        "restore this file; advisor does not change the other files of the run",
     )
 
 
-def _torn(file: Any) -> bool:
+def _incomplete(file: BinaryIO) -> bool:
+    """Return True if the last line of a file has no end."""
     if file.seek(0, os.SEEK_END) == 0:
         return False
     file.seek(-1, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""YAML from strangers: read with a safe loader and limits, with the line of every value at hand for errors."""
+"""Read untrusted YAML with a safe loader and limits; errors can name the line of every value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from advisor.core.units import show_bytes
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 64
-# Aliases may repeat values, but a document may not grow past this many values when they are written out.
+# Aliases repeat values; with all aliases expanded, a document must not have more values than this.
 MAX_VALUES = 5_000_000
 
 _STRING = "tag:yaml.org,2002:str"
@@ -26,7 +26,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True)
 class Document:
-    """A parsed file: plain values, and the line of each, looked up where an error wants it."""
+    """A parsed file: its plain values, and the line of each value for errors."""
 
     path: Path
     values: Any
@@ -34,7 +34,7 @@ class Document:
 
     @cached_property
     def root(self) -> yaml.Node:
-        """The tree of nodes. Composing recurses without a limit of its own: reading has set one before."""
+        """The tree of nodes. The composer has no recursion limit, but :func:`read_yaml` has checked the depth."""
         loader = _Loader(self.text)
         try:
             root: yaml.Node = loader.get_single_node()
@@ -43,7 +43,7 @@ class Document:
             loader.dispose()
 
     def line(self, location: Sequence[str | int]) -> int:
-        """The line (from 1) of the value at ``location``, or of the deepest part of it that is in the file."""
+        """Return the line (from 1) of the value at ``location``, or of the innermost part of it that exists."""
         node = self.root
         line = node.start_mark.line + 1
         for step in location:
@@ -55,15 +55,15 @@ class Document:
 
 
 def read_yaml(path: Path, max_bytes: int = MAX_BYTES) -> Document:
-    """Parse ``path`` without running anything in it.
+    """Parse ``path`` as plain data.
 
     Raises:
-        UsageError: missing, too large, not YAML, a tag that is not plain data, a repeated key, aliases that explode.
+        UsageError: the file is missing, too large or not YAML, has a tag, repeats a key, or its aliases are too large.
     """
     text = read_text(path, max_bytes)
     try:
         loader = _Loader(text)
-    except yaml.YAMLError as error:  # the pure loader looks for characters that may not be there before anything else
+    except yaml.YAMLError as error:  # the pure Python loader first checks for invalid characters
         raise _not_yaml(path, error) from error
     try:
         return Document(path, _Reading(path, loader).document(), text)
@@ -74,28 +74,28 @@ def read_yaml(path: Path, max_bytes: int = MAX_BYTES) -> Document:
 
 
 def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
-    """The text of a file.
+    """Return the text of a file.
 
     Raises:
-        UsageError: missing, not readable, or too large.
+        UsageError: the file is missing, not readable, or too large.
     """
     try:
         if path.stat().st_size > max_bytes:
-            raise UsageError(f"{path}: larger than {show_bytes(max_bytes)}, which no such file is")
+            raise UsageError(f"{path}: larger than {show_bytes(max_bytes)}", "check that this is the right file")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read ({error})") from error
 
 
 def _not_yaml(path: Path, error: Exception) -> UsageError:
-    return UsageError(f"{_where(path, error)}: {_problem(error)}", "only plain YAML data is read")
+    return UsageError(f"{_where(path, error)}: {_problem(error)}", "use plain YAML data only")
 
 
 class _Reading:
-    """Builds values from the parser's events, in one pass and within limits.
+    """Builds values from the parser's events in one pass and within limits.
 
-    Not from nodes: libyaml composes them by recursion in C, and endless nesting takes the process down there.
-    Every value comes with its size: how many values are in it once aliases are written out.
+    It does not use nodes, because libyaml composes them by recursion in C, and deep nesting would crash the process.
+    Every value has a size: the number of values in it with all aliases expanded.
     """
 
     def __init__(self, path: Path, loader: Any) -> None:
@@ -105,11 +105,11 @@ class _Reading:
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._plain: dict[str, Any] = {}
 
-    def document(self) -> Any:
-        """The value of the file's only document."""
+    def document(self) -> object:
+        """Return the value of the file's only document."""
         self._next()  # the stream begins
         if isinstance(self._next(), yaml.StreamEndEvent):
-            raise UsageError(f"{self._path}: the file is empty", "see the documentation of such files")
+            raise UsageError(f"{self._path}: the file is empty", "see the documentation for an example")
         value, _ = self._value(self._next(), 0)
         self._next()  # the document ends
         event = self._next()
@@ -154,19 +154,19 @@ class _Reading:
         total = 1
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
-                raise self._refused(event, "a key that is not a plain word")
+                raise self._refused(event, "a key that is not plain text")
             key, _ = self._value(event, depth)
             if not isinstance(key, str):
                 raise self._refused(event, f"the key {key!r} is not text: quote it")
             if key in values:
-                raise self._refused(event, f"the key '{key}' is written twice in the same place")
+                raise self._refused(event, f"the key '{key}' is there twice in the same mapping")
             values[key], size = self._value(self._next(), depth + 1)
             total += size + 1
         return values, total
 
     def _alias(self, event: Any) -> tuple[Any, int]:
         if event.anchor not in self._anchors:
-            raise self._refused(event, f"the alias '{event.anchor}' of nothing")
+            raise self._refused(event, f"the alias '{event.anchor}' without an anchor")
         value, size = self._anchors[event.anchor]
         if size == 0:
             raise self._refused(event, "a value that contains itself")
@@ -179,7 +179,7 @@ class _Reading:
         if event.value not in self._plain:
             tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
             if tag == _MERGE:
-                raise self._refused(event, "a merge of mappings ('<<'), which is not read")
+                raise self._refused(event, "a merge of mappings ('<<'), which is not supported")
             self._plain[event.value] = self._constructed(event, tag)
         return self._plain[event.value]
 
@@ -189,7 +189,7 @@ class _Reading:
         return self._loader.construct_object(yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark))
 
     def _refused(self, event: Any, what: str) -> UsageError:
-        return UsageError(f"{self._path}:{event.start_mark.line + 1}: {what}", "only plain YAML data is read")
+        return UsageError(f"{self._path}:{event.start_mark.line + 1}: {what}", "use plain YAML data only")
 
 
 def _is_sequence(event: Any) -> bool:

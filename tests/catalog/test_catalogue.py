@@ -84,7 +84,7 @@ def test_the_shipped_folder_is_that_of_the_checkout() -> None:
         ("format: keras_h5", "format: pickle", 16, "format"),
         ("name: team_net", "name: mobilenet_v2_1.0_224", 8, "'mobilenet_v2_1.0_224' is already taken"),
         ("name: team_net", "name: ../net", 8, "name"),
-        ("licence: MIT", "licence: MIT\nlicence: BSD", 4, "the key 'licence' is written twice"),
+        ("licence: MIT", "licence: MIT\nlicence: BSD", 4, "the key 'licence' is there twice"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, line: int, said: str) -> None:
@@ -105,9 +105,9 @@ def test_a_tag_that_is_more_than_data_is_refused(tmp_path: Path, value: str) -> 
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("*nothing", "the alias 'nothing' of nothing"),
+        ("*nothing", "the alias 'nothing' without an anchor"),
         ("{<<: {a: 1}}", "a merge of mappings"),
-        ("{[a]: 1}", "a key that is not a plain word"),
+        ("{[a]: 1}", "a key that is not plain text"),
         ("1\n---\nfamily: other", "a second document"),
     ],
 )

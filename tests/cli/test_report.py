@@ -53,7 +53,7 @@ def test_report_files_are_replaced_only_by_force(advisor: Advisor, run: Path) ->
     assert advisor(*question).code == 0
     refused = advisor(*question)
     assert refused.code == 2
-    assert "already holds recommendation.json" in refused.err
+    assert "already contains recommendation.json" in refused.err
     assert "--force" in refused.err
     assert advisor(*question, "--force").code == 0
 
@@ -105,7 +105,7 @@ def test_artefacts_that_were_deleted_or_changed_are_named_and_the_report_is_made
     said = advisor("report", "runs/latest")
     assert said.code == 0, said.err
     assert f"{gone.name} is missing" in said.err
-    assert f"{changed.name} was changed since it was measured" in said.err
+    assert f"{changed.name} has changed since it was measured" in said.err
     assert (run / "report.html").is_file()
 
 

@@ -71,7 +71,7 @@ def test_more_than_a_fifth_of_the_images_unreadable(advisor: Advisor, photos: Pa
 
 def test_an_output_folder_that_cannot_be_written(advisor: Advisor, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    refused(advisor("search", "--budget", "50ms", "--out", "file/runs"), "file/runs", "cannot be written")
+    refused(advisor("search", "--budget", "50ms", "--out", "file/runs"), "file/runs", "cannot write to the folder")
 
 
 def test_an_unknown_candidate_names_the_nearest(advisor: Advisor, tmp_path: Path) -> None:

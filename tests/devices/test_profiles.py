@@ -139,7 +139,7 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
         ("default_target: tflite-cpu-x4", "default_target: tflite-cpu-x8", 17, "did you mean 'tflite-cpu-x4'"),
         ("name: gadget", "name: widget", 1, "differs from the file's"),
         ("name: gadget", "name: '../gadget'", 1, "pattern"),
-        ("soc: Maker M1", "title: Again", 4, "written twice"),
+        ("soc: Maker M1", "title: Again", 4, "is there twice"),
         ("soc: Maker M1", "soc: &a Maker", 1, "unused anchor is harmless"),
         ("kind: board", "kind: *a", 3, "alias"),
         ("kind: board", "3: board", 3, "is not text"),

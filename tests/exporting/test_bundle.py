@@ -193,7 +193,7 @@ def test_an_artefact_that_was_changed_is_refused(copied: RunFolder, tmp_path: Pa
     content[-1] ^= 1
     path.unlink()
     path.write_bytes(content)
-    with pytest.raises(UsageError, match="was changed since it was measured"):
+    with pytest.raises(UsageError, match="has changed since it was measured"):
         export(copied.path, tmp_path / "b", pick=evaluation_of(copied, "float32").configuration.key)
     assert not (tmp_path / "b").exists()
 

@@ -15,7 +15,7 @@ def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
 
 def test_what_is_there_is_named_and_stays_unless_forced(tmp_path: Path) -> None:
     (tmp_path / "x.tflite").touch()
-    with pytest.raises(UsageError, match=r"already holds x\.tflite"):
+    with pytest.raises(UsageError, match=r"already contains x\.tflite"):
         ensure_output_dir(tmp_path, ["w.tflite", "x.tflite"], force=False)
     ensure_output_dir(tmp_path, ["x.tflite"], force=True)
     ensure_output_dir(tmp_path, ["w.tflite"], force=False)

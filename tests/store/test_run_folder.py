@@ -39,7 +39,7 @@ def test_two_runs_of_one_second_do_not_meet(run: RunFolder, tmp_path: Path) -> N
 
 def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(UsageError, match="cannot write to the folder"):
         RunFolder.create(tmp_path / "file" / "runs", "x")
 
 

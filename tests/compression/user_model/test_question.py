@@ -181,6 +181,6 @@ def test_folders_find_their_class_by_name() -> None:
 def test_forms_that_are_there_are_not_replaced(described: Path, asked: Callable[..., Question], tmp_path: Path) -> None:
     (tmp_path / "forms").mkdir()
     (tmp_path / "forms" / "net-int8.tflite").write_bytes(b"mine")
-    with pytest.raises(UsageError, match=r"already holds net-int8\.tflite"):
+    with pytest.raises(UsageError, match=r"already contains net-int8\.tflite"):
         asked(described)
     asked(described, force=True)

@@ -69,7 +69,7 @@ def test_other_output_is_one_clear_line(script: Path, printed: str) -> None:
 
 def test_an_exception_is_told_by_its_last_line(script: Path) -> None:
     script.write_text("raise RuntimeError('the disk is full')")
-    with pytest.raises(StageError, match=r"status 1 and said: RuntimeError: the disk is full"):
+    with pytest.raises(StageError, match=r"status 1 and printed: RuntimeError: the disk is full"):
         run_json(script, [], 30, "m")
 
 
