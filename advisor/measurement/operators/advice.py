@@ -75,7 +75,8 @@ def _partitions(profile: Profile) -> list[str]:
         return []
     kinds = sorted({row.type for row in profile.by_type if row.where == "builtin"})
     return [
-        f"the run enters XNNPACK {profile.partitions} times, because it lacks {', '.join(kinds)}: each entry takes time"
+        f"the run enters XNNPACK {profile.partitions} times, because {', '.join(kinds)} "
+        f"run{'s' if len(kinds) == 1 else ''} outside it: each entry takes time"
     ]
 
 
