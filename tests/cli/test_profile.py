@@ -97,7 +97,7 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(
 def test_accelerators_are_answered_for_without_having_them(advisor: Advisor, model: str, tmp_path: Path) -> None:
     said = advisor("profile", model, "--accelerator", "edgetpu,xnnpack", "--accelerator", "coreml", "--html", "c.html")
     assert said.code == 0, said.err
-    assert "edgetpu: Coral Edge TPU takes" in said.out
+    assert "edgetpu: Coral Edge TPU runs" in said.out
     assert "not supported: HARD_SWISH is not supported" in said.out
     assert "not measured" in said.out
     assert 'id="accelerators"' in (tmp_path / "c.html").read_text()

@@ -114,7 +114,7 @@ class Materials:
         seed: of training, calibration and hyperparameter trials.
         max_drop_points: points that a compressed file may lose.
         robust: candidates are compared under capture conditions.
-        effort: name of the effort of a timing, see :mod:`advisor.measurement.latency.latency`.
+        effort: name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`.
     """
 
     cache: ArtifactCache

@@ -120,7 +120,7 @@ def test_enough_work_in_one_piece_is_worth_it(float_model: Path) -> None:
 
 
 def test_nothing_taken_is_not_worth_it(float_model: Path) -> None:
-    assert delegate(read(float_model), rules()).objections == ("it takes no operator: CONV_2D is not supported",)
+    assert delegate(read(float_model), rules()).objections == ("it runs no operator: CONV_2D is not supported",)
 
 
 def test_a_runtime_that_hands_over_the_first_piece_leaves_the_others(float_model: Path) -> None:
@@ -169,5 +169,5 @@ def test_forms_are_read(text: str, form: Form) -> None:
 
 @pytest.mark.parametrize("text", ["", "*int8", "int8 or uint8", "a;b"])
 def test_other_forms_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="names no types"):
+    with pytest.raises(UsageError, match="is not a list of data types"):
         Form.parse(text)

@@ -19,7 +19,7 @@ def made(medians: list[float], seconds: float = 300.0) -> Sustained:
 def test_the_last_minute_is_held_against_the_first() -> None:
     found = made([2.0] * 6 + [3.0] * 18 + [4.0] * 6)
     assert (found.first_ms, found.last_ms, found.ratio) == (2.0, 4.0, 2.0)
-    assert found.sentence.startswith("slows down by 100% when it runs on: 2.00 ms in the first 60 s")
+    assert found.sentence.startswith("slows down by 100% in a long run: 2.00 ms in the first 60 s")
 
 
 def test_a_steady_file_keeps_its_speed() -> None:

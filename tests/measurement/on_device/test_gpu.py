@@ -91,7 +91,7 @@ def test_outputs_agree_with_the_cpus_and_no_speed_is_told(
         assert row.agreement.same_answer
         assert (row.latency, row.result, row.first_ms) == (None, None, None)
     assert "SwiftShader" in found.connection
-    assert "nothing about speed" in found.notes[0]
+    assert "not how fast a GPU is" in found.notes[0]
 
 
 @pytest.mark.usefixtures("software_gpu")

@@ -46,7 +46,7 @@ def test_the_installed_runtime_needs_no_environment() -> None:
 
 
 def test_a_python_newer_than_the_last_wheel_is_told() -> None:
-    with pytest.raises(UsageError, match=r"tflite-runtime==2\.14\.0 has no wheel for Python 3\.12; its last are"):
+    with pytest.raises(UsageError, match=r"tflite-runtime==2\.14\.0 has no wheel for Python 3\.12; its last wheels"):
         refuse_newer_python(Runtime("tflite-runtime", "2.14.0"), (3, 12))
     refuse_newer_python(Runtime("tflite-runtime", "2.14.0"), (3, 11))
     refuse_newer_python(Runtime("ai-edge-litert", "2.2.0"), (3, 13))
