@@ -121,7 +121,7 @@ class VariantStages:
         network, judging_s = Scope(card.name, self.training), cost.judging_s(card, images[Role.CAPTURED])
         return (
             score(self._scope, spec, self.ships, Role.HOLDOUT, scoring_s),
-            capture(network, spec, self.reference.ships, Role.CAPTURED, judging_s),
+            capture(network, spec, self.ships, Role.CAPTURED, judging_s),
         )
 
     @property
