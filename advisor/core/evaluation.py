@@ -63,8 +63,8 @@ class Configuration:
         return f"{self.card}/{self.training}/{self.compression}@{place}"
 
     @property
-    def form(self) -> str:
-        """How the file was made, in short: ``int8``, or ``finetune_top int8``."""
+    def variant_name(self) -> str:
+        """Training and compression in short: ``int8``, or ``finetune_top int8``."""
         return f"{self.training} {self.compression}" if self.training in NAMED else self.compression
 
 

@@ -41,7 +41,7 @@ def name(evaluation: Evaluation) -> str:
     target = configuration.target
     threads = f"{target.threads} thread{'s'[: target.threads > 1]}"
     place = threads if target.device == HOST else f"{target.device} ({target.accelerator}, {threads})"
-    return f"{configuration.card} {configuration.form} on {place}"
+    return f"{configuration.card} {configuration.variant_name} on {place}"
 
 
 def show_latency(quantity: Quantity | None) -> str:

@@ -1,4 +1,4 @@
-"""The catalogue on the terminal: the table of cards, one card whole, findings and what was fetched."""
+"""The catalogue on the terminal: the table of cards, one card, findings, fetched weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from advisor.catalog.verified import Verified
 
 RICH_ROWS = 300
-"""Up to here a table is laid out for the terminal's width; that takes a third of a millisecond a row."""
+"""Up to this number of rows, a table is laid out for the terminal width, which takes 0.3 ms a row."""
 
 COLUMNS = (
     Column("card", left=True, whole=True),
@@ -39,7 +39,7 @@ _MISSING = "\u2013"
 
 
 def print_rows(rows: Sequence[Row]) -> None:
-    """Print the table, and one line that says what its columns are."""
+    """Print the table, and a legend."""
     cells = [_cells(row) for row in rows]
     if not cells:
         typer.echo("no card passes these filters")
@@ -51,12 +51,12 @@ def print_rows(rows: Sequence[Row]) -> None:
         _print_plain(cells)
     here = sum(row.here for row in rows)
     count = f"{plural(len(rows), 'card')}, the weights of {here} on this machine"
-    typer.echo(f"{count}; all of one: advisor catalog show NAME")
+    typer.echo(f"{count}; details: advisor catalog show NAME")
     typer.echo("Top-1: published, ImageNet; * quantization-aware training, other weights. ~MB: a float32 file.")
 
 
 def print_card(card: Card, here: bool) -> None:
-    """Print everything that the card says, with its sources."""
+    """Print the content of a card, with its sources."""
     preprocessing = card.preprocessing
     typer.secho(plain(card.name), bold=True)
     lines = [
@@ -84,7 +84,7 @@ def print_card(card: Card, here: bool) -> None:
     for source in card.weights:
         _print_source(source)
     if not card.weights:
-        typer.echo("  no source is known: latency, size and memory can be measured, shipping needs a file of your own")
+        typer.echo("  no source is known: latency, size and memory can be measured; shipping needs your own file")
 
 
 def print_checked(checked: Checked, build: bool) -> None:
@@ -102,32 +102,32 @@ def print_checked(checked: Checked, build: bool) -> None:
 
 
 def _print_verified(verified: Verified) -> None:
-    """Say what the cards were held against, and where there was nothing to hold them against."""
-    typer.echo(f"held against: the schema, each other's names, {plural(verified.counts, 'published count')}")
+    """Print what the cards were compared with, and which have no source to compare with."""
+    typer.echo(f"compared with: the schema, each other's names, {plural(verified.counts, 'published count')}")
     hashes = f"{verified.strong} by SHA-256 or SHA-384, {verified.weak} by MD5 or first digits of a hash"
     typer.echo(f"sources of weights: {hashes}, {verified.unknown} without a hash (never downloaded)")
     typer.echo(f"on this machine: the weights of {plural(len(verified.hashed), 'card')}, hashed now: as stated")
     if verified.sourceless:
-        typer.echo(f"without a source that could be checked, as their notes say: {', '.join(verified.sourceless)}")
+        typer.echo(f"no source that can be checked (see their notes): {', '.join(verified.sourceless)}")
 
 
 def print_fetched(fetched: Sequence[Fetched]) -> None:
-    """Print what is there, and what could not be had with the reason."""
+    """Print the fetched weights, and the reason for each card without weights."""
     there = [entry for entry in fetched if entry.cached]
     new = [entry for entry in there if entry.source != "cache"]
     for entry in new:
         typer.echo(f"{entry.card}: from {plain(entry.source)}")
     lacking = [entry for entry in fetched if not entry.cached]
     for reason, cards in _by_reason(lacking):
-        typer.echo(f"not kept: {', '.join(cards)}\n  {reason}")
+        typer.echo(f"not fetched: {', '.join(cards)}\n  {reason}")
     hints = dict.fromkeys(entry.hint for entry in lacking if entry.hint)
     for hint in list(hints)[:2]:
         typer.echo(f"hint: {plain(hint)}")
-    typer.echo(f"{len(there)} of {len(fetched)} cards have their weights in the cache, {len(new)} of them newly.")
+    typer.echo(f"{len(there)} of {len(fetched)} cards have their weights in the cache, {len(new)} of them new.")
 
 
 def print_added(added: Added) -> None:
-    """Print the new card, what it answered, and what to do next."""
+    """Print the new card, its answers on photographs, and the next command."""
     from advisor.catalog.user_catalogue import own_catalogue
 
     card = added.card
@@ -138,7 +138,7 @@ def print_added(added: Added) -> None:
     for photograph, label, probability in added.seen:
         typer.echo(f"  {photograph}: {plain(label)} ({100 * probability:.0f} %)")
     if added.features is None:
-        typer.echo("  it does not end in a linear classifier: a candidate without --data only")
+        typer.echo("  it does not end in a linear classifier: it is a candidate only without --data")
     if card.top1() is None:
         typer.echo("  no --top1 was stated: a search without --data cannot rank it")
     typer.echo(f"kept in {added.catalogue} and {added.model}")
@@ -198,11 +198,11 @@ def _hash(member: MemberFile) -> str:
     size = f"{show_bytes(member.size_bytes)}  " if member.size_bytes else ""
     if member.sha256:
         return f"{size}sha256 {member.sha256}"
-    return f"{size}{member.key.replace('-', ' ', 1)}" if member.key else f"{size}no hash: only your own copy is taken"
+    return f"{size}{member.key.replace('-', ' ', 1)}" if member.key else f"{size}no hash: use your own copy"
 
 
 def _by_reason(lacking: Iterable[Fetched]) -> list[tuple[str, list[str]]]:
-    """The cards that lack their weights for one reason, the addresses that were tried left out."""
+    """Return the cards without weights by reason, without the addresses that were tried."""
     groups: dict[str, list[str]] = {}
     for entry in lacking:
         first, *tried = entry.reason.splitlines()

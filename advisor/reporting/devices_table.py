@@ -1,4 +1,4 @@
-"""Devices on the terminal: the table of all, one whole, what was added, and what was measured."""
+"""Devices on the terminal: the table, one device, an added profile, a calibration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS = (
 
 
 def print_rows(profiles: Sequence[DeviceProfile]) -> None:
-    """Print the table, and one line that counts."""
+    """Print the table, and the number of devices."""
     if not profiles:
         typer.echo("no device passes these filters")
         return
@@ -38,11 +38,11 @@ def print_rows(profiles: Sequence[DeviceProfile]) -> None:
     write([table(COLUMNS, map(_cells, profiles), console)], console)
     known = sum(map(listing.measured, profiles))
     count = f"{plural(len(profiles), 'device')}, {known:,} measurements of models on them"
-    typer.echo(f"{count}; all of one: advisor devices show NAME")
+    typer.echo(f"{count}; details: advisor devices show NAME")
 
 
 def print_device(profile: DeviceProfile) -> None:
-    """Print everything that the profile says; of its measurements, how many there are and where they come from."""
+    """Print the content of a profile; for its measurements, the number and the sources."""
     typer.secho(plain(profile.name), bold=True)
     for key, value in _facts(profile):
         if value:
@@ -61,7 +61,7 @@ def print_device(profile: DeviceProfile) -> None:
 
 
 def print_added(added: Added) -> None:
-    """Print what was kept where, and what to do next."""
+    """Print the stored profile, and the next command."""
     profile = added.profile
     targets = plural(len(profile.targets), "target")
     typer.echo(f"{profile.name}: {targets}, {plural(len(profile.measurements), 'measurement')}")
@@ -72,7 +72,7 @@ def print_added(added: Added) -> None:
 
 
 def print_calibrated(found: Calibrated) -> None:
-    """Print each model's latency with the error of its prediction before and after, and where it is kept."""
+    """Print each model's latency with the prediction error before and after, and the path of the profile."""
     report = found.report
     typer.echo(f"{found.profile.name}:{found.target.name}, measured with {plain(found.runtime)}")
     after = report.after or (None,) * len(report.models)
@@ -127,9 +127,9 @@ def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
     if target.operators:
         typer.echo(f"    operators: {plain(', '.join(target.operators))}")
     for each in serving(target.runtime, target.accelerator) if target.accelerator != "cpu" else ():
-        takes = f"takes {plural(len(each.rules.accepted), 'kind')} of operators, {each.rules.about}"
+        takes = f"supports {plural(len(each.rules.accepted), 'kind')} of operators, {each.rules.about}"
         typer.echo(f"    {plain(each.rules.title)}: {plain(takes)}")
-        typer.echo(f"      what it takes of a file: advisor profile FILE --accelerator {each.rules.name}")
+        typer.echo(f"      operators of a file that it supports: advisor profile FILE --accelerator {each.rules.name}")
 
 
 def _reached(profile: DeviceProfile) -> str:

@@ -112,7 +112,7 @@ def _cells(view: RunView, row: Evaluation, judged: bool) -> Sequence[str]:
     return (
         verdict(view, row),
         row.configuration.card,
-        row.configuration.form,
+        row.configuration.variant_name,
         row.configuration.target.device,
         str(row.configuration.target.threads),
         _share(row.accuracy),

@@ -42,7 +42,7 @@ def _row(view: RunView, row: Evaluation) -> Markup:
     cells = (
         verdict(view, row),
         configuration.card,
-        configuration.form,
+        configuration.variant_name,
         configuration.target.threads,
         text.percent(row.accuracy),
         text.interval(row.accuracy),

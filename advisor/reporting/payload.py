@@ -103,7 +103,7 @@ def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict
         "family": evaluation.family,
         "training": configuration.training,
         "compression": configuration.compression,
-        "form": configuration.form,
+        "variant": configuration.variant_name,
         "threads": target.threads,
         "device": target.device,
         "accelerator": target.accelerator,

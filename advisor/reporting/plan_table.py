@@ -40,8 +40,8 @@ def sentences(view: PlanView) -> list[str]:
         lines.append(f"Filtered: {len(filtered)} of {len(view.forecasts)} configurations, marked x:")
         reasons = Counter(filtered.values()).most_common(NAMES_SHOWN)
         lines += [f"  {times} x {reason}" for reason, times in reasons]
-    lines += _left_out(view.left_out)
-    lines.append(_price(view))
+    lines += _skipped(view.left_out)
+    lines.append(_cost(view))
     lines.append(_weights(view))
     lines.append("Nothing was spent. To start, use the same options with advisor search.")
     return lines
@@ -54,23 +54,23 @@ def _table(view: PlanView, console: Console) -> Table:
     budgeted = view.request.question.limits.latency_ms is not None
     rows = []
     for name, of_card in groupby(forecasts, key=lambda row: row.configuration.card):
-        forms = groupby(of_card, key=lambda row: row.configuration.form)
-        for place, (form, each) in enumerate(forms):
-            rows.append(_cells(cards[name], form, list(each), first=place == 0, budgeted=budgeted))
+        variants = groupby(of_card, key=lambda row: row.configuration.variant_name)
+        for place, (variant, each) in enumerate(variants):
+            rows.append(_cells(cards[name], variant, list(each), first=place == 0, budgeted=budgeted))
     return table(_columns(view), rows, console)
 
 
 def _columns(view: PlanView) -> tuple[Column, ...]:
     budget = view.request.question.limits.latency_ms
-    chance = () if budget is None else (Column(f"meets\n{show_ms(budget)}", whole=True),)
+    probability = () if budget is None else (Column(f"meets\n{show_ms(budget)}", whole=True),)
     return (
         Column("candidate", left=True),
         Column("form", left=True, whole=True),
         Column("published\ntop-1 %", width=ROOMY, whole=True),
         Column(f"latency ms\n{_place_of(view)}", whole=True),
-        *chance,
+        *probability,
         Column("size MB", width=ROOMY, whole=True),
-        Column("price", whole=True),
+        Column("cost", whole=True),
         Column("weights", left=True, width=ROOMY),
     )
 
@@ -83,21 +83,21 @@ def _place_of(view: PlanView) -> str:
     return devices[0] if len(devices) == 1 else f"worst of {len(devices)} devices"
 
 
-def _cells(card: CardForecast, form: str, rows: Sequence[Forecast], *, first: bool, budgeted: bool) -> list[str]:
+def _cells(card: CardForecast, variant: str, rows: Sequence[Forecast], *, first: bool, budgeted: bool) -> list[str]:
     row = rows[0]
     top1 = f"{row.accuracy.value:.1f}" if row.accuracy else "-"
     latency = " / ".join(f"{MARKS.get(each.latency.provenance, '')}{_ms(each.latency.value)}" for each in rows)
-    chance = [_chance(rows)] if budgeted else []
+    probability = [_probability(rows)] if budgeted else []
     size = f"{'' if row.size.provenance is Provenance.MEASURED else '?'}{row.size.value / 1e6:.1f}"
-    price = "x" if row.filtered else show_seconds(sum(each.price_s for each in rows))
+    cost = "x" if row.filtered else show_seconds(sum(each.price_s for each in rows))
     return [
         card.card if first else "",
-        form,
+        variant,
         top1,
         latency,
-        *chance,
+        *probability,
         size,
-        price,
+        cost,
         _place(card) if first else "",
     ]
 
@@ -106,9 +106,9 @@ def _ms(value: float) -> str:
     return show_ms(value).removesuffix(" ms")
 
 
-def _chance(rows: Sequence[Forecast]) -> str:
-    chances = [row.chance for row in rows if row.chance is not None]
-    return f"{100 * max(chances):.0f} %" if chances else "?"
+def _probability(rows: Sequence[Forecast]) -> str:
+    known = [row.chance for row in rows if row.chance is not None]
+    return f"{100 * max(known):.0f} %" if known else "?"
 
 
 def _place(card: CardForecast) -> str:
@@ -119,9 +119,9 @@ def _place(card: CardForecast) -> str:
     return f"to download, {show_bytes(card.download_bytes)}" if card.download_bytes else "none"
 
 
-def _left_out(left_out: Mapping[str, str]) -> list[str]:
+def _skipped(skipped: Mapping[str, str]) -> list[str]:
     by_reason: dict[str, list[str]] = {}
-    for name, reason in left_out.items():
+    for name, reason in skipped.items():
         by_reason.setdefault(reason, []).append(name)
     return [f"Skipped: {_names(names)}: {reason}." for reason, names in by_reason.items()]
 
@@ -131,10 +131,10 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMES_SHOWN]) + more
 
 
-def _price(view: PlanView) -> str:
+def _cost(view: PlanView) -> str:
     count = sum(not forecast.filtered for forecast in view.forecasts)
-    asked = f"{plural(count, 'configuration')} of {plural(len(view.cards), 'card')}"
-    text = f"Price: about {show_seconds(view.price_s)} for {asked}"
+    planned = f"{plural(count, 'configuration')} of {plural(len(view.cards), 'card')}"
+    text = f"Cost: about {show_seconds(view.price_s)} for {planned}"
     if view.request.execution.time_limit_s is not None and view.price_s > view.request.execution.time_limit_s:
         text += f"; with --time-limit {view.request.execution.time_limit} about {view.reached} of them"
     elif view.reached < count:
@@ -147,8 +147,8 @@ def _weights(view: PlanView) -> str:
     missing = [card for card in view.cards if not card.on_disk and card.download_bytes != 0]
     cards = plural(len(view.cards), "card")
     if not missing:
-        return f"Weights: {here} of {cards} here, nothing to download."
+        return f"Weights: {here} of {cards} on this machine, nothing to download."
     unknown = sum(card.download_bytes is None for card in missing)
-    size = show_bytes(view.download_bytes) if view.download_bytes else "sizes not known"
+    size = show_bytes(view.download_bytes) if view.download_bytes else "sizes unknown"
     more = f", and {unknown} of unknown size" if unknown and view.download_bytes else ""
-    return f"Weights: {here} of {cards} here; to download: {len(missing)} ({size}{more})."
+    return f"Weights: {here} of {cards} on this machine; to download: {len(missing)} ({size}{more})."

@@ -53,10 +53,11 @@ def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:
     limit, latency = view.budget.latency_ms, evaluation.latency_p90 or evaluation.latency
     if limit is None or latency is None:
         return None
-    device, chance = evaluation.configuration.target.device, evaluation.budget_probability
-    if chance is not None:
-        level = Level.LOW if chance >= SURE else Level.SOME if chance >= view.budget.confidence else Level.HIGH
-        said = f"{percent(chance)} sure to meet {show_ms(limit)} on {device}: predicted, not measured"
+    device, probability = evaluation.configuration.target.device, evaluation.budget_probability
+    if probability is not None:
+        level = Level.SOME if probability >= view.budget.confidence else Level.HIGH
+        level = Level.LOW if probability >= SURE else level
+        said = f"{percent(probability)} sure to meet {show_ms(limit)} on {device}: predicted, not measured"
         return Risk("Latency budget", level, f"{said}. A few measurements on the device would narrow the interval.")
     room = 1 - latency.value / limit
     if room < 0:

@@ -171,8 +171,8 @@ def _losses(view: RunView) -> dict[str, object]:
     from advisor.reporting.profile.diagnosis_html import diagnosis_html
 
     rows = [row for row in view.ok if row.configuration.key in view.diagnoses]
-    told = ((row, view.diagnoses[row.configuration.key]) for row in rows)
-    return {"losses": tuple((row, found, diagnosis_html(found)) for row, found in told)}
+    found = ((row, view.diagnoses[row.configuration.key]) for row in rows)
+    return {"losses": tuple((row, diagnosis, diagnosis_html(diagnosis)) for row, diagnosis in found)}
 
 
 SECTIONS = (

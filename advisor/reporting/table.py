@@ -139,7 +139,7 @@ def _cells(view: RunView, row: Evaluation, shape: _Shape) -> list[str]:
     cells = [
         mark,
         text.plain(configuration.card),
-        text.plain(configuration.form),
+        text.plain(configuration.variant_name),
         *([text.plain(configuration.target.device)] if shape.devices else []),
         str(configuration.target.threads),
         *top1,

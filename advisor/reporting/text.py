@@ -74,7 +74,7 @@ def name(evaluation: Evaluation) -> str:
     configuration = evaluation.configuration
     target = configuration.target
     place = "" if target.device == HOST else f"{target.device}, "
-    return f"{configuration.card} {configuration.form}, {place}{threads(target.threads)}"
+    return f"{configuration.card} {configuration.variant_name}, {place}{threads(target.threads)}"
 
 
 def threads(count: int) -> str:

@@ -104,7 +104,7 @@ def test_to_fetch_nothing_is_a_usage_error(alone: Advisor) -> None:
 def test_offline_what_is_not_here_is_told_and_the_exit_code_says_so(alone: Advisor) -> None:
     said = alone("catalog", "fetch", "squeezenet_1.1_227", "--offline")
     assert said.code == 3
-    assert "not kept: squeezenet_1.1_227" in said.out
+    assert "not fetched: squeezenet_1.1_227" in said.out
     assert "offline" in said.out
     assert "0 of 1 cards have their weights in the cache" in said.out
 
@@ -151,7 +151,7 @@ def test_a_model_without_a_linear_end_is_skipped_with_images_and_the_reason(alon
     labels_file(tmp_path)
     write_photos(tmp_path / "photos")
     said = alone("catalog", "add", "maps.tflite", "--labels", "labels.txt", "--mean", "127.5", "--std", "127.5")
-    assert "a candidate without --data only" in said.out
+    assert "a candidate only without --data" in said.out
     options = ("--candidates", "maps", "--data", "photos", "--compressions", "float32", "--threads", "1")
     found = alone("search", *options)
     assert found.code == 3, found.err

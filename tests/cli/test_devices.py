@@ -382,7 +382,7 @@ def test_a_device_that_cannot_be_reached_leaves_the_profile_as_it_was(alone: Adv
 
 def test_a_target_names_what_its_accelerator_takes(alone: Advisor) -> None:
     said = alone("show", "coral-usb")
-    assert "Coral Edge TPU: takes" in said.out
+    assert "Coral Edge TPU: supports" in said.out
     assert "advisor profile FILE --accelerator edgetpu" in said.out
 
 

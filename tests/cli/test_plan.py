@@ -112,7 +112,7 @@ def test_more_images_cost_more(advisor: Advisor, photos: Path) -> None:
 def test_the_table_says_what_it_takes(advisor: Advisor) -> None:
     said = advisor("plan", "--candidates", CARD, "--budget", "50ms", "--size-budget", "5MB")
     assert said.code == 0
-    for words in (CARD, "float32", "Price: about", "Filtered: ", "First result after about", "Nothing was spent"):
+    for words in (CARD, "float32", "Cost: about", "Filtered: ", "First result after about", "Nothing was spent"):
         assert words in said.out
 
 

@@ -40,7 +40,7 @@
   };
   const latencyOf = (row) => (row.q[latencyShown] ? latencyShown : LATENCY);
   const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
-  const name = (row) => `${row.card} ${row.form}, ${row.device === "host" ? "" : `${row.device}, `}${plural(row.threads, "thread")}`;
+  const name = (row) => `${row.card} ${row.variant}, ${row.device === "host" ? "" : `${row.device}, `}${plural(row.threads, "thread")}`;
 
   // Filters
 
@@ -90,7 +90,7 @@
     };
     const roles = [row.pick && "the pick", row.tie && "tied", row.front && "front",
       !row.meets && "over the budget", row.contended && "machine was busy"].filter(Boolean);
-    return [`<b>${escapeMarkup(row.card)} ${escapeMarkup(row.form)}</b>`,
+    return [`<b>${escapeMarkup(row.card)} ${escapeMarkup(row.variant)}</b>`,
       `${escapeMarkup(row.family)} · ${plural(row.threads, "thread")} · ${escapeMarkup(row.device)} · ` +
       `${escapeMarkup(row.training)} · ${escapeMarkup(row.licence)}`,
       ...(row.budget_probability === undefined ? [] : [`${(100 * row.budget_probability).toFixed(0)} % sure to meet the budget`]),
@@ -222,7 +222,7 @@
     const made = [];
     for (const [row, x, y] of wanted) {
       if (made.length >= LABELS) break;
-      const label = `${row.card} ${row.form}`.slice(0, 44);
+      const label = `${row.card} ${row.variant}`.slice(0, 44);
       const width = label.length * 5.9 + 6;
       const near = row.pick ? 18 : 10;
       const places = [[near, -8], [-near - width, -8], [-width / 2, -near - 16], [-width / 2, near], [near, -24], [near, 8],

@@ -23,19 +23,19 @@ def lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[Text]:
         return
     yield Text()
     yield Text("Accelerators (computed from the file, not measured)", style="bold")
-    said: set[str] = set()
+    described: set[str] = set()
     several = len({name for name, _ in delegations}) > 1
-    for name, told in delegations:
-        label = f"{name}, {told.rules.name}" if several else told.rules.name
-        yield line(text.plain(label), told.sentence, "yellow" if told.objections else "green")
-        if told.rules.about and told.rules.name not in said:
-            yield Text(f"  {text.plain(told.rules.about)}", style="dim")
-        said.add(told.rules.name)
-        yield from (Text(f"  not supported: {text.plain(reason)}") for reason in reasons(told))
+    for name, delegation in delegations:
+        label = f"{name}, {delegation.rules.name}" if several else delegation.rules.name
+        yield line(text.plain(label), delegation.sentence, "yellow" if delegation.objections else "green")
+        if delegation.rules.about and delegation.rules.name not in described:
+            yield Text(f"  {text.plain(delegation.rules.about)}", style="dim")
+        described.add(delegation.rules.name)
+        yield from (Text(f"  not supported: {text.plain(reason)}") for reason in reasons(delegation))
 
 
-def reasons(told: Delegation) -> list[str]:
+def reasons(delegation: Delegation) -> list[str]:
     """Return the most frequent reasons with their counts, and how many more there are."""
-    found = [f"{reason} ({count}x)" if count > 1 else reason for reason, count in told.reasons.items()]
+    found = [f"{reason} ({count}x)" if count > 1 else reason for reason, count in delegation.reasons.items()]
     more = len(found) - SHOWN_REASONS
     return found[:SHOWN_REASONS] + ([f"and {text.plural(more, 'other reason')}"] if more > 0 else [])

@@ -42,7 +42,7 @@ def parts(found: DeviceBenchmark, console: Console) -> list[RenderableType]:
         table(COLUMNS, map(_row, found.rows), console),
         Text(),
         *_remarks(found),
-        *delegation_lines.lines([(Path(model).name, told) for model, told in found.delegations]),
+        *delegation_lines.lines([(Path(model).name, delegation) for model, delegation in found.delegations]),
     ]
 
 

@@ -78,7 +78,7 @@ def parts(profile: Profile, console: Console, everything: bool = False) -> list[
         Text(title, style="bold"),
         table(OPERATORS, _operators(rows, everything), console),
         *(() if profile.delegations else (Text(),)),
-        *delegation_lines.lines([("", told) for told in profile.delegations]),
+        *delegation_lines.lines([("", delegation) for delegation in profile.delegations]),
         *((Text(),) if profile.delegations else ()),
         *(line("Advice", sentence, "green") for sentence in profile.advice),
         *(line("Note", note, "yellow") for note in profile.notes),
