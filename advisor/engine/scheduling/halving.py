@@ -144,10 +144,15 @@ class SuccessiveHalving:
 
     def is_runnable(self, unit: CardTraining) -> bool:
         """Say whether configurations of a card and training may start now."""
-        return not self.is_blocked(unit) and (unit in self._started or self._admits_another_card(unit.training))
+        if unit in self._started:
+            return not self.is_blocked(unit)
+        return unit.card in self.promotable(unit.training)
 
     def promotable(self, training: str) -> list[str]:
-        """Return the cards that may start a training now, of those that have not started it."""
+        """Return the cards that may start a training now, of those that have not started it.
+
+        On the lowest rung these are all cards.
+        """
         if not self._admits_another_card(training):
             return []
         units = (CardTraining(card, training) for card in self._cards)
@@ -155,14 +160,12 @@ class SuccessiveHalving:
 
     def runnable(self, has_capacity: HasCapacity = unlimited) -> list[CardTraining]:
         """Return the cards and trainings of which a configuration may start now, the lightest training first."""
-        admitting = {training for training in self._rungs if self._admits_another_card(training)}
+        startable = {CardTraining(card, training) for training in self._rungs for card in self.promotable(training)}
+        startable |= {unit for unit in self._started if unit in self._positions and not self.is_blocked(unit)}
         return [
             unit
             for unit in self._positions
-            if self._count_not_started[unit]
-            and (unit in self._started or unit.training in admitting)
-            and not self.is_blocked(unit)
-            and has_capacity(unit)
+            if self._count_not_started[unit] and unit in startable and has_capacity(unit)
         ]
 
     def position(self, unit: CardTraining) -> int:
@@ -184,7 +187,7 @@ class SuccessiveHalving:
         return rows
 
     def _admits_another_card(self, training: str) -> bool:
-        """Say whether one more card may start a training, if it is not blocked."""
+        """Say whether the quota lets one more card start a training."""
         rung = self.rung(training)
         if rung == 0:
             return True
