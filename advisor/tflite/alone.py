@@ -1,10 +1,9 @@
-"""One operator of a `.tflite` file as a file of its own: what it does to its inputs, whatever came before it."""
+"""Cut one operator out of a `.tflite` file as a file that runs by itself."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import Any
 
 from ai_edge_litert import schema_py_generated as schema
 
@@ -13,8 +12,8 @@ from advisor.tflite.rewrite import pack
 _NO_INPUT = -1
 
 
-def operator_alone(tables: Any, index: int) -> tuple[bytes, tuple[int, ...]]:
-    """Return a file that holds one operator of the main graph, and what else only prepares its constants.
+def operator_alone(tables: schema.ModelT, index: int) -> tuple[bytes, tuple[int, ...]]:
+    """Return a file with one operator of the main graph and the operators that expand its constants.
 
     Args:
         tables: the file's tables as ``rewrite.unpack`` gives them; they are not changed.
@@ -32,19 +31,25 @@ def operator_alone(tables: Any, index: int) -> tuple[bytes, tuple[int, ...]]:
     return pack(file), inputs
 
 
-def _preparing(tables: Any, graph: Any, operator: Any) -> list[Any]:
+def _preparing(tables: schema.ModelT, graph: schema.SubGraphT, operator: schema.OperatorT) -> list[schema.OperatorT]:
     """Return the operators that expand constants for this one, such as DEQUANTIZE of stored weights."""
     makers = {tensor: maker for maker in graph.operators for tensor in maker.outputs}
     found = [makers[tensor] for tensor in operator.inputs if tensor in makers]
     return [maker for maker in found if all(_is_constant(tables, graph, tensor) for tensor in maker.inputs)]
 
 
-def _is_constant(tables: Any, graph: Any, tensor: int) -> bool:
+def _is_constant(tables: schema.ModelT, graph: schema.SubGraphT, tensor: int) -> bool:
     content = tables.buffers[graph.tensors[tensor].buffer].data
     return content is not None and len(content) > 0
 
 
-def _file(tables: Any, graph: Any, operators: list[Any], inputs: Iterable[int], outputs: Iterable[int]) -> Any:
+def _file(
+    tables: schema.ModelT,
+    graph: schema.SubGraphT,
+    operators: list[schema.OperatorT],
+    inputs: Iterable[int],
+    outputs: Iterable[int],
+) -> schema.ModelT:
     used = sorted({tensor for one in operators for tensor in (*one.inputs, *one.outputs)} - {_NO_INPUT})
     places = {tensor: place for place, tensor in enumerate(used)} | {_NO_INPUT: _NO_INPUT}
     buffers = [schema.BufferT()]
@@ -59,8 +64,8 @@ def _file(tables: Any, graph: Any, operators: list[Any], inputs: Iterable[int], 
     return file
 
 
-def _tensor(tables: Any, tensor: Any, buffers: list[Any]) -> Any:
-    """Return the tensor with its content in a buffer of its own, added to ``buffers``; 0 is the empty one."""
+def _tensor(tables: schema.ModelT, tensor: schema.TensorT, buffers: list[schema.BufferT]) -> schema.TensorT:
+    """Return a copy of the tensor, with its content in a new buffer of ``buffers``; buffer 0 is empty."""
     made = copy.copy(tensor)
     content = tables.buffers[tensor.buffer].data
     made.buffer = 0
@@ -70,7 +75,7 @@ def _tensor(tables: Any, tensor: Any, buffers: list[Any]) -> Any:
     return made
 
 
-def _moved(operator: Any, places: dict[int, int]) -> Any:
+def _moved(operator: schema.OperatorT, places: dict[int, int]) -> schema.OperatorT:
     made = copy.copy(operator)
     made.inputs = [places[tensor] for tensor in operator.inputs]
     made.outputs = [places[tensor] for tensor in operator.outputs]

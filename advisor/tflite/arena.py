@@ -1,4 +1,4 @@
-"""The memory that a model's activations take, from their lifetimes."""
+"""Compute the memory of a model's activations from their lifetimes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALIGNMENT = 64
 """The runtime's alignment of tensors (``kDefaultTensorAlignment`` in TensorFlow Lite's util.h)."""
 
 _SCALAR_BYTES = 4
-"""Tensors of this size or less do not share."""
+"""Tensors of at most this size do not share a block."""
 
 _IN_PLACE: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {
@@ -21,10 +21,10 @@ _IN_PLACE: Mapping[str, tuple[int, ...]] = MappingProxyType(
         **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BITCAST", "SOFTMAX", "DYNAMIC_UPDATE_SLICE"), (0,)),
     }
 )
-"""Inputs that an operator's first output may take the block of (the kernels' ``inplace_operator`` flags)."""
+"""Inputs whose block an operator's first output may reuse (the kernels' ``inplace_operator`` flags)."""
 
 _MOVES_NOTHING = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BITCAST"})
-"""Operators whose output holds the same bytes as their input: others may go on reading those."""
+"""Operators whose output has the same bytes as their input, so that other readers of the input are not disturbed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Lifetime:
     last: int
 
     def overlaps(self, other: Lifetime) -> bool:
-        """Whether both are needed at one time."""
+        """Return whether both are needed at the same time."""
         return self.first <= other.last and other.first <= self.last
 
 
@@ -53,7 +53,7 @@ def activation_arena_bytes(model: Model) -> int:
 
 
 def lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
-    """Return the lifetimes of the graph's blocks of activations, sizes rounded up to ``ALIGNMENT``."""
+    """Return the lifetimes of the graph's activation blocks, with sizes rounded up to ``ALIGNMENT``."""
     end = len(graph.operators)
     variables = [index for index, tensor in enumerate(graph.tensors) if tensor.is_variable]
     constants = _constants(graph)
@@ -75,7 +75,7 @@ def lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
 
 
 def _owners(graph: Subgraph, constants: set[int]) -> dict[int, int]:
-    """Return, for each tensor that shares another's block, the tensor that owns it."""
+    """Return the owner of the block of each tensor that reuses another tensor's block."""
     uses = Counter(index for operator in graph.operators for index in operator.inputs)
     uses.update((*graph.inputs, *graph.outputs))
     fixed = constants.union(graph.inputs, (i for i, tensor in enumerate(graph.tensors) if tensor.is_variable))
@@ -137,7 +137,7 @@ def _by_size(blocks: Iterable[Lifetime]) -> list[Lifetime]:
 
 
 def _offset(block: Lifetime, placed: Iterable[tuple[int, Lifetime]]) -> int:
-    """Return where ``block`` goes: the smallest gap between its contemporaries that holds it, or behind them."""
+    """Return the offset of ``block``: the smallest sufficient gap between overlapping blocks, or behind them."""
     neighbours = sorted((offset, offset + other.size_bytes) for offset, other in placed if block.overlaps(other))
     best, best_gap, end = None, 0, 0
     for start, stop in neighbours:

@@ -1,4 +1,4 @@
-"""Constants stored as float16, the arithmetic left in float32: half the size of a float model; and the way back."""
+"""Store constants as float16 with arithmetic in float32, which halves a float model; and convert them back."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _DEQUANTIZE_VERSION = 3
 """The first version of DEQUANTIZE that takes float16."""
 
 _MIN_RUNTIME = (b"min_runtime_version", (1, 15, 0))
-"""The first TensorFlow Lite with that version of DEQUANTIZE, as the converter notes it."""
+"""The first TensorFlow Lite with that version of DEQUANTIZE, in the converter's format."""
 
 _REDUCED_PRECISION = (b"reduced_precision_support", b"fp16accfp32")
-"""The converter's note that a runtime may compute in float16 where it accumulates in float32."""
+"""The converter's entry that allows a runtime to compute in float16 and accumulate in float32."""
 
 
 def to_float16(data: bytes) -> bytes:
-    """Store every float32 constant that an operator reads as float16, behind one DEQUANTIZE operator each.
+    """Store every float32 constant that an operator reads as float16, followed by a DEQUANTIZE operator.
 
     The rules are those of the TensorFlow Lite converter with ``supported_types = [tf.float16]``: constants of every
     size and every operator, one DEQUANTIZE for a constant whatever the number of its readers, values beyond the range
@@ -70,8 +70,8 @@ def to_float32(data: bytes, name: str = "the model") -> bytes:
     return pack(model)
 
 
-def _expand_constants(model: Any, graph: Any) -> int:
-    """Let readers of an expanded constant read the constant itself, now float32; return how many there are."""
+def _expand_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
+    """Make readers of an expanded constant read the constant itself, now float32; return the number of constants."""
     expanded: dict[int, int] = {}
     for operator in graph.operators:
         code = model.operatorCodes[operator.opcodeIndex]
@@ -89,16 +89,16 @@ def _expand_constants(model: Any, graph: Any) -> int:
     return len(expanded)
 
 
-def _is_half_constant(model: Any, graph: Any, index: int) -> bool:
+def _is_half_constant(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> bool:
     tensor = graph.tensors[index]
     content = model.buffers[tensor.buffer].data
     return tensor.type == schema.TensorType.FLOAT16 and content is not None and len(content) > 0
 
 
-def _store_constants(model: Any, graph: Any) -> int:
-    """Rewire every reader of a float32 constant to its expanded float16 form; return how many constants there are."""
+def _store_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
+    """Make readers of float32 constants read their expanded float16 form; return the number of constants."""
     expanded: dict[int, int] = {}
-    dequantize: list[Any] = []
+    dequantize: list[schema.OperatorT] = []
     for operator in graph.operators:
         for place, index in enumerate(operator.inputs):
             if index not in expanded and _is_float_constant(model, graph, index):
@@ -109,7 +109,7 @@ def _store_constants(model: Any, graph: Any) -> int:
     return len(expanded)
 
 
-def _is_float_constant(model: Any, graph: Any, index: int) -> bool:
+def _is_float_constant(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> bool:
     if index < 0:
         return False
     tensor = graph.tensors[index]
@@ -118,8 +118,8 @@ def _is_float_constant(model: Any, graph: Any, index: int) -> bool:
     return plain and content is not None and len(content) > 0
 
 
-def _dequantize(model: Any, graph: Any, index: int) -> Any:
-    """Turn constant ``index`` into float16 and return the operator that expands it into a new tensor."""
+def _dequantize(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> schema.OperatorT:
+    """Convert constant ``index`` to float16 and return the operator that expands it into a new tensor."""
     constant = graph.tensors[index]
     half = _halved(model.buffers[constant.buffer].data)
     if index in graph.outputs:
@@ -142,8 +142,8 @@ def _halved(content: Any) -> bytes:
     return half
 
 
-def _raise_min_runtime(model: Any) -> None:
-    """Where the file states the oldest runtime that takes it, state one that knows this DEQUANTIZE."""
+def _raise_min_runtime(model: schema.ModelT) -> None:
+    """Raise the oldest runtime in the file's metadata to one with this DEQUANTIZE, if the file states one."""
     name, needed = _MIN_RUNTIME
     for entry in model.metadata:
         content = model.buffers[entry.buffer].data
@@ -156,6 +156,6 @@ def _raise_min_runtime(model: Any) -> None:
 
 
 def _version(content: bytes) -> tuple[int, ...] | None:
-    """Return the numbers of a zero-padded version, or None where it is not one."""
+    """Return the numbers of a zero-padded version; None if it is not one."""
     parts = content.rstrip(b"\0").split(b".")
     return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else None

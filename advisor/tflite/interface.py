@@ -1,4 +1,4 @@
-"""Edits of what a model takes and gives, for clients that do not speak its types or its normalization."""
+"""Change a model's input and output types, or move the normalization into the model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEQUANTIZE_VERSIONS: Mapping[int, int] = MappingProxyType(
 
 
 def to_float_io(data: bytes) -> bytes:
-    """Let a quantized model take and give float32: a QUANTIZE operator first, a DEQUANTIZE operator last.
+    """Give a quantized model float32 inputs and outputs, with a QUANTIZE operator first and a DEQUANTIZE last.
 
     The values are those that a client would get that quantizes and dequantizes by itself. MediaPipe (1.2.2) takes
     float32 and uint8 inputs, but refuses the int8 and int16 that ai-edge-quantizer gives. Inputs and outputs that are
@@ -46,8 +46,10 @@ def _present(operators: Sequence[Any]) -> list[Any]:
     return [operator for operator in operators if operator is not None]
 
 
-def _quantized_input(model: Any, graph: Any, place: int, signature: Any) -> Any:
-    """Put a float32 tensor in front of input ``place``; return the operator between, or None where none is needed."""
+def _quantized_input(
+    model: schema.ModelT, graph: schema.SubGraphT, place: int, signature: Any
+) -> schema.OperatorT | None:
+    """Add a float32 tensor before input ``place``; return the operator between, or None if none is needed."""
     stored = graph.inputs[place]
     version = _version(graph.tensors[stored], _QUANTIZE_VERSIONS)
     if version == 0:
@@ -58,8 +60,10 @@ def _quantized_input(model: Any, graph: Any, place: int, signature: Any) -> Any:
     return schema.OperatorT(opcodeIndex=code, inputs=[graph.inputs[place]], outputs=[stored])
 
 
-def _dequantized_output(model: Any, graph: Any, place: int, signature: Any) -> Any:
-    """Put a float32 tensor behind output ``place``; return the operator between, or None where none is needed."""
+def _dequantized_output(
+    model: schema.ModelT, graph: schema.SubGraphT, place: int, signature: Any
+) -> schema.OperatorT | None:
+    """Add a float32 tensor after output ``place``; return the operator between, or None if none is needed."""
     stored = graph.outputs[place]
     version = _version(graph.tensors[stored], _DEQUANTIZE_VERSIONS)
     if version == 0:
@@ -70,7 +74,7 @@ def _dequantized_output(model: Any, graph: Any, place: int, signature: Any) -> A
     return schema.OperatorT(opcodeIndex=code, inputs=[stored], outputs=[graph.outputs[place]])
 
 
-def _version(tensor: Any, versions: Mapping[int, int]) -> int:
+def _version(tensor: schema.TensorT, versions: Mapping[int, int]) -> int:
     """Return the operator's version for the tensor's type, 0 for float32."""
     if tensor.type == _FLOAT32:
         return 0
@@ -81,7 +85,7 @@ def _version(tensor: Any, versions: Mapping[int, int]) -> int:
     return versions[tensor.type]
 
 
-def _float_twin(model: Any, graph: Any, index: int) -> int:
+def _float_twin(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> int:
     tensor = graph.tensors[index]
     return add_tensor(model, graph, (tensor.name or b"") + b"_float32", tensor.shape, _FLOAT32)
 
@@ -93,7 +97,7 @@ def _redirect(entries: Any, old: int, new: int) -> None:
 
 
 def fold_normalization(data: bytes, mean: Sequence[float], std: Sequence[float]) -> bytes:
-    """Let a model with a normalized float32 input take the values as they are (0..255): it normalizes inside.
+    """Give a model with a normalized float32 input an input of raw values (0..255), normalized inside the model.
 
     A MUL and an ADD operator go first. Needed where ``mean`` or ``std`` differ by channel: MediaPipe (1.2.2) refuses
     such a normalization. Describe the result with mean 0 and deviation 1.
@@ -126,7 +130,7 @@ def fold_normalization(data: bytes, mean: Sequence[float], std: Sequence[float])
     return pack(model)
 
 
-def _image(graph: Any) -> int:
+def _image(graph: schema.SubGraphT) -> int:
     tensors = [graph.tensors[index] for index in graph.inputs]
     if len(tensors) != 1 or tensors[0].type != _FLOAT32 or tensors[0].shape is None or len(tensors[0].shape) != 4:
         raise StageError("normalization can go inside a model of one float32 image input, and this is not one")
@@ -143,19 +147,19 @@ def _affine(mean: Sequence[float], std: Sequence[float], channels: int) -> tuple
     return (1 / deviations).astype("<f4").tobytes(), (-means / deviations).astype("<f4").tobytes()
 
 
-def _multiply(model: Any, left: int, right: int, output: int) -> Any:
+def _multiply(model: schema.ModelT, left: int, right: int, output: int) -> schema.OperatorT:
     code = operator_code(model, schema.BuiltinOperator.MUL, 1)
     kind = schema.BuiltinOptions.MulOptions
     return _binary(code, left, right, output, kind, schema.MulOptionsT())
 
 
-def _add(model: Any, left: int, right: int, output: int) -> Any:
+def _add(model: schema.ModelT, left: int, right: int, output: int) -> schema.OperatorT:
     code = operator_code(model, schema.BuiltinOperator.ADD, 1)
     kind = schema.BuiltinOptions.AddOptions
     return _binary(code, left, right, output, kind, schema.AddOptionsT())
 
 
-def _binary(code: int, left: int, right: int, output: int, kind: int, options: Any) -> Any:
+def _binary(code: int, left: int, right: int, output: int, kind: int, options: Any) -> schema.OperatorT:
     operator = schema.OperatorT(opcodeIndex=code, inputs=[left, right], outputs=[output])
     operator.builtinOptionsType = kind
     operator.builtinOptions = options

@@ -1,4 +1,4 @@
-"""What a model computes: multiply-accumulates and parameters, by operator and by operator type."""
+"""Count a model's multiply-accumulates and parameters, by operator and by operator type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ class OperatorCost:
         index: its place in the order of execution.
         name: its type (``CONV_2D``).
         output: the name of its first output tensor, empty where it has none.
-        output_shape: that tensor's shape.
         macs: multiply-accumulates of one run, 0 for a type that has none or is not counted.
         parameters: elements of the weights that it is the first to read.
     """
@@ -25,7 +24,6 @@ class OperatorCost:
     index: int
     name: str
     output: str
-    output_shape: tuple[int, ...]
     macs: int
     parameters: int
 
@@ -93,7 +91,6 @@ def _cost(graph: Subgraph, index: int, operator: Operator, parameters: int) -> O
         index=index,
         name=operator.name,
         output=output.name if output else "",
-        output_shape=output.shape if output else (),
         macs=_macs(graph, operator),
         parameters=parameters,
     )
@@ -127,30 +124,30 @@ def _is_weight(tensor: Tensor) -> bool:
 
 
 def _convolution(source: Tensor, kernel: Tensor, output: Tensor) -> int:
-    """The kernel is (output channels, height, width, input channels of one group)."""
+    """Count a convolution; the kernel is (output channels, height, width, input channels of one group)."""
     del source
     return output.elements * (kernel.elements // max(kernel.shape[0], 1))
 
 
 def _depthwise(source: Tensor, kernel: Tensor, output: Tensor) -> int:
-    """The kernel is (1, height, width, output channels)."""
+    """Count a depthwise convolution; the kernel is (1, height, width, output channels)."""
     del source
     return output.elements * (kernel.elements // max(kernel.shape[-1], 1))
 
 
 def _fully_connected(source: Tensor, kernel: Tensor, output: Tensor) -> int:
-    """The kernel is (units, width of the input)."""
+    """Count a dense layer; the kernel is (units, width of the input)."""
     del source
     return output.elements * kernel.shape[-1]
 
 
 def _transposed(kernel: Tensor, source: Tensor) -> int:
-    """Every value of the input meets the kernel (output channels, height, width, input channels) of its channel."""
+    """Count a transposed convolution; the kernel is (output channels, height, width, input channels)."""
     return source.elements * (kernel.elements // max(kernel.shape[-1], 1))
 
 
 def _product(left: Tensor, right: Tensor, output: Tensor) -> int:
-    """Every value of the left matrix meets one row of the right one."""
+    """Count a matrix product: each value of the left matrix is multiplied with one row of the right one."""
     del right
     return left.elements * output.shape[-1]
 
@@ -166,7 +163,7 @@ _FORMULAS: Mapping[str, Callable[[Tensor, Tensor, Tensor], int]] = MappingProxyT
 
 
 def _macs(graph: Subgraph, operator: Operator) -> int:
-    """Return the operator's multiply-accumulates; 0 where its tensors do not have the shapes that the type demands."""
+    """Return the operator's multiply-accumulates; 0 if its tensors do not have the shapes of its type."""
     tensors = [graph.tensors[index] for index in operator.inputs if index >= 0]
     if operator.name == "TRANSPOSE_CONV" and len(tensors) >= 3 and tensors[1].shape:
         return _transposed(tensors[1], tensors[2])

@@ -1,4 +1,4 @@
-"""Labels, normalization and authorship inside the `.tflite` file, where MediaPipe and Android Studio look for them."""
+"""Read and write labels, normalization and licence in a `.tflite` file, as MediaPipe and Android Studio expect."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ LABELS_FILE = "labels.txt"
 
 _ENTRY = "TFLITE_METADATA"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The date of every associated file, the oldest that the zip format knows: the same model gives the same bytes."""
+"""The date of every associated file: the oldest of the zip format, so that equal models give equal bytes."""
 
 _MAX_LABELS_BYTES = 16 * 2**20
-"""Size of a labels file at most: room for 50,000 labels of 300 characters."""
+"""Largest size of a labels file: enough for 50,000 labels of 300 characters."""
 
 _LINE_BREAKS = re.compile(r"[\x00\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a file says of itself.
+    """The description in a file.
 
     Attributes:
         name: the model's name.
@@ -106,7 +106,7 @@ def _shortest(mean: tuple[float, ...], std: tuple[float, ...]) -> tuple[tuple[fl
 
 
 def _with_file(model: bytes, name: str, text: str) -> bytes:
-    """Append a zip archive with one stored file: what a `.tflite` file with associated files is."""
+    """Append a zip archive with one stored file, which is the format of associated files."""
     stream = io.BytesIO()
     stream.write(model)
     entry = zipfile.ZipInfo(name, _EPOCH)
@@ -118,7 +118,7 @@ def _with_file(model: bytes, name: str, text: str) -> bytes:
 
 
 def read_metadata(data: bytes, name: str = "the model") -> Metadata | None:
-    """Return what the file says of its first input and output, or None where it says nothing.
+    """Return the description of the first input and output; None if there is none.
 
     Raises:
         UsageError: the file or its metadata is damaged.

@@ -1,6 +1,6 @@
-"""The flatbuffer that describes a model's inputs and outputs (TensorFlow Lite metadata, identifier ``M001``).
+"""Read and write the flatbuffer that describes a model's inputs and outputs (TensorFlow Lite metadata, ``M001``).
 
-Slots are those of the public schema ``metadata_schema.fbs``; only the tables that an image classifier needs are here.
+Slots are those of the public schema ``metadata_schema.fbs``, for the tables that an image classifier needs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from advisor.tflite.verify import Damage, Field, Schema, strings, vectors, verif
 
 IDENTIFIER = b"M001"
 MIN_PARSER_VERSION = "1.0.0"
-"""The oldest parser that knows every field written here: labels along an axis and normalization are of the first."""
+"""The oldest parser that reads every field written here; the first one does."""
 
 _AXIS_LABELS = 2
 _FEATURE_PROPERTIES = 1
@@ -38,7 +38,7 @@ _SCHEMA: Schema = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What the tables say.
+    """The content of the tables.
 
     Attributes:
         name: the model's name.
@@ -128,7 +128,7 @@ def _output(writer: _Writer, description: Description) -> int:
 
 
 def decode(content: bytes) -> Description:
-    """Return what ``content`` says of the first input and the first output.
+    """Return the description of the first input and the first output.
 
     Raises:
         Damage: it is not a whole description.

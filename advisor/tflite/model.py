@@ -26,7 +26,7 @@ __all__ = [
 
 
 def read(source: bytes | Path, name: str = "") -> Model:
-    """Read a `.tflite` file, or its bytes, after checking that it is whole.
+    """Read a `.tflite` file, or its bytes, after checking that it is not damaged.
 
     Args:
         source: the file or its bytes.
@@ -46,7 +46,7 @@ _T = TypeVar("_T")
 
 
 def guarded(name: str, build: Callable[[], _T]) -> _T:
-    """Return ``build()``; what a reader trips over in it becomes a UsageError that names the file."""
+    """Return ``build()``; errors of a reader become a UsageError that names the file."""
     try:
         return build()
     except Damage as damage:

@@ -1,4 +1,4 @@
-"""The numbers among an operator's builtin options: strides, dilations, a fused activation, masks."""
+"""Read an operator's builtin options: strides, dilations, fused activation, masks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WANTED = (
 
 
 def options_of(operator: Any) -> dict[str, float | str]:
-    """Return the options of a flatbuffer's operator by name; empty where it states none that are known.
+    """Return the known options of a flatbuffer's operator by name.
 
     The caller has checked that the table lies inside the file.
     """
@@ -61,5 +61,5 @@ def _snake(name: str) -> str:
 
 
 def option_names() -> tuple[str, ...]:
-    """Return the names that :func:`options_of` may give."""
+    """Return the names that :func:`options_of` may return."""
     return tuple(map(_snake, _WANTED))

@@ -1,4 +1,4 @@
-"""From the flatbuffer to the value: the generated accessors' answers, checked for what leads nowhere."""
+"""Turn a flatbuffer into values, with every index and size checked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from advisor.tflite.values import BITS, MetadataEntry, Model, Operator, Quantiza
 from advisor.tflite.verify import Damage, verify
 
 _MAX_RANK = 32
-"""Dimensions of a tensor at most; runtimes take 8."""
+"""Largest number of dimensions of a tensor; runtimes accept 8."""
 
 
 def build(data: bytes) -> Model:
@@ -41,7 +41,7 @@ def _indices(vector: Any) -> tuple[int, ...]:
 
 
 class _Reader:
-    """Turns the generated accessors' answers into values."""
+    """Turns the results of the generated accessors into values."""
 
     def __init__(self, root: Any, data: bytes) -> None:
         self._root = root
@@ -142,7 +142,7 @@ def _quantization(parameters: Any) -> Quantization | None:
 
 
 def _check(model: Model) -> None:
-    """Refuse indices that lead nowhere and constants whose size is not that of their shape."""
+    """Raise Damage for invalid indices and for constants whose size does not match their shape."""
     for graph in model.subgraphs:
         count = len(graph.tensors)
         for operator in graph.operators:

@@ -1,4 +1,4 @@
-"""A `.tflite` file as editable tables, and back to bytes. The tables are those of the generated object reader."""
+"""Unpack a `.tflite` file into editable tables (the generated object API), and pack them again."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ DESCRIBING_METADATA = b"TFLITE_METADATA"
 """Entry that describes inputs and outputs (labels, normalization); its files are behind the flatbuffer."""
 
 _ALIGNMENT = 16
-"""Alignment that the schema demands of a buffer's content: runtimes read weights in place."""
+"""Alignment of a buffer's content in the schema, as runtimes read weights in place."""
 
 _PLACEHOLDER_CODE = 127
-"""Goes to the one-byte field of an operator code that does not fit it, by the schema."""
+"""The value of the one-byte field of an operator code that does not fit into it."""
 
 
 class _AlignedBuffer(schema.BufferT):  # type: ignore[misc]
@@ -41,7 +41,7 @@ class _AlignedBuffer(schema.BufferT):  # type: ignore[misc]
         return schema.BufferEnd(builder)
 
 
-def unpack(data: bytes, name: str = "the model") -> Any:
+def unpack(data: bytes, name: str = "the model") -> schema.ModelT:
     """Return the file's tables (``schema.ModelT``), every buffer's content inside them.
 
     What is written from them carries no description (labels, normalization): those are written last.
@@ -58,7 +58,7 @@ def unpack(data: bytes, name: str = "the model") -> Any:
     return model
 
 
-def _tables(data: bytes) -> Any:
+def _tables(data: bytes) -> schema.ModelT:
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
     for buffer in model.buffers:
         if buffer.offset > 1:
@@ -81,7 +81,7 @@ def _listed(indices: Any) -> list[int]:
     return [] if indices is None else [int(index) for index in indices]
 
 
-def _check_options(operator: Any) -> None:
+def _check_options(operator: schema.OperatorT) -> None:
     unknown = operator.builtinOptionsType and operator.builtinOptions is None
     unknown_too = operator.builtinOptions2Type and operator.builtinOptions2 is None
     if unknown or unknown_too or operator.largeCustomOptionsOffset:
@@ -91,7 +91,7 @@ def _check_options(operator: Any) -> None:
         )
 
 
-def pack(model: Any) -> bytes:
+def pack(model: schema.ModelT) -> bytes:
     """Return the file of ``model`` (``schema.ModelT``), buffers aligned as the schema demands."""
     model.buffers = [_AlignedBuffer(data=_content(buffer)) for buffer in model.buffers]
     room = sum(len(buffer.data) for buffer in model.buffers if buffer.data is not None)
@@ -104,7 +104,7 @@ def _content(buffer: Any) -> Any:
     return None if buffer.data is None or len(buffer.data) == 0 else buffer.data
 
 
-def single_graph(model: Any) -> tuple[Any, Any]:
+def single_graph(model: schema.ModelT) -> tuple[schema.SubGraphT, schema.SignatureDefT]:
     """Return the only subgraph and the only signature of ``model``.
 
     Raises:
@@ -117,8 +117,8 @@ def single_graph(model: Any) -> tuple[Any, Any]:
     return model.subgraphs[0], model.signatureDefs[0]
 
 
-def operator_code(model: Any, builtin: int, version: int) -> int:
-    """Return the index of the operator code (``builtin``, ``version``), added to ``model`` where it lacks it."""
+def operator_code(model: schema.ModelT, builtin: int, version: int) -> int:
+    """Return the index of the operator code (``builtin``, ``version``); add it to ``model`` if it is missing."""
     for index, code in enumerate(model.operatorCodes):
         if max(code.builtinCode, code.deprecatedBuiltinCode) == builtin and code.version == version:
             return index
@@ -130,7 +130,7 @@ def operator_code(model: Any, builtin: int, version: int) -> int:
     return len(model.operatorCodes) - 1
 
 
-def add_buffer(model: Any, content: bytes | None) -> int:
+def add_buffer(model: schema.ModelT, content: bytes | None) -> int:
     """Add a buffer with ``content``, or an empty one for an activation; return its index."""
     buffer = schema.BufferT()
     buffer.data = None if content is None else np.frombuffer(content, dtype=np.uint8)
@@ -138,8 +138,15 @@ def add_buffer(model: Any, content: bytes | None) -> int:
     return len(model.buffers) - 1
 
 
-def add_tensor(model: Any, graph: Any, name: str | bytes, shape: Any, dtype: int, content: bytes | None = None) -> int:
-    """Add a tensor to ``graph``, a constant where ``content`` is given; return its index."""
+def add_tensor(
+    model: schema.ModelT,
+    graph: schema.SubGraphT,
+    name: str | bytes,
+    shape: Any,
+    dtype: int,
+    content: bytes | None = None,
+) -> int:
+    """Add a tensor to ``graph``, a constant if ``content`` is given; return its index."""
     tensor = schema.TensorT()
     tensor.name = name.encode() if isinstance(name, str) else name
     tensor.shape = None if shape is None else np.asarray(shape, dtype=np.int32)
@@ -151,14 +158,14 @@ def add_tensor(model: Any, graph: Any, name: str | bytes, shape: Any, dtype: int
     return len(graph.tensors) - 1
 
 
-def add_metadata(model: Any, name: bytes, content: bytes) -> None:
+def add_metadata(model: schema.ModelT, name: bytes, content: bytes) -> None:
     """Set the metadata entry ``name`` to ``content``."""
     model.metadata = [entry for entry in model.metadata if entry.name != name]
     model.metadata.append(schema.MetadataT(name=name, buffer=add_buffer(model, content)))
 
 
-def drop_unused_buffers(model: Any) -> None:
-    """Keep the buffers in use, and buffer 0, which the format reserves as the empty one."""
+def drop_unused_buffers(model: schema.ModelT) -> None:
+    """Remove unused buffers but buffer 0, which the format reserves as the empty one."""
     owners = [*(tensor for graph in model.subgraphs for tensor in graph.tensors), *model.metadata]
     places = new_places({0, *(owner.buffer for owner in owners)}, len(model.buffers))
     model.buffers = [buffer for index, buffer in enumerate(model.buffers) if index in places]

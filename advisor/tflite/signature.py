@@ -1,4 +1,4 @@
-"""The one signature of a classifier's file: names of its input and outputs, by which runtimes and tools call it."""
+"""Write the signature of a classifier's file: the names of its input and outputs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.core.errors import StageError
 
 KEY = b"serving_default"
-"""What the converter calls the signature of a model that has one."""
+"""The converter's name for a single signature."""
 
 
-def sign(model: Any, graph: Any, input_name: str, outputs: Mapping[str, int]) -> None:
-    """Give the unpacked ``model`` one signature in place of those that it has; ``outputs`` become those of ``graph``.
+def sign(model: schema.ModelT, graph: schema.SubGraphT, input_name: str, outputs: Mapping[str, int]) -> None:
+    """Replace the signatures of an unpacked ``model`` by one; ``outputs`` become the outputs of ``graph``.
 
     Args:
         model: tables of a file, as :func:`advisor.tflite.rewrite.unpack` gives them.

@@ -1,4 +1,4 @@
-"""Edits of a float model's graph: keep one output, put a classifier's head on pooled features."""
+"""Edit a float model's graph: keep one output, or append a classifier's head to pooled features."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROBABILITIES = "probabilities"
 
 
 def select_output(data: bytes, name: str) -> bytes:
-    """Keep the signature output ``name`` alone, and drop every operator, tensor and buffer that it does not need.
+    """Keep only the signature output ``name``; remove every operator, tensor and buffer that it does not need.
 
     Inputs stay, also those no longer used. Descriptions (labels, normalization) are dropped: they are written last.
 
@@ -45,14 +45,14 @@ def select_output(data: bytes, name: str) -> bytes:
     return pack(model)
 
 
-def _prune(model: Any, graph: Any, signature: Any) -> None:
+def _prune(model: schema.ModelT, graph: schema.SubGraphT, signature: Any) -> None:
     graph.operators = _live_operators(graph)
     _keep_tensors(graph, signature)
     drop_unused_buffers(model)
     _keep_codes(model, graph)
 
 
-def _live_operators(graph: Any) -> list[Any]:
+def _live_operators(graph: schema.SubGraphT) -> list[schema.OperatorT]:
     """Return the operators that an output depends on, in their order."""
     needed = set(graph.outputs)
     live = []
@@ -63,7 +63,7 @@ def _live_operators(graph: Any) -> list[Any]:
     return live[::-1]
 
 
-def _keep_tensors(graph: Any, signature: Any) -> None:
+def _keep_tensors(graph: schema.SubGraphT, signature: Any) -> None:
     used: set[int] = {*graph.inputs, *graph.outputs}
     for operator in graph.operators:
         used.update(operator.inputs, operator.outputs, _intermediates(operator))
@@ -80,11 +80,11 @@ def _keep_tensors(graph: Any, signature: Any) -> None:
         entry.tensorIndex = places[entry.tensorIndex]
 
 
-def _intermediates(operator: Any) -> list[int]:
+def _intermediates(operator: schema.OperatorT) -> list[int]:
     return [] if operator.intermediates is None else [int(index) for index in operator.intermediates]
 
 
-def _keep_codes(model: Any, graph: Any) -> None:
+def _keep_codes(model: schema.ModelT, graph: schema.SubGraphT) -> None:
     places = new_places({operator.opcodeIndex for operator in graph.operators}, len(model.operatorCodes))
     model.operatorCodes = [code for index, code in enumerate(model.operatorCodes) if index in places]
     for operator in graph.operators:
@@ -95,8 +95,8 @@ def _moved(indices: Iterable[int], places: dict[int, int]) -> list[int]:
     return [places.get(index, -1) for index in indices]
 
 
-def attach_head(data: bytes, weights: npt.NDArray[Any], bias: npt.NDArray[Any]) -> bytes:
-    """Put a linear classifier and a softmax behind a model of pooled features.
+def attach_head(data: bytes, weights: npt.NDArray[np.floating], bias: npt.NDArray[np.floating]) -> bytes:
+    """Append a linear classifier and a softmax to a model of pooled features.
 
     Args:
         data: a float model whose only output is ``features``, of shape (1, F), also one put together from parts.
@@ -124,8 +124,8 @@ def attach_head(data: bytes, weights: npt.NDArray[Any], bias: npt.NDArray[Any]) 
     return pack(model)
 
 
-def _parts(model: Any, graph: Any, features: int) -> list[int]:
-    """Return the vectors that ``features`` is put together from, or itself.
+def _parts(model: schema.ModelT, graph: schema.SubGraphT, features: int) -> list[int]:
+    """Return the vectors that ``features`` concatenates, or itself.
 
     A head on each and their sum is the same head. Quantized, each part keeps a scale of its own: one scale for all
     would round the smaller ones away.
@@ -139,7 +139,13 @@ def _parts(model: Any, graph: Any, features: int) -> list[int]:
     return [features]
 
 
-def _logits(model: Any, graph: Any, parts: list[int], kernel: npt.NDArray[Any], offset: npt.NDArray[Any]) -> int:
+def _logits(
+    model: schema.ModelT,
+    graph: schema.SubGraphT,
+    parts: list[int],
+    kernel: npt.NDArray[np.floating],
+    offset: npt.NDArray[np.floating],
+) -> int:
     """Add a fully connected operator for each part and sum them up; return the tensor of the sum, (1, C)."""
     float32, classes = schema.TensorType.FLOAT32, len(offset)
     total, start = -1, 0
@@ -156,7 +162,7 @@ def _logits(model: Any, graph: Any, parts: list[int], kernel: npt.NDArray[Any], 
     return total
 
 
-def _sum(model: Any, graph: Any, first: int, second: int, name: str) -> int:
+def _sum(model: schema.ModelT, graph: schema.SubGraphT, first: int, second: int, name: str) -> int:
     output = add_tensor(model, graph, name, graph.tensors[first].shape, schema.TensorType.FLOAT32)
     code = operator_code(model, schema.BuiltinOperator.ADD, 1)
     options = schema.AddOptionsT()
@@ -164,14 +170,14 @@ def _sum(model: Any, graph: Any, first: int, second: int, name: str) -> int:
     return output
 
 
-def _features(graph: Any, signature: Any) -> int:
+def _features(graph: schema.SubGraphT, signature: Any) -> int:
     names = [entry.name for entry in signature.outputs or []]
     if names != [FEATURES.encode()] or graph.outputs != [signature.outputs[0].tensorIndex]:
         raise StageError(f"a head needs a model whose only output is '{FEATURES}', and this one has {names}")
     return int(graph.outputs[0])
 
 
-def _width(tensor: Any) -> int:
+def _width(tensor: schema.TensorT) -> int:
     shape = [] if tensor.shape is None else [int(dimension) for dimension in tensor.shape]
     if tensor.type != schema.TensorType.FLOAT32 or len(shape) != 2 or shape[0] != 1 or shape[1] < 1:
         raise StageError(f"a head needs float32 features of shape (1, F), and these are {tuple(shape)}")
@@ -179,9 +185,9 @@ def _width(tensor: Any) -> int:
 
 
 def _head(
-    weights: npt.NDArray[Any], bias: npt.NDArray[Any], width: int
+    weights: npt.NDArray[np.floating], bias: npt.NDArray[np.floating], width: int
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Return the kernel as the runtime wants it, (C, F), and the bias (C,)."""
+    """Return the kernel in the runtime's layout, (C, F), and the bias (C,)."""
     if weights.ndim != 2 or weights.shape[0] != width or bias.shape != weights.shape[1:] or not bias.size:
         raise StageError(f"a head of {weights.shape} and {bias.shape} does not fit {width} features")
     kernel = np.ascontiguousarray(weights.T, dtype="<f4")
@@ -191,20 +197,20 @@ def _head(
     return kernel, offset
 
 
-def _fully_connected(model: Any, inputs: list[int], output: int) -> Any:
+def _fully_connected(model: schema.ModelT, inputs: list[int], output: int) -> schema.OperatorT:
     code = operator_code(model, schema.BuiltinOperator.FULLY_CONNECTED, 1)
     options = schema.FullyConnectedOptionsT()
     return _operator(code, inputs, output, schema.BuiltinOptions.FullyConnectedOptions, options)
 
 
-def _softmax(model: Any, logits: int, output: int) -> Any:
+def _softmax(model: schema.ModelT, logits: int, output: int) -> schema.OperatorT:
     code = operator_code(model, schema.BuiltinOperator.SOFTMAX, 1)
     options = schema.SoftmaxOptionsT()
     options.beta = 1.0
     return _operator(code, [logits], output, schema.BuiltinOptions.SoftmaxOptions, options)
 
 
-def _operator(code: int, inputs: list[int], output: int, options_type: int, options: Any) -> Any:
+def _operator(code: int, inputs: list[int], output: int, options_type: int, options: Any) -> schema.OperatorT:
     operator = schema.OperatorT()
     operator.opcodeIndex = code
     operator.inputs = inputs

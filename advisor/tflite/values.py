@@ -72,12 +72,12 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """How many elements the tensor has, a dynamic dimension counted as 1."""
+        """The number of elements; a dynamic dimension counts as 1."""
         return math.prod(1 if dimension < 0 else dimension for dimension in self.shape)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the dense tensor; 4 an element where the type has no fixed width."""
+        """Bytes of the dense tensor; 4 for each element if the type has no fixed width."""
         return (self.elements * BITS.get(self.dtype, 32) + 7) // 8
 
 
@@ -123,7 +123,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class MetadataEntry:
-    """A named piece of bytes that the file carries beside its graphs."""
+    """Named bytes that the file stores besides its graphs."""
 
     name: str
     content: bytes = field(repr=False)

@@ -1,8 +1,8 @@
-"""Structural check of a `.tflite` file before anything of it is believed.
+"""Check the structure of an untrusted `.tflite` file before it is read.
 
-The generated Python reader follows whatever offsets a file holds, and its object reader builds as many objects as a
-file claims to have. This walk visits every table, vector and string that those readers would visit, and refuses a file
-whose parts lie outside it, or that claims more parts than its own bytes can hold.
+The generated Python reader follows any offset in a file, and its object reader builds any number of objects. This check
+visits every table, vector and string that those readers would visit. It rejects a file with parts outside of it, or
+with more parts than its bytes can hold.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ MAX_FILE_BYTES = 2**31 - 1
 """Flatbuffers address their parts by 31-bit offsets."""
 
 MAX_TABLES = 50_000
-"""Tables visited at most: some 10,000 operators. EfficientNet-B0 has 1,466 tables in 239 operators."""
+"""Largest number of tables, enough for 10,000 operators. EfficientNet-B0 has 1,466 tables for 239 operators."""
 
 _MAX_HEADER = 512
-"""Bytes of a table's header at most: 254 fields, where the schema's largest table has 14."""
+"""Largest size of a table's header in bytes: 254 fields; the schema's largest table has 14."""
 
 _SHARING = 2
-"""How often the bytes of a file may be visited on average: writers may share strings and vectors, but rarely do."""
+"""Largest mean number of visits of a byte; writers may share strings and vectors, but rarely do."""
 
 
 class Damage(Exception):
-    """What is wrong with a file, in words that follow "is not a usable .tflite file:"."""
+    """A fault of a file; its message follows "is not a usable .tflite file:"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ _OPTIONS_WITH_STRINGS: Mapping[tuple[int, int], str] = MappingProxyType(
 
 
 class _Walk:
-    """One visit of a file, with what it may still spend."""
+    """One visit of a file, with the remaining budget of tables and bytes."""
 
     def __init__(self, data: bytes, schema: Schema) -> None:
         self._data = data
