@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(commands)
 
 
-@commands.command("list")
+@commands.command("list", short_help="List the model cards.")
 def list_(
     family: Annotated[
         list[str] | None, typer.Option(metavar="NAMES", help="List only this family; repeat, or join by commas.")
@@ -81,7 +81,7 @@ def list_(
     print_rows(rows)
 
 
-@commands.command("show")
+@commands.command("show", short_help="Show one card with its sources.")
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a card.")],
     catalog: Catalogs = None,
@@ -104,7 +104,7 @@ def show(
     print_card(card, here)
 
 
-@commands.command("fetch")
+@commands.command("fetch", short_help="Fetch weights into the cache.")
 def fetch(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME", help="Names of cards, families or globs.")
@@ -142,7 +142,7 @@ def fetch(
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
-@commands.command("check")
+@commands.command("check", short_help="Check every card against its published counts.")
 def check(
     catalog: Catalogs = None,
     build: Annotated[
@@ -179,7 +179,7 @@ def check(
         raise typer.Exit(ExitCode.USAGE)
 
 
-@commands.command("add")
+@commands.command("add", short_help="Make a card of your own model.")
 def add(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A .keras or .tflite file, or a SavedModel's folder.")],
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the card. Default: the name of the file.")] = "",

@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(commands)
 
 
-@commands.command("check")
+@commands.command("check", short_help="Find faults and write a manifest without them.")
 def check(
     data: Annotated[str, typer.Argument(metavar="DATA", help="Folder of images, or a CSV or Parquet manifest.")],
     fix: Annotated[str, typer.Option(metavar="FILE", help="Manifest (CSV) to write without the suspects.")] = "",

@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(commands)
 
 
-@commands.command("list")
+@commands.command("list", short_help="List the devices and their targets.")
 def list_(
     kind: Annotated[
         str,
@@ -66,7 +66,7 @@ def list_(
     print_rows(found)
 
 
-@commands.command("show")
+@commands.command("show", short_help="Show one device with its sources.")
 def show(name: Name, profiles: Folders = None, as_json: AsJson = False) -> None:
     """Show one device: processor, limits, targets, number of known measurements, and their sources.
 
@@ -84,7 +84,7 @@ def show(name: Name, profiles: Folders = None, as_json: AsJson = False) -> None:
     print_device(profile)
 
 
-@commands.command("add")
+@commands.command("add", short_help="Add a profile of your own.")
 def add(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="A profile (YAML) with its measurements (CSV) beside it.")
@@ -104,7 +104,7 @@ def add(
     print_added(devices.add(file, into=into, force=force))
 
 
-@commands.command("remove")
+@commands.command("remove", short_help="Remove a profile of your own.")
 def remove(
     name: Name,
     from_: Annotated[
@@ -121,7 +121,7 @@ def remove(
         typer.echo(f"removed {path}")
 
 
-@commands.command("calibrate")
+@commands.command("calibrate", short_help="Measure a few models on an available device.")
 def calibrate(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a device, or name:target.")],
     ssh: connecting.Ssh = "",

@@ -17,8 +17,9 @@ def test_the_version_is_told(advisor: Advisor) -> None:
     assert advisor("--version").out.strip() == f"advisor {__version__}"
 
 
-def test_help_names_every_command_in_a_whole_sentence(advisor: Advisor) -> None:
-    commands = advisor("--help", COLUMNS="80").out.partition("Commands:")[2].partition("Exit codes")[0]
+@pytest.mark.parametrize("group", [(), ("catalog",), ("devices",), ("data",)])
+def test_help_names_every_command_in_a_whole_sentence(advisor: Advisor, group: tuple[str, ...]) -> None:
+    commands = advisor(*group, "--help", COLUMNS="80").out.partition("Commands:")[2].partition("Exit codes")[0]
     assert all(line.endswith(".") and not line.endswith("...") for line in commands.split("\n") if line.strip())
 
 

@@ -70,10 +70,14 @@ def test_a_further_folder_is_read_where_it_is_named(board: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("device", "options", "message"),
     [
-        ("host", {"here": True}, "'host' is measured by every search"),
+        ("host", {"here": True}, "'host' needs no calibration"),
         ("our-board:npu", {}, "our-board:npu cannot be calibrated"),
-        ("our-board", {}, "one of --ssh, --adb and --here"),
-        ("our-board", {"ssh": "pi@board", "adb": "R58"}, "one of --ssh, --adb and --here"),
+        ("our-board", {}, "the connection is not clear: give one of --ssh, --adb and --here"),
+        (
+            "our-board",
+            {"ssh": "pi@board", "adb": "R58"},
+            "the connection is not clear: give one of --ssh, --adb and --here",
+        ),
         ("our-board", {"cores": "f0"}, "need --adb"),
         ("our-board", {"adb": "R58", "benchmark_model": "absent"}, "'absent' is not a file"),
     ],
@@ -84,4 +88,4 @@ def test_a_device_that_cannot_be_calibrated_is_refused(
     devices.add(board)
     with pytest.raises(UsageError) as caught:
         devices.calibrate(device, **options)  # type: ignore[arg-type]
-    assert message in caught.value.message
+    assert message in f"{caught.value.message}: {caught.value.hint}"
