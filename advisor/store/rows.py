@@ -37,14 +37,14 @@ def with_known(
     import numpy as np
 
     known = _known(blocks, names)
-    missing = [place for place in range(len(names)) if place not in known]
+    missing = [position for position in range(len(names)) if position not in known]
     fresh = compute(missing)
     rows = np.empty((len(names), fresh.shape[1]), np.float32)
     rows[missing] = fresh
-    for place, row in known.items():
+    for position, row in known.items():
         if len(row) != rows.shape[1]:
             raise ValueError(f"a row of {len(row)} values among rows of {rows.shape[1]}")
-        rows[place] = row
+        rows[position] = row
     return rows
 
 
@@ -73,13 +73,13 @@ def _known(blocks: Path, names: Sequence[bytes]) -> dict[int, NDArray[np.float32
     """Return the rows that the blocks contain, by their index in the names."""
     found: dict[int, NDArray[np.float32]] = {}
     wanted: dict[bytes, list[int]] = {}
-    for place, name in enumerate(names):
-        wanted.setdefault(name, []).append(place)
+    for position, name in enumerate(names):
+        wanted.setdefault(name, []).append(position)
     listed = blocks.read_text(encoding="utf-8", errors="replace").split() if blocks.exists() else []
     for block in reversed(listed):
         for name, row in _read(blocks.parent / Path(block).name, wanted):
-            for place in wanted.pop(name):
-                found[place] = row
+            for position in wanted.pop(name):
+                found[position] = row
         if not wanted:
             break
     return found
@@ -96,5 +96,5 @@ def _read(folder: Path, wanted: Mapping[bytes, object]) -> list[tuple[bytes, NDA
         return []
     if names.shape != (len(rows), _NAME_BYTES) or rows.ndim != 2 or rows.dtype != np.float32:
         return []
-    first = {name.tobytes(): place for place, name in reversed(list(enumerate(names)))}
-    return [(name, rows[place]) for name, place in first.items() if name in wanted]
+    first = {name.tobytes(): position for position, name in reversed(list(enumerate(names)))}
+    return [(name, rows[position]) for name, position in first.items() if name in wanted]

@@ -53,6 +53,10 @@ class Document:
             line, node = child[0].start_mark.line + 1, child[1]
         return line
 
+    def at(self, location: Sequence[str | int] = ()) -> str:
+        """Return ``file:line`` of the value at ``location``, for errors."""
+        return f"{self.path}:{self.line(location)}"
+
 
 def read_yaml(path: Path, max_bytes: int = MAX_BYTES) -> Document:
     """Parse ``path`` as plain data.

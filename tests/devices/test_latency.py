@@ -18,7 +18,7 @@ from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
 from advisor.devices.latency.contrasts import COUNTS, Contrasts
 from advisor.devices.latency.features import ModelFeatures, load_features, traits_of_operators
 from advisor.devices.latency.kernels import ModelSpace
-from advisor.devices.latency.model import estimate, place, place_known, posterior_of
+from advisor.devices.latency.model import estimate, posterior_of, queries_of, queries_of_known
 from advisor.devices.latency.silicon import silicon, target_vector
 from advisor.devices.latency.table import Column, LatencyTable
 from advisor.devices.latency.validation import calibrate, cross_validate, fold_of, hide
@@ -67,7 +67,7 @@ def test_the_kernel_is_a_covariance(features: np.ndarray, families: list[str]) -
 
 def test_the_kernel_towards_a_known_model_is_its_row(made: LatencyTable) -> None:
     space = ModelSpace.of(made.features, made.families)
-    towards = space.towards(space.place(made.features[[3]], [made.families[3]]))
+    towards = space.towards(space.points_of(made.features[[3]], [made.families[3]]))
     assert np.allclose(towards, space.within()[[3]])
 
 
@@ -88,7 +88,7 @@ def test_a_hidden_target_is_predicted_from_five_models(made: LatencyTable) -> No
         measured = np.flatnonzero(~np.isnan(made.values[index]))
         seen, hidden = measured[:5], measured[5:]
         posterior = posterior_of(fitted, made.columns[index], seen, made.values[index, seen])
-        errors.extend(estimate(fitted, posterior, place_known(fitted, hidden)).mean - made.values[index, hidden])
+        errors.extend(estimate(fitted, posterior, queries_of_known(fitted, hidden)).mean - made.values[index, hidden])
     assert np.median(np.abs(errors)) < 0.05
 
 
@@ -99,7 +99,7 @@ def test_more_anchors_narrow_the_deviation(made: LatencyTable, base: Base) -> No
         seen = np.arange(count)
         values = base.filled[0, seen]
         posterior = posterior_of(base, made.columns[0], seen, values, excluded=[0])
-        deviations.append(estimate(base, posterior, place_known(base, hidden)).deviation.mean())
+        deviations.append(estimate(base, posterior, queries_of_known(base, hidden)).deviation.mean())
     assert deviations[0] > deviations[1] > deviations[2]
 
 
@@ -112,12 +112,12 @@ def test_shares_of_resemblance_sum_to_one_and_leave_the_target_out(made: Latency
 def test_a_copy_of_a_target_resembles_it(made: LatencyTable, base: Base) -> None:
     posterior = posterior_of(base, made.columns[4], np.arange(8), base.filled[4, :8] + 1.5)
     assert int(np.argmax(posterior.shares)) == 4
-    predicted = estimate(base, posterior, place_known(base, np.arange(8, 24))).mean
+    predicted = estimate(base, posterior, queries_of_known(base, np.arange(8, 24))).mean
     assert np.abs(predicted - base.filled[4, 8:] - 1.5).max() < 0.1
 
 
 def test_a_level_shift_of_the_measurements_shifts_the_prediction(made: LatencyTable, base: Base) -> None:
-    queries = place_known(base, np.arange(10, 24))
+    queries = queries_of_known(base, np.arange(10, 24))
     first, second = (
         estimate(
             base, posterior_of(base, made.columns[2], np.arange(6), base.filled[2, :6] + shift, excluded=[2]), queries
@@ -131,7 +131,7 @@ def test_a_model_far_outside_says_so_and_widens(made: LatencyTable, base: Base) 
     posterior = posterior_of(base, made.columns[0], np.arange(10), base.filled[0, :10], excluded=[0])
     traits = Traits()
     near, far = (ModelFeatures("new", "other", macs, 3e6, 224, 80, traits) for macs in (np.exp(20), np.exp(30)))
-    found = estimate(base, posterior, place(base, [near, far]))
+    found = estimate(base, posterior, queries_of(base, [near, far]))
     assert found.outside[0] == 0
     assert found.outside[1] > 1
     assert found.deviation[1] > 2 * found.deviation[0]
@@ -141,7 +141,7 @@ def test_support_tells_known_models_from_their_family_and_from_strangers(made: L
     posterior = posterior_of(base, made.columns[0], np.arange(10), base.filled[0, :10], excluded=[0])
     vector = {"macs": 5e8, "params": 3e6, "input_size": 224, "layers": 80.0}
     models = [ModelFeatures(n, f, **vector) for n, f in (("m3", "f1"), ("m3b", "f1"), ("new", "other"))]
-    found = estimate(base, posterior, place(base, models))
+    found = estimate(base, posterior, queries_of(base, models))
     assert [SUPPORT[code] for code in found.support] == ["model", "family", "none"]
 
 
@@ -260,7 +260,7 @@ def test_an_npu_that_nobody_measured_is_placed_by_its_generation(table: LatencyT
 
     def error(of: Column) -> float:
         posterior = posterior_of(base, of, np.array([], dtype=np.intp), np.zeros(0))
-        found = estimate(base, posterior, place_known(base, measured))
+        found = estimate(base, posterior, queries_of_known(base, measured))
         return float(np.median(np.abs(np.expm1(found.mean - table.values[index, measured]))))
 
     assert error(column) < error(replace(column, speed=()))
@@ -285,7 +285,7 @@ def test_what_a_launch_takes_is_learnt_from_five_models() -> None:
     seen = np.sort(choose(base, made.columns[slowest], range(24), 5))
     rest = np.setdiff1d(np.arange(24), seen)
     posterior = posterior_of(base, made.columns[slowest], seen, made.values[slowest, seen])
-    errors = np.abs(np.expm1(estimate(base, posterior, place_known(base, rest)).mean - made.values[slowest, rest]))
+    errors = np.abs(np.expm1(estimate(base, posterior, queries_of_known(base, rest)).mean - made.values[slowest, rest]))
     assert np.median(errors) < 0.05
 
 

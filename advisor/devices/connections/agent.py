@@ -25,7 +25,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypedDict
@@ -74,6 +74,33 @@ class WindowReading(TypedDict):
     runs: int
     wall_ns: float
     cpu_ns: float | None
+
+
+class Document(TypedDict):
+    """The document of :func:`measure`."""
+
+    schema_version: int
+    runtime: str
+    runtime_version: str
+    kernels: str
+    machine: str
+    python: str
+    effort: dict[str, Any]
+    memory: dict[str, int] | None
+    load: LoadReading
+    load_content_ns: int | None
+    lanes: list[Lane]
+
+
+class SustainedDocument(TypedDict):
+    """The document of :func:`sustain`."""
+
+    schema_version: int
+    runtime: str
+    runtime_version: str
+    threads: int
+    windows: list[WindowReading]
+    load: LoadReading
 
 
 @dataclass(frozen=True)
@@ -380,9 +407,7 @@ def memory(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[
     return {"private_bytes": sum(added.values()), "dirty_bytes": added["dirty"], "process_bytes": sum(after.values())}
 
 
-def measure(
-    models: list[str], threads: list[int], effort: Effort, kernels: str, shape: list[int] | None
-) -> dict[str, Any]:
+def measure(models: list[str], threads: list[int], effort: Effort, kernels: str, shape: list[int] | None) -> Document:
     """Load every series, run the blocks interleaved and return the document."""
     _module, package, version = runtime()
     lanes, added = load_lanes(models, threads, kernels, shape)
@@ -425,7 +450,7 @@ def load_lanes(
 
 def sustain(
     model: str, threads: int, seconds: float, windows: int, kernels: str, shape: list[int] | None
-) -> dict[str, Any]:
+) -> SustainedDocument:
     """Run one file without a pause and return the document with a reading for each part of the time."""
     _module, package, version = runtime()
     lane = Series(model, threads, kernels, shape)
@@ -498,14 +523,14 @@ def main(argv: list[str] | None = None) -> int:
     return report(lambda: measure(options.models, options.threads, effort, *common))
 
 
-def report(work: Callable[[], dict[str, Any]]) -> int:
+def report(work: Callable[[], Mapping[str, Any]]) -> int:
     """Call ``work``, print its document or its error, and return the exit status."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would count as memory
     sys.stdout.flush()
     document_fd = os.dup(1)
     os.dup2(2, 1)  # native libraries may write to standard output, which is for the document only
     try:
-        document, status = work(), 0
+        document, status = dict(work()), 0
     except AgentError as error:
         document, status = {"error": {"kind": error.kind, "message": str(error)}}, EXIT_ERROR
     except (ValueError, RuntimeError, MemoryError, OSError) as error:

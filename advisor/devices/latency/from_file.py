@@ -88,7 +88,7 @@ def _held(graph: Subgraph, form: str) -> int:
 
 
 def _kind(graph: Subgraph, operator: Operator) -> str:
-    """Return the operator's name, a grouped convolution told from a plain one by its kernel's depth."""
+    """Return the operator's name; the depth of the kernel shows whether a convolution is grouped."""
     if operator.name != "CONV_2D" or len(operator.inputs) < 2:
         return operator.name
     source, kernel = (graph.tensors[index].shape for index in operator.inputs[:2])

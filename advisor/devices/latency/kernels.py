@@ -60,16 +60,16 @@ class ModelSpace:
         centre = features[known].mean(axis=0)
         scale = np.maximum(features[known].std(axis=0), 1e-3)
         codes = {family: code for code, family in enumerate(sorted(set(families)))}
-        placed = np.where(known[:, None], (features - centre) / scale, 0.0)
+        standardised = np.where(known[:, None], (features - centre) / scale, 0.0)
         points = Points(
-            placed,
+            standardised,
             known,
             np.array([codes[family] for family in families], dtype=np.intp),
             np.where(known, features[:, 0], 0.0),
         )
         return cls(centre, scale, codes, points)
 
-    def place(self, features: Floats, families: Sequence[str]) -> Points:
+    def points_of(self, features: Floats, families: Sequence[str]) -> Points:
         """Return new models (queries, features) as standardised points; an unknown family gets the code -1."""
         codes = np.array([self.codes.get(family, -1) for family in families], dtype=np.intp)
         return Points((features - self.centre) / self.scale, np.ones(len(features), bool), codes, features[:, 0])

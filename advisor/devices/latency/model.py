@@ -65,27 +65,27 @@ class Estimate:
     outside: Floats
 
 
-def place_known(base: Base, models: Sequence[int] | Indices) -> Queries:
+def queries_of_known(base: Base, models: Sequence[int] | Indices) -> Queries:
     """Return queries for models of the table."""
     index = np.asarray(models, dtype=np.intp)
-    doubt = _feature_variance(base, base.gram[index], np.diag(base.gram)[index])
+    variance = _feature_variance(base, base.gram[index], np.diag(base.gram)[index])
     return Queries(
         index,
         base.space.points.families[index],
         base.filled.T[index],
         base.gram[index],
         np.diag(base.gram)[index],
-        doubt,
+        variance,
         base.table.features[index, :COUNTS],
     )
 
 
-def place(base: Base, models: Sequence[ModelFeatures]) -> Queries:
+def queries_of(base: Base, models: Sequence[ModelFeatures]) -> Queries:
     """Return queries for any models: by name where the table has them, by features else."""
     position = {name: i for i, name in enumerate(base.table.models)}
     known = np.array([position.get(model.name, -1) for model in models], dtype=np.intp)
     vectors = np.array([model.vector for model in models])
-    points = base.space.place(vectors, [model.family for model in models])
+    points = base.space.points_of(vectors, [model.family for model in models])
     towards = base.space.towards(points)
     alone = self_covariance(points)
     estimates = base.new_models(towards)
@@ -93,8 +93,8 @@ def place(base: Base, models: Sequence[ModelFeatures]) -> Queries:
     towards[named] = base.gram[known[named]]
     alone[named] = np.diag(base.gram)[known[named]]
     estimates[named] = base.filled.T[known[named]]
-    doubt = _feature_variance(base, towards, alone)
-    return Queries(known, points.families, estimates, towards, alone, doubt, vectors[:, :COUNTS])
+    variance = _feature_variance(base, towards, alone)
+    return Queries(known, points.families, estimates, towards, alone, variance, vectors[:, :COUNTS])
 
 
 def _feature_variance(base: Base, towards: Floats, alone: Floats) -> Floats:

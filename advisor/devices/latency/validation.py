@@ -17,7 +17,7 @@ from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
 from advisor.devices.latency.contrasts import Indices
 from advisor.devices.latency.kernels import Floats
-from advisor.devices.latency.model import Estimate, estimate, place_known, posterior_of
+from advisor.devices.latency.model import Estimate, estimate, posterior_of, queries_of_known
 from advisor.devices.latency.table import Column, LatencyTable
 
 FOLDS = 12
@@ -134,6 +134,6 @@ def predict_hidden(
     """Predict the ``hidden`` models of column ``index`` from the ``seen`` ones, with a fit without the hidden ones."""
     column = table.columns[index]
     posterior = posterior_of(base, column, seen, table.values[index, seen], excluded=excluded)
-    queries = place_known(base, hidden)
+    queries = queries_of_known(base, hidden)
     # A model that no column of the base has measured is described by its features alone.
     return Errors(column, len(seen), hidden, estimate(base, posterior, queries), table.values[index, hidden])

@@ -22,10 +22,10 @@ def similar_form(form: str, measured: Collection[str], known: Collection[str]) -
         UsageError: no latency of the form is known. The error names the nearest form.
     """
     other = None if form in measured else _SIMILAR.get(form)
-    precision, doubt = (other.like, other.log_sd) if other else (form, 0.0)
+    precision, log_sd = (other.like, other.log_sd) if other else (form, 0.0)
     if precision not in known:
         forms = sorted(set(known) | set(_SIMILAR))
         raise UsageError(
             f"no latency is known of the form '{form}'{nearest(form, forms)}", f"forms: {', '.join(forms)}"
         )
-    return precision, doubt
+    return precision, log_sd

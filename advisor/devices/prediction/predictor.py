@@ -15,7 +15,7 @@ from advisor.devices.latency.anchors import choose
 from advisor.devices.latency.base import Base
 from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
 from advisor.devices.latency.features import FeatureTable, ModelFeatures, load_features
-from advisor.devices.latency.model import Estimate, Queries, estimate, place, posterior_of
+from advisor.devices.latency.model import Estimate, Queries, estimate, posterior_of, queries_of
 from advisor.devices.latency.posterior import NOISE, Posterior
 from advisor.devices.latency.store import base_from_json, base_to_json
 from advisor.devices.latency.table import LatencyTable, build_table, column_of
@@ -67,7 +67,7 @@ class Predictor:
         if not models:
             return ()
         posterior, log_sd = self._posterior(profile, target, form)
-        queries = place(self._base, models)
+        queries = queries_of(self._base, models)
         found = _widened(estimate(self._base, posterior, queries), log_sd)
         exact = self._exact(profile, target, posterior.column.precision, queries) if not log_sd else {}
         return tuple(

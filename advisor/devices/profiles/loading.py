@@ -91,10 +91,11 @@ def read_profile(path: Path) -> DeviceProfile:
         UsageError: the profile has an unknown key, an impossible figure, another name than its file, or a target twice;
             the error names file and line.
     """
-    from advisor.devices.profiles.located_yaml import read_yaml
     from advisor.devices.profiles.schema import profile_from
+    from advisor.devices.profiles.validation import MAX_YAML_BYTES
+    from advisor.store.yamlfile import read_yaml
 
-    profile = profile_from(read_yaml(path))
+    profile = profile_from(read_yaml(path, MAX_YAML_BYTES))
     rows = path.with_suffix(".csv")
     if not rows.is_file():
         return profile

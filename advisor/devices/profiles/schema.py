@@ -11,10 +11,10 @@ from advisor.core.errors import UsageError, nearest
 from advisor.core.units import size_bytes
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.connections.ssh import KEYS_ONLY, has_password
-from advisor.devices.profiles.located_yaml import LocatedYaml
 from advisor.devices.profiles.measurements import PRECISIONS
 from advisor.devices.profiles.validation import FileKind
 from advisor.devices.profiles.values import NAME_PATTERN, Cluster, DeviceProfile, DeviceTarget, Limits
+from advisor.store.yamlfile import Document
 
 KINDS = ("phone", "board", "module", "accelerator", "microcontroller", "computer")
 ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
@@ -116,7 +116,7 @@ _PROFILE = FileKind(
 )
 
 
-def profile_from(document: LocatedYaml) -> DeviceProfile:
+def profile_from(document: Document) -> DeviceProfile:
     """Validate a document and return its profile, without measurements.
 
     Raises:
@@ -134,7 +134,7 @@ def profile_from(document: LocatedYaml) -> DeviceProfile:
     return _profile(data, document)
 
 
-def _check_targets(data: ProfileSchema, document: LocatedYaml) -> None:
+def _check_targets(data: ProfileSchema, document: Document) -> None:
     names = [target.name for target in data.targets]
     for index, name in enumerate(names):
         if name in names[:index]:
@@ -150,7 +150,7 @@ def _check_targets(data: ProfileSchema, document: LocatedYaml) -> None:
         )
 
 
-def _profile(data: ProfileSchema, document: LocatedYaml) -> DeviceProfile:
+def _profile(data: ProfileSchema, document: Document) -> DeviceProfile:
     return DeviceProfile(
         name=data.name,
         title=data.title,

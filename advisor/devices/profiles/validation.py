@@ -9,7 +9,10 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from advisor.core.errors import UsageError, nearest
-from advisor.devices.profiles.located_yaml import LocatedYaml
+from advisor.store.yamlfile import Document
+
+MAX_YAML_BYTES = 4_000_000
+"""A profile has a few kilobytes; one with every published measurement has several hundred."""
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
@@ -30,19 +33,19 @@ class FileKind(Generic[Schema]):
     parts: Mapping[str, type[BaseModel]]
     example: str
 
-    def validated(self, document: LocatedYaml) -> Schema:
+    def validated(self, document: Document) -> Schema:
         """Return the validated content of the file.
 
         Raises:
             UsageError: it is not a mapping, it does not match the schema, or its name differs from the file's.
         """
-        if not isinstance(document.value, dict):
+        if not isinstance(document.values, dict):
             raise UsageError(f"{document.at()}: a {self.noun} is a mapping of keys", self.example)
         try:
-            data = self.schema.model_validate(document.value)
+            data = self.schema.model_validate(document.values)
         except ValidationError as error:
             raise self._refusal(error, document) from error
-        name = document.value["name"]
+        name = document.values["name"]
         if name != document.path.stem:
             raise UsageError(
                 f"{document.at(('name',))}: the name '{name}' differs from the file's",
@@ -50,7 +53,7 @@ class FileKind(Generic[Schema]):
             )
         return data
 
-    def _refusal(self, error: ValidationError, document: LocatedYaml) -> UsageError:
+    def _refusal(self, error: ValidationError, document: Document) -> UsageError:
         # A misspelt key also makes another key missing; the error must name the misspelt one.
         first = min(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
         location = tuple(first["loc"])

@@ -20,11 +20,11 @@ class FileRef:
     Attributes:
         bundle: key of the bundle that contains the file. Other values: ``out`` is a file that the call writes,
             ``folder`` is a folder that the call fills, ``kept`` is a file that stays for the next attempt.
-        place: index of the file in the bundle, or the name of the file or folder to write.
+        position: index of the file in the bundle, or the name of the file or folder to write.
     """
 
     bundle: str
-    place: int | str
+    position: int | str
 
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -102,7 +102,7 @@ class Outgoing:
             key = bundle_key(files)
             if key not in self.bundles:
                 self.bundles[key] = self._send(key, files)
-            return [FileRef(key, place) for place in range(len(paths))]
+            return [FileRef(key, position) for position in range(len(paths))]
         if len(paths) > 1:  # some exist and are read, others are written
             return [reference for path in paths for reference in self._references([path])]
         return [self._output_reference(path) for path in paths]
@@ -115,7 +115,7 @@ class Outgoing:
 
     def unpack(self, contents: Mapping[str, bytes]) -> None:
         """Write the files that the call made to their paths on this machine."""
-        targets = {f"{place}-{path.name}": path for place, path in enumerate(self.written)}
+        targets = {f"{position}-{path.name}": path for position, path in enumerate(self.written)}
         for name, data in contents.items():
             first, _, rest = name.partition("/")
             (targets[first] / rest if rest else targets[first]).write_bytes(data)

@@ -72,8 +72,8 @@ def work(
 
         def path(reference: FileRef) -> Path:
             if reference.bundle in found:
-                return found[reference.bundle][int(reference.place)]
-            local = (folder if reference.bundle == KEPT else out) / str(reference.place)
+                return found[reference.bundle][int(reference.position)]
+            local = (folder if reference.bundle == KEPT else out) / str(reference.position)
             if reference.bundle == FOLDER:
                 local.mkdir(exist_ok=True)
             return local

@@ -36,7 +36,7 @@ LOOKS_EVERY_S = 5.0
 LOST_AFTER_S = 120.0
 """A job fails if no node of the cluster can run it for this long. Until then, another node may join."""
 
-SETTLES_S = 20.0
+PAUSES_WITHIN_S = 20.0
 
 
 _ON_THE_HEAD = {
@@ -186,8 +186,8 @@ class RayExecutor:
 
     def _wait_for_trainers(self) -> None:
         """Wait until every trainer that must pause has paused; a trainer whose node died never answers."""
-        deadline = time.monotonic() + SETTLES_S
-        while not self._ray.get(self._switches.settled.remote()) and time.monotonic() < deadline:
+        deadline = time.monotonic() + PAUSES_WITHIN_S
+        while not self._ray.get(self._switches.all_followed.remote()) and time.monotonic() < deadline:
             time.sleep(ray_node.LOOKS_EVERY_S)
 
 

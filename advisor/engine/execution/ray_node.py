@@ -42,7 +42,7 @@ class Switches:
         self._wanted.pop(trainer, None)
         self._seen.pop(trainer, None)
 
-    def settled(self) -> bool:
+    def all_followed(self) -> bool:
         """Return True if every trainer has followed its switch."""
         return all(stopped == self._wanted.get(trainer, False) for trainer, stopped in self._seen.items())
 

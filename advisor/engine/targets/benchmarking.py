@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 KINDS = ("cpu", "gpu", "npu", "tpu")
 
 
-def needs_device_benchmark(device: str = "", accelerator: str = "", reach: ConnectionSettings | None = None) -> bool:
+def needs_device_benchmark(device: str = "", accelerator: str = "", settings: ConnectionSettings | None = None) -> bool:
     """Return True if the benchmark is not on this machine's CPU.
 
     Raises:
@@ -27,7 +27,7 @@ def needs_device_benchmark(device: str = "", accelerator: str = "", reach: Conne
             f"unknown accelerator '{accelerator}'{nearest(accelerator, KINDS)}",
             f"accelerators: {', '.join(KINDS)}; advisor profile FILE --accelerator NAME analyses the others",
         )
-    if reach is not None and device in ("", HOST):
+    if settings is not None and device in ("", HOST):
         raise UsageError("--ssh and --adb need the name of a device", "add --device NAME")
     if device not in ("", HOST):
         return True
@@ -43,7 +43,7 @@ def benchmark_device(
     models: Sequence[str | Path],
     device: str = "",
     accelerator: str = "",
-    reach: ConnectionSettings | None = None,
+    settings: ConnectionSettings | None = None,
     profiles: Sequence[str | Path] = (),
     threads: Sequence[int] = (),
     effort: str = "quick",
@@ -55,7 +55,7 @@ def benchmark_device(
         models: one or more files.
         device: name of a profile or ``name:target``; empty for this machine.
         accelerator: kind of the target, if ``device`` names no target.
-        reach: connection settings that replace those of the profile.
+        settings: connection settings that replace those of the profile.
         profiles: further folders of device profiles.
         threads: thread counts; by default that of the target.
         effort: name of the effort.
@@ -78,8 +78,8 @@ def benchmark_device(
 
     profile, target = known_devices([Path(folder) for folder in profiles]).select(device)
     target = _of_kind(profile, target, accelerator, ":" in device)
-    settings = reach or profile.connection
-    connection = settings.connect(Path(agent.__file__), target.accelerator) if settings else None
+    chosen = settings or profile.connection
+    connection = chosen.connect(Path(agent.__file__), target.accelerator) if chosen else None
     return benchmark_on_device(models, profile, target, connection, device_predictor, threads, effort, tell)
 
 

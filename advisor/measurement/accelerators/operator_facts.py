@@ -88,7 +88,7 @@ def _of_indices(model: Model, operator: Operator) -> dict[str, Fact]:
     if operator.name in _AXES and rank:
         return {"axes": _listed(number % rank for number in numbers)}
     if operator.name in _PADS:
-        return {"padded_axes": _listed(place // 2 for place, number in enumerate(numbers) if number)}
+        return {"padded_axes": _listed(position // 2 for position, number in enumerate(numbers) if number)}
     return {}
 
 

@@ -10,8 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from advisor.core.errors import UsageError, nearest
 from advisor.devices.profiles import NAME_PATTERN
-from advisor.devices.profiles.located_yaml import read_yaml
-from advisor.devices.profiles.validation import FileKind
+from advisor.devices.profiles.validation import MAX_YAML_BYTES, FileKind
 from advisor.measurement.accelerators.operator_facts import SHAPE_FACTS
 from advisor.measurement.accelerators.rules import (
     LEAST_MACS,
@@ -22,6 +21,7 @@ from advisor.measurement.accelerators.rules import (
     Form,
     Rules,
 )
+from advisor.store.yamlfile import read_yaml
 
 Text = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
@@ -139,7 +139,7 @@ def read_accelerator(path: Path) -> Accelerator:
     Raises:
         UsageError: the file does not match the schema; the error names file and line.
     """
-    data = _ACCELERATOR.validated(read_yaml(path))
+    data = _ACCELERATOR.validated(read_yaml(path, MAX_YAML_BYTES))
     notes = {name: entry.note for entry in data.operators if entry.note for name in entry.names}
     return Accelerator(_rules(data), tuple((each.runtime, each.accelerator) for each in data.serves), notes)
 

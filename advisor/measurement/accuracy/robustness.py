@@ -61,11 +61,11 @@ def captured_answers(
 
     classifier = Classifier(model, threads)
     answers = np.zeros((len(TESTS), len(images)), np.int64)
-    for place, path in enumerate(images):
+    for position, path in enumerate(images):
         for test, pixels in enumerate(captures(path, view.size)):
-            answers[test, place] = classifier(view.normalise(pixels)).argmax()
+            answers[test, position] = classifier(view.normalise(pixels)).argmax()
         if progress:
-            progress(place + 1, len(images))
+            progress(position + 1, len(images))
     return answers
 
 

@@ -6,9 +6,10 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from advisor.devices.connections import agent
-from advisor.devices.connections.agent import WindowReading
+from advisor.devices.connections.agent import SustainedDocument, WindowReading
 from advisor.measurement.latency.timing import DEFAULT, Setup
 from advisor.measurement.processes.child import existing_model, run_json
 
@@ -83,7 +84,9 @@ def sustain(
     path = existing_model(model)
     options = ["--threads", str(threads), "--sustained", str(seconds), "--windows", str(windows), *setup.options()]
     arguments = [str(path.absolute()), *options]
-    document = run_json(Path(agent.__file__), arguments, seconds * 1.5 + 120, path.name, setup.python)
+    document = cast(
+        "SustainedDocument", run_json(Path(agent.__file__), arguments, seconds * 1.5 + 120, path.name, setup.python)
+    )
     return Sustained(
         threads=threads,
         seconds=seconds,

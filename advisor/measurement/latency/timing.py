@@ -6,11 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from advisor.core.errors import UsageError, nearest
 from advisor.devices.connections import agent
-from advisor.devices.connections.agent import EFFORTS, Effort
+from advisor.devices.connections.agent import EFFORTS, Document, Effort
 from advisor.measurement import host
 from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
 from advisor.measurement.latency.summary import paired_ratio
@@ -140,27 +140,27 @@ def thread_counts(threads: Sequence[int]) -> list[int]:
 
 def _run_agent(
     paths: Sequence[Path], threads: Sequence[int], effort: Effort, timeout_s: float | None, setup: Setup
-) -> dict[str, Any]:
+) -> Document:
     """Run the agent in a child process and return its document."""
     lanes = len(paths) * len(threads)
     limit = timeout_s or 60 + lanes * (30 + 2 * effort.max_seconds)
     options = ["--threads", ",".join(map(str, threads)), "--effort", effort.name, *setup.options()]
     subject = " and ".join(path.name for path in paths)
     arguments = [*(str(path.absolute()) for path in paths), *options]
-    return run_json(Path(agent.__file__), arguments, limit, subject, setup.python)
+    return cast("Document", run_json(Path(agent.__file__), arguments, limit, subject, setup.python))
 
 
-def runtime_of(document: dict[str, Any]) -> str:
+def runtime_of(document: Document) -> str:
     """Return the runtime as package and version."""
     return f"{document['runtime']}=={document['runtime_version']}"
 
 
-def _results(document: dict[str, Any]) -> tuple[LatencyResult, ...]:
+def _results(document: Document) -> tuple[LatencyResult, ...]:
     """Return a result for every series in the agent's document."""
     return tuple(judge(lane, document["load"]) for lane in document["lanes"])
 
 
-def _timing(model: str, document: dict[str, Any], results: tuple[LatencyResult, ...], effort: Effort) -> ModelTiming:
+def _timing(model: str, document: Document, results: tuple[LatencyResult, ...], effort: Effort) -> ModelTiming:
     """Combine the memory of the first document with the best results."""
     memory = document["memory"] or {}
     content = document["load_content_ns"]

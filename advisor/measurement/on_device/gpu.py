@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
@@ -16,6 +16,7 @@ from advisor.measurement.latency.summary import LEVEL
 from advisor.measurement.latency.timing import effort_named
 from advisor.measurement.latency.trust import judge
 from advisor.measurement.on_device.findings import Agreement, DeviceBenchmark, DeviceRow
+from advisor.measurement.on_device.gpu_process import Document
 from advisor.measurement.processes.child import existing_model, run_json
 from advisor.measurement.processes.memory import refuse_too_large
 
@@ -71,17 +72,20 @@ def benchmark_on_gpu(
     return DeviceBenchmark(host.describe().cpu, "gpu", named, effort, tuple(rows), (), tuple(delegations), notes)
 
 
-def _document(path: Path, effort: str) -> dict[str, Any]:
+def _document(path: Path, effort: str) -> Document:
     asked = effort_named(effort)
-    return run_json(PROCESS, [str(path.absolute()), "--effort", effort], 180 + 3 * asked.max_seconds, path.name)
+    return cast(
+        "Document",
+        run_json(PROCESS, [str(path.absolute()), "--effort", effort], 180 + 3 * asked.max_seconds, path.name),
+    )
 
 
-def _adapter(document: dict[str, Any]) -> str:
+def _adapter(document: Document) -> str:
     found = document["adapter"]
     return f"{found['name']} over {found['backend']}" if found else ""
 
 
-def _row(row: DeviceRow, document: dict[str, Any]) -> DeviceRow:
+def _row(row: DeviceRow, document: Document) -> DeviceRow:
     """Return the row with the process's figures; without a latency if the GPU is a software renderer."""
     lane, found = document["lanes"][0], document["agreement"]
     result = judge(lane, document["load"])
@@ -100,5 +104,11 @@ def _row(row: DeviceRow, document: dict[str, Any]) -> DeviceRow:
     latency = Quantity(
         result.rank_ms, "ms", Provenance.MEASURED, low, high, LEVEL, result.wall.runs, _adapter(document)
     )
-    timed = {"first_ms": lane["first_ns"] / 1e6, "load_ms": lane["load_ns"] / 1e6, "reason": result.reason}
-    return replace(row, latency=latency, result=result, **timed)
+    return replace(
+        row,
+        latency=latency,
+        result=result,
+        first_ms=lane["first_ns"] / 1e6,
+        load_ms=lane["load_ns"] / 1e6,
+        reason=result.reason,
+    )

@@ -17,14 +17,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypedDict
 
 from advisor.devices.connections.agent import (
     EFFORTS,
     AgentError,
     Block,
     Effort,
+    Lane,
     Load,
+    LoadReading,
     input_values,
     new_interpreter,
     one_line,
@@ -33,6 +35,27 @@ from advisor.devices.connections.agent import (
 )
 
 _ADAPTER = re.compile(r"Selected adapter: ([^,\n]+)[^\n]*?backend=(\w+)[^\n]*?adapterType=([^\n]+)")
+
+
+class Agreement(TypedDict):
+    """Comparison of the outputs of GPU and CPU."""
+
+    largest_difference: float
+    output_range: float
+    same_answer: bool
+
+
+class Document(TypedDict):
+    """The document that this process prints; ``adapter`` is empty if the library names no GPU."""
+
+    schema_version: int
+    runtime: str
+    runtime_version: str
+    adapter: dict[str, str]
+    whole: bool
+    agreement: Agreement
+    load: LoadReading
+    lanes: list[Lane]
 
 
 class OnGpu:
@@ -71,13 +94,13 @@ class OnGpu:
         self.read(0)
         return time.perf_counter_ns() - start
 
-    def read(self, place: int) -> Any:
+    def read(self, position: int) -> Any:
         """Return an output as a flat array."""
         import numpy
 
-        detail = self.shapes[self.names[place]]
+        detail = self.shapes[self.names[position]]
         shape = tuple(max(1, int(side)) for side in detail["shape"])
-        return self.outputs[place].read(int(numpy.prod(shape)), numpy.dtype(detail["dtype"]).type)
+        return self.outputs[position].read(int(numpy.prod(shape)), numpy.dtype(detail["dtype"]).type)
 
 
 def opened(path: str, log: IO[bytes]) -> OnGpu:
@@ -118,7 +141,7 @@ def blocks(gpu: OnGpu, effort: Effort) -> list[Block]:
     return rows
 
 
-def compare(gpu: OnGpu, path: str) -> dict[str, object]:
+def compare(gpu: OnGpu, path: str) -> Agreement:
     """Return the largest difference between the outputs of GPU and CPU, and whether both give the same answer."""
     import numpy
 
@@ -126,11 +149,11 @@ def compare(gpu: OnGpu, path: str) -> dict[str, object]:
     cpu.allocate_tensors()
     set_inputs(cpu)
     cpu.invoke()
-    places = output_tensors(cpu, gpu.names)
+    positions = output_tensors(cpu, gpu.names)
     largest, spread, alike = 0.0, 0.0, True
-    for place, index in enumerate(places):
+    for position, index in enumerate(positions):
         theirs = cpu.get_tensor(index).astype(numpy.float64).ravel()
-        ours = gpu.read(place).astype(numpy.float64).ravel()
+        ours = gpu.read(position).astype(numpy.float64).ravel()
         largest = max(largest, float(numpy.abs(ours - theirs).max(initial=0.0)))
         spread = max(spread, float(theirs.max(initial=0.0) - theirs.min(initial=0.0)))
         alike = alike and int(ours.argmax()) == int(theirs.argmax())
@@ -143,7 +166,7 @@ def output_tensors(interpreter: Any, names: list[str]) -> list[int]:
     named: dict[str, Any] = {}
     if interpreter.get_signature_list():
         named = dict(interpreter.get_signature_runner().get_output_details())
-    return [int((named.get(name) or details[place])["index"]) for place, name in enumerate(names)]
+    return [int((named.get(name) or details[position])["index"]) for position, name in enumerate(names)]
 
 
 @contextmanager
@@ -169,7 +192,7 @@ def adapter(log: IO[bytes]) -> dict[str, str]:
     )
 
 
-def collect(path: str, effort: Effort) -> dict[str, object]:
+def collect(path: str, effort: Effort) -> Document:
     """Run the file on the GPU and the CPU and return the document.
 
     Raises:
@@ -186,7 +209,14 @@ def collect(path: str, effort: Effort) -> dict[str, object]:
         agreement = compare(gpu, path)
         load = Load()
         rows = blocks(gpu, effort)
-    lane = {"model": path, "threads": 0, "load_ns": gpu.load_ns, "first_ns": first, "blocks": rows}
+    lane: Lane = {
+        "model": path,
+        "threads": 0,
+        "load_ns": gpu.load_ns,
+        "first_ns": first,
+        "warm_up_runs": 0,
+        "blocks": rows,
+    }
     return {
         "schema_version": 1,
         "runtime": "ai-edge-litert",

@@ -80,14 +80,14 @@ def match(model: Model, events: Sequence[KernelEvent]) -> tuple[Node | None, ...
     taken = {node.index for node in found if node is not None}
     rest = [known[index] for index in execution_order(model, taken) if index not in taken]
     waiting: dict[frozenset[str], list[int]] = {}
-    for place, event in enumerate(events):
-        if found[place] is None and (kind := kind_of(event.tag)):
-            waiting.setdefault(kind, []).append(place)
-    for kind, places in waiting.items():
+    for position, event in enumerate(events):
+        if found[position] is None and (kind := kind_of(event.tag)):
+            waiting.setdefault(kind, []).append(position)
+    for kind, positions in waiting.items():
         left = [node for node in rest if node.name in kind]
-        if len(left) == len(places):
-            for place, node in zip(places, left, strict=True):
-                found[place] = node
+        if len(left) == len(positions):
+            for position, node in zip(positions, left, strict=True):
+                found[position] = node
     return tuple(found)
 
 
@@ -110,8 +110,8 @@ def _builtin_node(known: Sequence[Node], event: KernelEvent) -> Node | None:
 def _node(model: Model, cost: OperatorCost, operator: Operator) -> Node:
     """Describe one operator."""
     tensors = model.tensors
-    inputs = [tensors[place] for place in operator.inputs if place >= 0]
-    outputs = [tensors[place] for place in operator.outputs]
+    inputs = [tensors[position] for position in operator.inputs if position >= 0]
+    outputs = [tensors[position] for position in operator.outputs]
     return Node(
         index=cost.index,
         name=operator.name,

@@ -35,7 +35,7 @@ def prefix(data: bytes, count: int, still: set[int]) -> bytes:
     model = unpack(data)
     graph = model.subgraphs[0]
     kept, later = graph.operators[:count], graph.operators[count:]
-    moving = [operator for place, operator in enumerate(kept) if place not in still]
+    moving = [operator for position, operator in enumerate(kept) if position not in still]
     made = [int(index) for operator in moving for index in operator.outputs]
     wanted = {int(index) for operator in later for index in operator.inputs} | {int(index) for index in graph.outputs}
     graph.operators = kept
@@ -89,11 +89,14 @@ def collect(path: str, threads: int, kernels: str, shape: list[int] | None) -> D
     data = Path(path).read_bytes()
     model = read(data, path)
     still = {index for index, operator in enumerate(model.operators) if expands_constants(model, operator)}
-    places = [index for index in range(len(model.operators)) if index not in still]
-    measured = [prefix_us(prefix(data, place + 1, still), threads, kernels, shape) for place in places]
+    positions = [index for index in range(len(model.operators)) if index not in still]
+    measured = [prefix_us(prefix(data, position + 1, still), threads, kernels, shape) for position in positions]
     ends = rising(measured)
     steps = [end - start for start, end in pairwise([0.0, *ends])]
-    events = [Event(model.operators[place].name, 2, place, step) for place, step in zip(places, steps, strict=True)]
+    events = [
+        Event(model.operators[position].name, 2, position, step)
+        for position, step in zip(positions, steps, strict=True)
+    ]
     _module, package, version = runtime()
     return {
         "schema_version": 1,
@@ -113,7 +116,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, help="not used; the profiler's process has this option")
     parser.add_argument("--shape", type=numbers, help="shape of the first input")
     options = parser.parse_args()
-    return report(lambda: dict(collect(options.model, options.threads, options.kernels, options.shape)))
+    return report(lambda: collect(options.model, options.threads, options.kernels, options.shape))
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ def _xnnpack_delegation(graph: Model, collected: Collected) -> Delegation | None
 
 
 def _with_placement(rows: Sequence[OperatorTime], delegation: Delegation) -> tuple[OperatorTime, ...]:
-    """Return the rows with the place where each operator runs by XNNPACK's rules."""
+    """Return the rows, with XNNPACK or builtin for each operator by XNNPACK's rules."""
     left = {row.index for row in delegation.refused}
     return tuple(replace(row, where="builtin" if row.node and row.node.index in left else "XNNPACK") for row in rows)
 

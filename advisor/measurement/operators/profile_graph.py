@@ -42,13 +42,13 @@ def _node(model: Model, index: int, row: OperatorTime | None) -> dict[str, objec
         "namespace": "",
         "attrs": _pairs(facts),
         "incomingEdges": _edges(model, operator.inputs),
-        "outputsMetadata": [_output(model, place, tensor) for place, tensor in enumerate(operator.outputs)],
+        "outputsMetadata": [_output(model, position, tensor) for position, tensor in enumerate(operator.outputs)],
     }
 
 
 def _input_node(model: Model) -> dict[str, object]:
     indices = model.subgraphs[0].inputs
-    outputs = [_output(model, place, tensor) for place, tensor in enumerate(indices)]
+    outputs = [_output(model, position, tensor) for position, tensor in enumerate(indices)]
     return {"id": "inputs", "label": "GraphInputs", "namespace": "", "outputsMetadata": outputs}
 
 
@@ -59,9 +59,9 @@ def _output_node(model: Model) -> dict[str, object]:
 
 def _edges(model: Model, tensors: tuple[int, ...]) -> list[dict[str, str]]:
     """Return an edge for each tensor that an operator or the input produces; constants have no edge."""
-    makers = {tensor: ("inputs", place) for place, tensor in enumerate(model.subgraphs[0].inputs)}
+    makers = {tensor: ("inputs", position) for position, tensor in enumerate(model.subgraphs[0].inputs)}
     for index, operator in enumerate(model.operators):
-        makers.update({tensor: (str(index), place) for place, tensor in enumerate(operator.outputs)})
+        makers.update({tensor: (str(index), position) for position, tensor in enumerate(operator.outputs)})
     return [
         {
             "sourceNodeId": makers[tensor][0],
@@ -73,10 +73,10 @@ def _edges(model: Model, tensors: tuple[int, ...]) -> list[dict[str, str]]:
     ]
 
 
-def _output(model: Model, place: int, tensor: int) -> dict[str, object]:
+def _output(model: Model, position: int, tensor: int) -> dict[str, object]:
     found = model.tensors[tensor]
     shape = f"{found.dtype}[{','.join(map(str, found.shape))}]"
-    return {"id": str(place), "attrs": _pairs({"tensor_name": found.name, "shape": shape})}
+    return {"id": str(position), "attrs": _pairs({"tensor_name": found.name, "shape": shape})}
 
 
 def _pairs(facts: dict[str, str]) -> list[dict[str, str]]:

@@ -59,8 +59,8 @@ class CompiledModel:
         self._compiled = library.handle("CreateCompiledModel", self._environment, self._model, options)
         signature = library.handle("GetModelSignature", self._model, c_size_t(0))
         if shape:
-            sides, place = (c_int * len(shape))(*shape), (c_size_t(0), c_size_t(0))
-            library("CompiledModelResizeInputTensor", self._compiled, *place, sides, c_size_t(len(shape)))
+            sides, position = (c_int * len(shape))(*shape), (c_size_t(0), c_size_t(0))
+            library("CompiledModelResizeInputTensor", self._compiled, *position, sides, c_size_t(len(shape)))
         self._inputs = self._buffers(signature, "Input")
         self._outputs = self._buffers(signature, "Output")
         self._profiler = library.handle("CompiledModelGetProfiler", self._compiled) if profiling else None
@@ -80,8 +80,8 @@ class CompiledModel:
             if layouts is not None:
                 kind.layout = layouts[index]
             shape = _fix_shape(kind, f"{side.lower()} {index}")
-            place = (self._compiled, c_size_t(0), c_size_t(index))
-            needs = self._library.handle(f"GetCompiledModel{side}BufferRequirements", *place)
+            position = (self._compiled, c_size_t(0), c_size_t(index))
+            needs = self._library.handle(f"GetCompiledModel{side}BufferRequirements", *position)
             create = ("CreateManagedTensorBufferFromRequirements", self._environment, byref(kind), needs)
             buffers.append(self._library.handle(*create))
             if side == "Input":
@@ -237,7 +237,7 @@ def main() -> int:
     parser.add_argument("--shape", type=numbers, help="shape of the first input")
     options = parser.parse_args()
     asked = (options.model, options.threads, options.kernels, options.runs, options.shape)
-    return report(lambda: dict(collect(*asked)))
+    return report(lambda: collect(*asked))
 
 
 if __name__ == "__main__":

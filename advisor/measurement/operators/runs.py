@@ -27,7 +27,7 @@ def undisturbed(runs: Sequence[Run]) -> list[Run]:
     alike = [run for run, shape in zip(runs, shapes, strict=True) if shape == usual]
     shortest = sorted(alike, key=lambda run: float(run["whole_us"]))
     limit = UNDISTURBED * shortest[0]["whole_us"]
-    return [run for place, run in enumerate(shortest) if place < 3 or run["whole_us"] <= limit]
+    return [run for position, run in enumerate(shortest) if position < 3 or run["whole_us"] <= limit]
 
 
 def undisturbed_median(values: Sequence[float]) -> float:
