@@ -12,12 +12,12 @@ Result = TypeVar("Result")
 
 
 def run_coroutine(work: Coroutine[object, object, Result]) -> Result:
-    """Run a coroutine in a thread of its own and return its result.
+    """Run a coroutine in a new thread and return its result.
 
     The calling thread may have a running event loop, as in a notebook. An interrupt reaches the caller at once.
 
     Raises:
-        BaseException: what the coroutine raises.
+        BaseException: the coroutine raised it.
     """
     result: Future[Result] = Future()
 
