@@ -162,7 +162,7 @@ def test_a_target_of_another_runtime_is_not_measured_as_if_it_were_this_one(
     agent: Path, model: Path, profiles: Profiles
 ) -> None:
     profile, target = profiles.select("raspberry-pi-4:ncnn-cpu-x4")
-    with pytest.raises(UsageError, match="runs ncnn, which no connection measures"):
+    with pytest.raises(UsageError, match="runs ncnn, which cannot be measured over a connection"):
         benchmark_on_device([model], profile, target, HostConnection(agent), none)
 
 

@@ -1,0 +1,25 @@
+"""One line of an error or a text, for messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.core.errors import first_line, last_line, message_of
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("one\ntwo\nthree", "one", "three"),
+        ("\n  \n  one  \n\n", "one", "one"),
+        ("", "", ""),
+        ("x" * 400, "x" * 300, "x" * 300),
+    ],
+)
+def test_the_first_and_the_last_line_that_say_something(text: str, first: str, last: str) -> None:
+    assert (first_line(text), last_line(text)) == (first, last)
+
+
+def test_an_error_without_a_message_is_named_by_its_class() -> None:
+    assert message_of(ValueError("bad value\nat line 3")) == "bad value"
+    assert message_of(KeyboardInterrupt()) == "KeyboardInterrupt"
