@@ -303,11 +303,11 @@ def _known(entries: Json) -> dict[str, object]:
 
 
 def _number(value: object) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return value if type(value) is float or type(value) is int else None
 
 
 def _integer(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if type(value) is int else None
 
 
 def _text(value: object) -> str:

@@ -18,7 +18,7 @@ class Provenance(StrEnum):
 
 
 def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return (type(value) is float or type(value) is int) and math.isfinite(value)
 
 
 @dataclass(frozen=True)

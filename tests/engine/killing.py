@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation_json import evaluation_from_json
 from advisor.core.pareto import front
 from advisor.store import RunFolder
 from tests.engine.conftest import SMALLEST, linked_cache
@@ -127,8 +128,9 @@ def written(out: Path) -> Sequence[str]:
             row = json.loads(line)
         except ValueError:
             continue
-        judged = (row["holdout_accuracy"] is not None) + ("robust_accuracy" in row["details"])
-        found += [f"{row['key']} {judged}"] if row["status"] == Status.OK.value else []
+        evaluation = evaluation_from_json(row)
+        judged = (evaluation.holdout_accuracy is not None) + (evaluation.capture.holdout is not None)
+        found += [f"{evaluation.configuration.key} {judged}"] if evaluation.status is Status.OK else []
     return found
 
 
