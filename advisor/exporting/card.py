@@ -11,12 +11,21 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.relaxation import show_limit
+from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
 from advisor.core.units import show_bytes, show_ms
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.exporting.model import ShippedModel
 from advisor.exporting.settings import settings
 
 LABELS_SHOWN = 50
+
+_TRAINED: Mapping[str, str] = {
+    NONE: "published weights",
+    HEAD_SUBSET: "head retrained on some of your images",
+    HEAD: "head retrained on your images",
+    FINETUNE_TOP: "last layers fine-tuned on your images",
+    FINETUNE_ALL: "all layers fine-tuned on your images",
+}
 
 
 def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel) -> str:
@@ -36,7 +45,7 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel) -> s
 
 def _identity(run: LoadedRun, evaluation: Evaluation, model: ShippedModel) -> Iterable[str]:
     configuration = evaluation.configuration
-    trained = "head retrained on your images" if configuration.training == "head" else "published weights"
+    trained = _TRAINED.get(configuration.training, configuration.training)
     yield f"# {escaped(configuration.card)}, {escaped(configuration.compression)}"
     yield ""
     yield f"Image classifier with {len(model.labels)} classes: {escaped(configuration.card)}, {trained}, compressed as"
@@ -167,9 +176,9 @@ def _data(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:
     compared = run.dataset.get("validation")
     yield f"`{escaped(run.dataset.get('fingerprint', ''))}`): {run.dataset.get('train')} for training and calibration,"
     if compared:
-        yield f"{compared} to compare candidates (the shipped head was then trained on them too), and"
-    yield f"{run.dataset.get('holdout')} held out for the accuracy above. The authors of the network trained the layers"
-    yield "below the head on ImageNet."
+        yield f"{compared} to compare candidates (the shipped file was then trained on them too), and"
+    yield f"{run.dataset.get('holdout')} held out for the accuracy above. The authors of the network pretrained it on"
+    yield "ImageNet."
     yield ""
     yield ", ".join(f"{escaped(label)}: {count}" for label, count in counts.items()) + "."
 
@@ -191,7 +200,7 @@ def _licence(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:
     licence = escaped(evaluation.card_facts.licence or "not stated")
     yield f"Network and weights: {licence}. They were trained on ImageNet, whose images may have other terms."
     if run.dataset:
-        yield "The head was trained on your images: their terms apply too."
+        yield "The file was trained on your images: their terms apply too."
 
 
 def _origin(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:

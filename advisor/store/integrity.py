@@ -54,7 +54,7 @@ def artefact_problem(run: RunFolder, evaluation: Evaluation) -> Problem | None:
     if not path.is_file():
         return Problem(evaluation.artefact, "is missing: it cannot be shipped or measured again")
     if sha256_file(path) != evaluation.artefact_sha256:
-        return Problem(evaluation.artefact, "was changed since it was measured (its hash differs): it is not used")
+        return Problem(evaluation.artefact, "has changed since it was measured (its hash differs): it is not used")
     return None
 
 

@@ -34,7 +34,7 @@ def test_an_artefact_that_is_gone_is_named(run: RunFolder) -> None:
 
 def test_an_artefact_that_was_changed_is_named(run: RunFolder) -> None:
     (run.artefacts / "best-head-int8.tflite").write_bytes(b"other")
-    assert "artifacts/best-head-int8.tflite was changed since it was measured" in texts(run)[0]
+    assert "artifacts/best-head-int8.tflite has changed since it was measured" in texts(run)[0]
 
 
 def test_an_artefact_outside_the_run_is_not_read(run: RunFolder) -> None:
