@@ -58,6 +58,7 @@ def test_a_converted_graph_has_builtin_operators_alone_and_computes_the_same(
         assert actual[name] == pytest.approx(np.asarray(expected[name]), abs=1e-4 * scale)
 
 
+@pytest.mark.slow
 def test_the_operators_are_those_of_the_converters_own_way_from_keras() -> None:
     import tensorflow as tf
 

@@ -198,6 +198,7 @@ def test_progress_counts_every_file(root: Path) -> None:
     assert calls == [(number, 19) for number in range(1, 20)]
 
 
+@pytest.mark.integration
 def test_trashnet_is_read_whole(trashnet: Path) -> None:
     dataset = read(trashnet)
     assert dataset.counts == (403, 501, 410, 594, 482, 137)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -129,3 +130,13 @@ def empty_results(tmp_path: Path, warm_cache: Path) -> Path:
     """A cache of its own with real weights: every stage has to be done."""
     assert warm_cache
     return linked_cache(tmp_path / "cache")
+
+
+@pytest.fixture
+def converted(tmp_path: Path, warm_cache: Path, without_images: Searched) -> Path:
+    """A cache of its own with the smallest card's converted network: every later stage has to be done."""
+    assert without_images.code == 3, without_images.err
+    cache = linked_cache(tmp_path / "cache")
+    for stage in (warm_cache / "artifacts").glob("convert-*"):
+        shutil.copytree(stage, cache / "artifacts" / stage.name)
+    return cache

@@ -223,6 +223,7 @@ QUANTIZED = MODELS / "mobilenet_v1_0.25_128_quant.tflite"
 needs_models = pytest.mark.skipif(not QUANTIZED.is_file(), reason="../shared/data/models is not here")
 
 
+@pytest.mark.integration
 @needs_models
 def test_a_quantized_tflite_is_brought_back_to_the_values_that_the_runtime_uses() -> None:
     from ai_edge_litert.interpreter import Interpreter

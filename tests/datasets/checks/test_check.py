@@ -115,6 +115,7 @@ def test_other_formats_have_no_jpeg_quality(tmp_path: Path) -> None:
     assert measure(tmp_path / "a.png")[0].jpeg_quality is None
 
 
+@pytest.mark.integration
 def test_trashnet_has_images_in_two_classes(trashnet: Path) -> None:
     (finding,) = _findings(trashnet, Kind.SAME_IMAGE_TWO_CLASSES)
     assert {"glass176.jpg", "plastic152.jpg"} in _names(finding)

@@ -41,6 +41,8 @@ def test_the_execution_may_be_another(option: str, value: Any, attribute: str, p
         ("budget", "40ms", "begun with --budget 50ms, not 40ms"),
         ("size_budget", "5MB", "begun with no --size-budget, not 5MB"),
         ("candidates", ["mobilenet_v2"], "begun with --candidates squeezenet, not mobilenet_v2"),
+        ("compressions", ["int8", "float16"], "begun with no --compressions, not int8, float16"),
+        ("data", "photos", "begun with no --data, not photos"),
         ("seed", 1, "begun with --seed 0, not 1"),
     ],
 )

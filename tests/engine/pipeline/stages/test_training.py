@@ -121,10 +121,10 @@ def test_a_study_trains_as_often_as_it_may_and_keeps_the_best(
 ) -> None:
     from advisor.training.finetune import trials
 
-    monkeypatch.setattr(trials, "EPOCHS", (1, 3))
-    compared, ships = _tuned(backbone, images, training, tmp_path, trials=3)
+    monkeypatch.setattr(trials, "EPOCHS", (1, 2))
+    compared, ships = _tuned(backbone, images, training, tmp_path, trials=2)
     results = [json.loads(path.read_text()) for path in tmp_path.glob(f"{TRAINING}-2/*/result.json")]
-    assert len(results) == 4, "three trials, and what ships"
+    assert len(results) == 3, "two trials, and what ships"
     best = max(row["validation_accuracy"] for row in results)
     assert json.loads((compared.path.parent / "result.json").read_text())["validation_accuracy"] == best
     assert ships.path.exists()
