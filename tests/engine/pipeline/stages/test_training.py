@@ -116,6 +116,7 @@ def test_what_ships_goes_on_from_what_was_compared(
     assert not list(tmp_path.glob("**/*.checkpoints"))
 
 
+@pytest.mark.slow
 def test_a_study_trains_as_often_as_it_may_and_keeps_the_best(
     backbone: Path, images: Images, training: ChildPool, tmp_path: Path, few_epochs: None, monkeypatch: Any
 ) -> None:
