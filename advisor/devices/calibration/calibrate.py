@@ -63,7 +63,7 @@ def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
     hint = (
         f"targets that can be calibrated: {', '.join(calibratable)}"
         if calibratable
-        else ("add your own profile with a CPU target of the runtime tflite or ai-edge-litert")
+        else "add your own profile with a CPU target of the runtime tflite or ai-edge-litert"
     )
     if target.name not in calibratable:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""What a latency depends on, read from the ``.tflite`` itself: operators, multiply-accumulates, bytes, precision."""
+"""Read the features that latency depends on from a ``.tflite`` file: operators, MACs, bytes and precision."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from advisor.tflite.macs import count
 from advisor.tflite.model import Model, Operator, Subgraph, read
 
 CONVERTS = frozenset({"QUANTIZE", "DEQUANTIZE"})
-"""Operators between forms: they come and go with compression and are not counted as layers."""
+"""Operators that convert between forms. They depend on the compression, so they do not count as layers."""
 
 SAME_NETWORK = 0.15
-"""How far (natural logarithm) a file's multiply-accumulates may be from those of the model of its name and it still is
-that model: another head changes them by a few percent, another input size by far more."""
+"""Largest difference (natural logarithm) between the MACs of a file and of the model of the same name. Another head
+changes them by a few percent, another input size by much more."""
 
 
 def model_features(file: FileFeatures, name: str, family: str, table: FeatureTable) -> ModelFeatures | None:
-    """Return what the predictor takes; None for a file that computes nothing that is counted.
+    """Return the features for the predictor; None for a file without MACs, weights, image input or layers.
 
-    Where measurements exist under ``name``, they are used only if the file computes about as much as that model.
+    Known latencies of ``name`` are used only if the file has about as many MACs as that model.
 
     Args:
-        file: what the file computes.
-        name: of the model card.
-        family: of the model card.
+        file: features of the file.
+        name: name of the model card.
+        family: family of the model card.
         table: features of the measured models.
     """
     if min(file.macs, file.parameters, file.input_size, file.layers) <= 0:
@@ -48,7 +48,7 @@ def model_features(file: FileFeatures, name: str, family: str, table: FeatureTab
 
 
 def read_features(source: Path | bytes) -> FileFeatures:
-    """Read a ``.tflite``.
+    """Return the features of a ``.tflite`` file.
 
     Raises:
         UsageError: it is missing or damaged.
@@ -57,7 +57,7 @@ def read_features(source: Path | bytes) -> FileFeatures:
 
 
 def features_of(model: Model) -> FileFeatures:
-    """Return the features of a file that was read."""
+    """Return the features of a parsed file."""
     graph, cost = model.subgraphs[0], count(model)
     kinds = Counter(_kind(graph, operator) for operator in graph.operators)
     shape = model.inputs[0].shape if model.inputs else ()
@@ -78,7 +78,7 @@ def features_of(model: Model) -> FileFeatures:
 
 
 def _held(graph: Subgraph, form: str) -> int:
-    """Return the bytes of the constants that a DEQUANTIZE widens: as such, and for 8-bit ones packed once more."""
+    """Return the bytes of constants that a DEQUANTIZE operator expands; kernels pack expanded 8-bit ones once more."""
     widened = sum(
         graph.tensors[operator.outputs[0]].size_bytes
         for operator in graph.operators
@@ -110,7 +110,7 @@ def _form(graph: Subgraph, macs: list[int]) -> str:
 
 
 def _form_of(graph: Subgraph, operator: Operator, stored: Mapping[int, str]) -> str:
-    """Return how one operator computes, from its input and its weights (behind a DEQUANTIZE as they are stored)."""
+    """Return the form of one operator, from its input and its weights as they are stored before a DEQUANTIZE."""
     source, kernel = operator.inputs[0], operator.inputs[1]
     activations, weights = graph.tensors[source].dtype, graph.tensors[kernel].dtype
     if activations == "int16":

@@ -81,4 +81,5 @@ def _p90(timing: Timing) -> float:
 
 
 def _walls_ms(details: Mapping[str, Any]) -> list[float]:
+    """Return the wall time of each run in ms; empty if the tool reports no single runs."""
     return [float(wall) / 1e6 for block in details.get("blocks", ()) for wall in block["wall_ns"]]

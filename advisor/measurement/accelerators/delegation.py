@@ -115,11 +115,11 @@ def delegate(model: Model, rules: Rules) -> Delegation:
     found = partitions(model, {index for index, reason in enumerate(reasons) if reason})
     macs = [cost.macs for cost in count(model).operators]
     kept = _delegated(found, rules, macs)
-    handed = {index for piece in kept for index in piece}
-    for piece in found:
-        for index in piece:
-            if index not in handed:
-                reasons[index] = _left_behind(rules)
+    delegated = {index for partition in kept for index in partition}
+    for partition in found:
+        for index in partition:
+            if index not in delegated:
+                reasons[index] = _not_delegated(rules)
     refused = tuple(Refused(i, model.operators[i].name, reason) for i, reason in enumerate(reasons) if reason)
     left = {row.index for row in refused}
     return Delegation(
@@ -161,7 +161,7 @@ def _delegated(found: Sequence[list[int]], rules: Rules, macs: Sequence[int]) ->
     return large[: rules.keeps]
 
 
-def _left_behind(rules: Rules) -> str:
+def _not_delegated(rules: Rules) -> str:
     """Return why a supported partition is not delegated."""
     if rules.keeps is None:
         return f"in a partition of fewer than {rules.least_operators} operators"
