@@ -28,7 +28,7 @@ def predictor_cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) ->
     return folder
 
 
-def with_details(row: Evaluation, macs: float, params: float) -> Evaluation:
+def with_facts(row: Evaluation, macs: float, params: float) -> Evaluation:
     return replace(row, card_facts=CardFacts(params, macs, input_size=224), timing=TimingFacts(3.0, threads=1))
 
 
@@ -40,7 +40,7 @@ def rows() -> list[Evaluation]:
     """A large accurate network and a small one; both meet the budget on this machine."""
     large = evaluation("inception_v3_299", "float32", accuracy=92, half_width=1, latency=30, size=95e6)
     small = evaluation("mobilenet_v1_0.25_224", "float32", accuracy=80, half_width=1, latency=1, size=2e6)
-    return [with_details(large, 5.7e9, 23.8e6), with_details(small, 41e6, 0.47e6)]
+    return [with_facts(large, 5.7e9, 23.8e6), with_facts(small, 41e6, 0.47e6)]
 
 
 def own_profile(folder: Path, name: str = "our-kiosk", clock: int = 1500) -> Path:

@@ -10,7 +10,7 @@ import pytest
 
 from advisor.api import check_run, compare, export, exportable, reevaluate, report
 from advisor.core.errors import UsageError
-from tests.stored_runs import write_run
+from tests.run_folders import write_run
 
 
 @pytest.fixture

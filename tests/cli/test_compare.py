@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders import evaluation
 from tests.cli.conftest import Advisor
-from tests.stored_runs import candidates, write_run
+from tests.run_folders import candidates, write_run
 
 
 @pytest.fixture

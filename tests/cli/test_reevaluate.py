@@ -10,7 +10,7 @@ import pytest
 from advisor.engine.history.reevaluation.remeasurement import host_manifest
 from tests.cli.conftest import Advisor, Said
 from tests.predictor import REQUEST, own_profile, predictor_cache, rows
-from tests.stored_runs import write_run
+from tests.run_folders import write_run
 
 __all__ = ["predictor_cache"]
 

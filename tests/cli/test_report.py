@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Advisor
-from tests.stored_runs import write_run
+from tests.run_folders import write_run
 
 
 @pytest.fixture

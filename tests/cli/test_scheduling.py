@@ -18,7 +18,7 @@ from advisor.engine.history.reevaluation.remeasurement import host_manifest
 from tests.conftest import PROJECT
 from tests.predictor import REQUEST, own_profile, predictor_cache, rows
 from tests.requirements import skip_or_fail
-from tests.stored_runs import write_run
+from tests.run_folders import write_run
 
 pytestmark = pytest.mark.integration
 

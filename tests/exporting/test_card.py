@@ -12,7 +12,7 @@ from advisor.engine.history.loaded_run import load_run
 from advisor.exporting.card import model_card
 from advisor.exporting.model import ShippedModel
 from tests.builders import evaluation
-from tests.stored_runs import write_run
+from tests.run_folders import write_run
 
 MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, ())
 WORDS = {

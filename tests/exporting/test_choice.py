@@ -10,7 +10,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.exporting.choice import choices, choose
 from tests.builders import evaluation
-from tests.stored_runs import candidates, write_run
+from tests.run_folders import candidates, write_run
 
 
 def stored(tmp_path: Path, *more: Evaluation) -> LoadedRun:

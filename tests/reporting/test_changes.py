@@ -13,7 +13,7 @@ from advisor.engine.history.loaded_run import load_run
 from advisor.reporting.changes import FORMATS, SHOWN, comparison_json, render
 from tests.builders import evaluation
 from tests.reporting.views import HOSTILE
-from tests.stored_runs import candidates, images, write_run
+from tests.run_folders import candidates, images, write_run
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from advisor.reporting.table import print_answer
 from advisor.store import RunFolder
 from advisor.store.integrity import integrity_problems
 from tests.reporting.test_device_results import ROWS
-from tests.stored_runs import lines, write_run
+from tests.run_folders import lines, write_run
 
 RUBBISH = (None, "", -1, float("inf"), float("nan"), [], {}, "x" * 300, {"a": 1}, ["y"], True, "\u202e<b>", 0)
 

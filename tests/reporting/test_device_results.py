@@ -17,7 +17,7 @@ from advisor.reporting.markdown import render_markdown
 from advisor.reporting.table import print_answer
 from advisor.reporting.view import RunView
 from tests.builders import evaluation
-from tests.stored_runs import write_run
+from tests.run_folders import write_run
 
 
 def on(device: str, card: str, accuracy: float, latency: float) -> Evaluation:

@@ -11,7 +11,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.store import RunFolder
 from advisor.store.integrity import artefact_problem, integrity_problems
-from tests.stored_runs import lines, write_run
+from tests.run_folders import lines, write_run
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from advisor.engine.history.compare import Comparison, compare
 from advisor.engine.history.compare_reasons import ComparisonResult
 from advisor.engine.history.loaded_run import load_run
 from tests.builders import evaluation
-from tests.stored_runs import HOST, VERSIONS, candidates, images, write_run
+from tests.run_folders import HOST, VERSIONS, candidates, images, write_run
 
 BEST, FAST, SMALL = candidates()
 

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.engine.history.differences import Difference, find_differences
 from advisor.engine.history.loaded_run import load_run
-from tests.stored_runs import write_run
+from tests.run_folders import write_run
 
 
 def _differences(tmp_path: Path, **second: Any) -> tuple[Difference, ...]:

@@ -12,7 +12,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.engine.history.loaded_run import load_run
 from tests.builders import evaluation
-from tests.stored_runs import lines, write_run
+from tests.run_folders import lines, write_run
 
 
 def test_its_own_question_gives_its_own_answer(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from advisor.engine.history.reevaluation.card_changes import (
 from advisor.engine.question import Request
 from advisor.store import RunFolder
 from tests.builders import evaluation
-from tests.stored_runs import write_run
+from tests.run_folders import write_run
 
 NAME, OTHER = "mobilenet_v1_0.25_224", "squeezenet_1.1_227"
 

@@ -18,7 +18,7 @@ from advisor.engine.targets.selection import select_devices
 from advisor.store import RunFolder
 from tests.engine.history.reevaluation.with_search import reevaluate
 from tests.predictor import own_profile, predictor_cache, rows
-from tests.stored_runs import write_run
+from tests.run_folders import write_run
 
 __all__ = ["predictor_cache"]
 

@@ -16,7 +16,7 @@ from advisor.engine.history.reevaluation.lineage import (
     write_child,
 )
 from advisor.store import RunFolder
-from tests.stored_runs import candidates, write_run
+from tests.run_folders import candidates, write_run
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from advisor.store.integrity import integrity_problems
 from tests.engine.conftest import Searched
 from tests.engine.history.reevaluation.with_search import reevaluate, reevaluate_all
 from tests.predictor import REQUEST, own_profile, predictor_cache, rows
-from tests.stored_runs import write_run
+from tests.run_folders import write_run
 
 __all__ = ["predictor_cache"]
 
