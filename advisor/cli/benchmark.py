@@ -186,5 +186,6 @@ def _show_device(found: DeviceBenchmark, as_json: bool) -> None:
         print_device_benchmark(found)
     for row in found.failed if as_json else ():
         typer.echo(f"failed: {row.failure}", err=True)
+    measured = bool(found.connection)
     if found.failed:
-        raise typer.Exit(ExitCode.UNSATISFIED if found.connection else ExitCode.USAGE)
+        raise typer.Exit(ExitCode.UNSATISFIED if measured else ExitCode.USAGE)

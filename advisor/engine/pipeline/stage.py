@@ -199,7 +199,6 @@ class Stage(Generic[Result]):
         resources: what it takes while it runs.
         reads: the images that the job reads; they must not change meanwhile.
         unsupported: why the card cannot have this stage; empty where it can.
-        kept: False where the result is not worth keeping for another search.
         keep_if: called with the job's return value; False where the result must not be kept.
         also_kept_as: other inputs under which a kept result is as good.
         when_done: called with the folder once it is there.
@@ -218,7 +217,6 @@ class Stage(Generic[Result]):
     resources: Resources = field(default=Resources(), compare=False, repr=False)
     reads: Callable[[Materials], Part] | None = field(default=None, compare=False, repr=False)
     unsupported: str = field(default="", compare=False, repr=False)
-    kept: bool = field(default=True, compare=False, repr=False)
     keep_if: Callable[[Any], bool] = field(default=always, compare=False, repr=False)
     also_kept_as: Callable[[Materials, Results], tuple[Inputs, ...]] = field(
         default=nothing_else, compare=False, repr=False

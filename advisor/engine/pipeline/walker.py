@@ -134,7 +134,7 @@ class _StageRun:
         def fill(folder: Path) -> None:
             self._call(Folders(folder, checkpoints), pause)
 
-        if not self.stage.kept or self.stage.resources.alone:
+        if self.stage.resources.alone:
             return await asyncio.to_thread(self._unkept, fill)
         async with self._watched(checkpoints):
             folder = await asyncio.to_thread(cache.get, self.stage.folder, inputs, fill, wait.begins)
@@ -147,7 +147,7 @@ class _StageRun:
             folder = Path(name)
             fill(folder)
             made = self.stage.read(folder)
-            if self.stage.kept and self.stage.keep_if(read_result(folder)):
+            if self.stage.keep_if(read_result(folder)):
                 inputs = self.stage.inputs(self.materials, self.results)
                 self.materials.cache.get(self.stage.folder, inputs, lambda out: _copy(folder, out))
             return made
@@ -261,7 +261,7 @@ class Lookup:
         return frozenset(stage for stage in with_all_before(stages) if self.find(stage) is not None)
 
     def _find(self, stage: Stage[Any]) -> object | None:
-        if stage.unsupported or not stage.kept:
+        if stage.unsupported:
             return None
         before = {each: self.find(each) for each in stage.after}
         if any(value is None for value in before.values()):
@@ -276,8 +276,6 @@ class Lookup:
 def kept_folders(stage: Stage[Any], materials: Materials, results: Results) -> list[Path]:
     """Return where the result of a stage may be kept, the best first."""
     keys = (*stage.also_kept_as(materials, results), stage.inputs(materials, results))
-    if not stage.kept:
-        return []
     return [materials.cache.folder(stage.folder, inputs) for inputs in keys]
 
 

@@ -115,13 +115,14 @@ def screen(card: Card) -> Stage[float]:
     """Measure the least CPU time of the card's float backbone at one thread, in ms."""
     source = backbone(card)
 
-    def inputs(_materials: Materials, results: Results) -> Inputs:
-        return {"backbone": results[source].sha256}
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        host = materials.host.fingerprint
+        return {"backbone": results[source].sha256, "host": host, **versions("ai-edge-litert")}
 
     def job(_materials: Materials, results: Results, _folders: Folders) -> Job:
         return partial(jobs.screen, results[source].path)
 
-    return Stage(StageName.SCREEN, Scope(card.name), "1", "screening", (source,), inputs, job, _read_number, kept=False)
+    return Stage(StageName.SCREEN, Scope(card.name), "1", "screening", (source,), inputs, job, _read_number)
 
 
 @dataclass(frozen=True)
