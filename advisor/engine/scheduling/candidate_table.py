@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
-from advisor.core.evaluation import Configuration
 from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.scheduling.cost_estimates import CostEstimate, CostEstimates
 from advisor.engine.scheduling.trial_record import parameters
@@ -29,37 +30,56 @@ def candidate_table(plan: Plan, estimates: CostEstimates) -> list[Candidate]:
     """
     from advisor.engine.scheduling.sampler import Candidate
 
-    cards = {card.name: card for card in plan.cards}
     known = {name: estimates.of(name) for name in estimates.measured_cards}
-    costs = {
-        (card.name, variant): _cost_s(plan, card, variant) for card in plan.cards for variant in plan.workload.variants
-    }
+    artefacts = {(card.name, *variant): _artefact(plan, card, *variant) for card, variant in _variants(plan)}
     table = []
     for each in plan.configurations():
-        card = cards[each.card]
-        cost_s = costs[each.card, (each.training, each.compression)]
-        estimate = known[each.card][each] if each.card in known else _rough(card, each, cost_s)
-        prior = prior_accuracy(card, each.compression) + TRAINING_GAIN.get(each.training, 0.0)
-        table.append(Candidate(parameters(each), prior, estimate.known, _features(card, each), estimate.cost_s))
+        artefact = artefacts[each.card, each.training, each.compression]
+        estimate = known[each.card][each] if each.card in known else artefact.rough(each.target.threads)
+        table.append(Candidate(parameters(each), artefact.prior, estimate.known, artefact.features, estimate.cost_s))
     return table
 
 
-def _cost_s(plan: Plan, card: Card, variant: tuple[str, str]) -> float:
-    """Return the seconds of one thread count: an artefact is made once for all of them."""
-    return plan.costs.variant_s(card, variant) / len(plan.threads)
+@dataclass(frozen=True)
+class _Artefact:
+    """What the thread counts of one artefact have in common.
+
+    Attributes:
+        card: the model card.
+        compression: compression recipe.
+        prior: expected accuracy in %.
+        features: what the accuracy may depend on.
+        cost_s: seconds of one thread count; the artefact is made once for all of them.
+    """
+
+    card: Card
+    compression: str
+    prior: float
+    features: Mapping[str, float | str]
+    cost_s: float
+
+    def rough(self, threads: int) -> CostEstimate:
+        """Return the estimate for so many threads before anything of the card was measured."""
+        latency_ms = rough_ms(self.card, self.compression, threads)
+        return CostEstimate(latency_ms, rough_size(self.card, self.compression), self.cost_s)
 
 
-def _rough(card: Card, configuration: Configuration, cost_s: float) -> CostEstimate:
-    recipe, threads = configuration.compression, configuration.target.threads
-    return CostEstimate(rough_ms(card, recipe, threads), rough_size(card, recipe), cost_s)
+def _variants(plan: Plan) -> Iterator[tuple[Card, tuple[str, str]]]:
+    return product(plan.cards, plan.workload.variants)
 
 
-def _features(card: Card, configuration: Configuration) -> dict[str, float | str]:
+def _artefact(plan: Plan, card: Card, training: str, compression: str) -> _Artefact:
+    prior = prior_accuracy(card, compression) + TRAINING_GAIN.get(training, 0.0)
+    cost_s = plan.costs.variant_s(card, (training, compression)) / len(plan.threads)
+    return _Artefact(card, compression, prior, _features(card, training, compression), cost_s)
+
+
+def _features(card: Card, training: str, compression: str) -> dict[str, float | str]:
     return {
         "card": card.name,
         "family": card.family,
-        "training": configuration.training,
-        "recipe": configuration.compression,
+        "training": training,
+        "recipe": compression,
         "input": float(card.input_size),
         "log_params": math.log(max(card.params, 1)),
         "log_macs": math.log(max(card.macs, 1)),

@@ -168,7 +168,8 @@ class Study:
         missing = (each for each in finished.values() if each.configuration not in ended)
         for trial in filter(None, (finished_trial(each, self._plan, self._budget) for each in missing)):
             self._study.add_trial(trial)
-        return [each for each in self.halving.not_started if each in ended | interrupted and each not in waiting]
+        again = (ended | interrupted) - waiting
+        return [each for each in self.halving.not_started if each in again]
 
 
 def _open(storage: BaseStorage, name: str, sampler: BaseSampler) -> optuna.Study:
