@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import pytest
 
 from advisor.reporting.html import render_html
 from advisor.reporting.view import RunView
+from tests.reporting.views import run_view
 from tests.requirements import skip_or_fail
 
 if TYPE_CHECKING:
@@ -58,10 +60,23 @@ def browser(starts_processes: None) -> Iterator[Browser]:
 @pytest.fixture
 def open_page(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
     """Return a function that renders a run, opens it from its file and waits until the plots are drawn."""
+    with _opener(browser, tmp_path) as open_view:
+        yield open_view
+
+
+@pytest.fixture(scope="module")
+def run_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    """The page of ``run_view``, opened once for the tests that change nothing on it."""
+    with _opener(browser, tmp_path_factory.mktemp("page")) as open_view:
+        yield open_view(run_view())
+
+
+@contextmanager
+def _opener(browser: Browser, folder: Path) -> Iterator[Callable[..., Opened]]:
     contexts = []
 
     def open_view(view: RunView, **options: Any) -> Opened:
-        path = tmp_path / "report.html"
+        path = folder / "report.html"
         path.write_text(render_html(view), encoding="utf-8")
         context = browser.new_context(**options)
         contexts.append(context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -43,7 +43,7 @@ def until(opened: Opened, condition: str) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("make", [run_view, infeasible_view, empty_view, lambda: run_view(data=False)])
+@pytest.mark.parametrize("make", [infeasible_view, empty_view, lambda: run_view(data=False)])
 def test_page_opens_without_complaint_and_asks_for_nothing_but_itself(
     open_page: Open, make: Callable[[], RunView]
 ) -> None:
@@ -53,12 +53,16 @@ def test_page_opens_without_complaint_and_asks_for_nothing_but_itself(
     assert opened.requests == [opened.address]
 
 
-def test_plots_hold_every_evaluation_at_its_figures(open_page: Open) -> None:
+def test_page_of_a_run_opens_without_complaint_and_asks_for_nothing_but_itself(run_page: Opened) -> None:
+    assert run_page.complaints == []
+    assert run_page.requests == [run_page.address]
+
+
+def test_plots_hold_every_evaluation_at_its_figures(run_page: Opened) -> None:
     view = run_view()
-    opened = open_page(view)
 
     rows = {index: row for index, row in enumerate(ranked(view)) if row.latency_p90 and row.accuracy and row.size}
-    latency, size = points_of(opened, "plot-latency"), points_of(opened, "plot-size")
+    latency, size = points_of(run_page, "plot-latency"), points_of(run_page, "plot-size")
     assert latency.keys() == size.keys() == rows.keys()
     for index, row in rows.items():
         assert row.latency_p90 is not None
@@ -68,10 +72,8 @@ def test_plots_hold_every_evaluation_at_its_figures(open_page: Open) -> None:
         assert size[index] == pytest.approx((row.size.value / 1e6, row.accuracy.value), rel=1e-4)
 
 
-def test_budget_is_drawn_where_it_is(open_page: Open) -> None:
-    opened = open_page(run_view())
-
-    shapes = opened.page.evaluate(
+def test_budget_is_drawn_where_it_is(run_page: Opened) -> None:
+    shapes = run_page.page.evaluate(
         "['plot-latency', 'plot-size'].map(id => document.getElementById(id).layout.shapes"
         ".filter(s => s.type == 'line').map(s => [s.x0, s.x1]))"
     )
@@ -189,10 +191,10 @@ def test_hostile_card_is_text_in_plot_and_hover(open_page: Open) -> None:
     assert opened.complaints == []
 
 
-def test_page_follows_the_dark_scheme(open_page: Open) -> None:
-    def background(scheme: str) -> str:
-        opened = open_page(run_view(), color_scheme=scheme)
-        return str(opened.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+def test_page_follows_the_dark_scheme(run_page: Opened) -> None:
+    def background(scheme: Literal["dark", "light"]) -> str:
+        run_page.page.emulate_media(color_scheme=scheme)
+        return str(run_page.page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
     assert background("dark") != background("light")
 
@@ -221,10 +223,8 @@ def test_foreign_script_is_refused_by_the_page_itself(open_page: Open) -> None:
     assert opened.page.evaluate("window.broken === undefined")
 
 
-def test_every_control_has_a_name(open_page: Open) -> None:
-    opened = open_page(run_view())
-
-    nameless = opened.page.evaluate(
+def test_every_control_has_a_name(run_page: Opened) -> None:
+    nameless = run_page.page.evaluate(
         """[...document.querySelectorAll('button, input')].filter(e => !(e.textContent.trim() ||
                e.getAttribute('aria-label') || (e.labels && [...e.labels].some(l => l.textContent.trim())))).length"""
     )
