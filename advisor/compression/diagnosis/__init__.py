@@ -1,1 +1,1 @@
-"""Why a quantized file answers worse, or runs slower, than the float file that it was made from."""
+"""Diagnose why a quantized file is less accurate or slower than its float file."""

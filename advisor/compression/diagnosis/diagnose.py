@@ -1,4 +1,4 @@
-"""The diagnosis of one quantized file against its float origin."""
+"""Diagnose one quantized file against its float file."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 IMAGES = 16
-"""Enough for a ratio of powers: each image gives thousands of values a layer."""
+"""Number of images. Each gives thousands of values a layer, enough for a ratio of powers."""
 
 DRAWN = 8
-"""How many layers, the worst first, keep the range of each channel for a plot."""
+"""Number of layers, the worst first, with the range of each channel for a plot."""
 
 SECONDS = 60.0
-"""After so long no further image is begun."""
+"""Time limit: no further image is started after it."""
 
 ON_CPU = "xnnpack"
 
@@ -41,26 +41,26 @@ _LEVELS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
 def diagnose(
     model: Path, against: Path, images: NDArray[np.float32], source: str, seconds: float = SECONDS
 ) -> Diagnosis:
-    """Hold a quantized file against its float origin, layer by layer.
+    """Compare a quantized file with its float file, layer by layer.
 
     Args:
         model: the quantized ``.tflite``.
         against: the float file that it was made from.
         images: normalised model inputs, float32 (n, S, S, 3).
-        source: which images these are, for the reader.
-        seconds: no further image is begun after so long; one is always run.
+        source: says which images these are.
+        seconds: time limit; no further image is started after it, but at least one is run.
 
     Raises:
         UsageError: a file is damaged, or the two do not fit each other.
         StageError: the runtime cannot run one of them.
     """
     quantized, reference = read(model), read(against)
-    _require_likeness(model, quantized, against, reference)
+    _require_same_model(model, quantized, against, reference)
     found = pairs(quantized, reference)
     if not found:
         hint = "give the float file that the quantized one was made from"
         raise UsageError(f"{model.name} and {against.name} have no operator in common", hint)
-    seen = _Seen(model, against, quantized, reference, found)
+    seen = _Comparison(model, against, quantized, reference, found)
     deadline = time.monotonic() + seconds
     for image in images:
         if seen.count and time.monotonic() > deadline:
@@ -85,8 +85,8 @@ def diagnose(
     return replace(result, verdict=verdict(result, taken, taken_float), channels=channels)
 
 
-class _Seen:
-    """Both files loaded, and what was summed up of the images that they were run on."""
+class _Comparison:
+    """Both files loaded, and the sums over the images so far."""
 
     def __init__(self, model: Path, against: Path, quantized: Model, reference: Model, found: tuple[Pair, ...]) -> None:
         data = model.read_bytes()
@@ -97,7 +97,7 @@ class _Seen:
         self.answer, self.same, self.count = Sums(), 0, 0
 
     def add(self, image: NDArray[np.float32]) -> None:
-        """Run both files on one image, and each operator that can be by itself."""
+        """Run both files on one image, and each operator by itself where possible."""
         ours, theirs = self._ours, self._theirs
         theirs(image[None])
         ours(image[None])
@@ -110,7 +110,7 @@ class _Seen:
         self.count += 1
 
 
-def _require_likeness(model: Path, quantized: Model, against: Path, reference: Model) -> None:
+def _require_same_model(model: Path, quantized: Model, against: Path, reference: Model) -> None:
     shapes = [[tensor.shape for tensor in one.inputs] for one in (quantized, reference)]
     if shapes[0] != shapes[1]:
         raise UsageError(
@@ -124,7 +124,7 @@ def _require_likeness(model: Path, quantized: Model, against: Path, reference: M
     if stored:
         raise UsageError(
             f"{against.name} is quantized itself ({len(stored)} tensors, the first is '{stored[0]}')",
-            "--against wants the float file",
+            "give the float file with --against",
         )
 
 
@@ -138,12 +138,12 @@ def _sums(quantized: Model, pair: Pair) -> Sums:
 
 
 def _channels(index: int, sums: Sums) -> Channels:
-    assert sums.ends is not None, "no image was taken in"
+    assert sums.ends is not None, "no image was added"
     return Channels(index, *(tuple(float(f"{end:.5g}") for end in ends.tolist()) for ends in sums.ends))
 
 
 def _range(tensor: Tensor) -> tuple[float, float] | None:
-    """Return the least and greatest value that a tensor can hold; None for floats and scales a channel."""
+    """Return the least and greatest value that a tensor can hold; None for floats and for per-channel scales."""
     if tensor.dtype not in _LEVELS or tensor.quantization is None or len(tensor.quantization.scales) != 1:
         return None
     scale, zero = tensor.quantization.scales[0], (*tensor.quantization.zero_points, 0)[0]

@@ -1,4 +1,4 @@
-"""A layer's kernel: which channel has the widest weights, and whether each channel has a scale of its own."""
+"""Examine a layer's kernel: the channel with the widest weights, and whether scales are per channel."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _BIAS_STEPS = 2.0**31
 _FLOATS = frozenset({"float32", "float16"})
 
 _FEW_VALUES = 1024
-"""A kernel of no more values was clustered, or rounded to steps that its channels share."""
+"""A kernel with at most so many different values was clustered, or rounded to common steps."""
 
 _MANY = 4
-"""It has so many times as many weights."""
+"""Such a kernel has at least so many weights for each value."""
 
 _INTEGERS = frozenset({"int8", "uint8", "int4", "int2", "int16"})
 
@@ -39,13 +39,13 @@ def widest_kernel(reference: Model, index: int) -> Outlier | None:
 
 
 def kernel_values(model: Model, index: int) -> NDArray[np.float64] | None:
-    """Return the values that an operator's kernel stands for; None where it has none, or one in half bytes."""
+    """Return the real values of an operator's kernel; None if it has none, or one of 4 bits."""
     found = _kernel(model, index)
     return None if found is None else _values(found)
 
 
 def bias_values(model: Model, index: int) -> NDArray[np.float64] | None:
-    """Return the values that an operator's bias stands for; None where it has none."""
+    """Return the real values of an operator's bias; None if it has none."""
     found = _bias(model, index)
     return None if found is None else _values(found)
 
@@ -67,7 +67,7 @@ def _values(found: Tensor) -> NDArray[np.float64] | None:
 
 
 def has_scale_a_channel(quantized: Model, index: int) -> bool | None:
-    """Tell whether an operator's kernel has one scale a channel; None where it is not stored in integers."""
+    """Return whether an operator's kernel has one scale for each channel; None if it is not stored in integers."""
     found = _kernel(quantized, index)
     if found is None or found.dtype not in _INTEGERS or found.quantization is None:
         return None
@@ -76,7 +76,7 @@ def has_scale_a_channel(quantized: Model, index: int) -> bool | None:
 
 @dataclass(frozen=True)
 class Kept:
-    """What became of a float kernel.
+    """How a float kernel is stored.
 
     Attributes:
         stored: the type that it is stored as; empty where there is none.
@@ -90,7 +90,7 @@ class Kept:
 
 
 def kept(quantized: Model, reference: Model, pair: Pair) -> Kept:
-    """Return what became of an operator's kernel; zeros and values are counted where it is still stored in floats."""
+    """Return how an operator's kernel is stored; zeros and values are counted if it is stored in floats."""
     import numpy as np
 
     found = _kernel(quantized, pair.quantized)
@@ -108,7 +108,7 @@ def kept(quantized: Model, reference: Model, pair: Pair) -> Kept:
 def lost_biases(quantized: Model, reference: Model, pair: Pair) -> tuple[int, ...]:
     """Return the output channels whose float bias is more than 2^31 steps of the quantized file's bias.
 
-    A bias's step is (input step x weight step): where a channel's weights are next to nothing, so is its bias's step.
+    The step of a bias is (input step x weight step), which is too small if the channel's weights are near zero.
     """
     import numpy as np
 
@@ -130,7 +130,7 @@ def _bias(model: Model, index: int) -> Tensor | None:
 
 
 def _kernel(model: Model, index: int) -> Tensor | None:
-    """Return the kernel as the file stores it, behind the operator that expands it where there is one."""
+    """Return the kernel as stored in the file, before an operator that expands it."""
     operator = model.operators[index]
     if operator.name not in _AXES or len(operator.inputs) < 2:
         return None

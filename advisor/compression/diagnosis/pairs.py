@@ -1,4 +1,4 @@
-"""Which operator of the float file is which of the quantized one."""
+"""Match the operators of the float file with those of the quantized one."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _WORK = re.compile(
     r"FusedBatchNormV3|hard_swish)(_\d+)?(:\d+)?$",
     re.IGNORECASE,
 )
-"""What converters call the operations inside a layer."""
+"""Names that converters give to the operations inside a layer."""
 
 _ENDINGS = re.compile(r"((_relu6?|_re_lu|_bn|_batchnorm)?(_\d+)?(:\d+)?)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The places of one operator in both files, and the tensors that they put out."""
+    """The indices of one operator in both files, and its output tensors."""
 
     quantized: int
     reference: int
@@ -35,7 +35,7 @@ class Pair:
 
 
 def pairs(quantized: Model, reference: Model) -> tuple[Pair, ...]:
-    """Return the operators that both files have, by their outputs' names, and where those differ by kind and order."""
+    """Return the operators that both files have, matched by output names, else by kind and order."""
     ours, theirs = _working(quantized), _working(reference)
     found = _by_name(quantized, ours, reference, theirs)
     taken = set(found.values())
@@ -48,14 +48,14 @@ def pairs(quantized: Model, reference: Model) -> tuple[Pair, ...]:
 
 
 def working_operators(model: Model) -> int:
-    """Return how many operators do more than change how values are stored."""
+    """Return the number of operators that do more than change how values are stored."""
     return len(_working(model))
 
 
 def short_name(name: str) -> str:
-    """Return what tells a layer apart: ``block_3_depthwise`` of ``functional_1/block_3_depthwise_relu_1/Relu6;...``.
+    """Return a short name of a layer: ``block_3_depthwise`` of ``functional_1/block_3_depthwise_relu_1/Relu6;...``.
 
-    Nothing is left of a name that only says that it comes out of a model.
+    The result is empty for a name that only says that it belongs to a model.
     """
     parts = [part for part in name.split(";")[0].split("/") if not _WRAPPER.match(part)]
     while len(parts) > 1 and _WORK.match(parts[-1]):
@@ -79,7 +79,7 @@ def _by_name(quantized: Model, ours: Sequence[int], reference: Model, theirs: Se
 
 
 def _outputs(model: Model, indices: Sequence[int]) -> dict[tuple[str, tuple[int, ...]], int]:
-    """Return the operators by name and shape of their first outputs, where these are told apart by them."""
+    """Return the operators by name and shape of their first outputs, if these are unique."""
     keys = {index: _key(model, index) for index in indices}
     counts = Counter(keys.values())
     return {key: index for index, key in keys.items() if counts[key] == 1 and key[0]}

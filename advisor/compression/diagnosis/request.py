@@ -1,4 +1,4 @@
-"""A diagnosis as a user asks for it: two files and a folder of images; run in a child process, as files may crash."""
+"""Run a diagnosis of two files on a folder of images, in a child process, as a file may crash the runtime."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from advisor.isolation import ChildPool, Limits
 
 BUNDLED = "bundled photographs"
 _MARGIN_S = 300.0
-"""For loading both files and for the one image that is always run to its end."""
+"""Added to the time limit, for loading both files and for the last image."""
 
 
 def diagnose(
@@ -26,14 +26,14 @@ def diagnose(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> Diagnosis:
-    """Hold a quantized file against its float origin.
+    """Compare a quantized file with its float file.
 
     Args:
         model: the quantized file.
         against: the float file.
         calibration: folder of images; None for the bundled photographs.
-        mean: subtracted from RGB 0..255; None for what one of the files says.
-        std: what the difference is divided by.
+        mean: subtracted from RGB 0..255; None to use the files' metadata.
+        std: divisor of the difference.
 
     Raises:
         UsageError: as :func:`advisor.compression.diagnosis.diagnose.diagnose` and what reads the images say, or the
@@ -49,7 +49,7 @@ def diagnose(
 def run_in_child(
     model: Path, against: Path, images: Sequence[Path], spec: InputSpec, source: str, seconds: float = SECONDS
 ) -> Diagnosis:
-    """Run the diagnosis where a native crash ends nothing else.
+    """Run the diagnosis in a child process, so that a native crash ends only that process.
 
     Raises:
         UsageError: as :func:`diagnose`.
@@ -68,7 +68,7 @@ def run_in_child(
 def diagnose_images(
     model: Path, against: Path, images: Sequence[Path], spec: InputSpec, source: str, seconds: float
 ) -> Diagnosis:
-    """Read the images, or crops of the bundled photographs, and hold the files against each other."""
+    """Read the images, or crops of the bundled photographs, and compare the files."""
     from advisor.compression.calibration import CalibrationImages
     from advisor.compression.diagnosis.diagnose import diagnose as diagnosed
 
@@ -77,7 +77,7 @@ def diagnose_images(
 
 
 def _spec(model: Path, against: Path, mean: Sequence[float] | None, std: Sequence[float] | None) -> InputSpec:
-    """Return how images are read: as the float file says, else as the quantized one does."""
+    """Return how images are read: by the metadata of the float file, else of the quantized one."""
     from advisor.tflite.metadata import read_metadata
     from advisor.tflite.model import read
 

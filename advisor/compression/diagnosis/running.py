@@ -1,11 +1,11 @@
-"""Both files, run image by image with every tensor kept, and each operator of the quantized one by itself."""
+"""Run both files with every tensor kept, and single operators of the quantized one."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from advisor.compression.diagnosis.pairs import CONVERTING, Pair
 from advisor.core.errors import StageError
@@ -14,6 +14,7 @@ from advisor.tflite.model import Model
 
 if TYPE_CHECKING:
     import numpy as np
+    from ai_edge_litert.interpreter import Interpreter
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float32]
@@ -22,7 +23,7 @@ _REFUSALS = (ValueError, RuntimeError, StageError)
 
 
 class Run:
-    """A file with its builtin kernels, whose tensors can all be read after a run.
+    """A file with builtin kernels; all its tensors can be read after a run.
 
     Raises:
         StageError: the runtime cannot load it, or it does not take one image.
@@ -37,7 +38,7 @@ class Run:
         self._details = {detail["index"]: detail for detail in self._interpreter.get_tensor_details()}
 
     def __call__(self, *values: Floats) -> None:
-        """Run on one value an input, float32; integer inputs take them in their own steps."""
+        """Run on one float32 value for each input; values of integer inputs are quantized."""
         for detail, value in zip(self.inputs, values, strict=True):
             stored = quantise(value, detail) if detail["quantization"][0] else value.astype(detail["dtype"])
             self._interpreter.set_tensor(detail["index"], stored.reshape(detail["shape"]))
@@ -62,19 +63,19 @@ class Readable(Protocol):
 
 @dataclass(frozen=True)
 class Alone:
-    """One operator by itself: its file and, for each of its inputs, the tensor of the float file that feeds it."""
+    """One operator as a file and, for each of its inputs, the corresponding tensor of the float file."""
 
     run: Run
     sources: tuple[int, ...]
 
     def __call__(self, reference: Readable) -> Floats:
-        """Return its output for what the float file has in its place."""
+        """Return its output for the float file's input values."""
         self.run(*(reference.read(source) for source in self.sources))
         return self.run.output
 
 
 def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[Pair]) -> dict[int, Alone]:
-    """Return those operators of the quantized file that can be run by themselves, by their places in it."""
+    """Return the operators of the quantized file that can be run by themselves, by their index."""
     from advisor.tflite.alone import operator_alone
     from advisor.tflite.rewrite import unpack
 
@@ -98,7 +99,7 @@ def _loaded(file: bytes) -> Run | None:
 
 
 def _feeds(quantized: Model, reference: Model, found: Sequence[Pair]) -> Mapping[int, int]:
-    """Return for each activation of the quantized file the tensor of the float file that it stands for."""
+    """Return the corresponding tensor of the float file for each activation of the quantized one."""
     feeds = dict(zip(quantized.subgraphs[0].inputs, reference.subgraphs[0].inputs, strict=True))
     feeds.update((pair.output, pair.reference_output) for pair in found)
     for operator in quantized.operators:
@@ -107,8 +108,8 @@ def _feeds(quantized: Model, reference: Model, found: Sequence[Pair]) -> Mapping
     return feeds
 
 
-def _interpreter(data: bytes) -> Any:
-    """Builtin kernels: XNNPACK fuses and rewrites, and the tensors between would not be there."""
+def _interpreter(data: bytes) -> Interpreter:
+    """Return an interpreter with builtin kernels, as XNNPACK fuses operators and drops the tensors between."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     with warnings.catch_warnings():

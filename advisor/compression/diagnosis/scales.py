@@ -1,8 +1,8 @@
-"""Channels that were multiplied on the way to the quantized file: equalization changes tensors and no answer.
+"""Find channels that equalization multiplied; it changes tensors but not the answer.
 
-An output channel is multiplied by s, and what reads it is divided by s, so that weak channels fill the range. Held
-against the float file as it is, such a layer would look like noise. By what each channel was multiplied is told by the
-kernels: a kernel of the quantized file is that of the float file, times s of its outputs, over s of its inputs.
+An output channel is multiplied by s and its readers are divided by s, so that weak channels use the range. Compared
+with the float file, such a layer would look like noise. The kernels show the factors: a kernel of the quantized file is
+that of the float file, times s of its outputs, over s of its inputs.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     Factors = NDArray[np.float64]
 
 RESIDUE = 0.05
-"""Power that a multiple may leave unexplained."""
+"""Largest share of the power that a factor may leave unexplained."""
 
 CHANGED, CHANGED_SHARE = 0.1, 0.2
-"""A tensor counts as equalized where so many of its channels changed by more: rounding changes single ones."""
+"""A tensor counts as equalized if ``CHANGED_SHARE`` of its channels changed by more than ``CHANGED``."""
 
 NOTHING = 1e-6
-"""Power of a channel's weights over the median channel's, below which its bias is all that it has."""
+"""Power of a channel's weights over the median channel's; below it only its bias counts."""
 
 _PASSING = frozenset({"ADD", "MEAN", "AVERAGE_POOL_2D", "MAX_POOL_2D", "PAD", "RELU", "RELU6", "RESHAPE"})
 
 
 @dataclass(frozen=True)
 class Scaled:
-    """The float file's tensors as the quantized one has them: equalized channels multiplied.
+    """The float file's tensors with the factors of equalization applied.
 
     Attributes:
         run: the float file.
-        factors: by what the channels of its tensors were multiplied.
+        factors: the factors of its tensors' channels.
     """
 
     run: Run
@@ -58,7 +58,7 @@ class Scaled:
 
 
 def factors(quantized: Model, reference: Model, found: Sequence[Pair]) -> dict[int, Factors]:
-    """Return by what the channels of the float file's tensors were multiplied, for tensors where they were."""
+    """Return the factors of the channels of the float file's equalized tensors."""
     known: dict[int, Factors] = {}
     for pair in found:
         operator = reference.operators[pair.reference]
@@ -73,7 +73,7 @@ def factors(quantized: Model, reference: Model, found: Sequence[Pair]) -> dict[i
 
 
 def _made(quantized: Model, reference: Model, pair: Pair, source: Factors | None) -> Factors | None:
-    """Return the factors of a layer's output, None where it has no kernel or was not equalized."""
+    """Return the factors of a layer's output; None if it has no kernel or was not equalized."""
     ours, theirs = kernel_values(quantized, pair.quantized), kernel_values(reference, pair.reference)
     if ours is None or theirs is None or ours.shape != theirs.shape:
         return None
@@ -87,9 +87,9 @@ def _made(quantized: Model, reference: Model, pair: Pair, source: Factors | None
 def fitted(
     floats: Factors, stored: Factors, axis: int, bias: Factors | None = None, float_bias: Factors | None = None
 ) -> Factors | None:
-    """Return by what each output channel of a kernel was multiplied; None where the kernel was not equalized.
+    """Return the factor of each output channel of a kernel; None if the kernel was not equalized.
 
-    Channels whose weights are next to nothing are told by their biases. Those that are no multiple have the factor 1.
+    For channels with weights near zero the biases give the factor. Channels that are no multiple have the factor 1.
 
     Args:
         floats: the float kernel, its inputs as they were scaled.

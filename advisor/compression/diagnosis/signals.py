@@ -1,4 +1,4 @@
-"""What is summed up of each layer over the images: signal, noise, ranges, values that fall out of the range."""
+"""Sum signal, noise, ranges and clipped values of each layer over the images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 SILENT_DB = -99.0
-"""Of noise where the float file has zeros only."""
+"""The ratio if the float file has only zeros."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Sums:
     ends: tuple[Floats, Floats] | None = field(default=None, repr=False)
 
     def add(self, floats: Floats, quantized: Floats, own: Floats | None) -> None:
-        """Take one image's values in: of the float file, of the quantized one, of its operator by itself."""
+        """Add one image's values: of the float file, of the quantized one, and of its operator by itself."""
         import numpy as np
 
         values = floats.astype(np.float64)
@@ -78,27 +78,27 @@ class Sums:
     @property
     def used(self) -> tuple[float, float]:
         """Least and greatest value seen."""
-        assert self.ends is not None, "no image was taken in"
+        assert self.ends is not None, "no image was added"
         return float(self.ends[0].min()), float(self.ends[1].max())
 
     @property
     def channels(self) -> Outlier | None:
         """The channel with the widest range of values."""
-        assert self.ends is not None, "no image was taken in"
+        assert self.ends is not None, "no image was added"
         return widest(self.ends[1] - self.ends[0])
 
 
 def decibel(signal: float, noise: float | None) -> float | None:
-    """Return signal to noise in dB, ``SILENT_DB`` at least; None where nothing differs, or nothing is known."""
+    """Return the signal-to-noise ratio in dB, at least ``SILENT_DB``; None without noise."""
     if not noise:
         return None
     return max(SILENT_DB, 10 * math.log10(signal / noise)) if signal > 0 else SILENT_DB
 
 
 def widest(ranges: NDArray[np.floating]) -> Outlier | None:
-    """Return the channel with the widest range and what that is over the median of all; None for one channel.
+    """Return the channel with the widest range, and its ratio to the median; None for one channel.
 
-    Channels that are always the same (dead ones) are left out of the median: they would make every other an outlier.
+    Constant (dead) channels are left out of the median, as they would make every other an outlier.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""What a diagnosis found, as values: one a layer, and the whole."""
+"""Define the result of a diagnosis: a value for each layer, and the whole."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Outlier:
 
 @dataclass(frozen=True)
 class Layer:
-    """One operator of the quantized file beside the same one of its float origin.
+    """One operator of the quantized file compared with the same one of the float file.
 
     Attributes:
         index: place in the quantized file's main graph.
         operator: its name, such as ``CONV_2D``.
-        name: what its output is called, shortened to what tells layers apart.
+        name: the name of its output, shortened.
         shape: of its output.
         data: type of its output in the quantized file.
         snr_db: signal to noise of its output, everything before it quantized too; None where nothing differs.
-        own_snr_db: the same were everything before it float: what this layer alone adds; None where nothing differs, or
-            where it cannot be run alone.
+        own_snr_db: the same were everything before it float: what this layer alone adds; None if nothing differs, or if
+            it cannot be run by itself.
         range: least and greatest value that its output can take in the quantized file; None for float outputs.
         used: least and greatest value that its output took in the float file.
         clipped: part of the float file's values outside of ``range``.
@@ -45,7 +45,7 @@ class Layer:
         zeros: part of its weights that are 0 and are not in the float file, 0-1.
         few: how many values stand for all of its weights but the zeros, where each stands for several; else None.
         refused: why XNNPACK leaves this operator to the builtin kernels, empty where it takes it.
-        cause: what makes it lose so much, empty where it does not.
+        cause: why it loses so much; empty if it does not.
     """
 
     index: int
@@ -95,7 +95,7 @@ class Channels:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why a quantized file differs from its float origin.
+    """Why a quantized file differs from its float file.
 
     Attributes:
         model: the quantized file as given.
@@ -108,7 +108,7 @@ class Diagnosis:
         agreement: part of the images to which both give the same answer, 0-1.
         delegation: what XNNPACK takes of the quantized file, as a sentence.
         float_delegation: the same of the float file.
-        verdict: the answer in sentences, the most telling first.
+        verdict: the result in sentences, the most important first.
         channels: the ranges of the worst layers' channels, the worst layer first.
     """
 
@@ -140,7 +140,7 @@ class Diagnosis:
         """Return the diagnosis that :meth:`to_json` wrote.
 
         Raises:
-            KeyError, TypeError, ValueError: it is none.
+            KeyError, TypeError, ValueError: the data is not a diagnosis.
         """
         rows = {name: value for name, value in data.items() if name != "schema_version"}
         rows["layers"] = tuple(_layer(row) for row in data["layers"])

@@ -1,4 +1,4 @@
-"""What a diagnosis means, in sentences with their evidence."""
+"""Put a diagnosis into sentences with their evidence."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from advisor.compression.diagnosis.values import Diagnosis, Layer
 from advisor.measurement.accelerators.delegation import Delegation
 
 WEAK_DB = 25.0
-"""A layer that by itself adds more noise than this is named: 8-bit layers that do well stand at 30 to 50 dB."""
+"""Layers below this ratio by themselves are named; good 8-bit layers have 30 to 50 dB."""
 
 FAINT_DB = 15.0
-"""An answer this faint is wrong now and then: at 15 dB the noise is a sixth of the signal."""
+"""An answer below this ratio is sometimes wrong: at 15 dB the noise is a sixth of the signal."""
 
 NAMED = 3
-"""How many layers the verdict names."""
+"""Number of layers that the verdict names."""
 
 _FOLLOWING = frozenset({"SOFTMAX", "LOGISTIC"})
-"""Operators that lose what their inputs lost: these are named instead."""
+"""Operators that lose what their inputs lost; the layers before them are named instead."""
 
 _CLIPPED = 0.005
 _WIDE = 8.0
-"""A channel this many times as wide as the median leaves it 5 of 8 bits."""
+"""Ratio of a channel's range to the median's that leaves the median 5 of 8 bits."""
 
 _LEFT = 0.001
-"""Part of the arithmetic that is not worth a sentence."""
+"""Share of the arithmetic that is too small to mention."""
 
 _NARROW = 0.4
 _FEW_STEPS = 8.0
@@ -33,7 +33,7 @@ _FEW_STEPS = 8.0
 _CLUSTERED = 16
 
 _PRUNED = 0.25
-"""Part of a kernel that is 0 where weights were taken out of it: rounding leaves up to a tenth."""
+"""Share of zeros in a pruned kernel; rounding alone gives up to a tenth."""
 
 _MOST_PRUNED = 0.6
 
@@ -41,7 +41,7 @@ _FLOATS = frozenset({"float32", "float16"})
 
 
 def cause(layer: Layer) -> str:
-    """Return what makes a layer lose so much by itself and what helps, empty where it does well."""
+    """Return why a layer loses so much by itself and what helps; empty if it does not."""
     if layer.operator in _FOLLOWING or layer.own_snr_db is None or layer.own_snr_db >= WEAK_DB:
         return ""
     if layer.weights in _FLOATS and layer.data == "float32":
@@ -50,7 +50,7 @@ def cause(layer: Layer) -> str:
 
 
 def _changed(layer: Layer) -> str:
-    """Say what became of weights that still are floats."""
+    """Return how weights that are stored as floats were changed."""
     if layer.few is not None and layer.few <= _CLUSTERED:
         return f"{layer.few} values stand for all of its weights: rounded has up to 256 a channel"
     if layer.few is not None:
@@ -126,7 +126,7 @@ def _coarse(layer: Layer) -> str:
 
 
 def verdict(found: Diagnosis, taken: Delegation, taken_float: Delegation) -> tuple[str, ...]:
-    """Return the answer in sentences: how far the answers differ, which layers are to blame and why, what is slow."""
+    """Return the result in sentences: how far the answers differ, which layers cause it and why, what is slow."""
     sentences = [_head(found), *_layers(found), *_slow(taken, taken_float)]
     if len(sentences) == 1:
         sentences.append("no layer is to blame and none is left to slower kernels: this form is sound")
@@ -153,7 +153,7 @@ def _layers(found: Diagnosis) -> Iterator[str]:
 
 
 def _remedy(found: Diagnosis) -> str:
-    """Say what helps against noise that adds up: nothing of it is for forms whose weights stayed floats."""
+    """Return what helps against accumulated noise; empty if all weights are floats."""
     if any(layer.weights and layer.weights not in _FLOATS for layer in found.layers):
         return "; training with it (qat_int8) or int16x8 helps, where answers are lost"
     return ""
@@ -164,7 +164,7 @@ def _arriving(layer: Layer) -> float:
 
 
 def _slow(taken: Delegation, taken_float: Delegation) -> Iterator[str]:
-    """Say what the CPU's fast kernels take less of than of the float file."""
+    """Yield what the CPU's fast kernels run less of than of the float file."""
     if taken.share >= taken_float.share - _LEFT and taken.kept <= taken_float.kept:
         return
     reasons = [f"{reason} ({count}x)" for reason, count in taken.reasons.items()]
