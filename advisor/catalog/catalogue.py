@@ -1,4 +1,4 @@
-"""The cards together: read from the shipped files and the user's own, looked up by name, family or glob."""
+"""Load the catalogue from the shipped files and the user's own, and look cards up by name, family or glob."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from advisor.catalog import shipped
 from advisor.catalog.cards import Card
 from advisor.catalog.files.reading import CardFile, read_catalogue_file
-from advisor.catalog.user_catalogue import own_catalogue
+from advisor.catalog.user_catalogue import user_catalogue_file
 from advisor.core.errors import UsageError, nearest
 
 
@@ -36,7 +36,7 @@ class Catalogue(Mapping[str, Card]):
         return tuple(dict.fromkeys(card.family for card in self._cards.values()))
 
     def card(self, name: str) -> Card:
-        """The card called ``name``.
+        """Return the card called ``name``.
 
         Raises:
             UsageError: no such card; the nearest name is given.
@@ -46,7 +46,7 @@ class Catalogue(Mapping[str, Card]):
         return self._cards[name]
 
     def select(self, patterns: Sequence[str]) -> tuple[Card, ...]:
-        """The cards that any of ``patterns`` (a name, a family, or a glob over names) means, each once, in order.
+        """Return the cards that match any of ``patterns`` (a name, a family, or a glob over names), in order.
 
         Raises:
             UsageError: a pattern that means no card; the nearest name or family is given.
@@ -82,14 +82,14 @@ def load_catalogue(extra: Sequence[Path] = (), tell: Callable[[str], None] | Non
 
 
 def catalogue_paths(extra: Sequence[Path] = ()) -> tuple[Path, ...]:
-    """Every file that :func:`load_catalogue` reads, each once, in its order."""
-    own = [path for path in (own_catalogue(),) if path.is_file()]
+    """Return every file that :func:`load_catalogue` reads, each once, in its order."""
+    own = [path for path in (user_catalogue_file(),) if path.is_file()]
     paths = (*shipped.catalogue_files(), *own, *(Path(path) for path in extra))
     return tuple({path.resolve(): path for path in paths}.values())
 
 
 def repeated_names(files: Sequence[CardFile]) -> Iterator[UsageError]:
-    """What is wrong with names: an error for each that an earlier card has taken."""
+    """Yield an error for each name that an earlier card has."""
     first: dict[str, tuple[CardFile, int]] = {}
     for file in files:
         for position, card in enumerate(file.cards):

@@ -1,4 +1,4 @@
-"""Holds every card to its schema, its hashes and what was published about it; with ``--build``, to its Keras graph."""
+"""Check every card against its schema, its hashes and published figures; with ``--build``, against its Keras graph."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DAMAGED = "the cache holds another file than its hash says; it is not used: `ad
 
 
 class Level(StrEnum):
-    """An error makes the check fail; a note is said and passes."""
+    """The severity of a finding: an error makes the check fail, a note does not."""
 
     ERROR = "error"
     NOTE = "note"
@@ -34,7 +34,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found: at ``file:line``, of which card (empty for a whole file), and what."""
+    """One finding: its ``file:line``, its card (empty for a whole file), and a message."""
 
     level: Level
     place: str
@@ -44,12 +44,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The outcome of a check.
+    """The result of a check.
 
     Attributes:
         cards: how many cards were read.
         findings: errors first.
-        verified: what the cards were held against.
+        verified: what the check could use.
         built: how many graphs were built.
     """
 
@@ -60,13 +60,13 @@ class Checked:
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """What makes the check fail."""
+        """The findings that make the check fail."""
         return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a card's graph counts.
+    """The counts of a card's graph.
 
     Attributes:
         params: trained values.
@@ -220,7 +220,7 @@ def _differs(notes: str, what: str, theirs: int, own: int, published: Published)
 
 
 def rounding(value: int) -> int:
-    """The unit to which ``value`` was rounded or cut off: a figure that ends in zeros is taken to be rounded there."""
+    """Return the unit to which ``value`` was rounded, from its trailing zeros."""
     unit = 1
     while value and value % (unit * 10) == 0:
         unit *= 10

@@ -1,16 +1,21 @@
-"""From a card and its weights to one float ``.tflite``, made once; every other form is made from this file."""
+"""Convert a card and its weights to one float ``.tflite``, from which all other files are made."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.catalog.cards import Card
 from advisor.catalog.trial_run import photograph, run
 from advisor.catalog.weights.file import WeightsFile
 from advisor.core.errors import StageError
+
+if TYPE_CHECKING:
+    import keras
+    import numpy as np
+    from numpy.typing import NDArray
 
 CONVERT_VERSION = "convert-3"
 MAX_DIFFERENCE = 1e-3
@@ -62,7 +67,7 @@ def _converted(card: Card, weights: WeightsFile | None) -> tuple[bytes, dict[str
         keras.backend.clear_session()
 
 
-def _differences(model: Any, data: bytes, image: Any) -> dict[str, float]:
+def _differences(model: keras.Model, data: bytes, image: NDArray[np.float32]) -> dict[str, float]:
     """Largest difference of each output; of features relative to the largest, as their scale is the network's own.
 
     Probabilities alone would not do: a saturated softmax hides what went wrong in the backbone.

@@ -1,4 +1,4 @@
-"""Fills the cache with the weights of many cards, for a machine that will be offline."""
+"""Fill the cache with the weights of many cards, for a machine that will be offline."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Done = Callable[["Fetched"], None]
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What became of one card's weights.
+    """The result for one card's weights.
 
     Attributes:
         card: name of the card.
@@ -84,7 +84,7 @@ def _source_of(card: Card, found: WeightsFile) -> WeightSource:
 
 
 def _kept(source: WeightSource, found: WeightsFile, options: FetchOptions) -> WeightsFile:
-    """The file in the cache, copied there (and checked again) where it lies in a mirror."""
+    """Return the file in the cache; a file in a mirror is copied there and checked again."""
 
     def copy(folder: Path) -> None:
         for member in (source.file, *source.companions):

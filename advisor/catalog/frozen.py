@@ -1,17 +1,20 @@
-"""A Keras graph as a float ``.tflite``: traced once, converted with its values as constants, signed."""
+"""Convert a Keras graph to a float ``.tflite`` with constant weights and a signature."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from advisor.core.errors import StageError
 from advisor.tflite.rewrite import pack, unpack
 from advisor.tflite.signature import sign
 
+if TYPE_CHECKING:
+    import keras
+
 INPUT, OUTPUTS = "image", ("probabilities", "features")
 
 
-def to_tflite(model: Any) -> bytes:
+def to_tflite(model: keras.Model) -> bytes:
     """Convert a ``keras.Model`` of one fixed input and the outputs :data:`OUTPUTS`.
 
     The converter's own way from Keras writes a SavedModel and reads it back, which traces the graph five times. From a

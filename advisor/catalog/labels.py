@@ -1,4 +1,4 @@
-"""The names of the classes that published weights were trained on."""
+"""Read the names of the classes that published weights were trained on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def published_labels(card: Card) -> tuple[str, ...]:
 
 
 def imagenet_labels() -> tuple[str, ...]:
-    """The names of ImageNet's thousand classes, in the order of their synsets."""
+    """Return the names of ImageNet's thousand classes, in the order of their synsets."""
     return tuple((catalogue_folder() / "labels" / "imagenet_1000.txt").read_text(encoding="utf-8").splitlines())
 
 

@@ -1,4 +1,4 @@
-"""The catalogue as rows of a table: filtered, with where each card's weights come from and whether they are here."""
+"""List cards as rows of a table, filtered, with the sources of their weights and whether they are cached."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from advisor.core import units
 from advisor.core.errors import UsageError, nearest
 
 BYTES_A_VALUE = 4
-"""A float32 file holds little beside its values."""
+"""A float32 file holds little besides its values."""
 
 _COUNTS: Mapping[str, float] = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which cards to list; what is empty or None lets every card pass.
+    """Which cards to list; an empty or None field accepts every card.
 
     Attributes:
         families: names of families.
@@ -64,12 +64,12 @@ class Row:
     here: bool
 
     def to_json(self) -> dict[str, Any]:
-        """The row and the whole card as plain values."""
+        """Return the row and the whole card as plain values."""
         return {**card_json(self.card), "size_bytes": self.size_bytes, "weights_here": self.here}
 
 
 def rows(catalogue: Catalogue, wanted: Wanted, options: FetchOptions | None = None) -> tuple[Row, ...]:
-    """The cards that ``wanted`` lets pass, in the order of the catalogue.
+    """Return the cards that ``wanted`` lets pass, in the order of the catalogue.
 
     Raises:
         UsageError: a family or licence that no card has; the nearest is given.
@@ -90,7 +90,7 @@ def count(text: str, option: str) -> float:
 
 
 def card_json(card: Card) -> dict[str, Any]:
-    """The card as plain values, with the keys of a catalogue file."""
+    """Return the card as plain values, with the keys of a catalogue file."""
     plain = asdict(card)
     plain["arguments"] = card.keywords
     for entry, source in zip(plain["weights"], card.weights, strict=True):
@@ -99,7 +99,7 @@ def card_json(card: Card) -> dict[str, Any]:
 
 
 def is_here(card: Card, options: FetchOptions | None = None) -> bool:
-    """Whether the card's weights are on this machine; nothing is read."""
+    """Return whether the card's weights are on this machine; nothing is read."""
     return _is_here(card, *_places(options or FetchOptions()))
 
 

@@ -1,4 +1,4 @@
-"""Where the catalogue's own files lie: at the root of a checkout, or inside the installed package."""
+"""Find the shipped catalogue files: at the root of a checkout, or inside the installed package."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def catalogue_files() -> tuple[Path, ...]:
-    """The shipped ``catalogs/*.yaml``, in the order of their names."""
+    """Return the shipped ``catalogs/*.yaml``, in the order of their names."""
     return tuple(sorted(catalogue_folder().glob("*.yaml")))
 
 

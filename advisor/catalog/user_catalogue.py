@@ -1,4 +1,4 @@
-"""The user's own catalogue: where it lies, and how a card is added to a catalogue file without touching the rest."""
+"""Find the user's own catalogue file, and add a card to a catalogue file without changing the rest."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ cards:
 
 
 def config_root() -> Path:
-    """The user's folder of settings: ``$ADVISOR_CONFIG_DIR``, or where the platform keeps them."""
+    """Return the user's folder of settings: ``$ADVISOR_CONFIG_DIR``, or where the platform keeps them."""
     chosen = os.environ.get("ADVISOR_CONFIG_DIR")
     return Path(chosen).expanduser() if chosen else user_config_path("advisor")
 
 
-def own_catalogue() -> Path:
-    """The user's own catalogue file, whether or not it is there."""
+def user_catalogue_file() -> Path:
+    """Return the user's own catalogue file, whether or not it is there."""
     return config_root() / "catalog.yaml"
 
 
 def with_card(file: Path, entry: Mapping[str, Any]) -> str:
-    """The text of the catalogue ``file`` (a new one where there is none) with ``entry`` as its last card.
+    """Return the text of the catalogue ``file`` (a new one where there is none) with ``entry`` as its last card.
 
     Comments and the order of keys stay as they are.
 
@@ -46,7 +46,7 @@ def with_card(file: Path, entry: Mapping[str, Any]) -> str:
 
 
 def _column(file: Path) -> int:
-    """The column of the dashes of ``cards``, which must be the file's last key."""
+    """Return the column of the dashes of ``cards``, which must be the file's last key."""
     import yaml
 
     from advisor.store.yamlfile import read_yaml

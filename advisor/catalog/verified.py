@@ -1,4 +1,4 @@
-"""What a check of the catalogue rests on: which hashes and published counts there were to hold cards against."""
+"""Count the hashes and published figures that a check of the catalogue could use."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from advisor.catalog.weights.store import Cache
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was there to check.
+    """What the check could use.
 
     Attributes:
-        counts: published parameters and MACs that cards were held against.
+        counts: published parameters and MACs that cards were compared with.
         strong: sources whose file or archive is known by SHA-256 or SHA-384.
         weak: sources known by an MD5 or the first digits of a hash.
         unknown: sources without a hash, which are never downloaded.

@@ -128,7 +128,7 @@ def print_fetched(fetched: Sequence[Fetched]) -> None:
 
 def print_added(added: Added) -> None:
     """Print the new card, its answers on photographs, and the next command."""
-    from advisor.catalog.user_catalogue import own_catalogue
+    from advisor.catalog.user_catalogue import user_catalogue_file
 
     card = added.card
     typer.echo(
@@ -142,7 +142,7 @@ def print_added(added: Added) -> None:
     if card.top1() is None:
         typer.echo("  no --top1 was stated: a search without --data cannot rank it")
     typer.echo(f"kept in {added.catalogue} and {added.model}")
-    named = "" if added.catalogue == own_catalogue() else f" --catalog {shlex.quote(str(added.catalogue))}"
+    named = "" if added.catalogue == user_catalogue_file() else f" --catalog {shlex.quote(str(added.catalogue))}"
     typer.echo(f"next: advisor search --budget 50ms --candidates {card.name}{named}")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog import architectures
-from advisor.catalog.build import settle
+from advisor.catalog.build import fill_randomly
 from advisor.catalog.frozen import to_tflite
 from advisor.tflite import model as tflite_model
 
@@ -45,7 +45,7 @@ def test_a_converted_graph_has_builtin_operators_alone_and_computes_the_same(
     architecture: str, size: int, arguments: dict[str, Any]
 ) -> None:
     graph = architectures.build(architecture, size, 10, arguments)
-    settle(graph)
+    fill_randomly(graph)
     data = to_tflite(graph)
 
     read = tflite_model.read(data)
@@ -63,7 +63,7 @@ def test_the_operators_are_those_of_the_converters_own_way_from_keras() -> None:
     import tensorflow as tf
 
     graph = architectures.build("mobilenet_v2", 64, 10, {"width": 0.35})
-    settle(graph)
+    fill_randomly(graph)
     with contextlib.redirect_stdout(io.StringIO()):
         slow = tf.lite.TFLiteConverter.from_keras_model(graph).convert()
 

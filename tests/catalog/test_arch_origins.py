@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog import architectures
-from advisor.catalog.build import settle
+from advisor.catalog.build import fill_randomly
 from advisor.catalog.catalogue import load_catalogue
 
 pytestmark = pytest.mark.integration
@@ -141,7 +141,7 @@ def test_efficientnets_card_scales_pixels_as_keras_graph_does() -> None:
     size = 128
     original = applications.EfficientNetB0(input_shape=(size, size, 3), weights=None, classes=10)
     own = architectures.build("efficientnet", size, 10, {})
-    settle(own)
+    fill_randomly(own)
     scaling = original.get_layer("normalization")
     backbone = [layer for layer in layers_with_weights(original) if layer is not scaling]
     for source, target in zip(layers_with_weights(own), backbone, strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog import architectures, load_catalogue
-from advisor.catalog.build import build_model, settle
+from advisor.catalog.build import build_model, fill_randomly
 from advisor.catalog.cards import Card
 
 pytestmark = pytest.mark.integration
@@ -62,7 +62,7 @@ def test_same_padding_computes_what_keras_own_network_does_with_padding_by_hand(
 
     ours = architectures.build("mobilenet_v2", 96, 10, {"width": 0.35})
     theirs = keras.applications.MobileNetV2((96, 96, 3), alpha=0.35, weights=None, classes=10)
-    settle(ours)
+    fill_randomly(ours)
     theirs.set_weights(ours.get_weights())
     photo = np.random.default_rng(0).normal(size=(1, 96, 96, 3)).astype(np.float32)
     assert np.asarray(ours(photo)["probabilities"]) == pytest.approx(np.asarray(theirs(photo)), abs=1e-6)
@@ -102,7 +102,7 @@ def test_a_depthwise_kernel_keeps_its_scale_whatever_its_layer_is_called() -> No
     image = keras.Input((8, 8, 64), batch_size=1)
     x = layers.DepthwiseConv2D(3, use_bias=False, name="branch1.0")(image)
     model = keras.Model(image, layers.SeparableConv2D(32, 3, use_bias=False, name="unit")(x))
-    settle(model)
+    fill_randomly(model)
     kernels = (model.get_layer("branch1.0").kernel, model.get_layer("unit").depthwise_kernel)
     assert [float(np.asarray(kernel).std()) for kernel in kernels] == pytest.approx([np.sqrt(2 / 9)] * 2, rel=0.15)
 

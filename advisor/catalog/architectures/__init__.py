@@ -17,7 +17,7 @@ from advisor.core.errors import UsageError
 
 @lru_cache(maxsize=1)
 def names() -> tuple[str, ...]:
-    """The architectures that a card may name, without importing any."""
+    """Return the architectures that a card may name, without importing any."""
     return (*sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py")), OWN_FILE)
 
 

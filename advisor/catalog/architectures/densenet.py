@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import keras
 from keras import applications
 
 from advisor.catalog.graph import image_input, network
 
 
-def build(input_size: int, classes: int) -> Any:
-    """The Keras graph of DenseNet-121.
+def build(input_size: int, classes: int) -> keras.Model:
+    """Return the Keras graph of DenseNet-121.
 
     Args:
         input_size: side of the square input in pixels, at least 32.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 from keras import applications
 
 from advisor.catalog.graph import image_input, network
 
 
-def build(input_size: int, classes: int) -> Any:
-    """The Keras graph of EfficientNet-B0, from its first padding on.
+def build(input_size: int, classes: int) -> keras.Model:
+    """Return the Keras graph of EfficientNet-B0, from its first padding on.
 
     Keras puts the scaling of pixel values into the graph as layers whose statistics are weights, and adds one more
     layer only where it loads its own weights. Here the card's preprocessing does it (ImageNet mean and deviation), as

@@ -4,8 +4,8 @@ fixed width (tensorflow/tpu, models/official/efficientnet/lite)."""
 from __future__ import annotations
 
 from math import ceil
-from typing import Any
 
+import keras
 from keras import layers
 
 from advisor.catalog.graph import divisible, image_input, pooled_classifier
@@ -22,7 +22,7 @@ _STAGES = (
 )
 
 
-def build(input_size: int, classes: int, width: float = 1.0, depth: float = 1.0) -> Any:
+def build(input_size: int, classes: int, width: float = 1.0, depth: float = 1.0) -> keras.Model:
     """Build the graph: channels times ``width`` (rounded to 8), repeats times ``depth`` but in the first and last."""
     image = image_input(input_size)
     x = layers.Conv2D(32, 3, strides=2, padding="same", use_bias=False, name="conv_stem")(image)
@@ -38,7 +38,9 @@ def build(input_size: int, classes: int, width: float = 1.0, depth: float = 1.0)
     return pooled_classifier(image, _relu(_norm(x, "bn1"), "relu1"), classes)
 
 
-def _block(x: Any, kernel: int, channels: int, expansion: int, stride: int, prefix: str) -> Any:
+def _block(
+    x: keras.KerasTensor, kernel: int, channels: int, expansion: int, stride: int, prefix: str
+) -> keras.KerasTensor:
     entered = x.shape[-1]
     y = x
     if expansion > 1:
@@ -53,9 +55,9 @@ def _block(x: Any, kernel: int, channels: int, expansion: int, stride: int, pref
     return layers.Add(name=f"{prefix}add")([y, x]) if stride == 1 and entered == channels else y
 
 
-def _norm(x: Any, name: str) -> Any:
+def _norm(x: keras.KerasTensor, name: str) -> keras.KerasTensor:
     return layers.BatchNormalization(epsilon=1e-3, momentum=0.99, name=name)(x)
 
 
-def _relu(x: Any, name: str) -> Any:
+def _relu(x: keras.KerasTensor, name: str) -> keras.KerasTensor:
     return layers.ReLU(6.0, name=name)(x)

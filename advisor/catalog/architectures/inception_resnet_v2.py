@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from itertools import count
-from typing import Any
 
 import keras
 from keras import applications
@@ -15,8 +14,8 @@ from advisor.catalog.graph import image_input, network
 _UNNAMED = re.compile(r"(conv2d|batch_normalization|activation|max_pooling2d|average_pooling2d)(_\d+)?")
 
 
-def build(input_size: int, classes: int) -> Any:
-    """The Keras graph of Inception-ResNet V2.
+def build(input_size: int, classes: int) -> keras.Model:
+    """Return the Keras graph of Inception-ResNet V2.
 
     Most of Keras' layers here have no name of their own. They are numbered anew, so that a name depends neither on
     what the process built before nor stands for another layer of Keras' weight file, which counts from one.
@@ -28,7 +27,7 @@ def build(input_size: int, classes: int) -> Any:
     base = applications.InceptionResNetV2(weights=None, input_shape=(input_size, input_size, 3), classes=classes)
     numbers = count()
 
-    def named(layer: Any) -> Any:
+    def named(layer: keras.KerasTensor) -> keras.KerasTensor:
         config = layer.get_config()
         if _UNNAMED.fullmatch(layer.name):
             config["name"] = f"backbone_{next(numbers)}"

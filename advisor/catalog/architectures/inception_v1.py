@@ -5,7 +5,7 @@ With batch normalization, with 3x3 where the paper has 5x5, and without the auxi
 
 from __future__ import annotations
 
-from typing import Any
+import keras
 
 from advisor.catalog.architectures._slim import convolution, joined, max_pool, with_convolutional_logits
 from advisor.catalog.graph import image_input
@@ -22,8 +22,8 @@ _FOURTH = {
 _FIFTH = {"Mixed_5b": (256, 160, 320, 32, 128, 128), "Mixed_5c": (384, 192, 384, 48, 128, 128)}
 
 
-def build(input_size: int, classes: int) -> Any:
-    """The Keras graph of Inception V1.
+def build(input_size: int, classes: int) -> keras.Model:
+    """Return the Keras graph of Inception V1.
 
     Args:
         input_size: side of the square input in pixels.
@@ -43,13 +43,15 @@ def build(input_size: int, classes: int) -> Any:
     return with_convolutional_logits(image, x, classes, "Logits.Conv2d_0c_1x1")
 
 
-def _modules(x: Any, channels: dict[str, tuple[int, int, int, int, int, int]]) -> Any:
+def _modules(x: keras.KerasTensor, channels: dict[str, tuple[int, int, int, int, int, int]]) -> keras.KerasTensor:
     for scope, widths in channels.items():
         x = _module(x, scope, *widths)
     return x
 
 
-def _module(x: Any, scope: str, one: int, reduce3: int, three: int, reduce5: int, five: int, pooled: int) -> Any:
+def _module(
+    x: keras.KerasTensor, scope: str, one: int, reduce3: int, three: int, reduce5: int, five: int, pooled: int
+) -> keras.KerasTensor:
     # The checkpoint calls one layer otherwise than its sisters.
     last = "Conv2d_0a_3x3" if scope == "Mixed_5b" else "Conv2d_0b_3x3"
     first = convolution(x, one, 1, f"{scope}.Branch_0.Conv2d_0a_1x1")

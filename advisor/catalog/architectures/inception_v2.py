@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import keras
 from keras import layers
 
 from advisor.catalog.architectures._slim import (
@@ -29,8 +28,8 @@ _REDUCTIONS = {"Mixed_4a": (128, 160, 64, 96), "Mixed_5a": (128, 192, 192, 256)}
 _DEPTH_MULTIPLIER = 8  # of the first layer's depthwise half
 
 
-def build(input_size: int, classes: int) -> Any:
-    """The Keras graph of Inception V2.
+def build(input_size: int, classes: int) -> keras.Model:
+    """Return the Keras graph of Inception V2.
 
     Args:
         input_size: side of the square input in pixels.
@@ -44,7 +43,7 @@ def build(input_size: int, classes: int) -> Any:
     return with_convolutional_logits(image, x, classes, "Logits.Conv2d_1c_1x1")
 
 
-def _stem(x: Any) -> Any:
+def _stem(x: keras.KerasTensor) -> keras.KerasTensor:
     scope = "Conv2d_1a_7x7"
     depthwise = layers.DepthwiseConv2D(
         7, 2, padding="same", depth_multiplier=_DEPTH_MULTIPLIER, use_bias=False, name=f"{scope}.depthwise"
@@ -57,13 +56,15 @@ def _stem(x: Any) -> Any:
     return max_pool(x, "MaxPool_3a_3x3", stride=2)
 
 
-def _modules(x: Any, channels: dict[str, tuple[int, int, int, int, int, int]]) -> Any:
+def _modules(x: keras.KerasTensor, channels: dict[str, tuple[int, int, int, int, int, int]]) -> keras.KerasTensor:
     for scope, widths in channels.items():
         x = _module(x, scope, *widths)
     return x
 
 
-def _module(x: Any, scope: str, one: int, reduce3: int, three: int, reduce5: int, five: int, pooled: int) -> Any:
+def _module(
+    x: keras.KerasTensor, scope: str, one: int, reduce3: int, three: int, reduce5: int, five: int, pooled: int
+) -> keras.KerasTensor:
     first = convolution(x, one, 1, f"{scope}.Branch_0.Conv2d_0a_1x1")
     second = convolution(x, reduce3, 1, f"{scope}.Branch_1.Conv2d_0a_1x1")
     second = convolution(second, three, 3, f"{scope}.Branch_1.Conv2d_0b_3x3")
@@ -74,14 +75,14 @@ def _module(x: Any, scope: str, one: int, reduce3: int, three: int, reduce5: int
     return joined([first, second, third, fourth], scope)
 
 
-def _pooled(x: Any, scope: str) -> Any:
+def _pooled(x: keras.KerasTensor, scope: str) -> keras.KerasTensor:
     # The last module alone takes the maximum.
     if scope.startswith("Mixed_5c"):
         return max_pool(x, f"{scope}.MaxPool_0a_3x3")
     return average_pool(x, f"{scope}.AvgPool_0a_3x3")
 
 
-def _reduction(x: Any, scope: str) -> Any:
+def _reduction(x: keras.KerasTensor, scope: str) -> keras.KerasTensor:
     reduce3, three, reduce5, five = _REDUCTIONS[scope]
     first = convolution(x, reduce3, 1, f"{scope}.Branch_0.Conv2d_0a_1x1")
     first = convolution(first, three, 3, f"{scope}.Branch_0.Conv2d_1a_3x3", stride=2)

@@ -6,8 +6,8 @@ Layers are named after TF-Slim's variable scopes, with underscores for slashes; 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+import keras
 from keras import layers
 
 from advisor.catalog.graph import image_input, pooled_classifier
@@ -15,7 +15,7 @@ from advisor.catalog.graph import image_input, pooled_classifier
 Size = int | tuple[int, int]
 
 
-def build(input_size: int, classes: int) -> Any:
+def build(input_size: int, classes: int) -> keras.Model:
     """Build the graph."""
     image = image_input(input_size)
     x = _stem(image)
@@ -31,7 +31,7 @@ def build(input_size: int, classes: int) -> Any:
     return pooled_classifier(image, x, classes)
 
 
-def _stem(image: Any) -> Any:
+def _stem(image: keras.KerasTensor) -> keras.KerasTensor:
     x = _convolve(image, 32, 3, "Conv2d_1a_3x3", stride=2, padding="valid")
     x = _convolve(x, 32, 3, "Conv2d_2a_3x3", padding="valid")
     x = _convolve(x, 64, 3, "Conv2d_2b_3x3")
@@ -41,7 +41,9 @@ def _stem(image: Any) -> Any:
     return layers.MaxPooling2D(3, strides=2, name="MaxPool_5a_3x3")(x)
 
 
-def _mixed_35(x: Any, name: str, pooled: int, names: tuple[str, str] = ("Conv2d_0a_1x1", "Conv2d_0b_5x5")) -> Any:
+def _mixed_35(
+    x: keras.KerasTensor, name: str, pooled: int, names: tuple[str, str] = ("Conv2d_0a_1x1", "Conv2d_0b_5x5")
+) -> keras.KerasTensor:
     one = _convolve(x, 64, 1, f"{name}_Branch_0_Conv2d_0a_1x1")
     five = _convolve(x, 48, 1, f"{name}_Branch_1_{names[0]}")
     five = _convolve(five, 64, 5, f"{name}_Branch_1_{names[1]}")
@@ -51,7 +53,7 @@ def _mixed_35(x: Any, name: str, pooled: int, names: tuple[str, str] = ("Conv2d_
     return _joined(name, [one, five, double, _pooled(x, pooled, name)])
 
 
-def _reduce_to_17(x: Any, name: str) -> Any:
+def _reduce_to_17(x: keras.KerasTensor, name: str) -> keras.KerasTensor:
     three = _convolve(x, 384, 3, f"{name}_Branch_0_Conv2d_1a_1x1", stride=2, padding="valid")
     double = _convolve(x, 64, 1, f"{name}_Branch_1_Conv2d_0a_1x1")
     double = _convolve(double, 96, 3, f"{name}_Branch_1_Conv2d_0b_3x3")
@@ -60,7 +62,7 @@ def _reduce_to_17(x: Any, name: str) -> Any:
     return _joined(name, [three, double, pool])
 
 
-def _mixed_17(x: Any, name: str, inner: int) -> Any:
+def _mixed_17(x: keras.KerasTensor, name: str, inner: int) -> keras.KerasTensor:
     one = _convolve(x, 192, 1, f"{name}_Branch_0_Conv2d_0a_1x1")
     seven = _convolve(x, inner, 1, f"{name}_Branch_1_Conv2d_0a_1x1")
     seven = _convolve(seven, inner, (1, 7), f"{name}_Branch_1_Conv2d_0b_1x7")
@@ -73,7 +75,7 @@ def _mixed_17(x: Any, name: str, inner: int) -> Any:
     return _joined(name, [one, seven, double, _pooled(x, 192, name)])
 
 
-def _reduce_to_8(x: Any, name: str) -> Any:
+def _reduce_to_8(x: keras.KerasTensor, name: str) -> keras.KerasTensor:
     three = _convolve(x, 192, 1, f"{name}_Branch_0_Conv2d_0a_1x1")
     three = _convolve(three, 320, 3, f"{name}_Branch_0_Conv2d_1a_3x3", stride=2, padding="valid")
     seven = _convolve(x, 192, 1, f"{name}_Branch_1_Conv2d_0a_1x1")
@@ -84,7 +86,7 @@ def _reduce_to_8(x: Any, name: str) -> Any:
     return _joined(name, [three, seven, pool])
 
 
-def _mixed_8(x: Any, name: str, first_split: str) -> Any:
+def _mixed_8(x: keras.KerasTensor, name: str, first_split: str) -> keras.KerasTensor:
     one = _convolve(x, 320, 1, f"{name}_Branch_0_Conv2d_0a_1x1")
     split = _convolve(x, 384, 1, f"{name}_Branch_1_Conv2d_0a_1x1")
     wide = _convolve(split, 384, (1, 3), f"{name}_Branch_1_Conv2d_0b_1x3")
@@ -96,16 +98,18 @@ def _mixed_8(x: Any, name: str, first_split: str) -> Any:
     return _joined(name, [one, wide, tall, deep_wide, deep_tall, _pooled(x, 192, name)])
 
 
-def _pooled(x: Any, channels: int, name: str) -> Any:
+def _pooled(x: keras.KerasTensor, channels: int, name: str) -> keras.KerasTensor:
     x = layers.AveragePooling2D(3, strides=1, padding="same", name=f"{name}_Branch_3_AvgPool_0a_3x3")(x)
     return _convolve(x, channels, 1, f"{name}_Branch_3_Conv2d_0b_1x1")
 
 
-def _joined(name: str, branches: Sequence[Any]) -> Any:
+def _joined(name: str, branches: Sequence[keras.KerasTensor]) -> keras.KerasTensor:
     return layers.Concatenate(name=f"{name}_concat")(list(branches))
 
 
-def _convolve(x: Any, channels: int, kernel: Size, name: str, stride: int = 1, padding: str = "same") -> Any:
+def _convolve(
+    x: keras.KerasTensor, channels: int, kernel: Size, name: str, stride: int = 1, padding: str = "same"
+) -> keras.KerasTensor:
     x = layers.Conv2D(channels, kernel, strides=stride, padding=padding, use_bias=False, name=name)(x)
     x = layers.BatchNormalization(epsilon=1e-3, scale=False, name=f"{name}_BatchNorm")(x)
     return layers.ReLU(name=f"{name}_relu")(x)

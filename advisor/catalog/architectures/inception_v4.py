@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import keras
 from keras import layers
 
 from advisor.catalog.architectures._slim import Kernel, average_pool, convolution, joined, max_pool
@@ -32,8 +31,8 @@ _INCEPTION_B: tuple[tuple[Step, ...], ...] = (
 _POOLED_A, _POOLED_B, _POOLED_C = 96, 128, 256
 
 
-def build(input_size: int, classes: int) -> Any:
-    """The Keras graph of Inception V4.
+def build(input_size: int, classes: int) -> keras.Model:
+    """Return the Keras graph of Inception V4.
 
     Args:
         input_size: side of the square input in pixels, at least 75.
@@ -54,7 +53,7 @@ def build(input_size: int, classes: int) -> Any:
     return network(image, layers.Softmax(name="probabilities")(logits), features)
 
 
-def _stem(x: Any) -> Any:
+def _stem(x: keras.KerasTensor) -> keras.KerasTensor:
     """Figure 3 of the paper: 299 x 299 x 3 becomes 35 x 35 x 384."""
     x = convolution(x, 32, 3, "Conv2d_1a_3x3", stride=2, padding="valid")
     x = convolution(x, 32, 3, "Conv2d_2a_3x3", padding="valid")
@@ -71,19 +70,19 @@ def _stem(x: Any) -> Any:
     return joined([halved, _halving_pool(x, "Mixed_5a.Branch_1.MaxPool_1a_3x3")], "Mixed_5a")
 
 
-def _module(x: Any, scope: str, branches: tuple[tuple[Step, ...], ...], pooled: int) -> Any:
+def _module(x: keras.KerasTensor, scope: str, branches: tuple[tuple[Step, ...], ...], pooled: int) -> keras.KerasTensor:
     outputs = [_branch(x, steps, f"{scope}.Branch_{index}") for index, steps in enumerate(branches)]
     return joined([*outputs, _pooled(x, pooled, f"{scope}.Branch_3")], scope)
 
 
-def _reduction_a(x: Any, scope: str) -> Any:
+def _reduction_a(x: keras.KerasTensor, scope: str) -> keras.KerasTensor:
     first = _halving(x, 384, f"{scope}.Branch_0.Conv2d_1a_3x3")
     second = _branch(x, ((192, 1, "Conv2d_0a_1x1"), (224, 3, "Conv2d_0b_3x3")), f"{scope}.Branch_1")
     second = _halving(second, 256, f"{scope}.Branch_1.Conv2d_1a_3x3")
     return joined([first, second, _halving_pool(x, f"{scope}.Branch_2.MaxPool_1a_3x3")], scope)
 
 
-def _reduction_b(x: Any, scope: str) -> Any:
+def _reduction_b(x: keras.KerasTensor, scope: str) -> keras.KerasTensor:
     first = convolution(x, 192, 1, f"{scope}.Branch_0.Conv2d_0a_1x1")
     first = _halving(first, 192, f"{scope}.Branch_0.Conv2d_1a_3x3")
     steps = ((256, 1, "Conv2d_0a_1x1"), (256, (1, 7), "Conv2d_0b_1x7"), (320, (7, 1), "Conv2d_0c_7x1"))
@@ -92,7 +91,7 @@ def _reduction_b(x: Any, scope: str) -> Any:
     return joined([first, second, _halving_pool(x, f"{scope}.Branch_2.MaxPool_1a_3x3")], scope)
 
 
-def _inception_c(x: Any, scope: str) -> Any:
+def _inception_c(x: keras.KerasTensor, scope: str) -> keras.KerasTensor:
     first = convolution(x, 256, 1, f"{scope}.Branch_0.Conv2d_0a_1x1")
     second = convolution(x, 384, 1, f"{scope}.Branch_1.Conv2d_0a_1x1")
     wide = convolution(second, 256, (1, 3), f"{scope}.Branch_1.Conv2d_0b_1x3")
@@ -106,19 +105,19 @@ def _inception_c(x: Any, scope: str) -> Any:
     return joined([first, second, third, _pooled(x, _POOLED_C, f"{scope}.Branch_3")], scope)
 
 
-def _branch(x: Any, steps: tuple[Step, ...], scope: str) -> Any:
+def _branch(x: keras.KerasTensor, steps: tuple[Step, ...], scope: str) -> keras.KerasTensor:
     for filters, kernel, layer in steps:
         x = convolution(x, filters, kernel, f"{scope}.{layer}")
     return x
 
 
-def _pooled(x: Any, filters: int, scope: str) -> Any:
+def _pooled(x: keras.KerasTensor, filters: int, scope: str) -> keras.KerasTensor:
     return convolution(average_pool(x, f"{scope}.AvgPool_0a_3x3"), filters, 1, f"{scope}.Conv2d_0b_1x1")
 
 
-def _halving(x: Any, filters: int, scope: str) -> Any:
+def _halving(x: keras.KerasTensor, filters: int, scope: str) -> keras.KerasTensor:
     return convolution(x, filters, 3, scope, stride=2, padding="valid")
 
 
-def _halving_pool(x: Any, scope: str) -> Any:
+def _halving_pool(x: keras.KerasTensor, scope: str) -> keras.KerasTensor:
     return max_pool(x, scope, stride=2, padding="valid")

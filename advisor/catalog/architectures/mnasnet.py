@@ -5,8 +5,7 @@ The B1 network has no squeeze-and-excite; TensorFlow's hosted MnasNet files are 
 
 from __future__ import annotations
 
-from typing import Any
-
+import keras
 from keras import layers
 
 from advisor.catalog.architectures._torchvision import batch_norm, convolution, depthwise, pooled_classifier
@@ -19,8 +18,8 @@ _STACKS = ((3, 2, 3, 3), (5, 2, 3, 3), (5, 2, 6, 3), (3, 1, 6, 2), (5, 2, 6, 4),
 _LAST = 1280
 
 
-def build(input_size: int, classes: int, width: float) -> Any:
-    """The Keras graph of MNASNet-B1.
+def build(input_size: int, classes: int, width: float) -> keras.Model:
+    """Return the Keras graph of MNASNet-B1.
 
     Args:
         input_size: side of the square input in pixels.
@@ -50,7 +49,9 @@ def scaled(depth: int, width: float) -> int:
     return rounded if rounded >= 0.9 * value else rounded + 8
 
 
-def _stack(x: Any, filters: int, kernel: int, stride: int, expansion: int, repeats: int, name: str) -> Any:
+def _stack(
+    x: keras.KerasTensor, filters: int, kernel: int, stride: int, expansion: int, repeats: int, name: str
+) -> keras.KerasTensor:
     x = _inverted_residual(x, filters, kernel, stride, expansion, f"{name}.0")
     for index in range(1, repeats):
         shortcut = x
@@ -59,7 +60,9 @@ def _stack(x: Any, filters: int, kernel: int, stride: int, expansion: int, repea
     return x
 
 
-def _inverted_residual(x: Any, filters: int, kernel: int, stride: int, expansion: int, name: str) -> Any:
+def _inverted_residual(
+    x: keras.KerasTensor, filters: int, kernel: int, stride: int, expansion: int, name: str
+) -> keras.KerasTensor:
     """Widen, filter each channel, narrow; no activation after the last."""
     middle = x.shape[-1] * expansion
     x = batch_norm(convolution(x, middle, 1, 1, f"{name}.layers.0"), f"{name}.layers.1", relu=True)

@@ -6,8 +6,7 @@ for even sizes the two are the same numbers.
 
 from __future__ import annotations
 
-from typing import Any
-
+import keras
 from keras import layers
 
 from advisor.catalog.graph import image_input, pooled_classifier
@@ -30,7 +29,7 @@ _BLOCKS = (
 )
 
 
-def build(input_size: int, classes: int, width: float = 1.0) -> Any:
+def build(input_size: int, classes: int, width: float = 1.0) -> keras.Model:
     """Build the graph with every channel count multiplied by ``width``."""
     image = image_input(input_size)
     x = layers.Conv2D(int(32 * width), 3, strides=2, padding="same", use_bias=False, name="conv1")(image)
@@ -44,6 +43,6 @@ def build(input_size: int, classes: int, width: float = 1.0) -> Any:
     return pooled_classifier(image, x, classes)
 
 
-def _norm_relu(x: Any, name: str) -> Any:
+def _norm_relu(x: keras.KerasTensor, name: str) -> keras.KerasTensor:
     x = layers.BatchNormalization(epsilon=1e-3, name=f"{name}_bn")(x)
     return layers.ReLU(6.0, name=f"{name}_relu")(x)

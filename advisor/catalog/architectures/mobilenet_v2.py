@@ -6,8 +6,9 @@ this graph says ``same``: for even sizes the two are the same numbers, with five
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
+import keras
 from keras import layers
 
 from advisor.catalog.graph import divisible, image_input, pooled_classifier
@@ -28,7 +29,7 @@ _STAGES = (
 
 def build(
     input_size: int, classes: int, width: float = 1.0, padding: Padding = "same", batch_norm_epsilon: float = 1e-3
-) -> Any:
+) -> keras.Model:
     """Build the graph at ``width``; ``symmetric`` padding and an epsilon of 1e-5 are torchvision's variant.
 
     Raises:
@@ -58,7 +59,9 @@ class _Blocks:
         self._padding = padding
         self._epsilon = epsilon
 
-    def inverted_residual(self, x: Any, expansion: int, channels: int, stride: int, index: int) -> Any:
+    def inverted_residual(
+        self, x: keras.KerasTensor, expansion: int, channels: int, stride: int, index: int
+    ) -> keras.KerasTensor:
         prefix = f"block_{index}_" if index else "expanded_conv_"
         entered = x.shape[-1]
         y = x
@@ -69,22 +72,24 @@ class _Blocks:
         y = self.convolve(y, channels, 1, 1, f"{prefix}project", f"{prefix}project_BN")
         return layers.Add(name=f"{prefix}add")([x, y]) if stride == 1 and entered == channels else y
 
-    def convolve(self, x: Any, channels: int, kernel: int, stride: int, name: str, norm_name: str) -> Any:
+    def convolve(
+        self, x: keras.KerasTensor, channels: int, kernel: int, stride: int, name: str, norm_name: str
+    ) -> keras.KerasTensor:
         x, padding = self._padded(x, kernel, stride, name)
         x = layers.Conv2D(channels, kernel, strides=stride, padding=padding, use_bias=False, name=name)(x)
         return self._norm(x, norm_name)
 
-    def _depthwise(self, x: Any, stride: int, prefix: str) -> Any:
+    def _depthwise(self, x: keras.KerasTensor, stride: int, prefix: str) -> keras.KerasTensor:
         name = f"{prefix}depthwise"
         x, padding = self._padded(x, 3, stride, name)
         x = layers.DepthwiseConv2D(3, strides=stride, padding=padding, use_bias=False, name=name)(x)
         return layers.ReLU(6.0, name=f"{name}_relu")(self._norm(x, f"{name}_BN"))
 
-    def _padded(self, x: Any, kernel: int, stride: int, name: str) -> tuple[Any, str]:
+    def _padded(self, x: keras.KerasTensor, kernel: int, stride: int, name: str) -> tuple[keras.KerasTensor, str]:
         # At stride 1 'same' is symmetric already; at stride 2 it pads one side only.
         if self._padding == "same" or stride == 1:
             return x, "same"
         return layers.ZeroPadding2D(kernel // 2, name=f"{name}_pad")(x), "valid"
 
-    def _norm(self, x: Any, name: str) -> Any:
+    def _norm(self, x: keras.KerasTensor, name: str) -> keras.KerasTensor:
         return layers.BatchNormalization(epsilon=self._epsilon, momentum=0.999, name=name)(x)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import keras
 from keras import applications, layers
 
 from advisor.catalog.graph import image_input, network
 
 
-def build(input_size: int, classes: int, size: str, width: float, minimalistic: bool = False) -> Any:
-    """The Keras graph of MobileNet V3.
+def build(input_size: int, classes: int, size: str, width: float, minimalistic: bool = False) -> keras.Model:
+    """Return the Keras graph of MobileNet V3.
 
     The features are what the classifier sees: the pooled image after the widening 1x1 convolution.
 

@@ -6,8 +6,7 @@ applications do it in the first 1x1; Keras' also keeps biases and was trained on
 
 from __future__ import annotations
 
-from typing import Any
-
+import keras
 from keras import layers
 
 from advisor.catalog.architectures._torchvision import batch_norm, convolution, max_pool, pooled_classifier
@@ -19,8 +18,8 @@ _WIDTHS = (64, 128, 256, 512)
 _EXPANSION = 4
 
 
-def build(input_size: int, classes: int, depth: int) -> Any:
-    """The Keras graph of a ResNet.
+def build(input_size: int, classes: int, depth: int) -> keras.Model:
+    """Return the Keras graph of a ResNet.
 
     Args:
         input_size: side of the square input in pixels.
@@ -43,14 +42,14 @@ def build(input_size: int, classes: int, depth: int) -> Any:
     return pooled_classifier(image, x, classes, "fc")
 
 
-def _basic(x: Any, width: int, stride: int, name: str) -> Any:
+def _basic(x: keras.KerasTensor, width: int, stride: int, name: str) -> keras.KerasTensor:
     """Two 3x3 convolutions beside a shortcut."""
     y = batch_norm(convolution(x, width, 3, stride, f"{name}.conv1"), f"{name}.bn1", relu=True)
     y = batch_norm(convolution(y, width, 3, 1, f"{name}.conv2"), f"{name}.bn2", relu=False)
     return _joined(y, _shortcut(x, width, stride, name), name)
 
 
-def _bottleneck(x: Any, width: int, stride: int, name: str) -> Any:
+def _bottleneck(x: keras.KerasTensor, width: int, stride: int, name: str) -> keras.KerasTensor:
     """1x1, 3x3, 1x1 beside a shortcut; the 3x3 carries the stride."""
     y = batch_norm(convolution(x, width, 1, 1, f"{name}.conv1"), f"{name}.bn1", relu=True)
     y = batch_norm(convolution(y, width, 3, stride, f"{name}.conv2"), f"{name}.bn2", relu=True)
@@ -58,13 +57,13 @@ def _bottleneck(x: Any, width: int, stride: int, name: str) -> Any:
     return _joined(y, _shortcut(x, width * _EXPANSION, stride, name), name)
 
 
-def _shortcut(x: Any, filters: int, stride: int, name: str) -> Any:
+def _shortcut(x: keras.KerasTensor, filters: int, stride: int, name: str) -> keras.KerasTensor:
     if stride == 1 and x.shape[-1] == filters:
         return x
     x = convolution(x, filters, 1, stride, f"{name}.downsample.0")
     return batch_norm(x, f"{name}.downsample.1", relu=False)
 
 
-def _joined(x: Any, shortcut: Any, name: str) -> Any:
+def _joined(x: keras.KerasTensor, shortcut: keras.KerasTensor, name: str) -> keras.KerasTensor:
     x = layers.Add(name=f"{name}.add")([x, shortcut])
     return layers.ReLU(name=f"{name}.relu")(x)

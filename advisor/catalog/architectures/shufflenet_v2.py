@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import keras
 from keras import layers, ops
 
 from advisor.catalog.architectures._torchvision import batch_norm, convolution, depthwise, max_pool, pooled_classifier
@@ -20,8 +19,8 @@ _REPEATS = (4, 8, 4)
 _STEM = 24
 
 
-def build(input_size: int, classes: int, width: float) -> Any:
-    """The Keras graph of ShuffleNet V2.
+def build(input_size: int, classes: int, width: float) -> keras.Model:
+    """Return the Keras graph of ShuffleNet V2.
 
     Args:
         input_size: side of the square input in pixels.
@@ -43,8 +42,8 @@ def build(input_size: int, classes: int, width: float) -> Any:
     return pooled_classifier(image, x, classes, "fc")
 
 
-def _stage(x: Any, channels: int, repeats: int, name: str) -> Any:
-    """One unit that halves the image, then units that keep its size."""
+def _stage(x: keras.KerasTensor, channels: int, repeats: int, name: str) -> keras.KerasTensor:
+    """Return one unit that halves the image, then units that keep its size."""
     half = channels // 2
     left = batch_norm(depthwise(x, 3, 2, f"{name}.0.branch1.0"), f"{name}.0.branch1.1", relu=False)
     left = batch_norm(convolution(left, half, 1, 1, f"{name}.0.branch1.2"), f"{name}.0.branch1.3", relu=True)
@@ -55,14 +54,14 @@ def _stage(x: Any, channels: int, repeats: int, name: str) -> Any:
     return x
 
 
-def _branch(x: Any, filters: int, stride: int, name: str) -> Any:
+def _branch(x: keras.KerasTensor, filters: int, stride: int, name: str) -> keras.KerasTensor:
     """Pointwise, depthwise, pointwise."""
     x = batch_norm(convolution(x, filters, 1, 1, f"{name}.0"), f"{name}.1", relu=True)
     x = batch_norm(depthwise(x, 3, stride, f"{name}.3"), f"{name}.4", relu=False)
     return batch_norm(convolution(x, filters, 1, 1, f"{name}.5"), f"{name}.6", relu=True)
 
 
-def _shuffled(left: Any, right: Any, name: str) -> Any:
+def _shuffled(left: keras.KerasTensor, right: keras.KerasTensor, name: str) -> keras.KerasTensor:
     """Both halves with their channels interleaved.
 
     Height and width are one axis while the channels change places: the transpose stays four-dimensional, which more

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+import keras
 from keras import layers
 
 from advisor.catalog.graph import image_input, network
@@ -25,7 +25,7 @@ class _Stem:
 _STEMS = {"1.0": _Stem(96, 7, (4, 8)), "1.1": _Stem(64, 3, (3, 5))}
 
 
-def build(input_size: int, classes: int, version: str = "1.1") -> Any:
+def build(input_size: int, classes: int, version: str = "1.1") -> keras.Model:
     """Build the graph. ``features`` is the pooled output of fire9: the classifier is a convolution, then the mean.
 
     Raises:
@@ -47,14 +47,14 @@ def build(input_size: int, classes: int, version: str = "1.1") -> Any:
     return network(image, layers.Softmax(name="probabilities")(logits), features)
 
 
-def _fire(x: Any, squeeze: int, name: str) -> Any:
+def _fire(x: keras.KerasTensor, squeeze: int, name: str) -> keras.KerasTensor:
     x = layers.Conv2D(squeeze, 1, activation="relu", name=f"{name}_squeeze1x1")(x)
     one = layers.Conv2D(4 * squeeze, 1, activation="relu", name=f"{name}_expand1x1")(x)
     three = layers.Conv2D(4 * squeeze, 3, padding="same", activation="relu", name=f"{name}_expand3x3")(x)
     return layers.Concatenate(name=f"{name}_concat")([one, three])
 
 
-def _pool(x: Any, name: str) -> Any:
+def _pool(x: keras.KerasTensor, name: str) -> keras.KerasTensor:
     # Caffe rounds the pooled size up: a window may hang over the right and lower edge by one. 'same' padding is
     # exactly that where the windows do not fit evenly; where they do, nothing is padded.
     fits = (x.shape[1] - 3) % 2 == 0

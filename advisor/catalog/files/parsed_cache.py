@@ -1,4 +1,4 @@
-"""Cards that were read and validated before, as JSON in the cache folder: a large catalogue opens many times faster.
+"""Cache validated cards as JSON in the cache folder; a large catalogue then opens many times faster.
 
 What is remembered belongs to the exact text of a file and to the exact code that read it. Anything that does not fit,
 damaged files too, is ignored and written anew; nothing here can fail a command.
@@ -27,7 +27,7 @@ _READERS = ("../cards.py", "reading.py", "parsed_cache.py", "schema.py", "../../
 
 
 def recall(path: Path, text: str) -> tuple[tuple[Card, ...], tuple[int, ...]] | None:
-    """The cards of the file ``path`` that holds ``text``, and their indices in it, if they were read before."""
+    """Return the cards of the file ``path`` that holds ``text``, and their indices in it, if they were read before."""
     try:
         stored = _place(path).read_text(encoding="utf-8")
         key, digest, body = stored.split("\n", 2)
@@ -41,7 +41,7 @@ def recall(path: Path, text: str) -> tuple[tuple[Card, ...], tuple[int, ...]] | 
 
 
 def remember(path: Path, text: str, cards: Sequence[Card], indices: Sequence[int]) -> None:
-    """Keep the ``cards`` that were read from ``text``, whole or not at all."""
+    """Write the ``cards`` that were read from ``text``, atomically."""
     body = json.dumps([cards, indices], default=_row, separators=(",", ":"))
     place = _place(path)
     try:
@@ -53,7 +53,7 @@ def remember(path: Path, text: str, cards: Sequence[Card], indices: Sequence[int
 
 
 def _prune(folder: Path) -> None:
-    """Forget the files that were read longest ago: catalogues move and vanish."""
+    """Remove the entries that were used longest ago, as catalogues move and disappear."""
     kept = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in kept[_MOST_FILES:]:
         path.unlink(missing_ok=True)
@@ -87,7 +87,7 @@ def _digest(text: str) -> str:
 
 
 def _row(value: Any) -> list[Any]:
-    """A dataclass as the list of its fields."""
+    """Return a dataclass as the list of its fields."""
     if not is_dataclass(value):
         raise TypeError(f"{type(value).__name__} is not part of a card")
     return [getattr(value, field.name) for field in fields(value)]

@@ -1,4 +1,4 @@
-"""From a catalogue file to cards: validated against the schema, every mistake told with file and line."""
+"""Read a catalogue file into cards; every error names file and line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Entry = TypeVar("Entry", bound="BaseModel")
 
 LARGE = 500_000
-"""Characters from which reading a file for the first time takes a noticeable part of a second."""
+"""Files with more characters take a noticeable part of a second to read for the first time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class CardFile:
 def read_catalogue_file(
     path: Path, wrong: list[UsageError] | None = None, tell: Callable[[str], None] | None = None
 ) -> CardFile:
-    """The cards of one file; names may repeat, also those of other files.
+    """Return the cards of one file; names may repeat, also those of other files.
 
     Args:
         path: the file.
@@ -94,7 +94,7 @@ def _read_card(values: dict[str, Any], document: Document, index: int) -> Card:
 
 
 def _anchored(card: Card, folder: Path) -> Card:
-    """The card with the paths of a user's own files counted from the catalogue's ``folder``."""
+    """Return the card with the paths of a user's own files counted from the catalogue's ``folder``."""
     if not any(source.kind == "file" for source in card.weights):
         return card
     return replace(card, weights=tuple(_anchored_source(source, folder) for source in card.weights))

@@ -1,4 +1,4 @@
-"""The schema of a catalogue's YAML file: types, limits, and the step from file to :class:`Card`."""
+"""Define the schema of a catalogue's YAML file: types, limits, and the step to :class:`Card`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NEEDED: dict[SourceKind, tuple[str, ...]] = {
 
 
 class Strict(BaseModel):
-    """Unknown keys are errors, and a string is not a number."""
+    """A model that rejects unknown keys and does not convert strings to numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -42,7 +42,7 @@ class PreprocessingEntry(Strict):
     std: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=3, max_length=3)]
 
     def value(self) -> Preprocessing:
-        """The frozen value."""
+        """Return the frozen value."""
         mean, std = self.mean, self.std
         return Preprocessing((mean[0], mean[1], mean[2]), (std[0], std[1], std[2]))
 
@@ -76,7 +76,7 @@ class MemberEntry(Strict):
     md5: Md5 | None = None
 
     def value(self, archive: str = "") -> MemberFile:
-        """The frozen value; ``archive`` is what the archive around it is known by."""
+        """Return the frozen value; ``archive`` is what the archive around it is known by."""
         return MemberFile(
             self.path,
             self.sha256 or "",
@@ -117,7 +117,7 @@ class SourceEntry(Strict):
         return self
 
     def value(self) -> WeightSource:
-        """The frozen value."""
+        """Return the frozen value."""
         plain: dict[str, Any] = {name: getattr(self, name) or "" for name in type(self).model_fields}
         plain["file"], *companions = (member.value(self._archive_key) for member in self._members)
         plain["companions"] = tuple(companions)
@@ -152,7 +152,7 @@ class CardEntry(Strict):
     note: str = ""
 
     def card(self) -> Card:
-        """The frozen card."""
+        """Return the frozen card."""
         plain: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
         plain["preprocessing"] = self.preprocessing.value()
         plain["arguments"] = tuple(self.arguments.items())

@@ -1,4 +1,4 @@
-"""Any float ``.tflite`` image classifier in the form that the product works on, by edits of its flatbuffer.
+"""Edit any float ``.tflite`` image classifier into the form that the other rooms need.
 
 One signature, one input ``image`` float32 (1, S, S, 3), the output ``probabilities`` (1, C), and, where the file ends
 in a linear classifier, ``features`` (1, F): what that classifier sees.
@@ -14,7 +14,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import UsageError
-from advisor.tflite.model import Model, read
+from advisor.tflite.model import Model, Operator, read
 from advisor.tflite.rewrite import add_tensor, operator_code, pack, unpack
 from advisor.tflite.signature import sign
 
@@ -33,7 +33,7 @@ _BIASES = ("ADD", "SUB")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Side of the square input in pixels, and the number of classes."""
+    """The side of the square input in pixels, and the number of classes."""
 
     input_size: int
     classes: int
@@ -53,7 +53,7 @@ def shape_of(data: bytes, name: str) -> Shape:
 
 
 def named(data: bytes, name: str, softmax: bool) -> bytes:
-    """The classifier with its batch fixed at one image and the output ``probabilities`` alone.
+    """Return the classifier with its batch fixed at one image and the output ``probabilities`` alone.
 
     Args:
         data: a file that :func:`shape_of` accepts.
@@ -73,7 +73,7 @@ def named(data: bytes, name: str, softmax: bool) -> bytes:
 
 
 def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
-    """The file of :func:`named` with the second output ``features``, and whether it has one.
+    """Return the file of :func:`named` with the second output ``features``, and whether it has one.
 
     The features are the input of the last linear layer: a fully connected one, or a 1x1 convolution of one position.
     """
@@ -128,7 +128,7 @@ def _input_size(data: bytes, model: Model, name: str) -> int:
     return shape[1]
 
 
-def _shown(signature: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _shown(signature: schema.SignatureDefT, shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape if isinstance(signature, int) else tuple(int(side) for side in signature)
 
 
@@ -152,7 +152,7 @@ def _output_of(model: Model, name: str) -> int:
     return model.subgraphs[0].outputs[0]
 
 
-def _output_index(graph: Any, model: Any) -> int:
+def _output_index(graph: schema.SubGraphT, model: schema.ModelT) -> int:
     for signature in model.signatureDefs:
         for entry in signature.outputs or []:
             if entry.name == PROBABILITIES.encode():
@@ -160,12 +160,12 @@ def _output_index(graph: Any, model: Any) -> int:
     return int(graph.outputs[0])
 
 
-def _producer(model: Model, tensor: int) -> Any:
+def _producer(model: Model, tensor: int) -> Operator | None:
     return next((operator for operator in model.operators if tensor in operator.outputs), None)
 
 
 def _classifier_input(model: Model, output: int) -> int | None:
-    """The tensor that the last linear layer reads, looking back from ``output``."""
+    """Return the tensor that the last linear layer reads, looking back from ``output``."""
     operator = _producer(model, output)
     while operator is not None and _passes_through(model, operator):
         operator = _producer(model, operator.inputs[0])
@@ -176,14 +176,14 @@ def _classifier_input(model: Model, output: int) -> int | None:
     return int(operator.inputs[0]) if linear else None
 
 
-def _passes_through(model: Model, operator: Any) -> bool:
+def _passes_through(model: Model, operator: Operator) -> bool:
     if operator.name in _BEHIND:
         return True
     return operator.name in _BIASES and model.tensors[operator.inputs[1]].is_constant
 
 
-def _shaped(model: Any, graph: Any, tensor: int, shape: tuple[int, int]) -> int:
-    """The tensor itself where it has ``shape``, else a view of it."""
+def _shaped(model: schema.ModelT, graph: schema.SubGraphT, tensor: int, shape: tuple[int, int]) -> int:
+    """Return the tensor itself where it has ``shape``, else a view of it."""
     entry = graph.tensors[tensor]
     if tuple(int(side) for side in entry.shape) == shape:
         return tensor
@@ -195,7 +195,7 @@ def _shaped(model: Any, graph: Any, tensor: int, shape: tuple[int, int]) -> int:
     return _append(model, graph, schema.BuiltinOperator.RESHAPE, [tensor, wanted], shape, (kind, options))
 
 
-def _softmax(model: Any, graph: Any, logits: int, classes: int) -> int:
+def _softmax(model: schema.ModelT, graph: schema.SubGraphT, logits: int, classes: int) -> int:
     options = schema.SoftmaxOptionsT()
     options.beta = 1.0
     kind = schema.BuiltinOptions.SoftmaxOptions
@@ -203,7 +203,12 @@ def _softmax(model: Any, graph: Any, logits: int, classes: int) -> int:
 
 
 def _append(
-    model: Any, graph: Any, builtin: int, inputs: list[int], shape: tuple[int, int], options: tuple[int, Any]
+    model: schema.ModelT,
+    graph: schema.SubGraphT,
+    builtin: int,
+    inputs: list[int],
+    shape: tuple[int, int],
+    options: tuple[int, Any],
 ) -> int:
     output = add_tensor(model, graph, f"own/output_{len(graph.tensors)}", shape, schema.TensorType.FLOAT32)
     operator = schema.OperatorT()

@@ -1,4 +1,4 @@
-"""What is said of a user's own model, by its file and by the user: labels, normalisation, licence."""
+"""Combine what a model's file and its user say about it: labels, normalisation, licence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.catalog.labels import BACKGROUND, imagenet_labels
-from advisor.catalog.user_models.master import Facts
+from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import UsageError
 from advisor.tflite.metadata import Metadata
 
@@ -18,7 +18,7 @@ NOT_STATED = "not stated"
 
 @dataclass(frozen=True)
 class Given:
-    """What the user says of the model; empty and None are read from the file where it says so.
+    """What the user says about the model; for empty fields and None, the file's metadata is used.
 
     Attributes:
         name: of the card; by default that of the file.
@@ -41,15 +41,15 @@ class Given:
 
 @dataclass(frozen=True)
 class Inspected:
-    """A model that can become a card: the float ``.tflite`` made from it, and what that says of itself."""
+    """A model that can become a card: the float ``.tflite`` made from it, and what is known about it."""
 
     file: Path
     prepared: Path
-    facts: Facts
+    facts: ModelFacts
 
 
 def missing(inspected: Inspected, given: Given) -> tuple[str, ...]:
-    """What neither the file nor the user says: any of ``labels``, ``mean``, ``std``."""
+    """Return what neither the file nor the user says: any of ``labels``, ``mean``, ``std``."""
     said = inspected.facts.metadata
     known = {"labels": bool(said and said.labels), "mean": bool(said and said.mean), "std": bool(said and said.std)}
     return tuple(name for name, is_known in known.items() if not is_known and not getattr(given, name))

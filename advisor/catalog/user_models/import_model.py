@@ -1,4 +1,4 @@
-"""A user's own model becomes a card: looked at (:func:`inspect`), then named, labelled, run and kept (:func:`add`)."""
+"""Turn a user's model into a card: :func:`inspect` reads it, :func:`add` names, runs and stores it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 
 from advisor.catalog.cards import OWN_FILE, Card, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.user_catalogue import own_catalogue, with_card
+from advisor.catalog.user_catalogue import user_catalogue_file, with_card
 from advisor.catalog.user_models.description import NOT_STATED, Given, Inspected, described_by
-from advisor.catalog.user_models.master import Facts, Seen
+from advisor.catalog.user_models.master import ModelFacts, PhotographAnswer
 from advisor.catalog.weights.digest import sha256_of
 from advisor.core.errors import StageError, UsageError
 from advisor.isolation import ChildPool, Limits
@@ -30,7 +30,7 @@ _LIMITS = Limits(seconds=600, memory_bytes=6_000_000_000)
 
 @dataclass(frozen=True)
 class Added:
-    """The new card, the catalogue file that holds it, its model, and what it answered to photographs."""
+    """The new card, its catalogue file, its model file, and its answers to photographs."""
 
     card: Card
     catalogue: Path
@@ -41,7 +41,7 @@ class Added:
 
 @contextmanager
 def inspect(file: Path, size: int | None = None) -> Iterator[Inspected]:
-    """Make ``file`` a float ``.tflite`` in a child process and say what is known of it; gone at the end of the block.
+    """Convert ``file`` to a float ``.tflite`` in a child process; yield it for the block and remove it afterwards.
 
     Args:
         file: a ``.keras`` file, a ``.tflite`` file, or the folder of a SavedModel.
@@ -54,12 +54,12 @@ def inspect(file: Path, size: int | None = None) -> Iterator[Inspected]:
         raise UsageError(f"there is no file '{file}'", "give a .keras file, a .tflite file or a SavedModel's folder")
     with tempfile.TemporaryDirectory(prefix="advisor-add-") as folder:
         prepared = Path(folder) / "model.tflite"
-        facts: Facts = _in_child(Path(folder), "prepare", file, size, prepared)
+        facts: ModelFacts = _in_child(Path(folder), "prepare", file, size, prepared)
         yield Inspected(file, prepared, facts)
 
 
 def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
-    """Run the model over photographs, keep it beside the catalogue and add its card.
+    """Run the model on photographs, store it next to the catalogue and add its card.
 
     Args:
         inspected: the model.
@@ -67,16 +67,16 @@ def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
         into: a catalogue file, made where it is missing; by default the user's own, which every search reads.
 
     Raises:
-        UsageError: something is not said, a name that is taken, labels that do not fit, answers that are no
-            probabilities, or a catalogue file that cannot take a card. Nothing is kept then.
+        UsageError: a value is missing, the name is taken, the labels do not fit, the answers are not probabilities, or
+            the catalogue file cannot take a card. Nothing is stored then.
     """
-    catalogue = own_catalogue() if into is None else into
+    catalogue = user_catalogue_file() if into is None else into
     name = _name(inspected, given, catalogue)
     described = described_by(inspected, given, name)
     preprocessing = Preprocessing(_triple(described.mean), _triple(described.std))
     folder = inspected.prepared.parent
     _in_child(folder, "describe", inspected.prepared, described)
-    seen = _in_child(folder, "look", inspected.prepared, preprocessing, inspected.facts.input_size)
+    seen = _in_child(folder, "answers_to_photographs", inspected.prepared, preprocessing, inspected.facts.input_size)
     model = catalogue.parent / MODELS / f"{name}.tflite"
     entry = _entry(inspected, given, described, sha256_of(inspected.prepared))
     _keep(inspected.prepared, model, catalogue, with_card(catalogue, entry))
@@ -133,7 +133,7 @@ def _entry(inspected: Inspected, given: Given, metadata: Metadata, sha256: str) 
 
 
 def _keep(prepared: Path, model: Path, catalogue: Path, text: str) -> None:
-    """Put model and catalogue in their places; where the catalogue does not read, leave both as they were."""
+    """Store the model and the catalogue; if the new catalogue cannot be read, restore the old state."""
     before = catalogue.read_bytes() if catalogue.is_file() else None
     model.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(prepared, model)
@@ -146,7 +146,7 @@ def _keep(prepared: Path, model: Path, catalogue: Path, text: str) -> None:
         raise
 
 
-def _answers(seen: tuple[Seen, ...], labels: tuple[str, ...]) -> tuple[tuple[str, str, float], ...]:
+def _answers(seen: tuple[PhotographAnswer, ...], labels: tuple[str, ...]) -> tuple[tuple[str, str, float], ...]:
     return tuple((entry.photograph, labels[entry.label], entry.probability) for entry in seen)
 
 

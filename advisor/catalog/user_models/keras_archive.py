@@ -1,4 +1,4 @@
-"""A ``.keras`` archive from a stranger: looked through before Keras opens it, then converted to a float ``.tflite``."""
+"""Check an untrusted ``.keras`` archive before Keras opens it, then convert it to a float ``.tflite``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def to_tflite(file: Path, size: int | None) -> bytes:
 
 
 def check(file: Path) -> None:
-    """Look through the archive without Keras.
+    """Check the archive without Keras.
 
     Raises:
         UsageError: not such an archive, members that it does not have, sizes without end, or layers that carry code.
@@ -77,7 +77,7 @@ def _check_members(file: Path, members: list[zipfile.ZipInfo]) -> None:
 
 
 def _objects(config: Any) -> Iterator[dict[str, Any]]:
-    """Every serialized object, however deep: the stack is ours, so that nesting cannot exhaust Python's."""
+    """Yield every serialized object, however deep: the stack is ours, so that nesting cannot exhaust Python's."""
     left = [config]
     while left:
         here = left.pop()
@@ -122,7 +122,7 @@ def _shape(model: Any, size: int | None, file: Path) -> tuple[int, int, int]:
 
 
 def fixed_side(shape: tuple[int | None, ...], size: int | None, name: str) -> tuple[int, int, int]:
-    """The (S, S, 3) of an input (batch, height, width, channels), ``size`` where it is open.
+    """Return the (S, S, 3) of an input (batch, height, width, channels), ``size`` where it is open.
 
     Raises:
         UsageError: not a square RGB image, an open size that was not given, or one given that does not fit.

@@ -1,6 +1,6 @@
-"""A user's own model as the float master of a card: prepared when it is added, checked again when it is searched.
+"""Prepare a user's model as the float master of a card, and check it again in a search.
 
-Everything here runs in child processes: a model is native code's input, and a stranger's may crash it.
+Everything here runs in child processes, as an untrusted model may crash native code.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from advisor.tflite.float16 import to_float32
 from advisor.tflite.metadata import Metadata
 
 MAX_DIFFERENCE = 1e-5
-"""Of a probability between the file as given and as edited: nothing that computes it is changed."""
+"""Largest difference of a probability between the given and the edited file."""
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What a user's model says of itself, once it is a float ``.tflite``.
+class ModelFacts:
+    """What is known of a user's model, once it is a float ``.tflite``.
 
     Attributes:
         input_size: side of the square input in pixels.
         classes: number of classes.
         params: elements of its weights.
         macs: multiply-accumulates of one image.
-        features: length of the vector under its classifier; None where it does not end in a linear one, so that it
+        features: length of the vector under its classifier; None if it does not end in a linear layer, so that it
             cannot be retrained.
         metadata: labels, normalization and licence written in the file, or None.
     """
@@ -47,7 +47,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Seen:
+class PhotographAnswer:
     """The answer to one photograph."""
 
     photograph: str
@@ -55,7 +55,7 @@ class Seen:
     probability: float
 
 
-def prepare(file: Path, size: int | None, target: Path) -> Facts:
+def prepare(file: Path, size: int | None, target: Path) -> ModelFacts:
     """Write ``file`` (``.keras``, SavedModel folder or ``.tflite``) as a float classifier to ``target``.
 
     Args:
@@ -64,7 +64,7 @@ def prepare(file: Path, size: int | None, target: Path) -> Facts:
         target: where to write.
 
     Raises:
-        UsageError: not such a model, one that would run code of its own, or one that cannot be converted.
+        UsageError: not a supported model, one that would run its own code, or one that cannot be converted.
     """
     given = _as_tflite(file, size)
     data = to_float32(given, str(file))
@@ -81,7 +81,7 @@ def describe(target: Path, metadata: Metadata) -> None:
     target.write_bytes(write_metadata(target.read_bytes(), metadata))
 
 
-def look(target: Path, preprocessing: Preprocessing, size: int) -> tuple[Seen, ...]:
+def answers_to_photographs(target: Path, preprocessing: Preprocessing, size: int) -> tuple[PhotographAnswer, ...]:
     """Run the prepared file over photographs.
 
     Raises:
@@ -89,26 +89,26 @@ def look(target: Path, preprocessing: Preprocessing, size: int) -> tuple[Seen, .
     """
     from advisor.catalog.trial_run import run
 
-    data, seen = target.read_bytes(), []
+    data, answers = target.read_bytes(), []
     for name, image in _photographs(size).items():
         scaled = (image - np.asarray(preprocessing.mean)) / np.asarray(preprocessing.std)
         (row,) = run(data, scaled[None].astype(np.float32))[classifier.PROBABILITIES]
         if not np.isfinite(row).all() or abs(float(row.sum()) - 1.0) > 1e-3:
             raise UsageError(f"the model's answer to a photograph ({name}) is not a row of probabilities")
-        seen.append(Seen(name, int(row.argmax()), float(row.max())))
-    return tuple(seen)
+        answers.append(PhotographAnswer(name, int(row.argmax()), float(row.max())))
+    return tuple(answers)
 
 
 def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
-    """Write the master of an own file's card, and check that it computes what the file does.
+    """Write the master of a card of a user's file, and check that it computes what the file does.
 
     Raises:
-        StageError: the file is not to be had, or is not what the card says.
+        StageError: the file is not available, or is not what the card says.
     """
     from advisor.catalog.trial_run import photograph
 
     if weights is None:
-        raise StageError(f"{card.name} is a file of your own, and the file cannot be had")
+        raise StageError(f"{card.name} is a file of your own, and the file is not available")
     data = weights.path.read_bytes()
     shape = classifier.shape_of(data, str(weights.path))
     if (shape.input_size, shape.classes) != (card.input_size, card.classes):
@@ -146,7 +146,7 @@ def _bytes(file: Path) -> bytes:
     return file.read_bytes()
 
 
-def _facts(data: bytes, edited: bytes, shape: classifier.Shape, name: str) -> Facts:
+def _facts(data: bytes, edited: bytes, shape: classifier.Shape, name: str) -> ModelFacts:
     from advisor.tflite.macs import count
     from advisor.tflite.metadata import read_metadata
     from advisor.tflite.model import read
@@ -154,11 +154,11 @@ def _facts(data: bytes, edited: bytes, shape: classifier.Shape, name: str) -> Fa
     cost = count(read(edited, name))
     master, has_features = classifier.with_features(edited, name)
     width = read(master).outputs[1].shape[-1] if has_features else None
-    return Facts(shape.input_size, shape.classes, cost.parameters, cost.macs, width, read_metadata(data, name))
+    return ModelFacts(shape.input_size, shape.classes, cost.parameters, cost.macs, width, read_metadata(data, name))
 
 
 def _sums_to_one(data: bytes, shape: classifier.Shape, name: str) -> bool:
-    """Whether the answers are probabilities already; logits are not, whatever the image."""
+    """Return whether the answers are probabilities already; logits are not, whatever the image."""
     rng = np.random.default_rng(0)
     for image in rng.normal(size=(3, 1, shape.input_size, shape.input_size, 3)).astype(np.float32):
         row = _scores(data, image, name)
@@ -168,7 +168,7 @@ def _sums_to_one(data: bytes, shape: classifier.Shape, name: str) -> bool:
 
 
 def _scores(data: bytes, image: Array, name: str) -> Array:
-    """One row of scores from a file that may have no signature."""
+    """Return one row of scores from a file that may have no signature."""
     from ai_edge_litert.interpreter import Interpreter
 
     runner = Interpreter(model_content=data)
@@ -202,7 +202,7 @@ def _difference(data: bytes, master: bytes, image: Array) -> float:
 
 
 def _photographs(size: int) -> dict[str, Array]:
-    """Three photographs that need no download, RGB 0..255 (S, S, 3)."""
+    """Return three photographs that need no download, RGB 0..255 (S, S, 3)."""
     from skimage import data, transform
 
     images = {"a cat": data.chelsea(), "a cup of coffee": data.coffee(), "a rocket": data.rocket()}

@@ -1,4 +1,4 @@
-"""A SavedModel from a stranger: looked through before TensorFlow opens it, then converted to a float ``.tflite``."""
+"""Check an untrusted SavedModel before TensorFlow opens it, then convert it to a float ``.tflite``."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def to_tflite(file: Path, size: int | None) -> bytes:
 
 
 def check(folder: Path) -> None:
-    """Look through the graph without running it.
+    """Check the graph without running it.
 
     Raises:
         UsageError: no SavedModel, links that leave the folder, or an operator that runs code or touches files.
     """
     graph = folder / GRAPH
     if not graph.is_file():
-        raise UsageError(f"'{folder}' is no SavedModel: it has no {GRAPH}", "give the folder that holds that file")
+        raise UsageError(f"'{folder}' is not a SavedModel: it has no {GRAPH}", "give the folder that holds that file")
     if graph.stat().st_size > MAX_GRAPH_BYTES:
         raise UsageError(f"{graph}: more than {MAX_GRAPH_BYTES} bytes")
     for path in folder.rglob("*"):

@@ -1,4 +1,4 @@
-"""Pretrained weights: fetched and checked (:func:`fetch`), read (:mod:`readers`), put into a graph (:mod:`ports`)."""
+"""Fetch and check weights (:func:`fetch`), read them (:mod:`readers`), map them to a graph (:mod:`mapping`)."""
 
 from __future__ import annotations
 

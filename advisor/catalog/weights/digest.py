@@ -1,4 +1,4 @@
-"""Files known by a hash: SHA-256, or what else their authors published."""
+"""Check files by their hash: SHA-256, or another one that their authors published."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from advisor.catalog.cards import MemberFile
 
 
 class Unavailable(Exception):
-    """One place does not have the weights; the message says why, and the next place is tried."""
+    """A source does not have the weights; the message says why, and the next source is tried."""
 
 
 class HashMismatch(Unavailable):
-    """A file that is not the one on the card: it is not used."""
+    """A file that is not the one on the card; it is not used."""
 
     def __init__(self, what: str, expected: str, found: str, kind: str = "sha256") -> None:
         super().__init__(f"{what} has {kind} {found}, expected {expected}")
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal."""
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
     return _hash(path, hashlib.sha256)
 
 

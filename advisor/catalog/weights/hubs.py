@@ -1,4 +1,4 @@
-"""Model hubs: plain HTTP, as their own clients speak it."""
+"""Download from model hubs over HTTP, as their own clients do."""
 
 from __future__ import annotations
 

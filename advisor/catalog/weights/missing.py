@@ -1,4 +1,4 @@
-"""What is said when weights cannot be had: each place with its reason in a line, and what the user can do."""
+"""Build the error for weights that are not available: each source with its reason, and what the user can do."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _LONGEST_LINE = 200
 
 
 class MissingWeights(WeightsError):
-    """No place has the card's weights; ``reasons`` has a line for each that was tried."""
+    """No source has the card's weights; ``reasons`` has a line for each that was tried."""
 
     def __init__(self, card: str, reasons: Sequence[str], hint: str) -> None:
         self.card = card
         self.reasons = tuple(reasons)
         said = f" {self.reasons[0]}" if len(self.reasons) == 1 else _listed(self.reasons)
-        super().__init__(f"the weights of '{card}' cannot be had:{said}", hint)
+        super().__init__(f"the weights of '{card}' are not available:{said}", hint)
 
     def __reduce__(self) -> tuple[type[MissingWeights], tuple[str, tuple[str, ...], str]]:  # type: ignore[override]
         return type(self), (self.card, self.reasons, self.hint)
 
 
 def tried(label: str, error: Exception) -> str:
-    """One place and why it does not have the weights, the place named once."""
+    """Return one place and why it does not have the weights, the place named once."""
     text, host = str(error), urlsplit(label).netloc.rpartition("@")[2]
     if host:
         return text if text.startswith(("http://", "https://", host)) else f"{host}: {text}"
@@ -35,7 +35,7 @@ def tried(label: str, error: Exception) -> str:
 
 
 def missing(card: Card, reasons: Sequence[str], options: FetchOptions) -> WeightsError:
-    """The error for one card after every place was ``tried``."""
+    """Return the error for one card after every place was ``tried``."""
     if not card.weights:
         return WeightsError(
             f"no source of weights is known for '{card.name}'",
@@ -50,7 +50,7 @@ def missing(card: Card, reasons: Sequence[str], options: FetchOptions) -> Weight
 
 
 def none_to_be_had(errors: Mapping[str, WeightsError], options: FetchOptions) -> WeightsError:
-    """The error for several cards that are missing for the reasons in ``errors``: a short line a card."""
+    """Return the error for several cards that are missing for the reasons in ``errors``: a short line a card."""
     lines = [f"{name}: {_short(error)}" for name, error in errors.items()]
     message = f"no weights can be had for any of {len(errors)} candidates:{_listed(lines)}"
     return WeightsError(message, _ways("their files", "NAMES", options))

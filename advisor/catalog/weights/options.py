@@ -1,4 +1,4 @@
-"""How weights may be fetched: from where, whether the network is allowed, and where they are kept."""
+"""Define how weights may be fetched: the mirror, whether the network is allowed, and the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The places that weights come from, each one small class with one method.
+"""Define the sources of weights, each a small class with one method.
 
 A new kind of place is one class here (or beside) and one line in :func:`origin_of`.
 """
@@ -32,18 +32,18 @@ MAX_LISTING_BYTES = 64 * 2**20
 
 
 class Origin(Protocol):
-    """A place that can hold a card's weights."""
+    """A source of a card's weights."""
 
     def obtain(self, source: WeightSource, folder: Path, options: FetchOptions) -> None:
         """Put the source's files into ``folder`` under their own names; the caller checks the members' hashes.
 
         Raises:
-            Unavailable: they cannot be had here, with the reason.
+            Unavailable: the source does not have them; the message says why.
         """
 
 
 def origin_of(source: WeightSource) -> Origin:
-    """The place that ``source`` names."""
+    """Return the place that ``source`` names."""
     origins: dict[str, Origin] = {
         "url": OfficialHome(),
         "tfhub": TensorFlowHub(),

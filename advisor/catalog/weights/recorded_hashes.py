@@ -1,4 +1,4 @@
-"""SHA-256 of files whose cards have another hash: recorded when a file first arrives, held against it ever after."""
+"""Record the SHA-256 of files whose cards have another hash, and check later downloads against it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One archive on a package index: an HTTP(S) index (HTML or JSON), a folder in its layout, or a folder of files."""
+"""Find an archive on a package index: HTTP(S) (HTML or JSON), a folder in its layout, or a folder of files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Entry:
 
 
 def find_archive(index: PackageIndex, client: Client, source: WeightSource, local_only: bool) -> LocalFile | str:
-    """The address of the source's archive on the first index that lists it, or the file where it is local.
+    """Return the address of the source's archive on the first index that lists it, or the file where it is local.
 
     Raises:
         Unavailable: no index lists it; every index and its reason is named.

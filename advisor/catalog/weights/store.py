@@ -1,4 +1,4 @@
-"""Weights that are on this machine already: the user's mirror folder, and the cache that downloads go into."""
+"""Look weights up on this machine: in the user's mirror folder, and in the cache of downloads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Mirror:
         self._path = path
 
     def find(self, source: WeightSource) -> WeightsFile | None:
-        """The source's file, checked, with its companions beside it; None where the mirror does not hold it.
+        """Return the source's file, checked, with its companions beside it; None where the mirror does not hold it.
 
         Raises:
             Unavailable: it holds a file of that name with another hash, or lacks a companion.
@@ -41,12 +41,12 @@ class Mirror:
         return WeightsFile(path, found, f"mirror {self._path}", source.file.path, source.format, source.port)
 
     def archive(self, source: WeightSource) -> Path | None:
-        """The archive that holds the source's file, where the mirror has it by its name."""
+        """Return the archive that holds the source's file, where the mirror has it by its name."""
         path = self._path if self._path.is_file() else self._path / source.archive
         return path if source.archive and path.name == source.archive and path.is_file() else None
 
     def holds(self, source: WeightSource) -> bool:
-        """Whether the source's file is there by its name; whether it is the right one shows when it is used."""
+        """Return whether the source's file is there by its name; whether it is the right one shows when it is used."""
         return self._locate(source.file) is not None
 
     def _locate(self, member: MemberFile) -> Path | None:
@@ -68,7 +68,7 @@ class Cache:
         self._root = root
 
     def find(self, source: WeightSource) -> WeightsFile | None:
-        """The source's file, checked again, or None. One that was damaged on disk is passed over with a warning."""
+        """Return the source's file, checked again, or None. A damaged file is ignored with a warning."""
         folder = self._folder(source)
         members = (source.file, *source.companions)
         if folder is None or not all((folder / member.name).is_file() for member in members):
@@ -82,7 +82,7 @@ class Cache:
         return _weights(source, folder, "cache")
 
     def holds(self, source: WeightSource) -> bool:
-        """Whether the source's file was kept here; it is checked again when it is used."""
+        """Return whether the source's file was kept here; it is checked again when it is used."""
         folder = self._folder(source)
         return folder is not None and (folder / source.file.name).is_file()
 
@@ -129,7 +129,7 @@ class Cache:
 
 
 def _weights(source: WeightSource, folder: Path, origin: str) -> WeightsFile:
-    """The source's file in its ``folder``, which is named by its hash."""
+    """Return the source's file in its ``folder``, which is named by its hash."""
     return WeightsFile(folder / source.file.name, folder.name, origin, source.file.path, source.format, source.port)
 
 

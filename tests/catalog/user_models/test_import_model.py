@@ -173,7 +173,7 @@ def test_a_file_that_is_gone_is_told(models: Path) -> None:
     added.model.unlink()
     with pytest.raises(WeightsError, match="there is no file"):
         fetch(added.card, FetchOptions(offline=True))
-    with pytest.raises(StageError, match="the file cannot be had"):
+    with pytest.raises(StageError, match="the file is not available"):
         convert(added.card, None, models / "never.tflite")
 
 

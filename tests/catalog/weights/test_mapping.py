@@ -217,7 +217,7 @@ def test_layers_ask_for_the_names_that_the_originals_have(
     port: str, architecture: str, arguments: dict[str, Any], expected: dict[str, list[str]]
 ) -> None:
     from advisor.catalog import architectures
-    from advisor.catalog.weights.mapping.tensors import Taken
+    from advisor.catalog.weights.mapping.tensors import TrackedTensors
 
     model = architectures.build(architecture, 80, 10, arguments)
     stages = [
@@ -226,19 +226,19 @@ def test_layers_ask_for_the_names_that_the_originals_have(
     names = [name for listed in expected.values() for name in listed] + stages
     rule = mapping._rules()[port]()
     for layer, wanted in expected.items():
-        taken = Taken({name: np.zeros((1, 1, 1, 1) if name.endswith("weight") else 1) for name in names})
+        taken = TrackedTensors({name: np.zeros((1, 1, 1, 1) if name.endswith("weight") else 1) for name in names})
         rule.arrays(model.get_layer(layer), taken)
-        assert [name for name in names if name not in taken.left()] == wanted
+        assert [name for name in names if name not in taken.unused()] == wanted
 
 
 def test_a_classifier_with_the_background_first_fits_a_graph_without_it() -> None:
     from advisor.catalog import architectures
-    from advisor.catalog.weights.mapping.tensors import Taken
+    from advisor.catalog.weights.mapping.tensors import TrackedTensors
 
     logits = architectures.build("mobilenet_v1", 32, 10, {"width": 0.25}).get_layer("logits")
     kernel, bias = np.arange(256 * 11, dtype=np.float32).reshape(1, 1, 256, 11), np.arange(11, dtype=np.float32)
     head = "MobilenetV1/Logits/Conv2d_1c_1x1"
-    taken = Taken({f"{head}/weights": kernel, f"{head}/biases": bias})
+    taken = TrackedTensors({f"{head}/weights": kernel, f"{head}/biases": bias})
     found = mapping._rules()["slim_mobilenet_v1"]().arrays(logits, taken)
     assert np.array_equal(found[0], kernel[0, 0, :, 1:])
     assert np.array_equal(found[1], bias[1:])

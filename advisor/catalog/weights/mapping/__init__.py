@@ -1,57 +1,59 @@
-"""Rules that put a file's tensors into a Keras graph of the catalogue, each a small class in a module.
+"""Map a file's tensors to a Keras graph of the catalogue, by rules that are small classes.
 
-A rule says for one layer which arrays it takes, in the order of Keras' own weights. A new rule is one class and one
-line in :func:`_rules`.
+A rule returns the arrays of a layer in the order of Keras' own weights. A new rule is one class and one line in
+:func:`_rules`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from advisor.catalog.weights.mapping.tensors import Taken
+from advisor.catalog.weights.arrays import Array
+from advisor.catalog.weights.mapping.tensors import TrackedTensors
 from advisor.core.errors import WeightsError, nearest
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    import keras
 
 
-class Port(Protocol):
-    """One naming of tensors."""
+class WeightMapping(Protocol):
+    """A rule from tensor names to layers."""
 
-    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
-        """The weights of ``layer`` in Keras' order and layout."""
+    def arrays(self, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
+        """Return the weights of ``layer`` in Keras' order and layout."""
 
-    def spare(self, name: str) -> bool:
-        """Whether a tensor of this name may stay unused."""
+    def ignored(self, name: str) -> bool:
+        """Return whether a tensor of this name may stay unused."""
 
 
 def names() -> tuple[str, ...]:
-    """The rules that there are."""
+    """Return the rules that there are."""
     return tuple(_rules())
 
 
-def put(port: str, model: Any, tensors: Mapping[str, Array]) -> None:
-    """Fill every layer of ``model`` from ``tensors`` by the rule called ``port``.
+def put(port: str, model: keras.Model, tensors: Mapping[str, Array]) -> None:
+    """Fill every layer of ``model`` from ``tensors`` by the rule named ``port``.
 
     Raises:
-        WeightsError: an unknown rule, a tensor that is missing, has another shape, is not finite, or is left over.
+        WeightsError: the rule is unknown, or a tensor is missing, has another shape, is not finite, or is not used.
     """
     rules = _rules()
     if port not in rules:
         raise WeightsError(f"no rule is called '{port}'{nearest(port, rules)}", f"there are: {', '.join(rules)}")
     rule = rules[port]()
-    taken = Taken(tensors)
+    taken = TrackedTensors(tensors)
     for layer in model.layers:
         if layer.weights:
             _fill(layer, rule.arrays(layer, taken))
-    left = [name for name in taken.left() if not rule.spare(name)]
+    left = [name for name in taken.unused() if not rule.ignored(name)]
     if left:
         raise WeightsError(f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'")
 
 
-def _fill(layer: Any, arrays: list[Array]) -> None:
+def _fill(layer: keras.Layer, arrays: list[Array]) -> None:
     expected = [tuple(weight.shape) for weight in layer.weights]
     found = [array.shape for array in arrays]
     if expected != found:
@@ -61,7 +63,7 @@ def _fill(layer: Any, arrays: list[Array]) -> None:
     layer.set_weights(arrays)
 
 
-def _rules() -> dict[str, Callable[[], Port]]:
+def _rules() -> dict[str, Callable[[], WeightMapping]]:
     from advisor.catalog.weights.mapping import caffe, gluon, keras_order, slim, torch_names
 
     return {

@@ -1,16 +1,17 @@
-"""Gluon's names (MXNet), as its models are written to ONNX: convolutions numbered through, ``conv0`` to ``conv25``."""
+"""Map Gluon's names (MXNet) in ONNX files: convolutions are numbered, ``conv0`` to ``conv25``."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from advisor.catalog.weights.arrays import Array
 from advisor.catalog.weights.mapping.layouts import from_output_first
-from advisor.catalog.weights.mapping.tensors import Taken
+from advisor.catalog.weights.mapping.tensors import TrackedTensors
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    import keras
+
 
 _FIRST_FIRE = 2
 _PARTS = ("squeeze1x1", "expand1x1", "expand3x3")
@@ -19,11 +20,11 @@ _PARTS = ("squeeze1x1", "expand1x1", "expand3x3")
 class SqueezeNet:
     """``squeezenet0_conv<n>``: the stem is 0, every fire module has three, the classifier comes last."""
 
-    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+    def arrays(self, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
         name = f"squeezenet0_conv{_number(layer.name)}"
         return [from_output_first(tensors(f"{name}_weight"), layer), tensors(f"{name}_bias")]
 
-    def spare(self, name: str) -> bool:
+    def ignored(self, name: str) -> bool:
         return not name
 
 

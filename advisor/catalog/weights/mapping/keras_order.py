@@ -1,24 +1,24 @@
-"""Keras' own files: layer after layer in the order of the graph, whatever they are called, as Keras loads them."""
+"""Map Keras' own files layer by layer in the order of the graph, without names, as Keras loads them."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from advisor.catalog.weights.mapping.tensors import Taken
+from advisor.catalog.weights.arrays import Array
+from advisor.catalog.weights.mapping.tensors import TrackedTensors
 from advisor.core.errors import WeightsError
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    import keras
 
 
 class KerasOrder:
-    """One use for one model: the place in the file moves on from layer to layer."""
+    """The rule for one model; each call reads the next layer of the file."""
 
     def __init__(self) -> None:
         self._next = 0
 
-    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+    def arrays(self, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
         groups = _groups(tensors)
         if self._next >= len(groups):
             raise WeightsError(f"the file has {len(groups)} layers with weights, the graph has more")
@@ -29,11 +29,11 @@ class KerasOrder:
             return arrays  # the caller says which shapes were expected
         return [_fitted(array, shape) for array, shape in zip(arrays, shapes, strict=True)]
 
-    def spare(self, name: str) -> bool:
+    def ignored(self, name: str) -> bool:
         return not name
 
 
-def _groups(tensors: Taken) -> list[list[str]]:
+def _groups(tensors: TrackedTensors) -> list[list[str]]:
     layers: dict[str, list[str]] = {}
     for name in tensors.names():
         layers.setdefault(name.partition("/")[0], []).append(name)

@@ -1,15 +1,18 @@
-"""Kernels of other frameworks in Keras' layout (height, width, input, output)."""
+"""Convert kernels of other frameworks to Keras' layout (height, width, input, output)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from advisor.catalog.weights.arrays import Array
+
+if TYPE_CHECKING:
+    import keras
 
 
-def from_output_first(kernel: Array, layer: Any) -> Array:
+def from_output_first(kernel: Array, layer: keras.Layer) -> Array:
     """PyTorch's and Caffe's kernels: (output, input, height, width), dense (output, input)."""
     from keras import layers
 
@@ -18,8 +21,8 @@ def from_output_first(kernel: Array, layer: Any) -> Array:
     return kernel.transpose(2, 3, 1, 0) if kernel.ndim == 4 else kernel.T
 
 
-def from_runtime(kernel: Array, layer: Any) -> Array:
-    """The TFLite runtime's kernels: (output, height, width, input), depthwise (1, height, width, channel)."""
+def from_runtime(kernel: Array, layer: keras.Layer) -> Array:
+    """Return the TFLite runtime's kernels: (output, height, width, input), depthwise (1, height, width, channel)."""
     from keras import layers
 
     if isinstance(layer, layers.DepthwiseConv2D):
@@ -28,8 +31,8 @@ def from_runtime(kernel: Array, layer: Any) -> Array:
     return moved.reshape(moved.shape[2:]) if isinstance(layer, layers.Dense) else moved
 
 
-def folded_norm(offset: Array, layer: Any) -> list[Array]:
-    """A BatchNorm layer that only adds ``offset``: what is left of one that was folded into its convolution.
+def folded_norm(offset: Array, layer: keras.Layer) -> list[Array]:
+    """Return a BatchNorm layer that only adds ``offset``: what is left of one that was folded into its convolution.
 
     Its variance is such that the layer divides by exactly one.
     """

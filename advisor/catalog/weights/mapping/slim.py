@@ -1,4 +1,4 @@
-"""TF-Slim's names: ``MobilenetV1/Conv2d_1_depthwise/...``, whole or with BatchNorm folded in.
+"""Map TF-Slim's names: ``MobilenetV1/Conv2d_1_depthwise/...``, with BatchNorm kept or folded in.
 
 Its classifiers know 1001 labels, the background first; a graph of 1000 takes the rest.
 """
@@ -6,14 +6,17 @@ Its classifiers know 1001 labels, the background first; a graph of 1000 takes th
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from advisor.catalog.weights.arrays import Array
 from advisor.catalog.weights.mapping.layouts import folded_norm, from_runtime
-from advisor.catalog.weights.mapping.tensors import Taken
+from advisor.catalog.weights.mapping.tensors import TrackedTensors
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    import keras
+
 
 _NORM = ("gamma", "beta", "moving_mean", "moving_variance")
 _VARIABLES = ("weights", "biases", *_NORM)
@@ -24,7 +27,7 @@ class FrozenMobileNetV1:
 
     _ROOT = "MobilenetV1/"
 
-    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+    def arrays(self, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
         name = f"{self._ROOT}{_slim_layer(layer.name)}"
         if layer.name == "logits":
             return [_labels(_dense(tensors(f"{name}/{part}")), layer) for part in ("weights", "biases")]
@@ -33,7 +36,7 @@ class FrozenMobileNetV1:
         kernel = "depthwise_weights" if name.endswith("_depthwise") else "weights"
         return [tensors(f"{name}/{kernel}")]
 
-    def spare(self, name: str) -> bool:
+    def ignored(self, name: str) -> bool:
         # The head of a later training, and what a frozen graph computes with: shapes, axes.
         return name.startswith("final_training_ops/") or not name.endswith(_VARIABLES)
 
@@ -43,7 +46,7 @@ class FrozenMobileNetV2:
 
     _ENDS: ClassVar = {"Conv1": "Conv", "bn_Conv1": "Conv", "Conv_1": "Conv_1", "Conv_1_bn": "Conv_1"}
 
-    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+    def arrays(self, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
         if layer.name == "logits":
             head = "MobilenetV2/Logits/Conv2d_1c_1x1"
             return [_labels(_dense(tensors(f"{head}/{part}")), layer) for part in ("weights", "biases")]
@@ -52,7 +55,7 @@ class FrozenMobileNetV2:
             return [tensors(f"{name}/BatchNorm/{part}") for part in _NORM]
         return [tensors(f"{name}/{'depthwise_weights' if name.endswith('/depthwise') else 'weights'}")]
 
-    def spare(self, name: str) -> bool:
+    def ignored(self, name: str) -> bool:
         return not name.endswith(_VARIABLES)
 
     def _in_block(self, name: str) -> str:
@@ -65,7 +68,7 @@ class FrozenMobileNetV2:
 class SlimScopes:
     """A graph whose layers carry the variable scopes that they stand for, with dots for slashes."""
 
-    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+    def arrays(self, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
         root = next((name.partition("/")[0] for name in tensors.names() if name.startswith("Inception")), "")
         scope, _, kind = layer.name.rpartition(".")
         if kind == "BatchNorm":
@@ -76,7 +79,7 @@ class SlimScopes:
         kernel = tensors(f"{name}/{kind}_weights" if halved else f"{name}/weights")
         return [kernel, tensors(f"{name}/biases")] if layer.use_bias else [kernel]
 
-    def spare(self, name: str) -> bool:
+    def ignored(self, name: str) -> bool:
         # The head that helped in training, and what a frozen graph computes with.
         return "/AuxLogits/" in name or not name.endswith(_VARIABLES)
 
@@ -87,7 +90,7 @@ class FoldedMobileNetV1:
     _TRUNK = "module_apply_default/MobilenetV1/MobilenetV1/"
     _HEAD = "module/MobilenetV1/"
 
-    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+    def arrays(self, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
         name = _slim_layer(layer.name)
         if layer.name == "logits":
             head = f"{self._HEAD}{name}"
@@ -97,14 +100,14 @@ class FoldedMobileNetV1:
             return folded_norm(tensors(f"{self._TRUNK}{name}/{operator}_bn_offset"), layer)
         return [tensors(f"{self._TRUNK}{name}/{operator}_weights")]
 
-    def spare(self, name: str) -> bool:
+    def ignored(self, name: str) -> bool:
         return name.startswith("module_apply_default/hub_input/") or name.endswith("/reduction_indices")
 
 
 class FrozenInceptionV3:
     """A frozen graph of Inception V3, BatchNorm kept, which has no gamma here."""
 
-    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+    def arrays(self, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
         if layer.name == "logits":
             head = "InceptionV3/Logits/Conv2d_1c_1x1"
             return [_labels(_dense(tensors(f"{head}/{part}")), layer) for part in ("weights", "biases")]
@@ -114,7 +117,7 @@ class FrozenInceptionV3:
             return [np.ones_like(values[0]), *values] if layer.scale else values
         return [tensors(f"{scope}/weights")]
 
-    def spare(self, name: str) -> bool:
+    def ignored(self, name: str) -> bool:
         return "/AuxLogits/" in name or not name.endswith(_VARIABLES)
 
 
@@ -123,7 +126,7 @@ class FoldedInceptionV3:
 
     _KERNEL = "weights_quant/FakeQuantWithMinMaxVars"
 
-    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+    def arrays(self, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
         if layer.name == "logits":
             head = "InceptionV3/Logits/Conv2d_1c_1x1"
             return [from_runtime(tensors(f"{head}/{self._KERNEL}"), layer), tensors(f"{head}/Conv2D_bias")]
@@ -132,7 +135,7 @@ class FoldedInceptionV3:
             return folded_norm(tensors(f"{scope}/Conv2D_Fold_bias"), layer)
         return [from_runtime(tensors(f"{scope}/{self._KERNEL}"), layer)]
 
-    def spare(self, name: str) -> bool:
+    def ignored(self, name: str) -> bool:
         return name.endswith("_shape")
 
 
@@ -152,9 +155,9 @@ def _slim_layer(name: str) -> str:
 
 
 def _dense(kernel: Array) -> Array:
-    """A 1x1 convolution's kernel as a dense layer's; anything else as it is."""
+    """Return a 1x1 convolution's kernel as a dense layer's; anything else as it is."""
     return kernel.reshape(kernel.shape[2:]) if kernel.ndim == 4 else kernel
 
 
-def _labels(values: Array, layer: Any) -> Array:
+def _labels(values: Array, layer: keras.Layer) -> Array:
     return values[..., 1:] if values.shape[-1] == layer.weights[-1].shape[-1] + 1 else values

@@ -1,38 +1,38 @@
-"""PyTorch checkpoints: ``<module>.weight``, ``.bias``, ``.running_mean``, ``.running_var``."""
+"""Map PyTorch checkpoints: ``<module>.weight``, ``.bias``, ``.running_mean``, ``.running_var``."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
+from advisor.catalog.weights.arrays import Array
 from advisor.catalog.weights.mapping.layouts import from_output_first
-from advisor.catalog.weights.mapping.tensors import Taken
+from advisor.catalog.weights.mapping.tensors import TrackedTensors
 from advisor.core.errors import WeightsError
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    import keras
 
 
 class TorchModules:
-    """A graph whose layers carry the paths of the modules that they stand for."""
+    """A rule for graphs whose layers are named by the paths of PyTorch's modules."""
 
-    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+    def arrays(self, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
         return _module(layer.name, layer, tensors)
 
-    def spare(self, name: str) -> bool:
+    def ignored(self, name: str) -> bool:
         return name.endswith(".num_batches_tracked")
 
 
 class EfficientNetLite:
     """The names of the EfficientNet-Lite checkpoints: the graph's own, with a leading underscore a module."""
 
-    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+    def arrays(self, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
         name = "fc" if layer.name == "logits" else layer.name
         module = "_" + re.sub(r"^blocks_(\d+)_", r"blocks.\1._", name)
         return _module(module, layer, tensors)
 
-    def spare(self, name: str) -> bool:
+    def ignored(self, name: str) -> bool:
         return name.endswith(".num_batches_tracked")
 
 
@@ -56,7 +56,7 @@ class TimmEfficientNetLite:
     }
     _PLAIN: ClassVar = {"depthwise_conv": "conv_dw", "bn1": "bn1", "project_conv": "conv_pw", "bn2": "bn2"}
 
-    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+    def arrays(self, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
         found = re.match(r"^blocks_(\d+)_(\w+)$", layer.name)
         if found is None:
             return _module(self._ENDS.get(layer.name, layer.name), layer, tensors)
@@ -67,11 +67,11 @@ class TimmEfficientNetLite:
         parts = self._EXPANDING if index else self._PLAIN
         return _module(f"{blocks[index]}.{parts[part]}", layer, tensors)
 
-    def spare(self, name: str) -> bool:
+    def ignored(self, name: str) -> bool:
         return name.endswith(".num_batches_tracked")
 
 
-def _blocks(tensors: Taken) -> list[str]:
+def _blocks(tensors: TrackedTensors) -> list[str]:
     """``blocks.<stage>.<repeat>`` in the order of the network."""
     found = {match[0] for name in tensors.names() if (match := re.match(r"blocks\.\d+\.\d+", name))}
     return sorted(found, key=lambda name: [int(step) for step in name.split(".")[1:]])
@@ -90,10 +90,10 @@ _BLOCK_PARTS = ("expand", "depthwise", "project")
 class TorchvisionMobileNetV2:
     """torchvision's names: ``features.<n>.conv.<m>``, numbered through."""
 
-    def arrays(self, layer: Any, tensors: Taken) -> list[Array]:
+    def arrays(self, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
         return _module(_TORCHVISION_ENDS.get(layer.name) or self._in_block(layer.name), layer, tensors)
 
-    def spare(self, name: str) -> bool:
+    def ignored(self, name: str) -> bool:
         return name.endswith(".num_batches_tracked")
 
     def _in_block(self, name: str) -> str:
@@ -109,7 +109,7 @@ class TorchvisionMobileNetV2:
         return f"features.{block + 1}.conv.{inner}"
 
 
-def _module(name: str, layer: Any, tensors: Taken) -> list[Array]:
+def _module(name: str, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
     from keras import layers
 
     if isinstance(layer, layers.BatchNormalization):

@@ -1,4 +1,4 @@
-"""Downloads that survive a bad line: resumed where they broke off, retried with growing pauses, bounded in size."""
+"""Download files: resume after an interruption, retry with growing pauses, and stop at a size limit."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Advance = Callable[[int, int | None], None]
 
 
 class _Interrupted(Exception):
-    """The line broke: what has arrived is kept, and the rest may be asked for again."""
+    """The connection broke; the bytes so far are kept, and the download can continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """One URL on its way into one file; ``advance(done, total)`` hears how far it is."""
+    """The download of one URL into one file; calls ``advance(done, total)``."""
 
     client: Client
     url: str
@@ -36,7 +36,7 @@ class Download:
     advance: Advance
 
     def run(self) -> None:
-        """Fetch until the file is whole. What an earlier, broken run left in ``target`` is continued.
+        """Fetch the whole file; continue an earlier, interrupted download in ``target``.
 
         Raises:
             Unavailable: refused by the server, too large, or broken ``ATTEMPTS`` times in a row without progress.

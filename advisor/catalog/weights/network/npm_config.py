@@ -1,4 +1,4 @@
-"""The npm registry as the user's npm is configured for it."""
+"""Find the npm registry in the user's npm configuration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Registry:
 
 
 def registry_for(package: str) -> Registry:
-    """The registry that holds ``package`` (a scope may have one of its own).
+    """Return the registry that holds ``package`` (a scope may have one of its own).
 
     Raises:
         Unavailable: npm is not installed and neither the environment nor an ``.npmrc`` names a registry.

@@ -1,4 +1,4 @@
-"""The package index as the user's pip is configured for it: indexes, folders, proxy, certificates."""
+"""Find the package index in the user's pip configuration: indexes, folders, proxy, certificates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEFAULT_TIMEOUT_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class PackageIndex:
-    """Where packages are looked for: ``indexes`` (PEP 503 roots) first, then ``links`` (folders or pages of links)."""
+    """The places of packages: ``indexes`` (PEP 503 roots) first, then ``links`` (folders or pages of links)."""
 
     indexes: tuple[str, ...]
     links: tuple[str, ...]
@@ -29,7 +29,7 @@ class PackageIndex:
 
 
 def package_index() -> PackageIndex:
-    """What ``pip install`` would use now, read from ``pip config list`` and the environment."""
+    """Return what ``pip install`` would use now, read from ``pip config list`` and the environment."""
     return interpret(_listing(_settings(os.environ)), os.environ)
 
 

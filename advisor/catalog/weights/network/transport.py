@@ -1,4 +1,4 @@
-"""HTTP as the user's own tools are set up to speak it: proxies, certificates, credentials and time-outs."""
+"""Speak HTTP as the user's tools are configured: proxies, certificates, credentials and time-outs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Transport:
     tokens: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def hurried(self) -> Transport:
-        """The same, giving a server ``CONNECT_TIMEOUT_S`` to answer the door."""
+        """Return the same, with ``CONNECT_TIMEOUT_S`` for the connection."""
         return replace(self, connect_timeout_s=min(self.connect_timeout_s, CONNECT_TIMEOUT_S))
 
 
@@ -55,7 +55,7 @@ class Client:
         self._session.close()
 
     def get(self, url: str, headers: dict[str, str] | None = None) -> requests.Response:
-        """GET ``url`` as a stream; the status is the caller's to judge.
+        """GET ``url`` as a stream; the caller checks the status.
 
         Raises:
             requests.RequestException: no answer.
@@ -96,7 +96,7 @@ class Client:
 
 
 def reach(url: str, transport: Transport) -> Client:
-    """A client for the server of ``url``.
+    """Return a client for the server of ``url``.
 
     Raises:
         Unavailable: the server did not answer, now or earlier in this process.
@@ -109,7 +109,7 @@ def reach(url: str, transport: Transport) -> Client:
 
 
 def read_capped(response: requests.Response, limit: int) -> bytes:
-    """The body of a streamed answer.
+    """Return the body of a streamed answer.
 
     Raises:
         ValueError: longer than ``limit`` bytes.
@@ -124,7 +124,7 @@ def read_capped(response: requests.Response, limit: int) -> bytes:
 
 @lru_cache(maxsize=256)
 def contact(origin: str, transport: Transport) -> str:
-    """Try once a process whether a server answers at ``origin`` (``scheme://host``): empty if so, else why not.
+    """Return why no server answers at ``origin`` (``scheme://host``); empty if one does. Tried once a process.
 
     Any answer counts, an error page too: it costs one short wait a host, not one a file.
     """
@@ -137,7 +137,7 @@ def contact(origin: str, transport: Transport) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Why a request failed, in a few words without addresses of objects or credentials."""
+    """Return why a request failed, in a few words without addresses of objects or credentials."""
     if isinstance(error, requests.exceptions.ConnectTimeout):
         return "no connection within the time-out"
     if isinstance(error, requests.exceptions.ProxyError):
@@ -153,13 +153,13 @@ def reason(error: Exception) -> str:
 
 
 def redacted(url: str) -> str:
-    """``url`` without the user and password in it."""
+    """Return ``url`` without user and password."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def credentials_of(urls: tuple[str, ...]) -> tuple[tuple[str, str, str], ...]:
-    """The ``(host:port, user, password)`` written into ``urls``."""
+    """Return the ``(host:port, user, password)`` written into ``urls``."""
     return tuple(entry for url in urls for entry in _credentials_in(url))
 
 

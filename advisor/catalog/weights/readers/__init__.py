@@ -1,4 +1,4 @@
-"""Files of weights as named tensors, read without the framework that wrote them and without running anything in them.
+"""Read files of weights as named tensors, without their framework and without executing anything in them.
 
 A new format is one module with ``read(path) -> dict[str, ndarray]`` and one line in ``FORMATS``.
 """
@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
+from advisor.catalog.weights.arrays import Tensors
 from advisor.core.errors import WeightsError
 
-Tensors = dict[str, np.ndarray[Any, Any]]
+Tensors = Tensors
 
 FORMATS = ("caffemodel", "checkpoint", "graphdef", "keras", "keras_h5", "onnx", "tfjs", "tflite", "torch")
 

@@ -1,12 +1,12 @@
-"""Caffe's ``.caffemodel`` (caffe.proto: NetParameter.layer or .layers, each with BlobProtos), without Caffe."""
+"""Read Caffe's ``.caffemodel`` (caffe.proto: NetParameter.layer or .layers, each with BlobProtos), without Caffe."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from advisor.catalog.weights.arrays import Array, Tensors
 from advisor.catalog.weights.readers.wire import fields, part, signed, text, varints
 
 # (NetParameter's field, the layer's field of its name, of its blobs): the current message and the old V1 one.
@@ -15,16 +15,16 @@ _OLD_DIMENSIONS = (1, 2, 3, 4)  # BlobProto.num, channels, height, width
 _DATA, _SHAPE = 5, 7
 
 
-def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Blobs by ``<layer>/<index>``: 0 the kernel (output, input, height, width), 1 the bias."""
-    tensors: dict[str, np.ndarray[Any, Any]] = {}
+def read(path: Path) -> Tensors:
+    """Return blobs by ``<layer>/<index>``: 0 the kernel (output, input, height, width), 1 the bias."""
+    tensors: Tensors = {}
     for number, value in fields(memoryview(path.read_bytes())):
         if number in _LAYERS and not isinstance(value, int):
             tensors |= _layer(value, *_LAYERS[number])
     return tensors
 
 
-def _layer(message: memoryview, name_field: int, blob_field: int) -> dict[str, np.ndarray[Any, Any]]:
+def _layer(message: memoryview, name_field: int, blob_field: int) -> Tensors:
     name, blobs = "", []
     for number, value in fields(message):
         if number == name_field:
@@ -34,10 +34,10 @@ def _layer(message: memoryview, name_field: int, blob_field: int) -> dict[str, n
     return {f"{name}/{index}": blob for index, blob in enumerate(blobs)}
 
 
-def _blob(message: memoryview) -> np.ndarray[Any, Any]:
+def _blob(message: memoryview) -> Array:
     old: dict[int, int] = {}
     shape: list[int] = []
-    data: list[np.ndarray[Any, Any]] = []
+    data: list[Array] = []
     for number, value in fields(message):
         if number == _DATA:
             data.append(np.frombuffer(part(value), "<f4"))

@@ -1,4 +1,4 @@
-"""The variables of a SavedModel, or of any TensorFlow checkpoint: read as values, no graph is loaded or run."""
+"""Read the variables of a SavedModel or another TensorFlow checkpoint, without loading or running a graph."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.catalog.weights.arrays import Array, Tensors
 from advisor.catalog.weights.readers import MAX_VALUES
 from advisor.catalog.weights.readers.wire import fields, part, text
 
@@ -18,8 +19,8 @@ _NODE, _ATTRIBUTE = 1, 2
 _FULL_NAME, _KEY = 2, 3
 
 
-def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Variables by the names that they had in their model, in its order.
+def read(path: Path) -> Tensors:
+    """Return variables by their names in the model, in its order.
 
     ``path`` is the ``.index`` file with the data beside it, as in a SavedModel's ``variables`` folder, or a checkpoint
     of the first form, which is one file. Values that are not real numbers (seeds, counters) are left out.
@@ -35,7 +36,7 @@ def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     types = checkpoint.get_variable_to_dtype_map()
     files = path.parent.glob(f"{path.stem}.data-*") if indexed else [path]
     held = sum(file.stat().st_size for file in files)
-    tensors: dict[str, np.ndarray[Any, Any]] = {}
+    tensors: Tensors = {}
     for name, key in _names(checkpoint, shapes):
         if key in shapes and types[key].is_floating:
             _check_size(name, shapes[key], types[key].size, held)
@@ -44,7 +45,7 @@ def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _names(checkpoint: Any, shapes: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
-    """(the variable's name in its model, its key in the file)."""
+    """Yield (name of the variable in its model, key in the file)."""
     if _OBJECTS not in shapes:
         yield from ((key, key) for key in sorted(shapes))
         return
@@ -62,7 +63,7 @@ def _check_size(name: str, shape: list[int], itemsize: int, held: int) -> None:
         raise ValueError(f"'{name}' of shape {shape} is larger than the files")
 
 
-def _add(tensors: dict[str, np.ndarray[Any, Any]], name: str, values: np.ndarray[Any, Any]) -> None:
+def _add(tensors: Tensors, name: str, values: Array) -> None:
     # A model may list one variable in two of its parts: the file then has it twice.
     if name in tensors and not np.array_equal(tensors[name], values):
         raise ValueError(f"two variables are called '{name}'")

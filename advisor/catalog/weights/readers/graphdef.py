@@ -1,4 +1,4 @@
-"""TensorFlow's frozen ``GraphDef`` (graph.proto): the constants in it, read without TensorFlow."""
+"""Read the constants of TensorFlow's frozen ``GraphDef`` (graph.proto), without TensorFlow."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.catalog.weights.arrays import Array, Tensors
 from advisor.catalog.weights.readers.wire import fields, part, signed, text
 
 # types.proto's DataType of the constants that weights are made of.
@@ -24,9 +25,9 @@ _ATTRIBUTE_TENSOR = 8
 _TENSOR_TYPE, _TENSOR_SHAPE, _TENSOR_CONTENT = 1, 2, 4
 
 
-def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Constants by the name of their node, in TensorFlow's layout. Scalars and other types are passed over."""
-    tensors: dict[str, np.ndarray[Any, Any]] = {}
+def read(path: Path) -> Tensors:
+    """Return constants by the name of their node, in TensorFlow's layout, without scalars and other types."""
+    tensors: Tensors = {}
     for number, value in fields(memoryview(path.read_bytes())):
         if number == _NODE:
             name, tensor = _constant(part(value))
@@ -35,7 +36,7 @@ def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     return tensors
 
 
-def _constant(node: memoryview) -> tuple[str, np.ndarray[Any, Any] | None]:
+def _constant(node: memoryview) -> tuple[str, Array | None]:
     name = operator = ""
     attributes: dict[str, memoryview] = {}
     for number, value in fields(node):
@@ -52,7 +53,7 @@ def _constant(node: memoryview) -> tuple[str, np.ndarray[Any, Any] | None]:
     return name, _tensor(part(attribute[_ATTRIBUTE_TENSOR])) if _ATTRIBUTE_TENSOR in attribute else None
 
 
-def _tensor(message: memoryview) -> np.ndarray[Any, Any] | None:
+def _tensor(message: memoryview) -> Array | None:
     values = dict(fields(message))
     dtype = _TYPES.get(int(str(values.get(_TENSOR_TYPE, 0))))
     content = values.get(_TENSOR_CONTENT)

@@ -1,4 +1,4 @@
-"""One dataset of an HDF5 file from strangers: no link is followed out of the file, no size is believed."""
+"""Read a dataset of an untrusted HDF5 file, without following links out of the file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from advisor.catalog.weights.readers import MAX_VALUES
 
 
 def dataset(group: Any, name: str) -> Any:
-    """The dataset ``name`` (steps joined by slashes) under ``group``.
+    """Return the dataset ``name`` (steps joined by slashes) under ``group``.
 
     Raises:
         ValueError: links or data that lead out of the file, or a size that no model has.

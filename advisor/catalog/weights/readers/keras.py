@@ -1,4 +1,4 @@
-"""Keras' own archives (``*.keras``): a zip of the model's description and its weights. Nothing in it is run."""
+"""Read the weights of Keras' archives (``*.keras``), a zip of the model's description and its weights."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.catalog.weights.arrays import Array, Tensors
 from advisor.catalog.weights.readers.hdf5 import dataset
 
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
@@ -21,8 +22,8 @@ _MAX_WEIGHTS_BYTES = 2**30
 _MAX_DEPTH = 16
 
 
-def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Weights by ``<layer>/<index>`` in the order of the model's layers, in Keras' layout.
+def read(path: Path) -> Tensors:
+    """Return weights by ``<layer>/<index>`` in the order of the model's layers, in Keras' layout.
 
     Layers of a model inside the model are called ``<model>.<layer>``. A layer that keeps integers (a random seed, the
     count of ``Normalization``) is not one of the network's and is left out.
@@ -49,7 +50,7 @@ def _member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     return archive.read(info)
 
 
-def _model(group: Any, entry: dict[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+def _model(group: Any, entry: dict[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, Array]]:
     if depth > _MAX_DEPTH:
         raise ValueError(f"models nested more than {_MAX_DEPTH} deep")
     layers = entry["config"].get("layers")
@@ -68,7 +69,7 @@ def _model(group: Any, entry: dict[str, Any], prefix: str, depth: int) -> Iterat
             yield from _layer(here, f"{prefix}{name}".replace("/", "."))
 
 
-def _layer(group: Any, name: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+def _layer(group: Any, name: str) -> Iterator[tuple[str, Array]]:
     datasets = [dataset(group, path) for path in sorted(_paths(group, 0), key=_natural)]
     if all(found.dtype.kind == "f" for found in datasets):
         for index, found in enumerate(datasets):
@@ -76,7 +77,7 @@ def _layer(group: Any, name: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
 
 
 def _paths(group: Any, depth: int) -> Iterator[str]:
-    """The names of everything under ``group`` that is not itself a group."""
+    """Yield the names of everything under ``group`` that is not itself a group."""
     import h5py
 
     if depth > _MAX_DEPTH:
@@ -90,12 +91,12 @@ def _paths(group: Any, depth: int) -> Iterator[str]:
 
 
 def _natural(path: str) -> list[tuple[int, str]]:
-    """A key that puts weight 10 after weight 9."""
+    """Return a key that puts weight 10 after weight 9."""
     return [(int(step), "") if step.isdecimal() else (-1, step) for step in path.split("/")]
 
 
 def _stored_name(kind: str, used: Counter[str]) -> str:
-    """How Keras files a layer: by its class in lower case, numbered through (keras/src/saving/saving_lib.py)."""
+    """Return a layer's name in the file: its class in lower case and a number (keras/src/saving/saving_lib.py)."""
     words = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", re.sub(r"\W+", "", kind))
     base = re.sub(r"([a-z])([A-Z])", r"\1_\2", words).lower()
     used[base] += 1

@@ -1,4 +1,4 @@
-"""Keras' HDF5 files of weights (``*.h5``, as keras.applications has them)."""
+"""Read Keras' HDF5 files of weights (``*.h5``, as in keras.applications)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from advisor.catalog.weights.arrays import Tensors
 from advisor.catalog.weights.readers.hdf5 import dataset
 
 
-def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Weights by ``<layer>/<weight>`` in the order of the file, in Keras' layout.
+def read(path: Path) -> Tensors:
+    """Return weights by ``<layer>/<weight>`` in the order of the file, in Keras' layout.
 
     A slash in a layer's own name (``Conv/BatchNorm`` in the files of MobileNet V3) becomes a dot, so that what stands
     before the first slash tells the layers apart. A layer that keeps integers (the count of ``Normalization``) is
@@ -22,7 +23,7 @@ def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """
     import h5py
 
-    tensors: dict[str, np.ndarray[Any, Any]] = {}
+    tensors: Tensors = {}
     with h5py.File(path, "r") as file:
         root = file.get("model_weights", file)
         for layer in _names(root.attrs["layer_names"]):

@@ -1,4 +1,4 @@
-"""ONNX models (onnx.proto: ModelProto.graph.initializer), read without ONNX; the graph itself is not looked at."""
+"""Read the initializers of ONNX models (onnx.proto: ModelProto.graph.initializer), without ONNX."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.catalog.weights.arrays import Array, Tensors
 from advisor.catalog.weights.readers import MAX_VALUES
 from advisor.catalog.weights.readers.wire import fields, part, signed, text, varints
 
@@ -21,13 +22,13 @@ _TYPES: dict[int, np.dtype[Any]] = {_FLOAT: np.dtype("<f4"), 10: np.dtype("<f2")
 _TYPED = {_FLOAT: _FLOATS, _DOUBLE: _DOUBLES}
 
 
-def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Initializers by name, in ONNX' layout (kernels output-first). Those that are not real numbers are passed over.
+def read(path: Path) -> Tensors:
+    """Return initializers of real numbers by name, in ONNX' layout (kernels output-first).
 
     Raises:
         ValueError: values kept in another file, of another count than the shape has, or a message that is damaged.
     """
-    tensors: dict[str, np.ndarray[Any, Any]] = {}
+    tensors: Tensors = {}
     for number, graph in fields(memoryview(path.read_bytes())):
         if number == _GRAPH:
             for entry, value in fields(part(graph)):
@@ -36,7 +37,7 @@ def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     return tensors
 
 
-def _initializer(message: memoryview) -> dict[str, np.ndarray[Any, Any]]:
+def _initializer(message: memoryview) -> Tensors:
     name, kind, sizes = "", 0, []
     data: dict[int, list[memoryview]] = {_RAW: [], _FLOATS: [], _DOUBLES: []}
     for number, value in fields(message):
@@ -56,7 +57,7 @@ def _initializer(message: memoryview) -> dict[str, np.ndarray[Any, Any]]:
     return {name: _array(name, kind, shape, b"".join(data[_RAW] or data.get(_TYPED.get(kind, _RAW), [])))}
 
 
-def _array(name: str, kind: int, shape: list[int], values: bytes) -> np.ndarray[Any, Any]:
+def _array(name: str, kind: int, shape: list[int], values: bytes) -> Array:
     count = prod(shape)
     if min(shape, default=0) < 0 or count > MAX_VALUES or count * _TYPES[kind].itemsize != len(values):
         raise ValueError(f"'{name}' of shape {shape} has {len(values)} bytes")

@@ -1,4 +1,4 @@
-"""TensorFlow.js models: a ``model.json`` whose manifest says what the shards beside it hold."""
+"""Read TensorFlow.js models: a ``model.json`` with a manifest, and shards in the same folder."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from advisor.catalog.weights.arrays import Tensors
 from advisor.catalog.weights.readers import MAX_VALUES
 
 _TYPES: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "int32": np.dtype("<i4"), "float16": np.dtype("<f2")}
 
 
-def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Tensors by name, in TensorFlow's layout; the shards lie beside ``path``.
+def read(path: Path) -> Tensors:
+    """Return tensors by name, in TensorFlow's layout; the shards are in the folder of ``path``.
 
     Raises:
         ValueError: a shard that is not beside the model, quantized shards, or sizes that do not fit.
     """
-    tensors: dict[str, np.ndarray[Any, Any]] = {}
+    tensors: Tensors = {}
     for group in json.loads(path.read_text(encoding="utf-8"))["weightsManifest"]:
         data = b"".join(_shard(path, name) for name in group["paths"])
         tensors |= _unpacked(data, group["weights"])
@@ -33,8 +34,8 @@ def _shard(path: Path, name: str) -> bytes:
     return (path.parent / name).read_bytes()
 
 
-def _unpacked(data: bytes, entries: list[dict[str, Any]]) -> dict[str, np.ndarray[Any, Any]]:
-    tensors: dict[str, np.ndarray[Any, Any]] = {}
+def _unpacked(data: bytes, entries: list[dict[str, Any]]) -> Tensors:
+    tensors: Tensors = {}
     at = 0
     for entry in entries:
         if "quantization" in entry or entry["dtype"] not in _TYPES:

@@ -1,4 +1,4 @@
-"""The constants of a ``.tflite``, quantized ones brought back to real values."""
+"""Read the constants of a ``.tflite``, with quantized ones converted to real values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from advisor.catalog.weights.arrays import Array, Tensors
 
 # schema.fbs TensorType of the constants that weights are made of.
 _TYPES: dict[int, np.dtype[Any]] = {
@@ -19,8 +21,8 @@ _TYPES: dict[int, np.dtype[Any]] = {
 _IDENTIFIER = b"TFL3"
 
 
-def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Constant tensors of the first graph by name, as float32, in the runtime's layout (kernels output-first).
+def read(path: Path) -> Tensors:
+    """Return the constants of the first graph by name, as float32, in the runtime's layout (kernels output-first).
 
     A quantized value q stands for ``scale * (q - zero point)``, per tensor or per channel.
 
@@ -34,7 +36,7 @@ def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
         raise ValueError("its first bytes are not those of a .tflite")
     model: Any = Model.GetRootAs(data, 0)
     graph = model.Subgraphs(0)
-    tensors: dict[str, np.ndarray[Any, Any]] = {}
+    tensors: Tensors = {}
     for index in range(graph.TensorsLength()):
         tensor = graph.Tensors(index)
         values = _values(model, tensor)
@@ -43,7 +45,7 @@ def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     return tensors
 
 
-def _values(model: Any, tensor: Any) -> np.ndarray[Any, Any] | None:
+def _values(model: Any, tensor: Any) -> Array | None:
     if not 0 < tensor.Buffer() < model.BuffersLength() or tensor.Type() not in _TYPES:
         return None
     buffer = model.Buffers(tensor.Buffer())
@@ -56,7 +58,7 @@ def _values(model: Any, tensor: Any) -> np.ndarray[Any, Any] | None:
     return values.reshape(shape)
 
 
-def _dequantized(values: np.ndarray[Any, Any], quantization: Any) -> np.ndarray[Any, Any]:
+def _dequantized(values: Array, quantization: Any) -> Array:
     if quantization is None or quantization.ScaleLength() == 0:
         return values.astype(np.float32)
     scale = quantization.ScaleAsNumpy().astype(np.float64)

@@ -1,4 +1,4 @@
-"""PyTorch checkpoints (``.pth``, ``.pt``), the zip form and the older one, read without PyTorch.
+"""Read PyTorch checkpoints (``.pth``, ``.pt``), in the zip format and the older one, without PyTorch.
 
 Both are pickles, and a pickle is a program. This reader lets it build nothing but dictionaries, lists, numbers,
 strings and tensors: every other name in it is refused before anything is called.
@@ -20,6 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from advisor.catalog.weights.arrays import Array, Tensors
 from advisor.catalog.weights.readers import MAX_VALUES
 
 # torch.serialization.MAGIC_NUMBER, the first object of the older form.
@@ -65,8 +66,8 @@ class _Tensor:
     stride: tuple[int, ...]
 
 
-def read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Tensors by name (nested dictionaries joined by dots), in PyTorch's layout.
+def read(path: Path) -> Tensors:
+    """Return tensors by name (nested dictionaries joined by dots), in PyTorch's layout.
 
     Raises:
         ValueError: a name in the pickle that is not a tensor's, or a tensor that reaches past its storage.
@@ -134,7 +135,7 @@ def _load(file: IO[bytes]) -> Any:
 
 
 class _Restricted(pickle.Unpickler):
-    """An unpickler that knows tensors, and refuses every other name."""
+    """An unpickler that accepts tensors and rejects every other name."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("collections", "OrderedDict"):
@@ -171,7 +172,7 @@ def _named(content: Any, prefix: str) -> Iterator[tuple[str, _Tensor]]:
             yield from _named(value, f"{prefix}.{key}" if prefix else str(key))
 
 
-def _array(tensor: _Tensor, data: bytes) -> np.ndarray[Any, Any]:
+def _array(tensor: _Tensor, data: bytes) -> Array:
     flat = _decoded(data, tensor.storage.kind)
     if len(tensor.size) != len(tensor.stride) or min((*tensor.size, *tensor.stride, tensor.offset, 0)) < 0:
         raise ValueError("a tensor with an impossible shape")
@@ -184,7 +185,7 @@ def _array(tensor: _Tensor, data: bytes) -> np.ndarray[Any, Any]:
     return view.copy()
 
 
-def _decoded(data: bytes, kind: _StorageType) -> np.ndarray[Any, Any]:
+def _decoded(data: bytes, kind: _StorageType) -> Array:
     if kind.dtype != "bfloat16":
         return np.frombuffer(data, kind.dtype)
     # bfloat16 is the upper half of a float32.

@@ -1,4 +1,4 @@
-"""The protocol buffers' wire format, as far as reading known messages needs it; every length is checked."""
+"""Read the wire format of protocol buffers, with every length checked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LONGEST_VARINT = 10
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """The (field number, value) pairs of ``message``: varints as integers, everything else as its bytes.
+    """Yield the (field number, value) pairs of ``message``: varints as integers, everything else as its bytes.
 
     Raises:
         ValueError: a field that reaches past the message, or a wire type that does not exist.
@@ -31,7 +31,7 @@ def fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
 
 
 def varints(packed: memoryview) -> list[int]:
-    """The integers of a packed repeated field."""
+    """Return the integers of a packed repeated field."""
     values, at = [], 0
     while at < len(packed):
         value, at = _varint(packed, at)
@@ -40,7 +40,7 @@ def varints(packed: memoryview) -> list[int]:
 
 
 def text(value: int | memoryview) -> str:
-    """A string field.
+    """Return a string field.
 
     Raises:
         ValueError: not a string.
@@ -51,7 +51,7 @@ def text(value: int | memoryview) -> str:
 
 
 def part(value: int | memoryview) -> memoryview:
-    """A nested message or packed field.
+    """Return a nested message or packed field.
 
     Raises:
         ValueError: a number.
@@ -62,7 +62,7 @@ def part(value: int | memoryview) -> memoryview:
 
 
 def signed(value: int) -> int:
-    """An int64 as it travels: two's complement in 64 bits."""
+    """Return an int64 from its two's complement in 64 bits."""
     return int(struct.unpack("<q", struct.pack("<Q", value))[0])
 
 
