@@ -183,9 +183,11 @@ class _Search:
     def _interrupt(self) -> None:
         """End the search in order: what is in flight is dropped, what is done is kept."""
         self._progress.say("stopping: keeping what is done")
-        if self._loop:
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._search_loop.stopping.set)
+        if self._loop is None:
+            self._search_loop.stopping.set()
+            return
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._search_loop.stopping.set)
 
     def _work(self) -> None:
         """Run the search; an error is kept for the caller's thread."""

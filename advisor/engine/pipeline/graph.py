@@ -101,11 +101,15 @@ class VariantStages:
         return timing(self._scope, self.ships)
 
     @property
+    def answers(self) -> Stage[Any]:
+        """Leaves what the file answers: on the validation part, or on bundled photographs without images."""
+        return self.scored if self.workload.images else self.answered
+
+    @property
     def evaluation(self) -> tuple[Stage[Any], ...]:
         """The last stages of the variant's evaluation."""
-        if not self.workload.images:
-            return (self.answered, self.timed)
-        return (self.scored, *((self.captured,) if self.workload.robust else ()), self.timed)
+        robust = self.workload.robust and bool(self.workload.images)
+        return (self.answers, *((self.captured,) if robust else ()), self.timed)
 
     @property
     def judging(self) -> tuple[Stage[Any], ...]:

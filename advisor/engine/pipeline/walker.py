@@ -1,4 +1,4 @@
-"""Walk a stage graph: run it, look up what earlier searches kept, or price what is missing."""
+"""Run a stage graph, or look up what earlier searches kept of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,6 @@ from advisor.engine.execution.protocol import OnDevice, call_locally
 from advisor.engine.pipeline.errors import StageAborted, aborted
 from advisor.engine.pipeline.events import EventKind, Listener, StageEvent
 from advisor.engine.pipeline.graph import with_all_before
-from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import RESULT, Folders, Job, Materials, Pool, Results, Stage, read_result
 from advisor.isolation import Children, Pause
 
@@ -164,6 +163,7 @@ class _StageRun:
 
     def _in_child(self, job: Job, pause: Pause) -> Any:
         resources = self.stage.resources
+        assert not job.keywords, "only positional arguments travel to a child process"
         function = f"{job.func.__module__}:{job.func.__name__}"
         return self.workers.pools[resources.pool].call(function, *job.args, limits=resources.limits, pause=pause)
 
@@ -277,17 +277,6 @@ def kept_folders(stage: Stage[Any], materials: Materials, results: Results) -> l
     """Return where the result of a stage may be kept, the best first."""
     keys = (*stage.also_kept_as(materials, results), stage.inputs(materials, results))
     return [materials.cache.folder(stage.folder, inputs) for inputs in keys]
-
-
-def cost_s(stages: Iterable[Stage[Any]], pace: Mapping[StageName, float], done: Collection[Stage[Any]] = ()) -> float:
-    """Return the rough seconds of stages and all that they come after, without those that are done.
-
-    Args:
-        stages: the last stages of a graph.
-        pace: what a stage takes on this machine over its rough cost.
-        done: what is kept.
-    """
-    return sum(each.cost_s * pace.get(each.name, 1.0) for each in with_all_before(stages) if each not in done)
 
 
 def _copy(source: Path, target: Path) -> None:

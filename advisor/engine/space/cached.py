@@ -57,7 +57,7 @@ def _of_card(lookup: Lookup, workload: Workload, card: Card, remeasure: bool) ->
     variants = [VariantStages(card, *variant, workload) for variant in workload.variants]
     done = lookup.done(stage for each in variants for stage in each.evaluation)
     # The search that scored a file has judged its finalists, which nearly all files are.
-    judged = {stage for each in variants if each.evaluation[0] in done for stage in each.judging}
+    judged = {stage for each in variants if each.answers in done for stage in each.judging}
     if remeasure:
         done = frozenset(stage for stage in done if stage.name is not StageName.TIMING)
     timings = list(_timings(lookup, variants))

@@ -1,7 +1,8 @@
-"""The walker: runs a graph, looks up what is kept, prices what is missing."""
+"""The walker runs a graph and looks up what is kept of it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.graph import with_all_before
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Materials, Pool, Resources, Results, Scope, Stage
-from advisor.engine.pipeline.walker import Lookup, cost_s
+from advisor.engine.pipeline.walker import Lookup
 from tests.engine.pipeline.walking import materials, walk
 
 
@@ -70,6 +71,12 @@ CUT = text_stage(StageName.CUT, "cut", CONVERT)
 JOIN = text_stage(StageName.JOIN, "joined", CUT, CONVERT)
 
 
+def test_a_job_with_keyword_arguments_is_a_fault_of_the_program(tmp_path: Path) -> None:
+    stage = replace(CONVERT, job=lambda _m, _r, folders: partial(write, path=folders.out / "text", text="lost"))
+    with pytest.raises(AssertionError, match="positional"):
+        walk(stage, materials(tmp_path))
+
+
 def kinds(events: list[StageEvent]) -> list[tuple[str, str]]:
     return [(event.stage.name.value, event.kind.value) for event in events]
 
@@ -101,12 +108,6 @@ def test_looking_up_finds_what_is_kept_and_makes_nothing(tmp_path: Path) -> None
     lookup = Lookup(given)
     assert lookup.find(CUT) == "converted cut"
     assert lookup.done([JOIN]) == {CONVERT, CUT}
-
-
-def test_the_price_is_that_of_what_is_missing(tmp_path: Path) -> None:
-    assert cost_s([JOIN], {}) == 3.0
-    assert cost_s([JOIN, CUT], {StageName.CUT: 5.0}) == 7.0
-    assert cost_s([JOIN], {}, done={CONVERT, CUT}) == 1.0
 
 
 def test_all_before_comes_first_and_once() -> None:
@@ -144,8 +145,6 @@ def test_a_fault_of_the_program_is_no_failure_of_a_stage(tmp_path: Path) -> None
 
 
 def test_an_unsupported_stage_runs_nothing_before_it(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     with pytest.raises(StageAborted) as raised:
         walk(replace(JOIN, unsupported="the card is a file"), materials(tmp_path / "cache"))
     assert (raised.value.status, raised.value.reason) == (Status.SKIPPED, "the card is a file")

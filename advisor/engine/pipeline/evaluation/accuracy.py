@@ -11,6 +11,7 @@ from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import Agreement, CaptureAccuracy, ConditionAccuracy, ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import Interval, paired_difference, paired_shares, wilson
+from advisor.engine.pipeline.stages.figures import Answer
 
 LEVEL = 0.95
 MAX_CONFUSION_CLASSES = 40
@@ -118,10 +119,6 @@ def robust(
 def _percent(interval: Interval, unit: str, images: int, source: str) -> Quantity:
     value, low, high = (100 * each for each in (interval.value, interval.low, interval.high))
     return Quantity(value, unit, Provenance.MEASURED, low, high, LEVEL, images, source)
-
-
-Answer = tuple[int, float]
-"""A label and its probability."""
 
 
 def quoted(card: Card, recipe: str) -> Verdict:
