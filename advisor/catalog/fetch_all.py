@@ -24,7 +24,7 @@ class Fetched:
 
     Attributes:
         card: name of the card.
-        path: the file, None where it could not be had.
+        path: the file, None if it could not be had.
         source: where it came from: ``cache``, ``mirror ...``, a package, an address.
         sha256: its hash.
         cached: it is in the cache, so that it will be there offline.

@@ -16,7 +16,7 @@ class OperatorCost:
     Attributes:
         index: its place in the order of execution.
         name: its type (``CONV_2D``).
-        output: the name of its first output tensor, empty where it has none.
+        output: the name of its first output tensor, empty if it has none.
         macs: multiply-accumulates of one run, 0 for a type that has none or is not counted.
         parameters: elements of the weights that it is the first to read.
     """

@@ -48,7 +48,7 @@ class Description:
         licence: its licence.
         mean: normalization of the input: (value - mean) / std, one number or one a channel; empty where not stated.
         std: as ``mean``.
-        labels_file: name of the output's file of labels, empty where there is none.
+        labels_file: name of the output's file of labels, empty if there is none.
     """
 
     name: str

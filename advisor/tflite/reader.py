@@ -43,7 +43,7 @@ def _indices(vector: Any) -> tuple[int, ...]:
 class _Reader:
     """Turns the results of the generated accessors into values."""
 
-    def __init__(self, root: Any, data: bytes) -> None:
+    def __init__(self, root: schema.Model, data: bytes) -> None:
         self._root = root
         self._data = data
         self._types = {code: name.lower() for name, code in vars(schema.TensorType).items() if isinstance(code, int)}
@@ -62,16 +62,16 @@ class _Reader:
             size_bytes=len(self._data),
         )
 
-    def _buffer(self, buffer: Any) -> bytes:
+    def _buffer(self, buffer: schema.Buffer) -> bytes:
         return buffer_content(self._data, buffer.Offset(), buffer.Size(), buffer.DataAsNumpy())
 
-    def _code(self, code: Any) -> tuple[str, int]:
+    def _code(self, code: schema.OperatorCode) -> tuple[str, int]:
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         name = self._names.get(number, f"BUILTIN_{number}")
         custom = _text(code.CustomCode())
         return (f"CUSTOM:{custom}" if name == "CUSTOM" and custom else name), code.Version()
 
-    def _subgraph(self, graph: Any) -> Subgraph:
+    def _subgraph(self, graph: schema.SubGraph) -> Subgraph:
         return Subgraph(
             name=_text(graph.Name()),
             tensors=tuple(self._tensor(graph.Tensors(index)) for index in range(graph.TensorsLength())),
@@ -80,7 +80,7 @@ class _Reader:
             outputs=_indices(graph.OutputsAsNumpy()),
         )
 
-    def _tensor(self, tensor: Any) -> Tensor:
+    def _tensor(self, tensor: schema.Tensor) -> Tensor:
         if tensor.Buffer() >= len(self._buffers):
             raise Damage(f"tensor {_text(tensor.Name())!r} names buffer {tensor.Buffer()} of {len(self._buffers)}")
         if tensor.ShapeLength() > _MAX_RANK:
@@ -95,14 +95,14 @@ class _Reader:
             is_sparse=tensor.Sparsity() is not None,
         )
 
-    def _operator(self, operator: Any) -> Operator:
+    def _operator(self, operator: schema.Operator) -> Operator:
         if operator.OpcodeIndex() >= len(self._codes):
             raise Damage(f"an operator names code {operator.OpcodeIndex()} of {len(self._codes)}")
         name, version = self._codes[operator.OpcodeIndex()]
         inputs, outputs = _indices(operator.InputsAsNumpy()), _indices(operator.OutputsAsNumpy())
         return Operator(name, version, inputs, outputs, options_of(operator))
 
-    def _signature(self, signature: Any) -> Signature:
+    def _signature(self, signature: schema.SignatureDef) -> Signature:
         inputs = (signature.Inputs(index) for index in range(signature.InputsLength()))
         outputs = (signature.Outputs(index) for index in range(signature.OutputsLength()))
         return Signature(
@@ -112,13 +112,13 @@ class _Reader:
             outputs=tuple((_text(entry.Name()), entry.TensorIndex()) for entry in outputs),
         )
 
-    def _metadata(self, entry: Any) -> MetadataEntry:
+    def _metadata(self, entry: schema.Metadata) -> MetadataEntry:
         if entry.Buffer() >= len(self._buffers):
             raise Damage(f"metadata {_text(entry.Name())!r} names buffer {entry.Buffer()} of {len(self._buffers)}")
         return MetadataEntry(_text(entry.Name()), self._buffers[entry.Buffer()])
 
 
-def buffer_content(data: bytes, offset: int, size: int, inside: Any) -> bytes:
+def buffer_content(data: bytes, offset: int, size: int, inside: schema.Buffer) -> bytes:
     """Return a buffer's bytes: ``inside`` the flatbuffer, or behind it at ``offset`` (0 and 1 mean inside).
 
     Raises:
@@ -131,7 +131,7 @@ def buffer_content(data: bytes, offset: int, size: int, inside: Any) -> bytes:
     return data[offset : offset + size]
 
 
-def _quantization(parameters: Any) -> Quantization | None:
+def _quantization(parameters: schema.QuantizationParameters) -> Quantization | None:
     if parameters is None or parameters.ScaleLength() == 0:
         return None
     return Quantization(

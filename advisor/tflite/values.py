@@ -52,7 +52,7 @@ class Tensor:
         shape: one entry a dimension; dynamic dimensions appear as the file states them (1 or -1).
         dtype: ``float32``, ``int8``, ... or ``type_<n>`` for one that this version does not know.
         buffer: the stored content, empty for an activation.
-        quantization: None where the values are stored as they are.
+        quantization: None if the values are stored as they are.
         is_variable: whether the value outlives one run.
         is_sparse: whether ``buffer`` holds a sparse encoding.
     """

@@ -24,7 +24,7 @@ class Mirror:
         self._path = path
 
     def find(self, source: WeightSource) -> WeightsFile | None:
-        """Return the source's file, checked, with its companions beside it; None where the mirror does not hold it.
+        """Return the source's file, checked, with its companions beside it; None if the mirror does not hold it.
 
         Raises:
             Unavailable: it holds a file of that name with another hash, or lacks a companion.

@@ -79,7 +79,7 @@ class Kept:
     """How a float kernel is stored.
 
     Attributes:
-        stored: the type that it is stored as; empty where there is none.
+        stored: the type that it is stored as; empty if there is none.
         zeros: part of its weights that are 0 and were not, 0-1.
         few: how many values stand for all weights but the zeros, where each stands for several; else None.
     """

@@ -30,7 +30,7 @@ class Sums:
         total: their sum.
         signal: sum of their squares.
         noise: sum of the squared differences to the quantized file's.
-        own_noise: the same of the operator by itself; None where it cannot be run so.
+        own_noise: the same of the operator by itself; None if it cannot be run so.
         outside: how many cannot be held.
         ends: least and greatest value of each channel.
     """

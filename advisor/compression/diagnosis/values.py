@@ -30,21 +30,21 @@ class Layer:
         name: the name of its output, shortened.
         shape: of its output.
         data: type of its output in the quantized file.
-        snr_db: signal to noise of its output, everything before it quantized too; None where nothing differs.
+        snr_db: signal to noise of its output, everything before it quantized too; None if nothing differs.
         own_snr_db: the same were everything before it float: what this layer alone adds; None if nothing differs, or if
             it cannot be run by itself.
         range: least and greatest value that its output can take in the quantized file; None for float outputs.
         used: least and greatest value that its output took in the float file.
         clipped: part of the float file's values outside of ``range``.
         steps: how many of the file's steps one standard deviation of the values spans; None for float outputs.
-        channels: the output channel with the widest range of values; None where there is one channel only.
+        channels: the output channel with the widest range of values; None if there is one channel only.
         kernel: the kernel's output channel with the widest weights; None for layers without a kernel.
         lost: output channels whose bias does not fit into its 32 bits, as their weights are next to nothing.
-        per_channel: the kernel has one scale a channel; None where it is not stored in integers.
+        per_channel: the kernel has one scale a channel; None if it is not stored in integers.
         weights: type that its kernel is stored as; empty for layers without one.
         zeros: part of its weights that are 0 and are not in the float file, 0-1.
         few: how many values stand for all of its weights but the zeros, where each stands for several; else None.
-        refused: why XNNPACK leaves this operator to the builtin kernels, empty where it takes it.
+        refused: why XNNPACK leaves this operator to the builtin kernels, empty if it takes it.
         cause: why it loses so much; empty if it does not.
     """
 
@@ -104,7 +104,7 @@ class Diagnosis:
         source: which images these were.
         layers: operators that both files have, in the order of the quantized file.
         unmatched: operators of the quantized file for which the float file has none (but QUANTIZE and DEQUANTIZE).
-        output_snr_db: signal to noise of the answer; None where both answer alike.
+        output_snr_db: signal to noise of the answer; None if both answer alike.
         agreement: part of the images to which both give the same answer, 0-1.
         delegation: what XNNPACK takes of the quantized file, as a sentence.
         float_delegation: the same of the float file.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from advisor.compression.quantization.rules import MakeRules
 from advisor.core.errors import StageError, UnsupportedRecipe, message_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError, IndexError, AttributeError)
 
 
-def quantize(model: bytes, make_rules: Callable[[], Any], spans: Mapping[int, Range] | None = None) -> bytes:
+def quantize(model: bytes, make_rules: MakeRules, spans: Mapping[int, Range] | None = None) -> bytes:
     """Return ``model`` quantized by ai-edge-quantizer.
 
     Args:

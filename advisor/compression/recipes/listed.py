@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from advisor.compression.quantization import rules
 from advisor.compression.quantization.correction import Grid, Grids
 from advisor.compression.quantization.quantizer import quantize
+from advisor.compression.quantization.rules import MakeRules
 from advisor.compression.recipes.base import Edit, Recipe
 from advisor.compression.recipes.mixed import Mixed
 from advisor.compression.recipes.post_training import Corrected, Integer
@@ -33,7 +33,7 @@ def _float_io(model: bytes) -> bytes:
     return to_float_io(model)
 
 
-def _quantized(make_rules: Callable[[], Any]) -> Callable[[bytes], bytes]:
+def _quantized(make_rules: MakeRules) -> Callable[[bytes], bytes]:
     """Return a function that quantizes weights by the rules that ``make_rules`` returns."""
     return lambda model: quantize(model, make_rules)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.compression.quantization.correction import Grids, correct
 from advisor.compression.quantization.quantizer import fitting_images, quantize
 from advisor.compression.quantization.ranges import Range, ranges, spans
+from advisor.compression.quantization.rules import MakeRules
 from advisor.compression.recipes.base import Needs, Recipe
 from advisor.compression.recipes.inputs import RecipeInputs
 from advisor.tflite.model import read
@@ -49,7 +50,7 @@ def prepare(model: bytes, inputs: RecipeInputs, grids: Grids) -> Prepared:
     return Prepared(corrected[grids], observation)
 
 
-def to_integers(prepared: Prepared, make_rules: Callable[[], Any], bits: int = 8) -> bytes:
+def to_integers(prepared: Prepared, make_rules: MakeRules, bits: int = 8) -> bytes:
     """Quantize weights and activations."""
     return quantize(prepared.model, make_rules, prepared.spans(bits))
 
@@ -97,7 +98,7 @@ class Integer(Recipe):
         self,
         name: str,
         grids: Grids,
-        make_rules: Callable[[], Any],
+        make_rules: MakeRules,
         description: str,
         *,
         bits: int = 8,
