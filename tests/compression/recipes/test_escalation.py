@@ -71,7 +71,7 @@ def test_only_recipes_of_the_search_are_waited_for() -> None:
     [
         (None, RecipeResult(9.0), "no --max-drop"),
         (1.0, RecipeResult(0.4), "it lost 0.4 points"),
-        (1.0, RecipeResult(None, ok=False), "no form to do better than"),
+        (1.0, RecipeResult(None, ok=False), "no file to improve on"),
     ],
 )
 def test_the_reason_is_said(limit: float | None, found: RecipeResult, reason: str) -> None:

@@ -67,7 +67,7 @@ def test_pruned_weights_are_zero_and_deflate(float_model: bytes, images: Trainin
 
 def test_every_level_of_a_head_is_spared_by_what_takes_weights() -> None:
     graph = read_graph(two_levels(VIEW.size))
-    assert _inner(graph) == [graph.steps[1].inputs[1]]
+    assert _inner(graph) == [graph.nodes[1].inputs[1]]
 
 
 def test_a_clustered_kernel_has_sixteen_values(float_model: bytes, images: TrainingImages) -> None:
