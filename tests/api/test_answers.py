@@ -76,7 +76,7 @@ def test_a_run_that_is_whole_has_no_problems_and_one_that_is_not_names_them(run:
     next((run / "artifacts").iterdir()).write_bytes(b"other")
     assert check_run(run) == ()
     (problem,) = check_run(run, artefacts=True)
-    assert "was changed since it was measured" in problem
+    assert "has changed since it was measured" in problem
 
 
 def test_a_run_is_equal_to_itself(run: Path) -> None:
