@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from advisor.core.evaluation import Evaluation
-from advisor.engine.question import ADVISOR, GP, NSGA2, TPE
+from advisor.engine.question import ADVISOR, GP, NSGA2, RANDOM, TPE
 from advisor.engine.scheduling.candidate_table import candidate_table
 from advisor.engine.scheduling.cost_estimates import CostEstimates
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving
@@ -142,4 +142,6 @@ def _optuna_sampler(name: str, seed: int) -> BaseSampler:
         return samplers.NSGAIISampler(seed=seed)
     if name == GP:
         return samplers.GPSampler(seed=seed)
-    return samplers.RandomSampler(seed=seed)
+    if name == RANDOM:
+        return samplers.RandomSampler(seed=seed)
+    raise ValueError(f"no sampler is called {name!r}")
