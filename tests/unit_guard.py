@@ -17,6 +17,7 @@ class UnitGuard:
 
     Python offers no way to remove an audit hook, so the hook stays and does nothing between unit tests. It records
     and does not raise: an exception in a thread that starts a process would leave the test waiting for it.
+    Processes of ``multiprocessing``'s spawn method raise no audit event: mark their tests by hand.
     """
 
     def __init__(self) -> None:

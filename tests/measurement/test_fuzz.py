@@ -68,6 +68,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 FUZZ = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.integration
 @given(damaged())
 @settings(FUZZ, max_examples=1500)
 def test_damaged_files_are_read_or_refused(data: bytes) -> None:

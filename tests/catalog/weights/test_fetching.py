@@ -309,6 +309,7 @@ def _fetch_in_child(url: str, cache: Path, answers: multiprocessing.Queue[Weight
     answers.put(fetch(card(home(url)), FetchOptions(cache=cache)))
 
 
+@pytest.mark.integration
 def test_two_processes_fetch_the_same_file_once(shelf: Shelf, options: FetchOptions) -> None:
     url = shelf.put("/tiny.h5", Answer(CONTENT, delay_s=0.5))
     context = multiprocessing.get_context("spawn")
@@ -329,6 +330,7 @@ def _fetch_member_in_child(url: str, member: str, archive: bytes, cache: Path, n
     fetch(card(source), FetchOptions(cache=cache))
 
 
+@pytest.mark.integration
 def test_two_processes_that_want_two_members_take_turns_at_their_archive(shelf: Shelf, options: FetchOptions) -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as opened:
