@@ -189,13 +189,13 @@ def test_metadata_of_others_is_read() -> None:
 
 
 @pytest.fixture(scope="module")
-def images() -> list[Array]:
+def photographs() -> list[Array]:
     """Photographs of the model's size, (96, 96, 3) uint8: how a client resizes is not what is tested here."""
     from PIL import Image
     from skimage import data
 
-    photographs = (data.astronaut(), data.coffee(), data.chelsea())
-    return [np.asarray(Image.fromarray(photo).resize((96, 96))) for photo in photographs]
+    shown = (data.astronaut(), data.coffee(), data.chelsea())
+    return [np.asarray(Image.fromarray(photo).resize((96, 96))) for photo in shown]
 
 
 def normalized(photo: Array, mean: tuple[float, ...] = (127.5,), std: tuple[float, ...] = (127.5,)) -> Array:
@@ -204,10 +204,10 @@ def normalized(photo: Array, mean: tuple[float, ...] = (127.5,), std: tuple[floa
 
 
 @pytest.fixture(scope="module")
-def classifier(master: bytes, images: list[Array], run: Run) -> bytes:
+def classifier(master: bytes, photographs: list[Array], run: Run) -> bytes:
     """A model that tells the photographs apart: each class's weights are one photograph's own features."""
     backbone = select_output(master, "features")
-    features = [run(backbone, {"image": normalized(photo)})["features"][0] for photo in images]
+    features = [run(backbone, {"image": normalized(photo)})["features"][0] for photo in photographs]
     centred = np.stack(features) - np.mean(features, axis=0)
     weights = centred.T / np.linalg.norm(centred, axis=1) ** 2 * 10
     return attach_head(backbone, weights, -np.mean(features, axis=0) @ weights)
@@ -229,44 +229,46 @@ def ask_mediapipe(data: bytes, photo: Array) -> tuple[str, float]:
     return str(first.category_name), float(first.score)
 
 
-def assert_mediapipe_agrees(data: bytes, metadata: Metadata, images: list[Array], run: Run) -> None:
+def assert_mediapipe_agrees(data: bytes, metadata: Metadata, photographs: list[Array], run: Run) -> None:
     """Both runtimes must call every photograph by its own label, with nearly the same score."""
     shipped = write_metadata(data, metadata)
-    for place, photo in enumerate(images):
+    for place, photo in enumerate(photographs):
         scores = run(shipped, {"image": normalized(photo, metadata.mean, metadata.std)})["probabilities"][0]
         label, score = ask_mediapipe(shipped, photo)
         assert (int(scores.argmax()), label) == (place, metadata.labels[place])
         assert score == pytest.approx(float(scores[place]), abs=0.03)
 
 
-def test_mediapipe_takes_the_float_model(classifier: bytes, images: list[Array], run: Run) -> None:
-    assert_mediapipe_agrees(classifier, described(LABELS), images, run)
+def test_mediapipe_takes_the_float_model(classifier: bytes, photographs: list[Array], run: Run) -> None:
+    assert_mediapipe_agrees(classifier, described(LABELS), photographs, run)
 
 
-def test_mediapipe_takes_the_float16_model(classifier: bytes, images: list[Array], run: Run) -> None:
-    assert_mediapipe_agrees(to_float16(classifier), described(LABELS), images, run)
+def test_mediapipe_takes_the_float16_model(classifier: bytes, photographs: list[Array], run: Run) -> None:
+    assert_mediapipe_agrees(to_float16(classifier), described(LABELS), photographs, run)
 
 
 @pytest.mark.parametrize("recipe", ["dynamic_wi8_afp32", "weight_only_wi8_afp32"])
 def test_mediapipe_takes_quantized_weights(
-    classifier: bytes, images: list[Array], run: Run, quantize: Quantize, recipe: str
+    classifier: bytes, photographs: list[Array], run: Run, quantize: Quantize, recipe: str
 ) -> None:
-    assert_mediapipe_agrees(quantize(classifier, recipe), described(LABELS), images, run)
+    assert_mediapipe_agrees(quantize(classifier, recipe), described(LABELS), photographs, run)
 
 
 def test_mediapipe_takes_the_int8_model_by_float_io(
-    classifier: bytes, images: list[Array], run: Run, quantize: Quantize
+    classifier: bytes, photographs: list[Array], run: Run, quantize: Quantize
 ) -> None:
-    inputs = [normalized(photo) for photo in images]
+    inputs = [normalized(photo) for photo in photographs]
     data = quantize(classifier, "static_wi8_ai8", inputs)
     with pytest.raises(ValueError, match="uint8/float32, got INT8"):
-        ask_mediapipe(write_metadata(data, described(LABELS)), images[0])
-    assert_mediapipe_agrees(to_float_io(data), described(LABELS), images, run)
+        ask_mediapipe(write_metadata(data, described(LABELS)), photographs[0])
+    assert_mediapipe_agrees(to_float_io(data), described(LABELS), photographs, run)
 
 
-def test_mediapipe_takes_a_normalization_by_channel_inside(classifier: bytes, images: list[Array], run: Run) -> None:
+def test_mediapipe_takes_a_normalization_by_channel_inside(
+    classifier: bytes, photographs: list[Array], run: Run
+) -> None:
     uneven = ((120.0, 127.5, 130.0), (126.0, 127.5, 129.0))
     with pytest.raises(NotImplementedError, match="Per-channel"):
-        ask_mediapipe(write_metadata(classifier, described(LABELS, *uneven)), images[0])
+        ask_mediapipe(write_metadata(classifier, described(LABELS, *uneven)), photographs[0])
     folded = fold_normalization(classifier, *uneven)
-    assert_mediapipe_agrees(folded, described(LABELS, (0.0,), (1.0,)), images, run)
+    assert_mediapipe_agrees(folded, described(LABELS, (0.0,), (1.0,)), photographs, run)
