@@ -135,14 +135,14 @@ def test_weights_stand_in_the_order_of_keras_own_graph(
 
 @pytest.mark.slow
 def test_efficientnets_card_scales_pixels_as_keras_graph_does() -> None:
-    from keras import applications
+    from keras import applications, layers
 
     card = load_catalogue()["efficientnet_b0_224"]
     size = 128
     original = applications.EfficientNetB0(input_shape=(size, size, 3), weights=None, classes=10)
     own = architectures.build("efficientnet", size, 10, {})
     fill_randomly(own)
-    scaling = original.get_layer("normalization")
+    scaling = next(layer for layer in original.layers if isinstance(layer, layers.Normalization))
     backbone = [layer for layer in layers_with_weights(original) if layer is not scaling]
     for source, target in zip(layers_with_weights(own), backbone, strict=True):
         target.set_weights(source.get_weights())

@@ -37,10 +37,12 @@ def note_and_wait(started: str, seconds: float) -> str:
 
 
 def count(file: str, seconds: float) -> int:
-    """Write a number every twentieth of a second; stands still while it is stopped."""
+    """Write a number every twentieth of a second, never half of it; stands still while it is stopped."""
     done, deadline = 0, time.monotonic() + seconds
     while time.monotonic() < deadline:
         done += 1
-        Path(file).write_text(str(done))
+        written = Path(f"{file}.new")
+        written.write_text(str(done))
+        written.replace(file)
         time.sleep(0.05)
     return done
