@@ -7,8 +7,6 @@ import gzip
 import logging
 from collections.abc import Sequence
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -19,7 +17,7 @@ from advisor.reporting.escape import json_for_script
 from advisor.reporting.payload import payload
 from advisor.reporting.phrases import limits
 from advisor.reporting.sections import SECTIONS, Section
-from advisor.reporting.templating import asset, content_policy, page_environment, trusted
+from advisor.reporting.templating import asset, content_policy, page_environment, plotly_script, trusted
 from advisor.reporting.view import RunView
 
 _log = logging.getLogger(__name__)
@@ -84,19 +82,6 @@ def cell(quantity: Quantity | None, shown: str, ends: str = "") -> Markup:
     title = f"{quantity.source}{f', n = {quantity.n}' if quantity.n else ''}"
     template = Markup('<td class="n" title="{}">{}<small>{} {}</small>')
     return template.format(title, shown, ends, quantity.provenance.value)
-
-
-@cache
-def plotly_script() -> str:
-    """Return plotly.js of the plotly package; read as a file, because importing plotly takes longer than the page.
-
-    Raises:
-        ModuleNotFoundError: plotly is not installed.
-    """
-    spec = find_spec("plotly")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("plotly is not installed: reinstall advisor with its dependencies")
-    return (Path(spec.origin).parent / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
 
 
 @cache

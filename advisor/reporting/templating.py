@@ -1,11 +1,14 @@
-"""Tools for all pages: escaping templates, style sheets and scripts of the package, a content policy."""
+"""Tools for all pages: escaping templates, style sheets and scripts of the package, a content policy, plotly.js."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -25,6 +28,19 @@ def page_environment(package: str) -> Environment:
 def asset(package: str, name: str) -> str:
     """Return a style sheet or script of a package."""
     return (files(package) / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def plotly_script() -> str:
+    """Return plotly.js of the plotly package; read as a file, because importing plotly takes longer than the page.
+
+    Raises:
+        ModuleNotFoundError: plotly is not installed.
+    """
+    spec = find_spec("plotly")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("plotly is not installed: reinstall advisor with its dependencies")
+    return (Path(spec.origin).parent / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
 
 
 def trusted(content: str) -> Markup:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from advisor.compression.quantization.correction import Grids
+    from advisor.compression.quantization.grid import Grids
 
 POSITIONS = 16
 """Positions of each layer and image whose inputs are recorded. From 100 images these are more rows than a kernel of a

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from advisor.compression.quantization import rules
-from advisor.compression.quantization.correction import Grid, Grids
+from advisor.compression.quantization.grid import Grid, Grids
 from advisor.compression.quantization.quantizer import quantize
 from advisor.compression.quantization.rules import MakeRules
 from advisor.compression.recipes.base import Edit, Recipe

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.compression.quantization import rules
-from advisor.compression.quantization.correction import Grids
+from advisor.compression.quantization.grid import Grids
 from advisor.compression.quantization.quantizer import fitting_images, quantize
 from advisor.compression.recipes.base import Needs, Recipe
 from advisor.compression.recipes.comparison import Deviation, FloatComparison, comparison_for

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from advisor.compression.quantization.correction import Grids, correct
+from advisor.compression.quantization.correction import correct
+from advisor.compression.quantization.grid import Grids
 from advisor.compression.quantization.quantizer import fitting_images, quantize
 from advisor.compression.quantization.ranges import Range, ranges, spans
 from advisor.compression.quantization.rules import MakeRules

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.compression.quantization import rules
 from advisor.compression.quantization.clusters import clusters
-from advisor.compression.quantization.correction import Grids, correct
+from advisor.compression.quantization.correction import correct
+from advisor.compression.quantization.grid import Grids
 from advisor.compression.quantization.quantizer import fitting_images, quantize
 from advisor.compression.recipes.base import Needs, Recipe
 from advisor.compression.recipes.inputs import Compressed, RecipeInputs

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from advisor.measurement.operators.profile_values import Profile, TypeTime
+from advisor.measurement.operators.profile_values import Profile, TypeTime
 
 FALLBACK_SHARE = 0.2
 CONVERSION_SHARE = 0.1

@@ -12,6 +12,7 @@ from advisor.measurement import host
 from advisor.measurement.accelerators.delegation import Delegation, delegate
 from advisor.measurement.accelerators.loading import accelerator
 from advisor.measurement.operators import roofline
+from advisor.measurement.operators.advice import advise
 from advisor.measurement.operators.attribution import KernelEvent, Node, match
 from advisor.measurement.operators.collect import Collected, ProfileRequest, collect
 from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
@@ -76,11 +77,12 @@ def profile(
     collected = collect(ProfileRequest(path, threads, runs, kernels, shape, timeout_s), by_cuts)
     graph = with_shapes(graph, collected.document["shapes"])
     found = _profile(str(model), graph, collected, threads)
-    return replace(
+    whole = replace(
         found,
         roofline=roofline.measure() if with_roofline else None,
         delegations=tuple(delegate(graph, rules) for rules in asked),
     )
+    return replace(whole, advice=advise(whole))
 
 
 def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from advisor.measurement.operators.profile_values import OperatorTime, Profile
+from advisor.measurement.operators.profile_values import OperatorTime, Profile
 
 _OPERATOR_COLUMNS = (
     *("[node type]", "[start]", "[first]", "[avg ms]", "[%]", "[cdf%]", "[mem KB]", "[times called]", "[Name]"),

@@ -90,6 +90,7 @@ class Profile:
         roofline: limits of this machine at one thread, None if not measured.
         host: the machine.
         notes: notes for the reader.
+        advice: what to improve; each sentence contains its evidence.
         delegations: computed delegations of the file to the requested accelerators; they are not measured.
     """
 
@@ -110,6 +111,7 @@ class Profile:
     roofline: roofline.Roofline | None
     host: host.Host
     notes: tuple[str, ...]
+    advice: tuple[str, ...] = ()
     delegations: tuple[Delegation, ...] = ()
 
     @property
@@ -130,13 +132,6 @@ class Profile:
             summary.append(_type_time(rows, before))
         return tuple(summary)
 
-    @property
-    def advice(self) -> tuple[str, ...]:
-        """What to improve; each sentence contains its evidence."""
-        from advisor.measurement.operators.advice import advise
-
-        return advise(self)
-
     def top(self, count: int = 10) -> tuple[OperatorTime, ...]:
         """Return the slowest operators."""
         return tuple(sorted(self.operators, key=lambda row: -row.time_us)[:count])
@@ -153,18 +148,6 @@ class Profile:
             "by_type": [asdict(row) for row in self.by_type],
             "advice": list(self.advice),
         }
-
-    def to_tsv(self) -> str:
-        """Return the tables of TensorFlow Lite's ``benchmark_model``, tab-separated."""
-        from advisor.measurement.operators.profile_export import to_tsv
-
-        return to_tsv(self)
-
-    def to_trace(self) -> dict[str, object]:
-        """Return a trace for ``chrome://tracing`` and Perfetto."""
-        from advisor.measurement.operators.profile_export import to_trace
-
-        return to_trace(self)
 
 
 def _type_time(rows: Sequence[OperatorTime], before: float) -> TypeTime:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.errors import UsageError
+from advisor.measurement.operators.profile_export import to_trace, to_tsv
 from advisor.measurement.operators.profile_values import Profile
 
 
@@ -58,9 +59,9 @@ def write_files(profile: Profile, wanted: Wanted, diagnosis: Diagnosis | None = 
         more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
         _write(wanted.json, json.dumps({**profile.to_json(), **more}, indent=1, allow_nan=False))
     if wanted.tsv:
-        _write(wanted.tsv, profile.to_tsv())
+        _write(wanted.tsv, to_tsv(profile))
     if wanted.trace:
-        _write(wanted.trace, json.dumps(profile.to_trace(), allow_nan=False))
+        _write(wanted.trace, json.dumps(to_trace(profile), allow_nan=False))
     if wanted.graph:
         from advisor.measurement.operators.profile_graph import to_graph
 

@@ -13,11 +13,10 @@ from advisor.measurement.operators.profile_values import OperatorTime, Profile
 from advisor.reporting import text
 from advisor.reporting.console import figure
 from advisor.reporting.escape import json_for_script
-from advisor.reporting.html import plotly_script
 from advisor.reporting.profile.delegation_lines import reasons
 from advisor.reporting.profile.diagnosis_html import diagnosis_html
 from advisor.reporting.profile.profile_table import quality
-from advisor.reporting.templating import asset, content_policy, page_environment, trusted
+from advisor.reporting.templating import asset, content_policy, page_environment, plotly_script, trusted
 
 BARS = 20
 

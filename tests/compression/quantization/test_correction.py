@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.compression.download import deflated_bytes
-from advisor.compression.quantization.correction import Grid, Grids, correct
+from advisor.compression.quantization.correction import correct
+from advisor.compression.quantization.grid import Grid, Grids
 from advisor.compression.quantization.observe import observe
 from advisor.compression.recipes import recipe
 from advisor.tflite.model import read

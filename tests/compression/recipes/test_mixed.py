@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.compression.quantization.correction import Grid, Grids
+from advisor.compression.quantization.grid import Grid, Grids
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.comparison import Deviation, FloatComparison, comparison_for
 from advisor.compression.recipes.inputs import Compressed, RecipeInputs

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from advisor.core.errors import StageError, UsageError
 from advisor.measurement.latency.advice import advise_threads
 from advisor.measurement.latency.timing import measure
+from advisor.measurement.operators.advice import advise
 from advisor.measurement.operators.attribution import KernelEvent
 from advisor.measurement.operators.profile import Profile, profile
+from advisor.measurement.operators.profile_export import to_trace, to_tsv
 from advisor.measurement.operators.runs import adds_up, coverage, interquartile_mean, partitions, undisturbed
 from tests.measurement import small_models
 
@@ -81,7 +83,7 @@ def test_a_run_of_microseconds_says_that_it_is_rough(float_model: Path) -> None:
 
 
 def test_tsv_has_the_benchmark_tools_columns(swish_profile: Profile) -> None:
-    text = swish_profile.to_tsv()
+    text = to_tsv(swish_profile)
     titles = [line for line in text.splitlines() if line.startswith("===")]
     assert titles == ["=== Run Order ===", "=== Top by Computation Time ===", "=== Summary by node type ==="]
     table = text.split("=== Run Order ===\n")[1].split("\n\n")[0]
@@ -91,7 +93,7 @@ def test_tsv_has_the_benchmark_tools_columns(swish_profile: Profile) -> None:
 
 
 def test_trace_is_complete_events_without_overlap(swish_profile: Profile) -> None:
-    trace = json.loads(json.dumps(swish_profile.to_trace()))
+    trace = json.loads(json.dumps(to_trace(swish_profile)))
     events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
     assert len(events) == len(swish_profile.operators)
     for before, after in pairwise(events):
@@ -169,8 +171,8 @@ def test_partitions_are_counted_where_the_delegate_starts_anew() -> None:
 def test_advice_on_conversions_and_partitions_has_its_evidence(swish_profile: Profile) -> None:
     row = next(row for row in swish_profile.operators if row.type == "HARD_SWISH")
     converted = replace(swish_profile, operators=(replace(row, type="QUANTIZE", share=1.0),), partitions=5)
-    assert any("100% of the time converts between types" in text for text in converted.advice)
-    assert any("enters XNNPACK 5 times, because QUANTIZE" in text for text in converted.advice)
+    assert any("100% of the time converts between types" in text for text in advise(converted))
+    assert any("enters XNNPACK 5 times, because QUANTIZE" in text for text in advise(converted))
 
 
 @pytest.mark.integration
