@@ -1,4 +1,4 @@
-"""Decide over the evaluations of a run folder; the decision is computed whenever it is needed, and never stored."""
+"""Decide over the evaluations of a run folder; the decision is computed when needed, and never stored."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Answer:
     Attributes:
         evaluations: all of them, with the probability that each meets the latency budget, and with the figures of each
             file on the required devices.
-        decision: the answer; of several devices, the one model for all of them.
-        by_device: the answer for each device by its name, where there are several.
+        decision: the answer; for several devices, the one model for all of them.
+        by_device: the answer for each device by its name, if there are several.
     """
 
     evaluations: tuple[Evaluation, ...]
@@ -37,7 +37,7 @@ class Answer:
 
 
 def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Question) -> Answer:
-    """Return the decision; accuracies that were measured on the same images are compared image by image."""
+    """Return the decision; it compares accuracies on the same images image by image."""
     limits, devices, tie = question.limits, question.devices, tie_on_images(run)
     known = _with_limits(evaluations, limits)
     only_required = set(limits.must_run_on) - set(devices)
@@ -53,7 +53,7 @@ def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Ques
 
 
 def _with_limits(evaluations: Sequence[Evaluation], limits: Budget) -> list[Evaluation]:
-    """Return the evaluations with what depends on the limits; results of an earlier decision are dropped."""
+    """Return the evaluations with the results that depend on the limits, without those of an earlier decision."""
     fresh = [replace(evaluation, device_figures={}, required_figures=None) for evaluation in evaluations]
     known = [with_budget_probability(e, limits.latency_ms, limits.confidence) for e in fresh]
     if not limits.must_run_on:
@@ -62,13 +62,13 @@ def _with_limits(evaluations: Sequence[Evaluation], limits: Budget) -> list[Eval
 
 
 def _without_first_looks(evaluations: list[Evaluation]) -> list[Evaluation]:
-    """Leave out heads trained on some of the images; they are an answer only where there is no other."""
+    """Exclude heads trained on a subset of the images, unless there is no other answer."""
     full = [e for e in evaluations if e.configuration.training != HEAD_SUBSET]
     return full if any(e.status is Status.OK for e in full) else evaluations
 
 
 def _decide_for_all(evaluations: Sequence[Evaluation], devices: Sequence[str], decide_over: Decide) -> Decision:
-    """Return the one model for all devices; where none fits, also which device to leave out for one that does."""
+    """Return the one model for all devices; if none fits, name the device whose removal allows one."""
     decision = decide_over(worst_case(evaluations, devices))
     if decision.feasible:
         return decision
@@ -91,9 +91,9 @@ def _without_device(
 
 
 def _with_weights_remark(decision: Decision) -> Decision:
-    """Add a remark where the pick was measured without the weights that its published accuracy belongs to."""
+    """Add a remark if the pick was measured with random weights and its accuracy is the published one."""
     if decision.pick is None or not decision.pick.card_facts.lacks_weights:
         return decision
     card = decision.pick.configuration.card
-    remark = f" To ship it, get its weights first: advisor catalog show {card} names where they are."
+    remark = f" To ship it, get its weights first: advisor catalog show {card} lists their sources."
     return replace(decision, reason=decision.reason + remark)

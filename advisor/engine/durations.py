@@ -10,19 +10,19 @@ from advisor.engine.pipeline.names import StageName
 
 
 class Durations:
-    """Seconds of core or machine time; what came from the cache and what waited for a core counts nothing."""
+    """Seconds of core or machine time; cached results and waiting for a core do not count."""
 
     def __init__(self) -> None:
         self._seconds: dict[tuple[str, StageName], float] = defaultdict(float)
 
     def note(self, event: StageEvent) -> None:
-        """Take note of an event of a stage."""
+        """Record an event of a stage."""
         if event.kind is EventKind.DONE:
             self._seconds[event.stage.scope.card, event.stage.name] += event.seconds
 
     @property
     def by_card_and_stage(self) -> Mapping[tuple[str, StageName], float]:
-        """Seconds by card and stage."""
+        """Seconds by card and by stage."""
         return dict(self._seconds)
 
     @property

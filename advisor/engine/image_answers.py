@@ -1,4 +1,4 @@
-"""What candidates answered on each image: two accuracies on the same images are compared image by image."""
+"""Compare two accuracies on the same images by the candidates' answers on each image."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from advisor.store import RunFolder
 
 
 def tie_on_images(run: RunFolder) -> Tie:
-    """Return the function that says whether two accuracies tie.
+    """Return the function that tells whether two accuracies are tied.
 
-    It compares the answers of both on each image; where these are not known, the two intervals.
+    It compares the answers of both on each image; if these are not known, the two intervals.
     """
     labels = _labels(run)
 
@@ -37,7 +37,7 @@ def tie_on_images(run: RunFolder) -> Tie:
 
 
 def correct_answers(run: RunFolder, evaluation: Evaluation) -> tuple[float, ...] | None:
-    """Return the share (0-1) of correct answers on each validation image, None where it is not known.
+    """Return the share (0-1) of correct answers on each validation image, None if it is not known.
 
     A share is 0 or 1. Candidates that were compared under capture conditions saw each image several times.
     """
@@ -46,7 +46,7 @@ def correct_answers(run: RunFolder, evaluation: Evaluation) -> tuple[float, ...]
 
 
 def compared_images(run: RunFolder) -> tuple[str, ...]:
-    """Return the hashes of the validation images, in order; empty where they are not known."""
+    """Return the hashes of the validation images, in order; empty if they are not known."""
     rows = run.read_json("split.json").get(VALIDATION)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         return ()
@@ -63,7 +63,7 @@ def _labels(run: RunFolder) -> tuple[int, ...]:
 
 
 def _correct(file: Path, labels: Sequence[int]) -> tuple[float, ...] | None:
-    """Return the share of correct answers on each image, None where the file is missing, damaged or of other images."""
+    """Return the share of correct answers on each image, None if the file is missing, damaged or of other images."""
     import numpy as np
 
     try:

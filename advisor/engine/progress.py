@@ -1,4 +1,4 @@
-"""Show what is being done, what is left and how long it will take; quiet where nobody watches."""
+"""Show the current work, the remaining work and the remaining time; silent if standard error is no terminal."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ TRUST_S = 20.0
 
 
 class Progress:
-    """A bar over the stages, weighted by their expected seconds, with what runs now and the time left.
+    """A bar over the stages, weighted by their expected seconds, with the running stages and the time left.
 
     Args:
-        shown: show it; by default where standard error is a terminal.
+        shown: show the bar; by default only if standard error is a terminal.
         cores: how many stages run side by side.
     """
 
@@ -46,13 +46,13 @@ class Progress:
         self._closed = threading.Event()
 
     def say(self, text: str) -> None:
-        """Show what is being done before or beside the evaluations."""
+        """Show a step that is no evaluation."""
         with self._lock:
             self._saying = text
             self._show()
 
     def start(self, plan: Plan, done: int) -> None:
-        """Begin with ``plan``, of which ``done`` configurations are done already."""
+        """Start with ``plan``, of which ``done`` configurations are already done."""
         total = sum(plan.costs.total_s(plan.costs.stages(card)) for card in plan.cards)
         with self._lock:
             self._evaluated, self._configurations = done, plan.size
@@ -63,13 +63,13 @@ class Progress:
                 threading.Thread(target=self._tick, daemon=True).start()
 
     def stage(self, event: StageEvent) -> None:
-        """Take note of an event of a stage."""
+        """Record an event of a stage."""
         subject, seconds = event.stage.subject, self._seconds_of(event.stage)
         with self._lock:
             if event.kind is EventKind.STARTED:
                 self._running[subject] = ""
             elif event.kind is EventKind.WAITING:
-                self._running[subject] = f" (waits for another search, {event.holder}, that does it)"
+                self._running[subject] = f" (waits for the same work in another search, {event.holder})"
             elif event.kind is EventKind.EPOCH:
                 self._epoch(subject, seconds, *event.epochs)
             else:
@@ -81,7 +81,7 @@ class Progress:
         return self._plan.costs.seconds(stage) if self._plan is not None else 0.0
 
     def _epoch(self, subject: str, seconds: float, done: int, epochs: int) -> None:
-        """Count a share of a long stage."""
+        """Add the finished share of a long stage."""
         reached = seconds * done / epochs
         self._running[subject] = f" (epoch {done} of {epochs})"
         self._advance(reached - self._partly.get(subject, 0.0), worked=True)
@@ -94,7 +94,7 @@ class Progress:
             self._open().update(max(0.0, min(weight, self._left_s())))
 
     def evaluated(self, evaluation: Evaluation) -> None:
-        """Take note of a configuration that is finished; a failure is shown at once."""
+        """Record a finished configuration, and show a failure at once."""
         with self._lock:
             self._evaluated += 1
             if evaluation.status is Status.SKIPPED:
@@ -105,7 +105,7 @@ class Progress:
             self._show()
 
     def deferred(self, configurations: Collection[Configuration]) -> None:
-        """Leave deferred configurations out of what is left; one that comes back counts again."""
+        """Exclude deferred configurations from the remaining work; a reconsidered one counts again."""
         with self._lock:
             if self._deferred != frozenset(configurations):
                 self._deferred = frozenset(configurations)
@@ -149,7 +149,7 @@ class Progress:
         return max(0.0, bar.total - bar.n) if bar is not None and bar.total else 0.0
 
     def _seconds_left(self) -> float:
-        """Return the cost of what is left, divided by the speed so far; at first the speed of the plan counts."""
+        """Return the cost of the remaining work, divided by the speed so far; at first, by the planned speed."""
         elapsed = time.monotonic() - self._started
         speed = (self._worked_s + TRUST_S) / (elapsed + TRUST_S / self._cores)
         return self._left_s() / speed

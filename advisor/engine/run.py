@@ -55,11 +55,11 @@ THREADS = 32
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search left behind.
+    """The result of a search.
 
     Attributes:
-        run: its folder.
-        stop: why it ended.
+        run: the run folder.
+        stop: why the search ended.
     """
 
     run: RunFolder
@@ -68,7 +68,7 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A question whose parts were found and checked; nothing was spent yet.
+    """A question after all its parts were found and checked, before any work starts.
 
     Attributes:
         request: the question.
@@ -86,20 +86,20 @@ class Prepared:
 
     @property
     def data_fingerprint(self) -> str:
-        """Hash of the images, empty without."""
+        """Hash of the images; empty if there are none."""
         return self.images.dataset.fingerprint if self.images else ""
 
 
 def run_search(request: Request, progress: Progress, resume: Path | None = None, verbose: bool = False) -> SearchResult:
-    """Answer ``request`` in a new run folder, or go on with the run in ``resume``.
+    """Answer ``request`` in a new run folder, or continue the run in ``resume``.
 
-    The work happens in a thread with an event loop of its own, so that it also runs where a loop runs already, as in a
-    notebook, and so that an interrupt reaches the caller's thread and stops the search in order.
+    The work happens in a thread with its own event loop. A notebook, which already runs a loop, can therefore call it.
+    An interrupt reaches the caller's thread, which stops the search in order.
 
     Raises:
-        UsageError: the question, the images, the catalogue or the output folder is at fault; nothing was spent.
+        UsageError: the question, the images, the catalogue or the output folder is invalid; no work was started.
         WeightsError: no candidate's weights can be fetched.
-        AdvisorError: the study's database went away; what was evaluated is kept.
+        AdvisorError: the study's database is no longer reachable; finished evaluations are kept.
     """
     started = time.monotonic()
     prepared = prepare(request, progress.say)
@@ -119,10 +119,10 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
 
 
 def prepare(request: Request, say: Callable[[str], None]) -> Prepared:
-    """Find and check everything that a question names.
+    """Find and check all parts of a question.
 
     Raises:
-        UsageError: something is missing, unknown or damaged.
+        UsageError: a part is missing, unknown or damaged.
     """
     require_sampler_installed(request.execution.sampler)
     question = request.question
@@ -135,7 +135,7 @@ def refuse_what_cannot_work(prepared: Prepared) -> None:
     """Refuse a time limit that is too short, and a database that cannot be reached.
 
     Raises:
-        UsageError: one of them.
+        UsageError: the limit is too short, or the database does not answer.
     """
     execution = prepared.request.execution
     if execution.time_limit_s is not None:
@@ -144,7 +144,7 @@ def refuse_what_cannot_work(prepared: Prepared) -> None:
 
 
 def _as_begun(prepared: Prepared, run: RunFolder) -> Prepared:
-    """Return the question with the cards that the run began with."""
+    """Return the question with the cards of the run's start."""
     cards = same_cards(run, prepared.request.question, prepared.cards, prepared.recipes, prepared.images)
     return Prepared(prepared.request, prepared.targets, prepared.recipes, cards, prepared.images)
 
@@ -181,8 +181,8 @@ class _Search:
         return SearchResult(self._run, INTERRUPTED if interrupted else self._stop)
 
     def _interrupt(self) -> None:
-        """End the search in order: what is in flight is dropped, what is done is kept."""
-        self._progress.say("stopping: keeping what is done")
+        """Stop the search in order: drop running evaluations, and keep finished ones."""
+        self._progress.say("stopping; finished evaluations are kept")
         if self._loop is None:
             self._search_loop.stopping.set()
             return
@@ -190,20 +190,20 @@ class _Search:
             self._loop.call_soon_threadsafe(self._search_loop.stopping.set)
 
     def _work(self) -> None:
-        """Run the search; an error is kept for the caller's thread."""
+        """Run the search, and store an error for the caller's thread."""
         try:
             request, cards = self._prepared.request, self._prepared.cards
             candidates = find_weights(request.question, request.execution, cards, self._progress.say)
             same_weights(self._run, candidates)
             with one_blas_thread():
                 asyncio.run(self._search(candidates))
-        except BaseException as error:  # it is raised again in the caller's thread
+        except BaseException as error:  # the caller's thread raises it again
             self._error = error
         finally:
             self._progress.close()
 
     async def _search(self, candidates: Candidates) -> None:
-        """Plan, evaluate, judge the finalists, and write down what it took."""
+        """Plan, evaluate, score the finalists on the hold-out, and write the durations."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(THREADS))
         run, prepared, question = self._run, self._prepared, self._prepared.request.question
@@ -228,11 +228,11 @@ class _Search:
                 self._write_manifest(candidates, plan, evaluating_s, evaluator.environments)
 
     async def _evaluate(self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int) -> float:
-        """Evaluate what the study asks for, and record the cards that it did not reach; return the seconds."""
+        """Evaluate what the study proposes, record the cards that it did not reach, and return the seconds."""
         began = time.monotonic()
         self._stop = await self._search_loop.evaluate_all(study, evaluator, plan, done)
         seconds = time.monotonic() - began
-        self._executor.trainers.close()  # what a limit cut off would train on beside the finalists' timings
+        self._executor.trainers.close()  # trainers past the limit would disturb the finalists' timings
         await self._search_loop.rescue(evaluator, plan)
         if not self._search_loop.stopping.is_set():
             record_unevaluated(self._run, plan, self._stop.reason)
@@ -272,7 +272,7 @@ class _Search:
         evaluating_s: float | None = None,
         environments: Mapping[str, str] | None = None,
     ) -> None:
-        """Write the manifest; at the end of a search with what it took."""
+        """Write the manifest; at the end of a search, with its durations."""
         prepared, durations = self._prepared, {"search": round(time.monotonic() - self._started, 1)}
         more: dict[str, Any] = {"targets": environments} if environments else {}
         if evaluating_s is not None:

@@ -97,7 +97,7 @@ def _artefact(run: LoadedRun, evaluation: Evaluation) -> bytes:
         card = evaluation.configuration.card
         raise UsageError(
             f"{card} was measured without its weights: there is nothing to ship yet",
-            f"get them first (advisor catalog show {card} names where they are), then search again",
+            f"get them first (advisor catalog show {card} lists their sources), then search again",
         )
     return (run.folder.path / evaluation.artefact).read_bytes()
 

@@ -68,7 +68,7 @@ def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(capsys: pytest
     progress.stage(StageEvent(stage, EventKind.WAITING, holder="process 4711"))
     progress.close()
     said = capsys.readouterr().err
-    assert f"fine-tuning {CARD} (waits for another search, process 4711, that does it)" in said
+    assert f"fine-tuning {CARD} (waits for the same work in another search, process 4711)" in said
 
 
 def test_epochs_count_as_a_share_of_a_long_stage(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Say why a stage ended an evaluation."""
+"""Describe why a stage ended an evaluation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class StageAborted(StageError):
     Args:
         status: ``failed`` or ``skipped``.
         stage: the stage.
-        reason: why, in words.
+        reason: the reason, in words.
     """
 
     def __init__(self, status: Status, stage: StageName, reason: str) -> None:
@@ -22,18 +22,18 @@ class StageAborted(StageError):
 
     @classmethod
     def unsupported(cls, stage: StageName, reason: str) -> StageAborted:
-        """Return the end of an evaluation to which a stage does not apply."""
+        """Return the error of a stage that does not apply to the card or the recipe."""
         return cls(Status.SKIPPED, stage, reason)
 
 
 def aborted(error: AdvisorError | OSError, stage: StageName, recipe: str) -> StageAborted:
-    """Return what an error means for the evaluation.
+    """Return the stage error for an error of a job.
 
     Args:
         error: what the stage raised.
         stage: the stage.
-        recipe: the recipe that made the file that the stage runs, if any. A file that the runtime cannot run is
-            skipped, as one is to which the recipe does not apply; float32 alone has failed then.
+        recipe: the recipe that made the stage's file, if any. If the runtime cannot run that file, the evaluation is
+            skipped; for float32 it has failed.
     """
     if isinstance(error, UnsupportedRecipe):
         return StageAborted.unsupported(stage, error.message)

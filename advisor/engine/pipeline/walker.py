@@ -1,4 +1,4 @@
-"""Run a stage graph, or look up what earlier searches kept of it."""
+"""Run a stage graph, or look up its results in the artifact cache."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from advisor.isolation import Children, Pause
 Result = TypeVar("Result")
 
 EPOCHS_EVERY_S = 2.0
-"""How often the epochs of a long stage are counted."""
+"""Seconds between two counts of a long stage's epochs."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Workers:
     Attributes:
         machine: hands out cores and memory.
         pools: child processes by pool; a pool that is missing is not needed.
-        on_device: calls a measurement where its device is attached.
+        on_device: calls a measurement on the machine with the device.
         priority: card name to its place in the queue for cores.
     """
 
@@ -48,15 +48,15 @@ class Workers:
 
 
 class Walker:
-    """Runs the stages of a graph, each once in a search; what they leave is kept for the next search.
+    """Runs the stages of a graph, each once in a search, and caches their results for the next search.
 
-    A search costs the sum of its stages, never the product of its choices.
+    The cost of a search is the sum of its stages, never the product of its choices.
 
     Args:
-        materials: what the stages work from.
+        materials: inputs that the stages share.
         workers: where their jobs run.
-        listener: told of each event.
-        remeasure: take timings anew that an earlier search has kept.
+        listener: called with each event.
+        remeasure: take cached timings again.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class Walker:
         self._tasks: dict[Stage[Any], asyncio.Task[Any]] = {}
 
     async def run(self, stage: Stage[Result]) -> Result:
-        """Return the result of a stage, after running what it comes after; asked for twice it runs once.
+        """Return the result of a stage after running the stages that it needs; a second call returns the same result.
 
         Raises:
-            StageAborted: the stage, or one that it comes after, failed or does not apply.
+            StageAborted: the stage, or one that it needs, failed or does not apply.
         """
         task = self._tasks.get(stage)
         if task is None:
@@ -105,7 +105,7 @@ class _StageRun:
     listener: Listener
 
     async def result(self, anew: bool) -> Any:
-        """Return the stage's result from the cache, or make it."""
+        """Return the stage's result from the cache, or compute it."""
         kept = self._kept(anew)
         if kept is not None:
             self._tell(EventKind.CACHED)
@@ -141,7 +141,7 @@ class _StageRun:
         return await self._read(folder)
 
     def _unkept(self, fill: Callable[[Path], None]) -> Any:
-        """Make a result that is not always worth keeping: it is read first, and kept where it may be."""
+        """Compute a result that may not be cached: read it first, and cache it if the stage allows it."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             fill(folder)
@@ -152,7 +152,7 @@ class _StageRun:
             return made
 
     def _call(self, folders: Folders, pause: Pause) -> None:
-        """Call the job where it runs and keep what it returns beside what it writes."""
+        """Call the job on its pool and store the returned value beside the written files."""
         job = self.stage.job(self.materials, self.results, folders)
         returned = self._on_device(job) if self.stage.resources.alone else self._in_child(job, pause)
         if self.stage.reads is not None:
@@ -186,7 +186,7 @@ class _StageRun:
 
     @asynccontextmanager
     async def _watched(self, checkpoints: Path) -> AsyncIterator[None]:
-        """Tell of each epoch of a long stage."""
+        """Report each epoch of a long stage."""
         if self.stage.epochs is None:
             yield
             return
@@ -215,12 +215,12 @@ class _StageRun:
         self.listener(StageEvent(self.stage, kind, **more))
 
     def waits_for(self, holder: str) -> None:
-        """Tell that another process makes the result."""
+        """Report that another process computes the result."""
         self._tell(EventKind.WAITING, holder=holder)
 
 
 class _Wait:
-    """How long a stage worked, and whether it waited for another process that made its result."""
+    """Working time of a stage, and whether it waited for another process."""
 
     def __init__(self, pause: Pause, run: _StageRun) -> None:
         self.waited = False
@@ -230,20 +230,20 @@ class _Wait:
 
     @property
     def worked_s(self) -> float:
-        """Seconds since the stage began in which it did not stand still for a measurement."""
+        """Seconds since the stage started, without pauses for a measurement."""
         return self._loop.time() - self._start - self._pause.paused_s
 
     def begins(self, holder: str) -> None:
-        """Note who makes the result."""
+        """Record the process that computes the result."""
         self.waited = True
         self._run.waits_for(holder)
 
 
 class Lookup:
-    """Looks up what earlier searches kept of a graph; nothing is run and nothing is written.
+    """Looks up the cached results of a graph; nothing is run and nothing is written.
 
     Args:
-        materials: what the stages work from.
+        materials: inputs that the stages share.
     """
 
     def __init__(self, materials: Materials) -> None:
@@ -251,13 +251,13 @@ class Lookup:
         self._found: dict[Stage[Any], object] = {}
 
     def find(self, stage: Stage[Result]) -> Result | None:
-        """Return the result of a stage, None where it is not kept or does not apply."""
+        """Return the result of a stage; None if it is not cached or does not apply."""
         if stage not in self._found:
             self._found[stage] = self._find(stage)
         return cast("Result | None", self._found[stage])
 
     def done(self, stages: Iterable[Stage[Any]]) -> frozenset[Stage[Any]]:
-        """Return which stages are kept, of those given and all that they come after."""
+        """Return which of the given stages, and of the stages that they need, are cached."""
         return frozenset(stage for stage in with_all_before(stages) if self.find(stage) is not None)
 
     def _find(self, stage: Stage[Any]) -> object | None:
@@ -274,7 +274,7 @@ class Lookup:
 
 
 def kept_folders(stage: Stage[Any], materials: Materials, results: Results) -> list[Path]:
-    """Return where the result of a stage may be kept, the best first."""
+    """Return the possible cache folders of a stage's result, the best first."""
     keys = (*stage.also_kept_as(materials, results), stage.inputs(materials, results))
     return [materials.cache.folder(stage.folder, inputs) for inputs in keys]
 
@@ -285,6 +285,6 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _retrieve(task: asyncio.Task[Any]) -> None:
-    """Retrieve a failure that nobody awaits any more, as at a limit."""
+    """Retrieve a failure that no caller awaits any more, for example after a time limit."""
     if not task.cancelled():
         task.exception()

@@ -1,1 +1,1 @@
-"""Put the results of a variant's stages together into its evaluation."""
+"""Combine the results of a variant's stages into its evaluation."""

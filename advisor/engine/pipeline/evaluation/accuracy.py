@@ -1,4 +1,4 @@
-"""Top-1 of an artefact: measured where there are pictures, else what was published and what we know."""
+"""Return the top-1 of an artefact: measured if there are images, otherwise published or estimated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_CONFUSION_CLASSES = 40
 
 @dataclass(frozen=True)
 class Verdict:
-    """Accuracy of one artefact, its loss against the float32 artefact, and what the report shows besides."""
+    """Accuracy of one artefact, its loss against the float32 artefact, and further figures for the report."""
 
     accuracy: Quantity | None
     drop: Quantity | None
@@ -48,7 +48,7 @@ CAPTURED_VALIDATION = "validation part of --data under capture conditions, run i
 CAPTURED_HOLDOUT = "hold-out of --data under capture conditions, run in LiteRT"
 
 Captured = Any
-"""int64 (T, N): labels of N pictures under T tests."""
+"""int64 (T, N): labels of N images under T tests."""
 
 
 def measured(
@@ -58,14 +58,14 @@ def measured(
     classes: Sequence[str],
     source: str = VALIDATED,
 ) -> Verdict:
-    """Judge answers on pictures.
+    """Return the accuracy of answers on images.
 
     Args:
-        answers: the artefact's label for each picture.
+        answers: the artefact's label for each image.
         float_answers: the same of the float32 artefact of the same card.
         labels: the true labels.
         classes: class names in label order.
-        source: which pictures.
+        source: name of the image set.
     """
     right = [answer == label for answer, label in zip(answers, labels, strict=True)]
     float_right = [answer == label for answer, label in zip(float_answers, labels, strict=True)]
@@ -74,14 +74,14 @@ def measured(
         accuracy=share_of(right, source),
         drop=Quantity(
             100 * lost.value, "points", Provenance.MEASURED, 100 * lost.low, 100 * lost.high, LEVEL, len(right),
-            "against float32 on the same pictures",
+            "against float32 on the same images",
         ),
         answers=per_class(answers, labels, classes),
     )  # fmt: skip
 
 
 def share_of(right: Sequence[bool], source: str) -> Quantity:
-    """Return the share of pictures that were answered rightly, in %, with Wilson's interval."""
+    """Return the share of correctly answered images, in %, with Wilson's interval."""
     share = wilson(sum(right), len(right), LEVEL)
     low, high = 100 * share.low, 100 * share.high
     return Quantity(100 * share.value, "%", Provenance.MEASURED, low, high, LEVEL, len(right), source)
@@ -90,26 +90,26 @@ def share_of(right: Sequence[bool], source: str) -> Quantity:
 def robust(
     answers: Captured, float_answers: Captured, labels: Sequence[int], source: str = CAPTURED_VALIDATION
 ) -> Verdict:
-    """Judge answers to pictures under capture conditions.
+    """Return the accuracy of answers to images under capture conditions.
 
     Args:
         answers: the artefact's labels, int (T, N): a row for each of :data:`advisor.datasets.capture.TESTS`.
         float_answers: the same of the float32 artefact of the same card.
         labels: the N true labels.
-        source: which pictures.
+        source: name of the image set.
     """
     from advisor.measurement.accuracy.robustness import robustness
 
     found = robustness(answers, labels)
     share = found.accuracy
-    if share.low == share.high:  # all pictures alike: resampling them says nothing of those that were not there
+    if share.low == share.high:  # all images give the same value, so resampling them shows no spread
         ends = wilson(round(share.value * len(labels)), len(labels), LEVEL)
         share = Interval(share.value, min(share.value, ends.low), max(share.value, ends.high))
     own, floats = ((rows == labels).mean(axis=0).tolist() for rows in (answers, float_answers))
     lost = paired_shares(floats, own, LEVEL)
     return Verdict(
         accuracy=_percent(share, "%", len(labels), source),
-        drop=_percent(lost, "points", len(labels), "against float32 on the same pictures"),
+        drop=_percent(lost, "points", len(labels), "against float32 on the same images"),
         capture=CaptureAccuracy(
             tuple(ConditionAccuracy(name, strength, 100 * share) for name, strength, share in found.by_test)
         ),
@@ -122,9 +122,9 @@ def _percent(interval: Interval, unit: str, images: int, source: str) -> Quantit
 
 
 def quoted(card: Card, recipe: str) -> Verdict:
-    """Quote the published top-1 of the form itself, where there is one: of random weights no more is known.
+    """Return the published top-1 of the form, if there is one; random weights allow no estimate.
 
-    What the answers of such a graph keep under compression says nothing of the trained one.
+    The agreement of a random graph with its compressed form does not describe the trained graph.
     """
     float_top1 = card.top1()
     if float_top1 is None:
@@ -139,11 +139,11 @@ def quoted(card: Card, recipe: str) -> Verdict:
 
 
 def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers: Sequence[Answer]) -> Verdict:
-    """Quote the published top-1, or estimate what a compressed form keeps of it.
+    """Return the published top-1, or estimate that of a compressed form.
 
-    Where no figure is published for a quantised form, its top-1 is estimated as the published float top-1 times the
-    share of answers that it keeps on photographs. Each photograph weighs as much as the float form is sure of it, for
-    that is about its chance to be right there; a changed answer counts as a wrong one.
+    If no figure is published for a quantised form, its top-1 is the published float top-1 times the share of kept
+    answers on photographs. Each photograph is weighted by the float form's probability, which approximates its chance
+    to be correct. A changed answer counts as a wrong one.
     """
     float_top1, verdict = card.top1(), quoted(card, recipe)
     if float_top1 is None:
@@ -179,10 +179,10 @@ def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[s
     """Return the recall of each class and, for a readable number of classes, the confusion matrix.
 
     Args:
-        answers: the artefact's label for each picture.
+        answers: the artefact's label for each image.
         labels: the true labels.
         classes: class names in label order.
-        file: where the run keeps the answers.
+        file: path of the answers in the run.
     """
     confusion = [[0] * len(classes) for _ in classes]
     for answer, label in zip(answers, labels, strict=True):

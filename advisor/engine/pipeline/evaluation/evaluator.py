@@ -1,4 +1,4 @@
-"""Evaluate a configuration: walk the stages of its variant and put their figures together."""
+"""Evaluate a configuration: run the stages of its variant and combine their figures."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ from advisor.engine.pipeline.workload import Workload
 from advisor.store import RunFolder
 
 SCREEN_MARGIN = 6.0
-"""Largest ratio of the float backbone's time (every core at work) to the budget at which a card is trained: int8 was
-measured up to 2.3 times faster than float with LiteRT 2.3 on x86 (MobileNetV2), so this lets nothing good go."""
+"""Largest ratio of the float backbone's time (with all cores) to the budget at which a card is trained. int8 was
+measured up to 2.3 times faster than float with LiteRT 2.3 on x86 (MobileNetV2), so no good card is lost."""
 
 
 class Evaluator:
-    """Evaluates configurations; what they share is done once.
+    """Evaluates configurations; shared stages run once.
 
     Args:
         walker: runs the stages.
-        workload: what is done for each card.
+        workload: the work for each card.
         cards: by name.
         recipes: compression recipes by name.
         limits: the budget.
-        named: compression recipes that the user named; these are tried whatever the lighter ones lose.
-        run: takes the artefacts and the answers.
-        timed: this machine is among the devices of the question, so that files are timed on it.
+        named: compression recipes that the user named; they are tried even if lighter recipes lose little.
+        run: stores the artefacts and the answers.
+        timed: time files on this machine, because it is a device of the question.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Evaluator:
         self.screening = True
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
-        """Return the evaluation; whatever goes wrong with this candidate is in it, never raised."""
+        """Return the evaluation; an error of this candidate becomes its status and is never raised."""
         card = self._cards[configuration.card]
         try:
             return await self._evaluate(configuration, card)
@@ -75,7 +75,7 @@ class Evaluator:
             return Evaluation(configuration, end.status, card.family, end.reason, end.stage)
 
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist that was timed briefly with a timing as long as the answer needs.
+        """Return a briefly timed finalist with a full timing.
 
         Raises:
             StageAborted: it cannot be timed now.
@@ -119,7 +119,7 @@ class Evaluator:
         )
 
     async def _screen(self, card: Card) -> None:
-        """End the evaluation where the card cannot meet the latency budget: seconds here, minutes of training saved."""
+        """End the evaluation if the card cannot meet the latency budget; seconds here save minutes of training."""
         limit, materials = self._limits.latency_ms, self._walker.materials
         if not self.screening or not self._timed or materials.images is None or limit is None:
             return
@@ -132,7 +132,7 @@ class Evaluator:
             raise StageAborted(Status.SKIPPED, StageName.SCREEN, reason)
 
     async def _escalate(self, stages: VariantStages) -> None:
-        """End the evaluation where lighter recipes leave nothing to gain on the card."""
+        """End the evaluation if lighter recipes leave nothing to gain on the card."""
         waited = self._escalation.waits_for(stages.compression)
         lighter = [replace(stages, compression=recipe) for recipe in waited]
         outcomes = await asyncio.gather(*(self._outcome(each) for each in lighter))
@@ -150,13 +150,13 @@ class Evaluator:
         return RecipeResult(verdict.drop.value if verdict.drop else None)
 
     async def _timing(self, stages: VariantStages, threads: int) -> ThreadTiming:
-        """Return the timing of the file that ships; nothing is known where this machine is not asked about."""
+        """Return the timing of the file that ships; empty if this machine is no device of the question."""
         if not self._timed:
             return ThreadTiming()
         return (await self._walker.run(stages.timed)).by_threads[threads]
 
     async def _verdict(self, stages: VariantStages) -> Verdict:
-        """Return how accurate a variant is: measured on the validation part, without images what was published."""
+        """Return a variant's accuracy: measured on the validation part; the published one if there are no images."""
         images = self._walker.materials.images
         if images is None:
             return await self._published(stages)
@@ -179,11 +179,11 @@ class Evaluator:
         return accuracy.published(stages.card, stages.compression, own, floats)
 
     async def _answers(self, stages: VariantStages) -> tuple[int, ...]:
-        """Return what a variant answers on images that it has not learnt from."""
+        """Return a variant's answers on images that it has not learnt from."""
         return accuracy.read_answers(await self._walker.run(stages.scored))
 
     async def _captured(self, stages: VariantStages) -> Captured:
-        """Return what a variant answers on the validation part under each capture condition."""
+        """Return a variant's answers on the validation part under each capture condition."""
         return accuracy.read_labels(await self._walker.run(stages.captured))
 
 
@@ -200,11 +200,11 @@ def with_timing(evaluation: Evaluation, timed: ThreadTiming) -> Evaluation:
 
 
 def card_facts(card: Card, weights: str) -> CardFacts:
-    """Return what an evaluation keeps of its card.
+    """Return the facts of the card that an evaluation stores.
 
     Args:
         card: the model card.
-        weights: source of the weights, empty where they are random.
+        weights: source of the weights; empty if they are random.
     """
     normalisation = Normalisation(card.preprocessing.mean, card.preprocessing.std)
     return CardFacts(card.params, card.macs, card.licence, card.input_size, normalisation, weights)

@@ -1,4 +1,4 @@
-"""Score a finalist's file, as kept in the run, on the hold-out: as it is, and under capture conditions."""
+"""Score a finalist's file from the run on the hold-out: on unchanged images, and under capture conditions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class FinalistScorer:
     """Scores finalists.
 
     Args:
-        walker: runs the stages; its materials have images.
+        walker: runs the stages; its materials contain images.
         cards: by name.
-        run: holds the files, and takes their answers.
+        run: contains the files, and stores their answers.
     """
 
     def __init__(self, walker: Walker, cards: Mapping[str, Card], run: RunFolder) -> None:
@@ -69,6 +69,6 @@ class FinalistScorer:
 
 
 def scope_of(evaluation: Evaluation) -> Scope:
-    """Return what the stages of an evaluation's file belong to."""
+    """Return the scope of the stages of an evaluation's file."""
     configuration = evaluation.configuration
     return Scope(configuration.card, configuration.training, configuration.compression)

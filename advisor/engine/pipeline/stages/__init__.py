@@ -1,1 +1,1 @@
-"""Build each stage of the graph, and the jobs that they run in child processes."""
+"""Build each stage of the graph and its job for a child process."""

@@ -46,7 +46,7 @@ CALIBRATION_IMAGES = 100
 
 LEARNING_BYTES = 4_000_000_000
 LEARNING_LIMITS = Limits(seconds=3600, memory_bytes=10_000_000_000)
-"""Gradients keep every activation of a batch: 16 images of MobileNetV2 take some 4 GB with their integer forms."""
+"""Gradients keep every activation of a batch: 16 images of MobileNetV2 take about 4 GB with their integer forms."""
 
 
 def compressed(
@@ -60,9 +60,9 @@ def compressed(
     Args:
         card: the model card.
         scope: training, compression and purpose.
-        source: leaves the float file.
-        compared: of a recipe that decides on scores: the file that was compared, whose decision the one that ships
-            takes over.
+        source: makes the float file.
+        compared: for a recipe that decides on scores: the compared file, whose decision the file that ships
+            reuses.
     """
     recipe = find_recipe(scope.compression)
 
@@ -98,12 +98,12 @@ def compressed(
 
 
 def decides_on_scores(recipe: str) -> bool:
-    """Return whether a recipe decides on the scores of its files: what ships takes over what was compared."""
+    """Return whether a recipe decides on the scores of its files; the file that ships reuses that decision."""
     return find_recipe(recipe).needs is Needs.SCORING
 
 
 def metadata_of(card: Card, images: Images | None, training: str) -> Metadata:
-    """Return what is written into each file of the card: labels, normalisation, licence."""
+    """Return the metadata of each file of the card: labels, normalisation, licence."""
     labels = images.classes if images else published_labels(card)
     data = "ImageNet"
     if images:
@@ -132,7 +132,7 @@ def _resources(needs: Needs) -> Resources:
 
 
 def _stands_in(materials: Materials, card: Card) -> bool:
-    """Return whether fixed-seed random values stand in for the trained ones."""
+    """Return whether fixed-seed random values replace the trained ones."""
     return materials.images is None and not materials.weights_source(card)
 
 
@@ -157,7 +157,7 @@ def _more_inputs(more: More | None, purpose: str, images: Images | None) -> Mapp
 
 
 def _calibration(materials: Materials) -> tuple[Path, ...] | None:
-    """Return the training images that ranges are measured on; None takes bundled photographs."""
+    """Return the training images for calibration; None for the bundled photographs."""
     if materials.images is None:
         return None
     train = materials.images.part(Role.TRAIN)

@@ -42,17 +42,16 @@ PROBABILITIES = "probabilities"
 
 CONVERT_LIMITS = Limits(seconds=600, memory_bytes=3_000_000_000)
 CONVERT_BYTES_A_VALUE = 64
-"""Memory that a conversion may take on top for each value of the model: the converter holds the values some sixteen
-times over, at four bytes each (1.6 GB for the 102 MB of ResNet-50)."""
+"""Extra memory that a conversion may take for each value of the model: the converter holds the values about sixteen
+times, at four bytes each (1.6 GB for the 102 MB of ResNet-50)."""
 
 NO_FEATURES = (
-    "it needs a head of your classes, and its file does not end in one linear layer that a head could replace: "
-    "a candidate without --data only"
+    "the file does not end in one linear layer, so it cannot get a head of your classes; use it without --data"
 )
 
 
 def identity(materials: Materials, card: Card) -> dict[str, object]:
-    """Return what the card's graph and its weights are, for the key of a stage."""
+    """Return the facts of the card's graph and weights for the key of a stage."""
     weights = materials.weights[card.name]
     return {
         "graph": [card.architecture, card.keywords, card.input_size, card.classes],
@@ -78,14 +77,14 @@ def convert(card: Card) -> Stage[FloatModel]:
 
 
 def convert_resources(card: Card) -> Resources:
-    """Return what the card's conversion may use: large models need more memory."""
+    """Return the limits of the card's conversion: large models need more memory."""
     more = CONVERT_BYTES_A_VALUE * card.params
     limits = replace(CONVERT_LIMITS, memory_bytes=CONVERT_LIMITS.memory_bytes + more)
     return Resources(Pool.HEAVY, EXPECTED_BYTES[HEAVY] + more, limits)
 
 
 def cut(card: Card, output: str) -> Stage[FloatModel]:
-    """Write the card's float file with one of its outputs only; ``features`` with those of all levels."""
+    """Write the card's float file with only one of its outputs; for ``features``, with those of all levels."""
     converted = convert(card)
 
     def inputs(_materials: Materials, results: Results) -> Inputs:
@@ -104,9 +103,9 @@ def cut(card: Card, output: str) -> Stage[FloatModel]:
 
 
 def backbone(card: Card) -> Stage[FloatModel]:
-    """Return the stage that leaves the card's float file with its pooled features as the only output.
+    """Return the stage that makes the card's float file with its pooled features as the only output.
 
-    A file of the user's own that ends in something else than one linear layer has none: the stage is unsupported.
+    The stage is unsupported if a user's file does not end in one linear layer.
     """
     return cut(card, FEATURES)
 
@@ -127,14 +126,14 @@ def screen(card: Card) -> Stage[float]:
 
 @dataclass(frozen=True)
 class FeatureSet:
-    """The features of some images, in parts that are read side by side.
+    """The features of some images, in parts that are computed in parallel.
 
     Attributes:
         card: the model card.
         role: of the images.
         seen: how the images are seen.
-        source: leaves the backbone.
-        parts: leave files of rows (N, F) that follow each other in the order of the images.
+        source: makes the backbone.
+        parts: make files of rows (N, F), in the order of the images.
     """
 
     card: Card
@@ -145,7 +144,7 @@ class FeatureSet:
 
     @property
     def stages(self) -> tuple[Stage[FloatModel] | Stage[Path], ...]:
-        """What must be done before :meth:`files` and :meth:`key` are known."""
+        """Stages that :meth:`files` and :meth:`key` need."""
         return (self.source, *self.parts)
 
     def files(self, results: Results) -> tuple[Path, ...]:
@@ -161,16 +160,16 @@ class FeatureSet:
 def features(
     card: Card, role: Role, count: int, seen: CaptureAugmentation = AS_IT_IS, training: str = ""
 ) -> FeatureSet:
-    """Extract the features of images, a part a core.
+    """Extract the features of images, one part for each core.
 
-    An image that was seen with this backbone before, in whatever set, is not read again.
+    Features that this backbone computed before, for any set, are reused.
 
     Args:
         card: the model card.
         role: of the images.
         count: how many there are.
-        seen: how they are seen.
-        training: the training that alone needs them; empty where all of the card's do.
+        seen: how they are augmented.
+        training: the only training that needs them; empty if all trainings of the card do.
     """
     source, parts = backbone(card), cost.feature_parts(count)
     bounds = [count * part // parts for part in range(parts + 1)]

@@ -39,7 +39,7 @@ PROBABILITIES_FILE, LABELS_FILE = "probabilities.npy", "labels.npy"
 
 
 def score(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-    """Run a file over images; leaves the ``.npy`` of its probabilities, float32 (N, C).
+    """Run a file over images and write the ``.npy`` of its probabilities, float32 (N, C).
 
     Args:
         scope: card, training, compression and purpose of the file.
@@ -68,7 +68,7 @@ def score(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: flo
 
 
 def capture(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-    """Run a file over images under every capture condition; leaves the ``.npy`` of its labels, int64 (T, N)."""
+    """Run a file over images under every capture condition and write the ``.npy`` of its labels, int64 (T, N)."""
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = _part(materials, role)
@@ -92,7 +92,7 @@ def capture(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: f
 
 
 def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Stage[tuple[Answer, ...]]:
-    """Run a file over bundled photographs; leaves its top-1 label and probability for each."""
+    """Run a file over bundled photographs and write its top-1 label and probability for each."""
 
     def inputs(_materials: Materials, results: Results) -> Inputs:
         return {
@@ -112,14 +112,14 @@ def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Sta
 
 
 def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
-    """Time a file at every thread count of the search, with nothing else running.
+    """Time a file at every thread count of the search, with no other work running.
 
-    A timing that other work disturbed is not kept. A more thorough timing that was taken before is as good.
+    A timing that other work disturbed is not cached. An earlier, longer timing is reused.
 
     Args:
         scope: card, training and compression of the file.
         source: the file.
-        effort: how long; empty for the effort of the search.
+        effort: name of the timing effort; empty for that of the search.
     """
 
     def inputs_for(wanted: str, materials: Materials, results: Results) -> Inputs:
@@ -157,7 +157,7 @@ def _part(materials: Materials, role: Role) -> Part:
 
 
 def _with_detail(scope: Scope, detail: str, source: Source) -> Scope:
-    """Tell stages apart: of one scope there may be several files, such as that of an earlier run."""
+    """Return a scope that also names the file: one scope may have several files, such as that of an earlier run."""
     file = "" if isinstance(source, Stage) else source.sha256
     return Scope(scope.card, scope.training, scope.compression, scope.purpose, f"{detail} {file}".strip())
 

@@ -1,4 +1,4 @@
-"""Do the work of each stage: functions that child processes run, from paths and values to files and values."""
+"""Run the job of each stage in a child process: from paths and values to files and values."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from advisor.training.finetune.finetune import Finetuning
 
 STAND_IN_CROPS = 2
-"""Crops that a graph of random values is calibrated on: its ranges mean nothing, it only needs some."""
+"""Crops to calibrate a graph of random values on; any ranges will do."""
 
 
 @dataclass(frozen=True)
 class More:
-    """What recipes that score or train take besides the file and the pictures that calibrate it.
+    """Further inputs of recipes that score or train.
 
     Attributes:
-        images: labelled pictures; None without ``--data``.
+        images: labelled images; None without ``--data``.
         max_drop_points: points that a form may lose.
-        decided: notes of the same recipe on the model that was compared, where this is the one that ships.
+        decided: for the model that ships, notes of the same recipe on the compared model.
     """
 
     images: TrainingImages | None
@@ -36,21 +36,21 @@ class More:
     decided: Mapping[str, Any] | None = None
 
     def inputs(self) -> RecipeInputs:
-        """Return it as recipes take it."""
+        """Return the inputs as the recipes expect them."""
         from advisor.compression.recipes.inputs import RecipeInputs
 
         return RecipeInputs(None, self.images, self.max_drop_points, decided=self.decided)
 
 
 def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
-    """Make the card's float master file."""
+    """Write the card's float master file."""
     from advisor.catalog.convert import convert as convert_card
 
     return convert_card(card, weights, path)
 
 
 def cut(master: Path, output: str, path: Path) -> None:
-    """Write the master with one of its outputs only; its features with those of all levels of the network."""
+    """Write the master with only one of its outputs; for features, with those of all levels of the network."""
     from advisor.tflite.levels import with_levels
     from advisor.tflite.surgery import FEATURES, select_output
 
@@ -59,7 +59,7 @@ def cut(master: Path, output: str, path: Path) -> None:
 
 
 def screen(backbone: Path) -> float:
-    """Return the least CPU time of one run at one thread, in ms: it hardly depends on what else the machine does."""
+    """Return the least CPU time of one run at one thread, in ms; other work on the machine hardly changes it."""
     from advisor.measurement.latency.screen import least_cpu_ms
 
     return least_cpu_ms(backbone)
@@ -74,14 +74,14 @@ def extract(
     blocks: Path,
     out: Path,
 ) -> None:
-    """Write the features of pictures as a block of rows; only those are computed that no block has yet.
+    """Write the features of images as a block of rows; compute only those that no block contains.
 
     Args:
         backbone: the feature model.
         images: files.
-        names: what each picture's features are known by, see :func:`advisor.training.capture_augmentation.names`.
-        view: how a picture becomes input.
-        seen: how the pictures are looked at.
+        names: key of each image's features, see :func:`advisor.training.capture_augmentation.names`.
+        view: how an image becomes input.
+        seen: how the images are augmented.
         blocks: list of the blocks of this backbone and view.
         out: the block's folder.
     """
@@ -100,7 +100,7 @@ def train_head(
     """Train the head and write it as ``.npz``.
 
     Args:
-        looks: parts of the pictures' features, as they are, then as they are seen otherwise.
+        looks: parts of the features, first of the unchanged images, then of the augmented ones.
         train: rows to learn from.
         labels: the classes of these rows.
         classes: number of classes.
@@ -121,7 +121,7 @@ def train_head(
 def refit_head(
     looks: Sequence[Sequence[Path]], labels: Sequence[int], classes: int, regularization: float, path: Path
 ) -> None:
-    """Fit the head with a given penalty to all rows and write it as ``.npz``; arguments as of :func:`train_head`."""
+    """Fit the head with a given penalty to all rows and write it as ``.npz``; see :func:`train_head` for arguments."""
     import numpy as np
 
     from advisor.training.features import joined
@@ -176,17 +176,17 @@ def compress(
     Args:
         model: the float ``.tflite``.
         recipe: name of the recipe.
-        calibration: training pictures to calibrate on; None takes the bundled photographs.
-        view: how a picture becomes input.
-        seed: draws the bundled photographs' crops.
+        calibration: training images to calibrate on; None for the bundled photographs.
+        view: how an image becomes input.
+        seed: of the bundled photographs' crops.
         metadata: labels and normalisation for the file.
         path: where to write.
-        stands_in: the model's values are random. What is timed then hangs on its operators alone: a few crops calibrate
-            it, and its download is not weighed, as the trained file's bytes deflate otherwise.
-        more: what recipes that score or train take besides.
+        stands_in: the model's values are random. Its latency depends on its operators alone, so a few crops calibrate
+            it. Its download size is unknown, because the trained file compresses differently.
+        more: further inputs of recipes that score or train.
 
     Returns:
-        ``arena_bytes`` of the activations, ``download_bytes`` and ``download_zstd_bytes`` but where ``stands_in``, and
+        ``arena_bytes`` of the activations, ``download_bytes`` and ``download_zstd_bytes`` unless ``stands_in``, and
         the recipe's ``notes``.
     """
     from advisor.compression.calibration import CalibrationImages
@@ -203,7 +203,7 @@ def compress(
 
 
 def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
-    """Run an artefact over pictures in plain LiteRT and write the probabilities, float32 (N, C), as ``.npy``."""
+    """Run an artefact over images in plain LiteRT and write the probabilities, float32 (N, C), as ``.npy``."""
     import numpy as np
 
     from advisor.measurement.accuracy.inference import predict
@@ -212,7 +212,7 @@ def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> N
 
 
 def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
-    """Run an artefact over pictures under every capture condition and write its labels, int64 (T, N), as ``.npy``."""
+    """Run an artefact over images under every capture condition and write its labels, int64 (T, N), as ``.npy``."""
     import numpy as np
 
     from advisor.measurement.accuracy.robustness import captured_answers
@@ -230,7 +230,7 @@ def answers(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
 
 
 def time_file(model: Path, counts: tuple[int, ...], effort: str) -> dict[str, dict[str, Any]]:
-    """Return the timings of a file by thread count, as JSON; nothing else may run on the machine meanwhile."""
+    """Return the timings of a file by thread count, as JSON; no other work may run on the machine meanwhile."""
     from advisor.engine.pipeline.stages.timing import rows_of
     from advisor.measurement.latency import timing as latency
 

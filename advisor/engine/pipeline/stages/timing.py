@@ -1,4 +1,4 @@
-"""Hold the timings of one file: latency, load time and memory at each thread count."""
+"""Store the timings of one file: latency, load time and memory at each thread count."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from advisor.measurement.latency.results import ModelTiming
 
 THOROUGH, SURVEY = "search", "survey"
-"""How long a file is timed: as long as the answer needs, or briefly where there are hundreds of files."""
+"""Efforts of a timing: full, or brief if there are hundreds of files."""
 
 SURVEYED_FROM = 300
-"""From so many configurations on all files are timed briefly first, and finalists then as long as the answer needs: the
-whole catalogue is 760 configurations and takes half the time so."""
+"""From this number of configurations on, all files are timed briefly first, and only finalists fully. This halves the
+time for the whole catalogue of 760 configurations."""
 
 
 def effort_for(configurations: int) -> str:
-    """Return how long each file of a search over so many configurations is timed."""
+    """Return the timing effort for each file of a search over this many configurations."""
     return SURVEY if configurations >= SURVEYED_FROM else THOROUGH
 
 
@@ -34,10 +34,10 @@ class ThreadTiming:
     """One file at one thread count.
 
     Attributes:
-        latency: median in ms; None where this machine was not asked about.
-        latency_p90: 90th percentile in ms, likewise.
-        memory: peak private memory in bytes, None where it is not known.
-        contended: other work disturbed the timing.
+        latency: median in ms; None if this machine is no device of the question.
+        latency_p90: 90th percentile in ms, or None for the same reason.
+        memory: peak private memory in bytes, None if it is not known.
+        contended: whether other work disturbed the timing.
         facts: how it was measured.
     """
 
@@ -60,13 +60,13 @@ class Timings:
 
     @classmethod
     def within(cls, folder: Path) -> Timings:
-        """Read the timings that a stage left in its folder."""
+        """Return the timings in a stage's folder."""
         rows = read_result(folder)
         return cls({int(threads): _timing(row) for threads, row in rows.items()})
 
     @property
     def contended(self) -> bool:
-        """True where other work disturbed any of them."""
+        """True if other work disturbed any of them."""
         return any(timing.contended for timing in self.by_threads.values())
 
 

@@ -43,7 +43,7 @@ from advisor.training.finetune.tuning import FINETUNING, VERSION, WEIGHTS, Finet
 from advisor.training.head.train import VERSION as HEAD_VERSION
 
 CAPTURED_SHARE = 0.5
-"""Share of the training images that fine-tuning changes as a phone's camera may, where robust accuracy counts."""
+"""Share of the training images that fine-tuning changes like a phone's camera, if robust accuracy counts."""
 
 TRAIN_LIMITS = Limits(seconds=24 * 3600, memory_bytes=8_000_000_000)
 LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=True)
@@ -58,7 +58,7 @@ class Head:
     Attributes:
         file: ``.npz`` with weights and bias.
         sha256: its hash.
-        regularization: the penalty that it was fitted with; 0 of a head that was refitted.
+        regularization: its penalty; 0 for a refitted head.
     """
 
     file: Path
@@ -67,13 +67,13 @@ class Head:
 
     @classmethod
     def within(cls, folder: Path) -> Head:
-        """Return the head that a stage left in its folder."""
+        """Return the head in a stage's folder."""
         file, told = folder / HEAD_FILE, read_result(folder) or {}
         return cls(file, sha256_file(file), float(told.get("regularization", 0.0)))
 
 
 def retrained(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-    """Return the stage that leaves the card's float classifier of the user's classes."""
+    """Return the stage that makes the card's float classifier of the user's classes."""
     if training in FINETUNED:
         return finetuned(card, training, purpose, workload)
     return joined(card, training, purpose, workload)
@@ -98,7 +98,7 @@ def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> S
 
 
 def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
-    """Choose the penalty of the head by cross-validation and fit it to the training part, or to some of it."""
+    """Choose the penalty of the head by cross-validation and fit it to the training part, or to a subset of it."""
     first_look = training == HEAD_SUBSET
     train = Role.SUBSET if first_look else Role.TRAIN
     read = looks(card, Role.SUBSET if first_look else Role.LEARNT, workload, HEAD_SUBSET if first_look else "")
@@ -120,9 +120,9 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
 
 
 def refitted(card: Card, workload: Workload) -> Stage[Head]:
-    """Fit the head that ships to everything but the hold-out, with the penalty that the training part chose.
+    """Fit the head that ships to all images outside the hold-out, with the penalty chosen on the training part.
 
-    It is the same recipe as the head that validation judges, fitted to more images.
+    It uses the same recipe as the head that validation scores, on more images.
     """
     compared, read = fitted(card, HEAD, workload), looks(card, Role.LEARNT, workload)
 
@@ -136,22 +136,22 @@ def refitted(card: Card, workload: Workload) -> Stage[Head]:
         return partial(jobs.refit_head, files, labels, len(images.classes), strength, folders.out / HEAD_FILE)
 
     return Stage(
-        StageName.REFIT, Scope(card.name, HEAD), "1", "fitting the head that ships of",
+        StageName.REFIT, Scope(card.name, HEAD), "1", "fitting the final head of",
         (compared, *_stages(read)), inputs, job, Head.within, cost.REFIT_S,
     )  # fmt: skip
 
 
 def looks(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:
-    """Return the features of images as they are; where robust accuracy counts, also as phones may take them."""
+    """Return the features of images; if robust accuracy counts, also those of images changed like a phone's camera."""
     seen = (AS_IT_IS, *(CAPTURED if workload.robust else ()))
     return tuple(features(card, role, workload.images[role], each, training) for each in seen)
 
 
 def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-    """Fine-tune the card on the training part; validation says when to stop.
+    """Fine-tune the card on the training part, with early stopping on the validation part.
 
-    What ships goes on from there for some epochs more, and learns from the validation part too. A card that is a file
-    of the user's own has no Keras graph: the stage is unsupported.
+    The model that ships continues for a few epochs, and learns from the validation part too. The stage is unsupported
+    for a user's file, which has no Keras graph.
     """
     trials = tuple(_trial(card, training, number, workload) for number in range(workload.trials))
     once_s = cost.finetuning_s(card, training, workload.images[Role.TRAIN])
@@ -166,7 +166,7 @@ def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -
 
 
 def _trial(card: Card, training: str, number: int, workload: Workload) -> Stage[FloatModel]:
-    """Return one trial of the hyperparameters; what it tries depends on how the trials before it did."""
+    """Return one trial of the hyperparameters; its values depend on the results of earlier trials."""
     before = tuple(_trial(card, training, earlier, workload) for earlier in range(number))
     seconds = cost.finetuning_s(card, training, workload.images[Role.TRAIN])
     scope = Scope(card.name, training, detail=f"trial {number}")
@@ -183,7 +183,7 @@ def _finetuned(
     cost_s: float,
     workload: Workload,
 ) -> Stage[FloatModel]:
-    """Return one fine-tuning: a trial, the model that is compared, or after that one the model that ships."""
+    """Return one fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
     read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
     best = not scope.detail
 
@@ -220,14 +220,14 @@ def _finetuned(
         return partial(epochs_done, hyperparameters=planned.going_on() if compared else planned)
 
     return Stage(
-        StageName(training), scope, "2", "fitting what ships of" if compared else "fine-tuning",
+        StageName(training), scope, "2", "final fine-tuning of" if compared else "fine-tuning",
         (*read.stages, *trials, *((compared,) if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
         reads=_learnt, unsupported=_unsupported(card, training), epochs=epochs,
     )  # fmt: skip
 
 
 def chosen(own: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetuning:
-    """Return the hyperparameters after some trials: the best ones so far, or those to try next.
+    """Return the hyperparameters after a number of trials: the best ones so far, or those to try next.
 
     The study is replayed from the trials' results, so that equal results give equal hyperparameters.
     """
@@ -249,7 +249,7 @@ def _validation_accuracy(model: FloatModel) -> float:
 
 
 def _unsupported(card: Card, training: str) -> str:
-    return f"{training} needs the network as a Keras graph, and {card.name} is a file" if card.own_file else ""
+    return f"{training} needs a Keras graph, and {card.name} is a file" if card.own_file else ""
 
 
 def _learnt(materials: Materials) -> Part:
@@ -257,7 +257,7 @@ def _learnt(materials: Materials) -> Part:
 
 
 def _rows(whole: Part, part: Part) -> list[int]:
-    """Return the places of a part's images among those of the whole."""
+    """Return the indices of a part's images within the whole."""
     place = {index: row for row, index in enumerate(whole.indices)}
     return [place[index] for index in part.indices]
 
