@@ -27,8 +27,8 @@ from advisor.catalog.weights.fetching import fetch
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
-from advisor.store.atomic import write_atomically
 from advisor.store.cache import cache_root
+from advisor.store.files import write_atomically
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
 from advisor.training.finetune.finetune import VERSION as FINETUNE_VERSION
 from benchmarks.tables import Row, keep, kept_of_others

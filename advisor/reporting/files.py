@@ -17,7 +17,7 @@ from advisor.reporting.escape import finite, spreadsheet
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.risks import risks
 from advisor.reporting.view import RunView
-from advisor.store.atomic import write_atomically
+from advisor.store.files import write_atomically
 
 SCHEMA_VERSION = 1
 """Of recommendation.json and of front.csv's columns; raised when either changes its meaning."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from advisor.core.errors import UsageError
-from advisor.store.output_dir import ensure_output_dir
+from advisor.store.files import ensure_output_dir
 
 REPORT_FILES = ("recommendation.json", "front.csv", "report.md", "report.html")
 

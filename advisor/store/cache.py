@@ -13,8 +13,7 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from advisor.core.errors import StageError
-from advisor.store.full_disk import full_disk, is_full_disk
-from advisor.store.hashing import sha256_json
+from advisor.store.files import full_disk, is_full_disk, sha256_json
 
 
 def cache_root() -> Path:

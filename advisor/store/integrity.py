@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.store.hashing import sha256_file
+from advisor.store.files import sha256_file
 from advisor.store.run_folder import SCHEMA_VERSION, RunFolder
 
 DOCUMENTS = ("manifest.json", "dataset.json", "split.json")

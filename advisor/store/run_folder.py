@@ -18,8 +18,7 @@ from filelock import FileLock, Timeout
 from advisor.core.errors import UsageError, message_of
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
-from advisor.store.atomic import write_atomically
-from advisor.store.full_disk import full_disk, is_full_disk
+from advisor.store.files import full_disk, is_full_disk, write_atomically
 from advisor.store.gc_paused import gc_paused
 
 SCHEMA_VERSION = 1

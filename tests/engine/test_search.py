@@ -19,7 +19,7 @@ from advisor.engine.history.loaded_run import load_run
 from advisor.engine.question import resolve
 from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES
 from advisor.isolation.cores import usable_cores
-from advisor.store.hashing import sha256_file
+from advisor.store.files import sha256_file
 from advisor.tflite.metadata import read_metadata
 from tests.engine.conftest import IMAGES, SMALLEST, Searched, command, environment
 

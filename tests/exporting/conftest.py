@@ -16,7 +16,7 @@ from advisor.core.evaluation_facts import ImageAnswers
 from advisor.datasets.images import load
 from advisor.exporting.bundle import Bundle, export
 from advisor.store import RunFolder
-from advisor.store.hashing import sha256_file
+from advisor.store.files import sha256_file
 from tests.conftest import SHARED
 from tests.engine.conftest import Searched, photos, shared_folder, warm_cache, with_images
 

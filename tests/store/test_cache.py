@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.store import ArtifactCache
-from advisor.store.hashing import sha256_json
+from advisor.store.files import sha256_json
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),

@@ -14,7 +14,7 @@ import pytest
 from advisor.core.errors import StageError
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.store import ArtifactCache, RunFolder
-from advisor.store.full_disk import is_full_disk
+from advisor.store.files import is_full_disk
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from typing import Any
 
 from advisor.catalog import architectures
 from advisor.catalog.cards import Card, MemberFile, Preprocessing, Published, WeightSource
-from advisor.store.atomic import write_atomically
+from advisor.store.files import write_atomically
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from advisor.catalog.user_models.master import ModelFacts, PhotographAnswer
 from advisor.catalog.weights.digest import sha256_of
 from advisor.core.errors import StageError, UsageError
 from advisor.isolation import ChildPool, Limits
-from advisor.store.atomic import write_atomically
+from advisor.store.files import write_atomically
 from advisor.tflite.metadata import Metadata
 
 MODELS = "models"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from advisor.catalog.cards import MemberFile
 from advisor.catalog.weights.digest import HashMismatch
-from advisor.store.atomic import write_atomically
+from advisor.store.files import write_atomically
 
 
 def fully_known(root: Path, member: MemberFile) -> MemberFile:

@@ -13,7 +13,7 @@ from advisor.compression.user_model.images import Images, read_images
 from advisor.core.errors import UnsupportedRecipe, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accelerators.loading import accelerator
-from advisor.store.output_dir import ensure_output_dir
+from advisor.store.files import ensure_output_dir
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.model import Model, read
 

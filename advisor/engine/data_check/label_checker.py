@@ -30,7 +30,7 @@ from advisor.isolation.cores import usable_cores
 from advisor.isolation.coroutine import run_coroutine
 from advisor.measurement import host
 from advisor.store import ArtifactCache
-from advisor.store.hashing import sha256_json
+from advisor.store.files import sha256_json
 from advisor.training.labels.out_of_sample import LANDMARKS
 from advisor.training.labels.wrong_labels import Suspect
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from advisor.store.hashing import sha256_json
+from advisor.store.files import sha256_json
 
 Item = TypeVar("Item")
 

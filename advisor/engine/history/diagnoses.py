@@ -13,7 +13,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.history.input_spec import input_spec
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.store import ArtifactCache, RunFolder
-from advisor.store.hashing import sha256_file
+from advisor.store.files import sha256_file
 
 FILE = "diagnosis.json"
 MOST = 2

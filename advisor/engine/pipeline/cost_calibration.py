@@ -12,7 +12,7 @@ from typing import Any
 from advisor.engine.pipeline.names import StageName
 from advisor.measurement import host
 from advisor.store import cache_root
-from advisor.store.atomic import write_atomically
+from advisor.store.files import write_atomically
 
 MOST = 30.0
 """A ratio beyond this says more about a disturbance than about the machine."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.split import Split
-from advisor.store.hashing import sha256_json
+from advisor.store.files import sha256_json
 
 LARGE = 5000
 """Sets with more images than this get a first look at some of the images."""

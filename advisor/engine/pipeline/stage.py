@@ -20,7 +20,7 @@ from advisor.isolation import Limits
 from advisor.isolation.pools import EXPECTED_BYTES, LIGHT
 from advisor.measurement.host import Host
 from advisor.store import ArtifactCache
-from advisor.store.hashing import sha256_file
+from advisor.store.files import sha256_file
 
 Result = TypeVar("Result")
 

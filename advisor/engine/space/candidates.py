@@ -31,7 +31,7 @@ from advisor.engine.targets.selection import select_targets
 from advisor.measurement import host
 from advisor.measurement.host import Host
 from advisor.store import ArtifactCache
-from advisor.store.hashing import sha256_json
+from advisor.store.files import sha256_json
 
 DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
 HEAVIER_RECIPES = ("mixed_int8", "qat_int8")

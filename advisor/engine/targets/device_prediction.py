@@ -16,7 +16,7 @@ from advisor.devices.prediction.cached import device_predictor
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.targets.compatibility import TargetDevice, form_rejection, memory_of, rejection
-from advisor.store.hashing import sha256_json
+from advisor.store.files import sha256_json
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card

@@ -15,7 +15,7 @@ from advisor.core.figures import HOST
 from advisor.engine.history.documents import section
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.store import RunFolder
-from advisor.store.atomic import write_atomically
+from advisor.store.files import write_atomically
 from advisor.version import __version__
 
 _STAMP = re.compile(r"^\d{8}-\d{6}-")

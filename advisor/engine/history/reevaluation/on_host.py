@@ -36,7 +36,7 @@ from advisor.engine.history.reevaluation.remeasurement import (
     remeasure,
 )
 from advisor.engine.history.reevaluation.session import Reevaluation, Session
-from advisor.store.hashing import sha256_json
+from advisor.store.files import sha256_json
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from advisor.isolation.cores import usable_cores
 from advisor.isolation.coroutine import run_coroutine
 from advisor.measurement import host
 from advisor.store import ArtifactCache
-from advisor.store.hashing import sha256_json
+from advisor.store.files import sha256_json
 from advisor.store.integrity import artefact_problem
 
 Tell = Callable[[str], None]

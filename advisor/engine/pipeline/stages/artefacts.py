@@ -39,7 +39,7 @@ from advisor.engine.pipeline.stage import (
 from advisor.engine.pipeline.stages import jobs
 from advisor.engine.pipeline.stages.jobs import More
 from advisor.isolation import Limits
-from advisor.store.hashing import sha256_file
+from advisor.store.files import sha256_file
 from advisor.tflite.metadata import Metadata
 
 CALIBRATION_IMAGES = 100

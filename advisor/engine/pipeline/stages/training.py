@@ -35,7 +35,7 @@ from advisor.engine.pipeline.stages.backbone import FeatureSet, backbone, featur
 from advisor.engine.pipeline.workload import Workload
 from advisor.isolation import Limits
 from advisor.isolation.pools import EXPECTED_BYTES, TRAINERS
-from advisor.store.hashing import sha256_file
+from advisor.store.files import sha256_file
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
 from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED
 from advisor.training.finetune.trials import Trials

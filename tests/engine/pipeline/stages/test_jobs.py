@@ -12,7 +12,7 @@ from advisor.engine.pipeline.stage import input_spec
 from advisor.engine.pipeline.stages import jobs
 from advisor.engine.pipeline.stages.artefacts import metadata_of
 from advisor.engine.pipeline.stages.backbone import CONVERT_LIMITS, convert_resources
-from advisor.store.hashing import sha256_json
+from advisor.store.files import sha256_json
 from advisor.tflite.model import read
 
 SMALL = load_catalogue()["mobilenet_v1_0.25_128"]

@@ -10,7 +10,7 @@ from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.stage import Artefact, Scope
 from advisor.engine.pipeline.stages.figures import timing
 from advisor.engine.pipeline.stages.timing import SURVEY, SURVEYED_FROM, THOROUGH, effort_for
-from advisor.store.hashing import sha256_file
+from advisor.store.files import sha256_file
 from tests.engine.pipeline.walking import materials, walk
 
 pytestmark = pytest.mark.integration

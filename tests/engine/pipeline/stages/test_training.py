@@ -25,7 +25,7 @@ from advisor.engine.pipeline.stages.training import finetuned
 from advisor.engine.pipeline.workload import Workload
 from advisor.isolation import ChildPool
 from advisor.isolation.pools import trainers
-from advisor.store.hashing import sha256_file
+from advisor.store.files import sha256_file
 from advisor.training.finetune.hyperparameters import Finetuning
 from tests.engine.pipeline import jobs
 from tests.engine.pipeline.walking import materials, walk_all
