@@ -18,7 +18,7 @@ def thread_counts(threads: Iterable[int | str]) -> tuple[int, ...]:
 
 def _count(given: int | str) -> int:
     if given == "all":
-        from advisor.isolation.cores import usable_cores
+        from advisor.isolation.resources import usable_cores
 
         return usable_cores()
     text = str(given)

@@ -15,7 +15,7 @@ from advisor.datasets.dataset import Dataset, LabelledImage, Rejected, fingerpri
 from advisor.datasets.duplicates import THUMBNAIL
 from advisor.datasets.image_stats import ImageStats, measure
 from advisor.datasets.layouts import Entry, Listing, list_files
-from advisor.isolation.cores import usable_cores
+from advisor.isolation.resources import usable_cores
 
 if TYPE_CHECKING:
     import numpy as np

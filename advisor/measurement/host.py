@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from advisor.isolation.cores import usable_cores
+from advisor.isolation.resources import usable_cores
 
 # Instruction sets that decide which kernels XNNPACK and the builtin kernels use.
 _FEATURES = (

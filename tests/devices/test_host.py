@@ -8,7 +8,7 @@ import pytest
 
 from advisor.devices.latency.silicon import target_vector
 from advisor.devices.profiles import host
-from advisor.isolation.cores import usable_cores
+from advisor.isolation.resources import usable_cores
 
 X86 = """\
 processor\t: 0

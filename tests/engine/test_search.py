@@ -18,7 +18,7 @@ from advisor.engine.history.input_spec import input_spec
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.question import resolve
 from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES
-from advisor.isolation.cores import usable_cores
+from advisor.isolation.resources import usable_cores
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import read_metadata
 from tests.engine.conftest import IMAGES, SMALLEST, Searched, command, environment

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from advisor.isolation.memory_gate import GROWS_S, KEPT_FREE_BYTES, MemoryGate, _within_cgroup, free_bytes
+from advisor.isolation.resources import GROWS_S, KEPT_FREE_BYTES, MemoryGate, _within_cgroup, free_bytes
 
 GB = 10**9
 

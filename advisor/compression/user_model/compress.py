@@ -20,7 +20,7 @@ from advisor.compression.user_model.timing import time_forms
 from advisor.compression.user_model.values import Compression, Form, sizes_of
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.isolation import ChildPool, Limits
-from advisor.isolation.pools import trainers
+from advisor.isolation.pool import trainers
 
 LIMITS = Limits(seconds=3600, memory_bytes=10_000_000_000)
 """Limits of one recipe. Training takes minutes, and gradients keep every activation of a batch."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from advisor.devices.profiles.measurements import PRECISIONS
 from advisor.devices.profiles.values import HOST, Cluster, DeviceProfile, DeviceTarget
-from advisor.isolation.cores import usable_cores
+from advisor.isolation.resources import usable_cores
 
 _CPUINFO = Path("/proc/cpuinfo")
 _MAX_FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")

@@ -26,8 +26,8 @@ from advisor.engine.pipeline.stage import Folders, Inputs, Job, Materials, Pool,
 from advisor.engine.pipeline.stages.backbone import features
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.isolation import ChildPool
-from advisor.isolation.cores import usable_cores
 from advisor.isolation.coroutine import run_coroutine
+from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
 from advisor.store import ArtifactCache
 from advisor.store.files import sha256_json

@@ -10,7 +10,7 @@ from typing import TypeVar
 from advisor.engine.execution.machine import Machine
 from advisor.engine.execution.protocol import call_locally
 from advisor.isolation import ChildPool, MemoryGate
-from advisor.isolation.pools import HEAVY, LIGHT, POOLS, TRAINERS
+from advisor.isolation.pool import HEAVY, LIGHT, POOLS, TRAINERS
 from advisor.measurement import host
 
 Result = TypeVar("Result")

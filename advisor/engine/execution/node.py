@@ -19,7 +19,7 @@ from filelock import FileLock
 from advisor.core.errors import AdvisorError
 from advisor.engine.execution.file_transfer import FOLDER, KEPT, FileRef, swapped
 from advisor.isolation import ChildPool, Limits, Pause
-from advisor.isolation.pools import POOLS
+from advisor.isolation.pool import POOLS
 
 STALE_S = 2 * 24 * 3600
 """Files that no search has touched for this long are deleted."""

@@ -21,7 +21,7 @@ from advisor.engine.execution.node import Arguments, CallResult
 from advisor.engine.execution.ray_connection import connect
 from advisor.engine.execution.ray_roster import Roster, resource_of
 from advisor.isolation import Limits, Pause
-from advisor.isolation.pools import EXPECTED_BYTES, HEAVY, LIGHT, TRAINERS
+from advisor.isolation.pool import EXPECTED_BYTES, HEAVY, LIGHT, TRAINERS
 from advisor.measurement import host
 
 Result = TypeVar("Result")

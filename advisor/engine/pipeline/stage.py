@@ -17,7 +17,7 @@ from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline.images import Images, Part
 from advisor.engine.pipeline.names import StageName
 from advisor.isolation import Limits
-from advisor.isolation.pools import EXPECTED_BYTES, LIGHT
+from advisor.isolation.pool import EXPECTED_BYTES, LIGHT
 from advisor.measurement.host import Host
 from advisor.store import ArtifactCache
 from advisor.store.files import sha256_file

@@ -14,7 +14,7 @@ from typing import Any
 from advisor.core.errors import UsageError, nearest
 from advisor.engine.question.names import ADVISOR, IMAGE_CLASSIFICATION, LOCAL
 from advisor.engine.question.storage_address import JOURNAL, without_password
-from advisor.isolation.cores import usable_cores
+from advisor.isolation.resources import usable_cores
 from advisor.store.yamlfile import read_yaml
 
 MOST_THREADS = 64

@@ -24,7 +24,7 @@ from advisor.engine.question.options import (
 from advisor.engine.question.storage_address import check_storage
 from advisor.engine.question.validation import validate_execution, validate_question
 from advisor.engine.question.values import Execution, Output, Question, Request
-from advisor.isolation.cores import usable_cores
+from advisor.isolation.resources import usable_cores
 
 LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.99
 

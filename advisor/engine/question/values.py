@@ -12,7 +12,7 @@ from advisor.core.preference import BALANCED, Preference
 from advisor.core.training import NONE
 from advisor.engine.question.names import ADVISOR, IMAGE_CLASSIFICATION, LOCAL
 from advisor.engine.question.storage_address import JOURNAL
-from advisor.isolation.cores import usable_cores
+from advisor.isolation.resources import usable_cores
 
 LEAST_GAIN = 0.005
 LARGE_SPACE = 100

@@ -15,7 +15,7 @@ from advisor.engine.pipeline.cost_model import CostModel
 from advisor.engine.pipeline.images import SUBSET_IMAGES
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.workload import Workload, image_counts
-from advisor.isolation.cores import usable_cores
+from advisor.isolation.resources import usable_cores
 
 LEAST_SHARE = 0.95
 """Least share of the parameters' bytes that is left after batch normalisation is folded into the convolutions."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from advisor.engine.execution.machine import Machine
 from advisor.isolation import MemoryGate, Pause
-from advisor.isolation.memory_gate import KEPT_FREE_BYTES
+from advisor.isolation.resources import KEPT_FREE_BYTES
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:

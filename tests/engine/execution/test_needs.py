@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from advisor.engine.execution.ray_cluster import needs
-from advisor.isolation.pools import EXPECTED_BYTES, HEAVY, LIGHT, TRAINERS
+from advisor.isolation.pool import EXPECTED_BYTES, HEAVY, LIGHT, TRAINERS
 
 
 @pytest.mark.parametrize("kind", [LIGHT, HEAVY, TRAINERS])

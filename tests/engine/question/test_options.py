@@ -18,7 +18,7 @@ from advisor.engine.question.options import (
     names_of,
     read_file,
 )
-from advisor.isolation.cores import usable_cores
+from advisor.isolation.resources import usable_cores
 
 
 def test_an_option_belongs_to_one_group() -> None:

@@ -12,7 +12,7 @@ from advisor.core.errors import UsageError
 from advisor.core.preference import PREFERENCES
 from advisor.engine.question import Execution, Output, Question, Request, resolve
 from advisor.engine.question.options import ExecutionOptions, OutputOptions, QuestionOptions, names_of
-from advisor.isolation.cores import usable_cores
+from advisor.isolation.resources import usable_cores
 
 OTHER_VALUES: dict[str, Any] = {
     "task": "image-classification",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from advisor.engine.question import LARGE_SPACE, LEAST_GAIN, Execution
-from advisor.isolation.cores import usable_cores
+from advisor.isolation.resources import usable_cores
 
 
 @pytest.mark.parametrize(

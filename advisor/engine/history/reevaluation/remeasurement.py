@@ -25,8 +25,8 @@ from advisor.engine.pipeline.stages.figures import score, timing
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.space.candidates import RUNTIME, read_images, runtime_version
 from advisor.isolation import ChildPool
-from advisor.isolation.cores import usable_cores
 from advisor.isolation.coroutine import run_coroutine
+from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
 from advisor.store import ArtifactCache
 from advisor.store.files import sha256_json

@@ -31,7 +31,7 @@ from advisor.engine.pipeline.stage import (
 )
 from advisor.engine.pipeline.stages import jobs
 from advisor.isolation import Limits
-from advisor.isolation.pools import EXPECTED_BYTES, HEAVY
+from advisor.isolation.pool import EXPECTED_BYTES, HEAVY
 from advisor.store.files import sha256_json
 from advisor.store.rows import ROWS, add_block
 from advisor.tflite.levels import VERSION as LEVELS_VERSION

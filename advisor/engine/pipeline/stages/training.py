@@ -34,7 +34,7 @@ from advisor.engine.pipeline.stages import jobs
 from advisor.engine.pipeline.stages.backbone import FeatureSet, backbone, features, identity
 from advisor.engine.pipeline.workload import Workload
 from advisor.isolation import Limits
-from advisor.isolation.pools import EXPECTED_BYTES, TRAINERS
+from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
 from advisor.store.files import sha256_file
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
 from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED

@@ -24,7 +24,7 @@ from advisor.engine.pipeline.stages.backbone import backbone as backbone_stage
 from advisor.engine.pipeline.stages.training import finetuned
 from advisor.engine.pipeline.workload import Workload
 from advisor.isolation import ChildPool
-from advisor.isolation.pools import trainers
+from advisor.isolation.pool import trainers
 from advisor.store.files import sha256_file
 from advisor.training.finetune.hyperparameters import Finetuning
 from tests.engine.pipeline import jobs

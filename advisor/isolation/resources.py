@@ -1,8 +1,9 @@
-"""Measure the free memory of this machine, and decide whether a job may start."""
+"""Measure the processors and the free memory of this machine, and decide whether a job may start."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,11 @@ KEPT_FREE_BYTES = 300_000_000
 """Reserve for this process, which grows with its evaluations, and for other programs."""
 
 _CGROUP = Path("/sys/fs/cgroup")
+
+
+def usable_cores() -> int:
+    """Return how many processors this process may use; a container or an affinity mask can grant fewer than exist."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def free_bytes() -> int:
