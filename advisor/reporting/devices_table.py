@@ -9,7 +9,7 @@ import typer
 
 from advisor.core.units import show_bytes, show_ms
 from advisor.devices.profiles import listing
-from advisor.measurement.accelerators.loading import serving
+from advisor.measurement.accelerators.rules import serving
 from advisor.reporting.console import Column, default_console, table, write
 from advisor.reporting.text import plain, plural
 
@@ -127,9 +127,9 @@ def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
     if target.operators:
         typer.echo(f"    operators: {plain(', '.join(target.operators))}")
     for each in serving(target.runtime, target.accelerator) if target.accelerator != "cpu" else ():
-        takes = f"supports {plural(len(each.rules.accepted), 'kind')} of operators, {each.rules.about}"
-        typer.echo(f"    {plain(each.rules.title)}: {plain(takes)}")
-        typer.echo(f"      operators of a file that it supports: advisor profile FILE --accelerator {each.rules.name}")
+        takes = f"supports {plural(len(each.supported), 'kind')} of operators, {each.about}"
+        typer.echo(f"    {plain(each.title)}: {plain(takes)}")
+        typer.echo(f"      operators of a file that it supports: advisor profile FILE --accelerator {each.name}")
 
 
 def _reached(profile: DeviceProfile) -> str:

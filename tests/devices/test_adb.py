@@ -205,7 +205,7 @@ def test_benchmark_reads_a_phones_figures_as_measured(
     assert row.latency is not None
     assert (row.latency.value, row.latency.provenance, row.result) == (11.85, Provenance.MEASURED, None)
     assert row.memory_bytes == round(46.25 * 2**20)
-    assert [told.rules.name for _, told in found.delegations] == ["gpu"]
+    assert [told.accelerator.name for _, told in found.delegations] == ["gpu"]
 
 
 def test_a_phones_accelerator_is_asked_of_the_tool_by_its_option(connection: AdbConnection, model: Path) -> None:

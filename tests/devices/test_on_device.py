@@ -124,7 +124,7 @@ def test_a_form_that_the_target_does_not_take_is_a_failed_row(
     profile, target = profiles.select("coral-usb")
     found = benchmark_on_device([model], profile, target, None, lambda: predictor)
     assert found.rows[0].failure == "classifier.tflite: tflite-tpu takes int8, not float32"
-    assert [told.rules.name for _, told in found.delegations] == ["edgetpu"]
+    assert [told.accelerator.name for _, told in found.delegations] == ["edgetpu"]
 
 
 def test_a_form_that_a_search_refuses_for_the_target_is_not_predicted(

@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from advisor.core.errors import UsageError
-from advisor.measurement.accelerators.delegation import delegate
-from advisor.measurement.accelerators.execution_order import execution_order
-from advisor.measurement.accelerators.loading import accelerators
+from advisor.measurement.accelerators.delegation import delegate, execution_order
+from advisor.measurement.accelerators.rules import accelerators
 from advisor.measurement.latency.session import benchmark
 from advisor.measurement.operators.attribution import match, nodes
 from advisor.tflite.arena import activation_arena_bytes
@@ -36,7 +35,7 @@ def survey(data: bytes) -> str:
         model = read(data, "fuzzed")
         sizes = activation_arena_bytes(model), len(nodes(model)), len(match(model, []))
         order = execution_order(model, set())
-        told = [delegate(model, each.rules) for each in accelerators().values()]
+        told = [delegate(model, each) for each in accelerators().values()]
     except UsageError as error:
         return one_line_naming("fuzzed", error)
     assert all(size >= 0 for size in sizes)

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from advisor.measurement.accelerators.delegation import delegate
-from advisor.measurement.accelerators.loading import accelerator
+from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.operators.profile import profile as measured
 from advisor.measurement.operators.profile_graph import to_graph
 from advisor.measurement.operators.profile_values import Profile
@@ -177,13 +177,13 @@ def test_graph_has_every_operator_with_its_time_and_no_loose_edge(swish: Profile
 
 
 def test_accelerators_stand_on_the_page_with_their_figures(open_page: Open, swish: Profile) -> None:
-    told = [delegate(read(Path(swish.model)), accelerator(name).rules) for name in ("edgetpu", "xnnpack")]
+    told = [delegate(read(Path(swish.model)), accelerator(name)) for name in ("edgetpu", "xnnpack")]
     opened = open_page(replace(swish, delegations=tuple(told)))
     rows = opened.page.locator("#accelerators tbody tr")
     for place, each in enumerate(told):
         cells = rows.nth(place).locator("th, td").all_inner_texts()
         assert cells[:4] == [
-            each.rules.title,
+            each.title,
             f"{100 * each.share:.1f}",
             f"{each.taken} of {each.operators}",
             f"{each.kept} of {each.partitions}",

@@ -17,7 +17,7 @@ from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer
 from advisor.compression.diagnosis.words import cause, verdict
 from advisor.core.errors import UsageError
 from advisor.measurement.accelerators.delegation import Delegation, delegate
-from advisor.measurement.accelerators.loading import accelerator
+from advisor.measurement.accelerators.rules import accelerator
 from advisor.tflite.model import Model, Tensor, read
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def diagnose(
         if seen.count and time.monotonic() > deadline:
             break
         seen.add(image)
-    rules = accelerator(ON_CPU).rules
+    rules = accelerator(ON_CPU)
     taken, taken_float = delegate(quantized, rules), delegate(reference, rules)
     result = Diagnosis(
         model=str(model),

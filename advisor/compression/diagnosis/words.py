@@ -170,7 +170,7 @@ def _slow(taken: Delegation, taken_float: Delegation) -> Iterator[str]:
     reasons = [f"{reason} ({count}x)" for reason, count in taken.reasons.items()]
     more = f" and {len(reasons) - NAMED} other reasons" if len(reasons) > NAMED else ""
     yield (
-        f"slower: {taken.rules.title} takes {taken.share:.0%} of its arithmetic in {taken.kept} pieces, of float "
+        f"slower: {taken.accelerator.title} takes {taken.share:.0%} of its arithmetic in {taken.kept} pieces, of float "
         f"{taken_float.share:.0%} in {taken_float.kept}: {'; '.join(reasons[:NAMED])}{more}"
     )
 

@@ -61,10 +61,10 @@ def describe(path: Path) -> MadeFile:
 def taken_of(path: Path, target: str) -> Taken:
     """Return how much of a file an accelerator runs."""
     from advisor.measurement.accelerators.delegation import delegate
-    from advisor.measurement.accelerators.loading import accelerator
+    from advisor.measurement.accelerators.rules import accelerator
     from advisor.tflite.model import read
 
-    found = delegate(read(path.read_bytes(), path.name), accelerator(target).rules)
+    found = delegate(read(path.read_bytes(), path.name), accelerator(target))
     return Taken(found.taken, found.operators, found.share, found.kept, found.reasons)
 
 

@@ -12,7 +12,7 @@ from advisor.compression.recipes.suitable import require_plain_float
 from advisor.compression.user_model.images import Images, read_images
 from advisor.core.errors import UnsupportedRecipe, UsageError
 from advisor.datasets.images import InputSpec
-from advisor.measurement.accelerators.loading import accelerator
+from advisor.measurement.accelerators.rules import accelerator
 from advisor.store.files import ensure_output_dir
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.model import Model, read

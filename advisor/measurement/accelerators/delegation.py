@@ -1,13 +1,14 @@
-"""Compute which operators of a file an accelerator would run, and in how many partitions; nothing runs."""
+"""Compute which operators of a file an accelerator would run, in how many partitions and in which order."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import groupby
 
-from advisor.measurement.accelerators.execution_order import execution_order
 from advisor.measurement.accelerators.operator_facts import expands_constants
-from advisor.measurement.accelerators.rules import Rules
+from advisor.measurement.accelerators.rules import Accelerator
 from advisor.tflite.macs import count
 from advisor.tflite.model import Model
 
@@ -26,7 +27,7 @@ class Delegation:
     """The delegation of a file to an accelerator.
 
     Attributes:
-        rules: the operators that the accelerator supports.
+        accelerator: the accelerator with its accelerator.
         operators: number of operators in the file.
         taken: number of operators that the accelerator runs.
         macs: multiply-accumulates of a run.
@@ -36,7 +37,7 @@ class Delegation:
         refused: the operators that the accelerator does not run, in the order of the file.
     """
 
-    rules: Rules
+    accelerator: Accelerator
     operators: int
     taken: int
     macs: int
@@ -56,14 +57,17 @@ class Delegation:
     def objections(self) -> tuple[str, ...]:
         """Reasons against the accelerator for this file, each with its figure; empty if it is worth it."""
         if not self.taken:
-            return (f"it runs no operator{self._first_reason()}",)
+            reason = next(iter(self.reasons), "")
+            return (f"it runs no operator{': ' if reason else ''}{reason}",)
         found = []
-        if self.taken_macs < self.rules.least_macs:
-            wanted = self.rules.least_macs / 1e6
+        if self.taken_macs < self.accelerator.least_macs:
+            wanted = self.accelerator.least_macs / 1e6
             found.append(f"only {self.taken_macs / 1e6:.2f} million MACs are delegated, fewer than {wanted:g} million")
-        if self.partitions > self.rules.most_partitions:
+        if self.partitions > self.accelerator.most_partitions:
             left = ", ".join(dict.fromkeys(row.operator for row in self.refused))
-            found.append(f"{self.partitions} partitions, more than {self.rules.most_partitions}, separated by {left}")
+            found.append(
+                f"{self.partitions} partitions, more than {self.accelerator.most_partitions}, separated by {left}"
+            )
         return tuple(found)
 
     @property
@@ -73,24 +77,21 @@ class Delegation:
         if self.kept < self.partitions:
             partitions += f" of {self.partitions}"
         part = f"{self.share:.0%} of the arithmetic ({self.taken} of {self.operators} operators, {partitions})"
-        head = f"{self.rules.title} runs {part}"
+        head = f"{self.accelerator.title} runs {part}"
         return f"{head}: not worth it, {'; '.join(self.objections)}" if self.objections else f"{head}: worth it"
 
     @property
     def reasons(self) -> dict[str, int]:
         """Number of operators that the accelerator does not run by reason, the most frequent first."""
-        counts: dict[str, int] = {}
-        for row in self.refused:
-            counts[row.reason] = counts.get(row.reason, 0) + 1
-        return dict(sorted(counts.items(), key=lambda item: -item[1]))
+        return dict(Counter(row.reason for row in self.refused).most_common())
 
     def to_json(self) -> dict[str, object]:
         """Return a JSON object."""
         return {
-            "accelerator": self.rules.name,
-            "title": self.rules.title,
+            "accelerator": self.accelerator.name,
+            "title": self.accelerator.title,
             "provenance": "computed",
-            "sources": list(self.rules.sources),
+            "sources": list(self.accelerator.sources),
             "share": self.share,
             "operators": self.operators,
             "taken": self.taken,
@@ -101,29 +102,25 @@ class Delegation:
             "worth_it": not self.objections,
             "objections": list(self.objections),
             "sentence": self.sentence,
-            "refused": [{"index": row.index, "operator": row.operator, "reason": row.reason} for row in self.refused],
+            "refused": [asdict(row) for row in self.refused],
         }
 
-    def _first_reason(self) -> str:
-        reason = next(iter(self.reasons), "")
-        return f": {reason}" if reason else ""
 
-
-def delegate(model: Model, rules: Rules) -> Delegation:
+def delegate(model: Model, accelerator: Accelerator) -> Delegation:
     """Return the delegation of a file's main graph to an accelerator."""
-    reasons = list(rules.refusals(model))
+    reasons = list(accelerator.refusals(model))
     found = partitions(model, {index for index, reason in enumerate(reasons) if reason})
     macs = [cost.macs for cost in count(model).operators]
-    kept = _delegated(found, rules, macs)
+    kept = _delegated(found, accelerator, macs)
     delegated = {index for partition in kept for index in partition}
     for partition in found:
         for index in partition:
             if index not in delegated:
-                reasons[index] = _not_delegated(rules)
+                reasons[index] = _not_delegated(accelerator)
     refused = tuple(Refused(i, model.operators[i].name, reason) for i, reason in enumerate(reasons) if reason)
     left = {row.index for row in refused}
     return Delegation(
-        rules=rules,
+        accelerator=accelerator,
         operators=len(reasons),
         taken=len(reasons) - len(left),
         macs=sum(macs),
@@ -140,31 +137,51 @@ def partitions(model: Model, left: set[int]) -> list[list[int]]:
     An operator that only expands constants (float16 to float32) runs once, when the file is loaded, and belongs to no
     partition.
     """
-    found: list[list[int]] = []
-    inside = False
-    for index in execution_order(model, left):
-        if index in left:
-            inside = False
-        elif not expands_constants(model, model.operators[index]):
-            if not inside:
-                found.append([])
-            inside = True
-            found[-1].append(index)
-    return found
+    order = [
+        index
+        for index in execution_order(model, left)
+        if index in left or not expands_constants(model, model.operators[index])
+    ]
+    return [list(indices) for refused, indices in groupby(order, key=left.__contains__) if not refused]
 
 
-def _delegated(found: Sequence[list[int]], rules: Rules, macs: Sequence[int]) -> list[list[int]]:
+def execution_order(model: Model, builtin: set[int]) -> list[int]:
+    """Return the operators' indices in the order of execution if all but ``builtin`` run in a delegate.
+
+    The runtime forms partitions: each takes every operator of its side (builtin or delegated) whose inputs are ready,
+    then the other side follows (``PartitionGraphIntoIndependentNodeSubsets`` in TensorFlow Lite).
+    """
+    ready = {index for index, tensor in enumerate(model.tensors) if tensor.is_constant} | {-1}
+    ready |= set(model.subgraphs[0].inputs)
+    ready |= {index for index, tensor in enumerate(model.tensors) if tensor.is_variable}
+    left, order = list(range(len(model.operators))), list[int]()
+    while left:
+        side = next((index in builtin for index in left if set(model.operators[index].inputs) <= ready), None)
+        if side is None:
+            return order + left
+        for index in list(left):
+            operator = model.operators[index]
+            if (index in builtin) is side and set(operator.inputs) <= ready:
+                order.append(index)
+                left.remove(index)
+                ready |= set(operator.outputs)
+    return order
+
+
+def _delegated(found: Sequence[list[int]], accelerator: Accelerator, macs: Sequence[int]) -> list[list[int]]:
     """Return the partitions that the runtime delegates."""
-    large = [piece for piece in found if len(piece) >= rules.least_operators]
-    if not rules.keeps_first:
+    large = [piece for piece in found if len(piece) >= accelerator.least_operators]
+    if accelerator.keeps is None:
+        return large
+    if accelerator.keeps.choose == "largest":
         large.sort(key=lambda piece: (-sum(macs[index] for index in piece), -len(piece), piece[0]))
-    return large[: rules.keeps]
+    return large[: accelerator.keeps.pieces]
 
 
-def _not_delegated(rules: Rules) -> str:
+def _not_delegated(accelerator: Accelerator) -> str:
     """Return why a supported partition is not delegated."""
-    if rules.keeps is None:
-        return f"in a partition of fewer than {rules.least_operators} operators"
-    which = "first" if rules.keeps_first else "largest"
-    delegated = "partition" if rules.keeps == 1 else f"{rules.keeps} partitions"
-    return f"outside the {which} {delegated}; only {'this one is' if rules.keeps == 1 else 'these are'} delegated"
+    if accelerator.keeps is None:
+        return f"in a partition of fewer than {accelerator.least_operators} operators"
+    if accelerator.keeps.pieces == 1:
+        return f"outside the {accelerator.keeps.choose} partition; only this one is delegated"
+    return f"outside the {accelerator.keeps.choose} {accelerator.keeps.pieces} partitions; only these are delegated"

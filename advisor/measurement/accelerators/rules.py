@@ -1,18 +1,27 @@
-"""Describe which operators an accelerator supports: their data types and further conditions."""
+"""Read which operators an accelerator supports (``device_profiles/accelerators/*.yaml``), and say which it refuses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Literal
 
-from advisor.core.errors import UsageError
-from advisor.measurement.accelerators.operator_facts import Fact, constant_tensors, facts, types_of
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from advisor.core.errors import UsageError, nearest
+from advisor.devices.profiles import NAME_PATTERN
+from advisor.devices.profiles.validation import MAX_YAML_BYTES, FileKind
+from advisor.measurement.accelerators.operator_facts import SHAPE_FACTS, Fact, constant_tensors, facts, types_of
+from advisor.store.yamlfile import read_yaml
 from advisor.tflite.model import Model, Operator
 
-# More partitions than this cost more than a delegate gains (TensorFlow Lite's guidance on delegates). The minimum work
-# of a delegation is a default, which the description of an accelerator can change.
-MOST_PARTITIONS = 3
-LEAST_MACS = 1_000_000
+FOLDER = "accelerators"
+
+Text = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
 @dataclass(frozen=True)
@@ -30,19 +39,17 @@ class Form:
     output: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> Form:
+    def parse(cls, text: object) -> Form:
         """Parse ``float32``, ``float32*int8`` (activations * weights) or ``float32->int8`` (in -> out).
 
         Raises:
-            UsageError: the text has another form.
+            ValueError: the text has another form.
         """
-        inputs, _, output = text.partition("->")
+        inputs, _, output = str(text).partition("->")
         data, _, weights = inputs.partition("*")
         parts = (data.strip(), weights.strip(), output.strip())
         if not parts[0] or any(part and not part.isidentifier() for part in parts):
-            raise UsageError(
-                f"'{text}' is not a list of data types", "write for example float32, float32*int8 or float32->int8"
-            )
+            raise ValueError(f"'{text}' is not a list of data types")
         return cls(*parts)
 
     def fits(self, data: str, weights: str, output: str) -> bool:
@@ -51,74 +58,115 @@ class Form:
         return self.data == data and same_weights and output == (self.output or self.data)
 
 
-@dataclass(frozen=True)
-class Constraint:
-    """A condition on one fact of an operator.
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
-    Attributes:
-        fact: its name (:mod:`advisor.measurement.accelerators.operator_facts`).
-        most: maximum value.
-        least: minimum value.
-        allowed: allowed values, empty for any.
+
+class Limits(_Strict):
+    """A minimum of a fact, a maximum, or both."""
+
+    least: float | None = None
+    most: float | None = None
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Limits:
+        if self.least is None and self.most is None:
+            raise ValueError("write least, most or both")
+        if self.least is not None and self.most is not None and self.least > self.most:
+            raise ValueError(f"least {self.least:g} is above most {self.most:g}")
+        return self
+
+
+def _known_facts(value: object) -> object:
+    from advisor.tflite.options import option_names
+
+    known = {*SHAPE_FACTS, *option_names()}
+    for name in value if isinstance(value, dict) else ():
+        if name not in known:
+            raise ValueError(f"'{name}' is not a fact of an operator{nearest(str(name), known)}")
+    return value
+
+
+def _known_operator(value: object) -> object:
+    known = _operators()
+    if value not in known:
+        raise ValueError(f"'{value}' is not a TensorFlow Lite operator{nearest(str(value), known)}")
+    return value
+
+
+@cache
+def _operators() -> frozenset[str]:
+    from ai_edge_litert import schema_py_generated as schema
+
+    return frozenset(name for name, number in vars(schema.BuiltinOperator).items() if isinstance(number, int))
+
+
+Where = Annotated[
+    dict[str, Limits | Annotated[list[int | float | str], Field(min_length=1)]], BeforeValidator(_known_facts)
+]
+"""Conditions on facts (:mod:`advisor.measurement.accelerators.operator_facts`): limits, or the allowed values."""
+
+
+class Operators(_Strict):
+    """Operators that are supported in the same forms and under the same conditions.
+
+    ``note`` names conditions that the rules do not check.
     """
 
-    fact: str
-    most: float | None = None
-    least: float | None = None
-    allowed: tuple[Fact, ...] = ()
-
-    def refusal(self, found: Mapping[str, Fact]) -> str:
-        """Return why the condition fails; empty if it holds or the operator does not have the fact."""
-        value = found.get(self.fact)
-        if value is None:
-            return ""
-        name = self.fact.replace("_", " ")
-        if self.allowed and value not in self.allowed:
-            return f"{name} {_said(value)}, {' or '.join(map(_said, self.allowed))} only"
-        if self.most is not None and float(value) > self.most:
-            return f"{name} {value:g}, {self.most:g} at most"
-        if self.least is not None and float(value) < self.least:
-            return f"{name} {value:g}, {self.least:g} at least"
-        return ""
+    names: Annotated[list[Annotated[str, BeforeValidator(_known_operator)]], Field(min_length=1)]
+    types: Annotated[list[Annotated[Form, BeforeValidator(Form.parse)]], Field(min_length=1)]
+    where: Where = {}
+    note: Text = ""
 
 
-@dataclass(frozen=True)
-class Accepted:
-    """One way in which an operator is supported: its types, and constraints that must all hold."""
+class Serves(_Strict):
+    """Targets of device profiles that use this accelerator."""
 
-    forms: tuple[Form, ...]
-    constraints: tuple[Constraint, ...] = ()
+    runtime: Name
+    accelerator: Literal["cpu", "gpu", "npu", "tpu"]
 
 
-@dataclass(frozen=True)
-class Rules:
+class Keeps(_Strict):
+    """How many partitions the runtime delegates, and which."""
+
+    pieces: Annotated[int, Field(ge=1, le=1000)]
+    choose: Literal["first", "largest"] = "largest"
+
+
+class Accelerator(_Strict):
     """The operators that an accelerator supports.
 
     Attributes:
         name: name of the accelerator or its delegate, for the command line.
         title: name as people read it.
-        sources: where the rules come from.
-        accepted: for each operator (``CONV_2D``) the ways in which it is supported.
-        common: constraints on every operator.
         about: further information in a sentence.
-        least_macs: a delegation of fewer MACs is not worth it.
-        most_partitions: a delegation in more partitions is not worth it.
+        sources: where the rules come from.
+        serves: the targets that use it.
+        least_macs: a delegation of fewer MACs is not worth it; a default, which a description can change.
+        most_partitions: more partitions than this cost more than a delegate gains (TensorFlow Lite's guidance on
+            delegates).
         least_operators: a partition with fewer operators is not delegated.
-        keeps: maximum number of delegated partitions, None for all.
-        keeps_first: whether the first partitions are delegated instead of the largest.
+        keeps: the partitions that are delegated, None for all.
+        where: conditions on every operator.
+        operators: the ways in which operators are supported; one that applies is enough.
     """
 
-    name: str
-    title: str
-    sources: tuple[str, ...]
-    accepted: Mapping[str, tuple[Accepted, ...]]
-    common: tuple[Constraint, ...] = ()
-    about: str = ""
-    least_macs: int = LEAST_MACS
-    most_partitions: int = MOST_PARTITIONS
-    least_operators: int = 1
-    keeps: int | None = None
-    keeps_first: bool = field(default=False)
+    name: Name
+    title: Text
+    about: Text = ""
+    sources: Annotated[list[Text], Field(min_length=1)]
+    serves: list[Serves] = []
+    least_macs: Annotated[int, Field(ge=0, le=10**15)] = 1_000_000
+    most_partitions: Annotated[int, Field(ge=1, le=10_000)] = 3
+    least_operators: Annotated[int, Field(ge=1, le=10_000)] = 1
+    keeps: Keeps | None = None
+    where: Where = {}
+    operators: Annotated[list[Operators], Field(min_length=1)]
+
+    @property
+    def supported(self) -> frozenset[str]:
+        """Names of the operators that it supports."""
+        return frozenset(name for each in self.operators for name in each.names)
 
     def refusals(self, model: Model) -> tuple[str, ...]:
         """Return for each operator of the main graph why it is not supported, empty if it is."""
@@ -129,39 +177,88 @@ class Rules:
         )
 
     def _refusal(self, operator: Operator, types: tuple[str, str, str], found: Mapping[str, Fact]) -> str:
-        ways = self.accepted.get(operator.name)
+        ways = [each for each in self.operators if operator.name in each.names]
         if not ways:
             return f"{operator.name} is not supported"
-        matching = [way for way in ways if any(form.fits(*types) for form in way.forms)]
+        matching = [each for each in ways if any(form.fits(*types) for form in each.types)]
         if not matching:
             return f"{operator.name} in {_shown(*types)} is not supported"
-        always = _first_failure(self.common, found)
-        wrong = [always or _first_failure(way.constraints, found) for way in matching]
-        return f"{operator.name} with {wrong[0]}" if all(wrong) else ""
+        failures = [_first_failure(self.where, found) or _first_failure(each.where, found) for each in matching]
+        return f"{operator.name} with {failures[0]}" if all(failures) else ""
 
 
-@dataclass(frozen=True)
-class Accelerator:
-    """One accelerator.
+_FILE = FileKind(
+    "description of an accelerator",
+    Accelerator,
+    {"operators": Operators, "serves": Serves, "keeps": Keeps, "where": Limits},
+    "see the shipped files for examples",
+)
 
-    Attributes:
-        rules: the operators that it supports.
-        serves: the (runtime, kind of accelerator) of device targets that use it.
-        notes: for each operator, conditions that the rules do not check.
+
+@cache
+def accelerators() -> Mapping[str, Accelerator]:
+    """Return the shipped accelerators by name.
+
+    Raises:
+        UsageError: a file is not valid; the error names file and line.
     """
+    from advisor.devices.profiles.paths import shipped_profiles
 
-    rules: Rules
-    serves: tuple[tuple[str, str], ...]
-    notes: Mapping[str, str]
+    return MappingProxyType(read_folder(shipped_profiles() / FOLDER))
 
 
-def _said(value: Fact) -> str:
+def accelerator(name: str) -> Accelerator:
+    """Return one accelerator by name.
+
+    Raises:
+        UsageError: there is none of this name. The error names the nearest one.
+    """
+    known = accelerators()
+    if name not in known:
+        raise UsageError(
+            f"unknown accelerator '{name}'{nearest(name, known)}", f"accelerators: {', '.join(sorted(known))}"
+        )
+    return known[name]
+
+
+def serving(runtime: str, kind: str) -> tuple[Accelerator, ...]:
+    """Return the accelerators that a device's target uses, given its runtime and kind (``cpu``, ``gpu``, ...)."""
+    return tuple(
+        each
+        for each in accelerators().values()
+        if any((target.runtime, target.accelerator) == (runtime, kind) for target in each.serves)
+    )
+
+
+def read_folder(folder: Path) -> dict[str, Accelerator]:
+    """Read every ``*.yaml`` file in a folder.
+
+    Raises:
+        UsageError: a file is not valid; the error names file and line.
+    """
+    found = [_FILE.validated(read_yaml(path, MAX_YAML_BYTES)) for path in sorted(folder.glob("*.yaml"))]
+    return {each.name: each for each in found}
+
+
+def _first_failure(where: Where, found: Mapping[str, Fact]) -> str:
+    """Return the first condition that fails; empty if all hold. A fact that the operator does not have is ignored."""
+    for fact, wanted in where.items():
+        value, name = found.get(fact), fact.replace("_", " ")
+        if value is None:
+            continue
+        if not isinstance(wanted, Limits):
+            if value not in wanted:
+                return f"{name} {_fact_text(value)}, {' or '.join(map(_fact_text, wanted))} only"
+        elif wanted.most is not None and float(value) > wanted.most:
+            return f"{name} {value:g}, {wanted.most:g} at most"
+        elif wanted.least is not None and float(value) < wanted.least:
+            return f"{name} {value:g}, {wanted.least:g} at least"
+    return ""
+
+
+def _fact_text(value: Fact) -> str:
     """Return a fact as text; an empty list of axes is ``none``."""
     return str(value) or "none"
-
-
-def _first_failure(constraints: tuple[Constraint, ...], found: Mapping[str, Fact]) -> str:
-    return next((said for each in constraints if (said := each.refusal(found))), "")
 
 
 def _shown(data: str, weights: str, output: str) -> str:

@@ -14,7 +14,7 @@ from advisor.devices.connections.agent import Lane
 from advisor.devices.connections.protocol import Connection, Job, Timing
 from advisor.devices.profiles.compatibility import MEASURABLE_RUNTIMES, form_incompatibility
 from advisor.measurement.accelerators.delegation import delegate
-from advisor.measurement.accelerators.loading import serving
+from advisor.measurement.accelerators.rules import serving
 from advisor.measurement.latency.results import LatencyResult, Ratio
 from advisor.measurement.latency.summary import LEVEL
 from advisor.measurement.latency.timing import ratio
@@ -81,7 +81,7 @@ def benchmark_on_device(
         tell(f"measuring on {connection.label}")
         rows, ratios = _measured(files, target, connection, threads, effort)
     delegations = tuple(
-        (file.model, delegate(file.graph, each.rules))
+        (file.model, delegate(file.graph, each))
         for file in files
         for each in serving(target.runtime, target.accelerator)
         if target.accelerator != "cpu"

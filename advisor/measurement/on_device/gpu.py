@@ -11,7 +11,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
 from advisor.measurement import host
 from advisor.measurement.accelerators.delegation import delegate
-from advisor.measurement.accelerators.loading import accelerator
+from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.latency.summary import LEVEL
 from advisor.measurement.latency.timing import effort_named
 from advisor.measurement.latency.trust import judge
@@ -54,7 +54,7 @@ def benchmark_on_gpu(
     for model in dict.fromkeys(map(str, models)):
         path = existing_model(model)
         graph = read(path)
-        delegations.append((model, delegate(graph, accelerator("gpu").rules)))
+        delegations.append((model, delegate(graph, accelerator("gpu"))))
         row = DeviceRow(model, 0, graph.size_bytes, activation_arena_bytes(graph))
         refuse_too_large(path.name, row.size_bytes + row.arena_bytes)
         tell(f"{path.name} on the GPU")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.measurement.accelerators.execution_order import execution_order
+from advisor.measurement.accelerators.delegation import execution_order
 from advisor.tflite.macs import OperatorCost, count
 from advisor.tflite.model import Model, Operator
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from advisor.core.errors import UsageError
 from advisor.measurement import host
 from advisor.measurement.accelerators.delegation import Delegation, delegate
-from advisor.measurement.accelerators.loading import accelerator
+from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.operators import roofline
 from advisor.measurement.operators.advice import advise
 from advisor.measurement.operators.attribution import KernelEvent, Node, match
@@ -71,7 +71,7 @@ def profile(
     path = existing_model(model)
     if threads < 1 or runs < 1:
         raise UsageError(f"{threads} threads and {runs} runs cannot be profiled", "both must be at least 1")
-    asked = [accelerator(name).rules for name in dict.fromkeys(accelerators)]
+    asked = [accelerator(name) for name in dict.fromkeys(accelerators)]
     graph = read(path)
     refuse_too_large(path.name, graph.size_bytes + activation_arena_bytes(graph))
     collected = collect(ProfileRequest(path, threads, runs, kernels, shape, timeout_s), by_cuts)
@@ -130,7 +130,7 @@ def _xnnpack_delegation(graph: Model, collected: Collected) -> Delegation | None
     """Return the delegation by XNNPACK's rules if the file was cut, because then only the times are known."""
     if not collected.by_cuts or collected.kernels != "default":
         return None
-    return delegate(graph, accelerator("xnnpack").rules)
+    return delegate(graph, accelerator("xnnpack"))
 
 
 def _with_placement(rows: Sequence[OperatorTime], delegation: Delegation) -> tuple[OperatorTime, ...]:

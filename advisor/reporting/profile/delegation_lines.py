@@ -26,11 +26,11 @@ def lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[Text]:
     described: set[str] = set()
     several = len({name for name, _ in delegations}) > 1
     for name, delegation in delegations:
-        label = f"{name}, {delegation.rules.name}" if several else delegation.rules.name
+        label = f"{name}, {delegation.accelerator.name}" if several else delegation.accelerator.name
         yield line(text.plain(label), delegation.sentence, "yellow" if delegation.objections else "green")
-        if delegation.rules.about and delegation.rules.name not in described:
-            yield Text(f"  {text.plain(delegation.rules.about)}", style="dim")
-        described.add(delegation.rules.name)
+        if delegation.accelerator.about and delegation.accelerator.name not in described:
+            yield Text(f"  {text.plain(delegation.accelerator.about)}", style="dim")
+        described.add(delegation.accelerator.name)
         yield from (Text(f"  not supported: {text.plain(reason)}") for reason in reasons(delegation))
 
 

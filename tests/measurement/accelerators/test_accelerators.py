@@ -9,8 +9,7 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.devices.profiles import load_profiles
 from advisor.measurement.accelerators.delegation import delegate
-from advisor.measurement.accelerators.loading import accelerator, accelerators, read_folder, serving
-from advisor.measurement.accelerators.rules import Accepted, Constraint, Form, Rules
+from advisor.measurement.accelerators.rules import Accelerator, accelerator, accelerators, read_folder, serving
 from advisor.tflite.model import read
 from tests.measurement import small_models
 
@@ -35,12 +34,12 @@ def read_text(folder: Path, text: str) -> None:
 
 def test_the_issues_accelerators_are_there_with_sources() -> None:
     assert set(accelerators()) >= {"xnnpack", "nnapi", "coreml", "hexagon", "qnn", "edgetpu", "gpu"}
-    assert all(each.rules.sources and each.rules.accepted for each in accelerators().values())
+    assert all(each.sources and each.supported for each in accelerators().values())
 
 
 def test_an_accelerator_is_found_by_what_a_device_profile_says_of_a_target() -> None:
     profile, target = load_profiles().select("coral-usb")
-    assert [each.rules.name for each in serving(target.runtime, target.accelerator)] == ["edgetpu"], profile.name
+    assert [each.name for each in serving(target.runtime, target.accelerator)] == ["edgetpu"], profile.name
 
 
 def test_an_unknown_accelerator_names_the_nearest() -> None:
@@ -49,14 +48,14 @@ def test_an_unknown_accelerator_names_the_nearest() -> None:
 
 
 def test_the_edge_tpu_takes_int8_files_and_no_float_ones(int8_model: Path, float_model: Path) -> None:
-    rules = accelerator("edgetpu").rules
+    rules = accelerator("edgetpu")
     whole, nothing = (delegate(read(path), rules) for path in (int8_model, float_model))
     assert nothing.taken == 0
     assert whole.share == 1.0
 
 
 def test_core_ml_takes_float_files_and_no_int8_ones(int8_model: Path, float_model: Path) -> None:
-    rules = accelerator("coreml").rules
+    rules = accelerator("coreml")
     assert delegate(read(int8_model), rules).taken == 0
     told = delegate(read(float_model), rules)
     assert [row.reason for row in told.refused] == ["MEAN with keep dims 0, 1 only"]
@@ -65,16 +64,17 @@ def test_core_ml_takes_float_files_and_no_int8_ones(int8_model: Path, float_mode
 
 @pytest.mark.parametrize("keep_dims", [0, 1])
 def test_a_reduction_is_judged_by_its_axes_and_what_it_keeps(keep_dims: int) -> None:
-    constraints = (Constraint("axes", allowed=("1,2",)), Constraint("keep_dims", allowed=(keep_dims,)))
-    rules = Rules("toy", "Toy", ("",), {"MEAN": (Accepted((Form("float32"),), constraints),)})
-    told = delegate(read(small_models.classifier()), rules)
+    where = {"axes": ["1,2"], "keep_dims": [keep_dims]}
+    mean = {"names": ["MEAN"], "types": ["float32"], "where": where}
+    toy = Accelerator.model_validate({"name": "toy", "title": "Toy", "sources": ["made up"], "operators": [mean]})
+    told = delegate(read(small_models.classifier()), toy)
     assert ("MEAN" in {row.operator for row in told.refused}) is bool(keep_dims)
 
 
 def test_nothing_behind_the_first_refused_operator_reaches_the_edge_tpu(tmp_path: Path) -> None:
     path = tmp_path / "swish.tflite"
     path.write_bytes(small_models.quantized(small_models.swish_net(), tmp_path, 64))
-    told = delegate(read(path), accelerator("edgetpu").rules)
+    told = delegate(read(path), accelerator("edgetpu"))
     first = next(row.index for row in told.refused if row.operator == "HARD_SWISH")
     behind = {row.index for row in told.refused if row.index >= first}
     assert behind == set(range(first, told.operators))

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.core.errors import UsageError
 from advisor.measurement.accelerators.delegation import delegate, partitions
-from advisor.measurement.accelerators.loading import accelerator
-from advisor.measurement.accelerators.rules import Accepted, Constraint, Form, Rules
+from advisor.measurement.accelerators.rules import Accelerator, Form, accelerator
 from advisor.measurement.operators.profile import profile
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read
@@ -23,14 +21,19 @@ FOREIGN = tuple(sorted(SHARED.glob("*.tflite")))
 ACTIVATIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "FULLY_CONNECTED", "SOFTMAX")
 
 
-def rules(*operators: str, where: Sequence[Constraint] = (), **limits: object) -> Rules:
-    accepted = dict.fromkeys(operators, (Accepted((Form("float32"),), tuple(where)),))
-    return Rules("toy", "Toy", ("made up",), accepted, **limits)  # type: ignore[arg-type]
+Where = dict[str, dict[str, int] | list[str]]
+
+
+def rules(*operators: str, where: Where | None = None, ways: Sequence[Where] = (), **limits: object) -> Accelerator:
+    """Return an accelerator of float32 operators; ``where`` holds for all, and one of ``ways`` is enough."""
+    entries = [{"names": list(operators), "types": ["float32"], "where": way} for way in ways or [{}]]
+    common = {"name": "toy", "title": "Toy", "sources": ["made up"], "where": where or {}}
+    return Accelerator.model_validate({**common, "operators": entries, **limits})
 
 
 def agrees(path: Path) -> bool:
     """Compare the operators outside XNNPACK and the partitions with a real run."""
-    told, seen = delegate(read(path), accelerator("xnnpack").rules), profile(path, with_roofline=False, runs=5)
+    told, seen = delegate(read(path), accelerator("xnnpack")), profile(path, with_roofline=False, runs=5)
     builtin = {row.node.index for row in seen.operators if row.where == "builtin" and row.node}
     return ({row.index for row in told.refused}, told.partitions) == (builtin, seen.partitions)
 
@@ -46,7 +49,7 @@ def test_xnnpack_takes_constants_of_float16(float_model: Path, tmp_path: Path) -
     path = tmp_path / "half.tflite"
     path.write_bytes(to_float16(float_model.read_bytes()))
     assert agrees(path)
-    told = delegate(read(path), accelerator("xnnpack").rules)
+    told = delegate(read(path), accelerator("xnnpack"))
     assert (told.partitions, told.refused) == (1, ())
 
 
@@ -55,7 +58,7 @@ def test_xnnpack_leaves_options_that_its_rules_exclude(tmp_path: Path) -> None:
     path = tmp_path / "beta.tflite"
     path.write_bytes(small_models.brightness())
     assert agrees(path)
-    told = delegate(read(path), accelerator("xnnpack").rules)
+    told = delegate(read(path), accelerator("xnnpack"))
     assert [row.reason for row in told.refused] == ["SOFTMAX with beta 10.0, 1.0 only"]
 
 
@@ -67,7 +70,7 @@ def test_xnnpack_takes_what_its_rules_say_of_files_made_by_others(path: Path) ->
 
 
 def test_refusals_say_why(swish_model: Path) -> None:
-    told = delegate(read(swish_model), accelerator("xnnpack").rules)
+    told = delegate(read(swish_model), accelerator("xnnpack"))
     assert "HARD_SWISH in int8 is not supported" in {row.reason for row in told.refused}
 
 
@@ -81,25 +84,23 @@ def test_an_operator_that_no_rule_names_stays_behind(float_model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("constraint", "reason"),
+    ("where", "reason"),
     [
-        (Constraint("inputs", most=2), "CONV_2D with inputs 3, 2 at most"),
-        (Constraint("stride_h", least=3), "CONV_2D with stride h 2, 3 at least"),
-        (Constraint("fused_activation_function", allowed=("NONE", "RELU")), "activation function RELU6, NONE or RELU"),
-        (Constraint("outer_elements", most=0), "CONV_2D with outer elements 1, 0 at most"),
+        ({"inputs": {"most": 2}}, "CONV_2D with inputs 3, 2 at most"),
+        ({"stride_h": {"least": 3}}, "CONV_2D with stride h 2, 3 at least"),
+        ({"fused_activation_function": ["NONE", "RELU"]}, "activation function RELU6, NONE or RELU"),
+        ({"outer_elements": {"most": 0}}, "CONV_2D with outer elements 1, 0 at most"),
     ],
 )
-def test_what_breaks_a_constraint_stays_behind(float_model: Path, constraint: Constraint, reason: str) -> None:
-    told = delegate(read(float_model), rules(*ACTIVATIONS, where=[constraint]))
+def test_what_breaks_a_constraint_stays_behind(float_model: Path, where: Where, reason: str) -> None:
+    told = delegate(read(float_model), rules(*ACTIVATIONS, ways=[where]))
     assert any(reason in row.reason for row in told.refused)
-    common = delegate(read(float_model), rules(*ACTIVATIONS, common=(constraint,)))
+    common = delegate(read(float_model), rules(*ACTIVATIONS, where=where))
     assert [row.reason for row in common.refused] == [row.reason for row in told.refused]
 
 
 def test_one_of_several_ways_is_enough(float_model: Path) -> None:
-    strict = Accepted((Form("float32"),), (Constraint("inputs", most=0),))
-    accepted = {name: (strict, Accepted((Form("float32"),))) for name in ACTIVATIONS}
-    assert delegate(read(float_model), Rules("toy", "Toy", (), accepted)).refused == ()
+    assert delegate(read(float_model), rules(*ACTIVATIONS, ways=[{"inputs": {"most": 0}}, {}])).refused == ()
 
 
 def test_too_little_work_is_advised_against(float_model: Path) -> None:
@@ -120,11 +121,11 @@ def test_enough_work_in_one_piece_is_worth_it(float_model: Path) -> None:
 
 
 def test_nothing_taken_is_not_worth_it(float_model: Path) -> None:
-    assert delegate(read(float_model), rules()).objections == ("it runs no operator: CONV_2D is not supported",)
+    assert delegate(read(float_model), rules("ABS")).objections == ("it runs no operator: CONV_2D is not supported",)
 
 
 def test_a_runtime_that_hands_over_the_first_piece_leaves_the_others(float_model: Path) -> None:
-    told = delegate(read(float_model), rules("CONV_2D", least_macs=0, keeps=1, keeps_first=True))
+    told = delegate(read(float_model), rules("CONV_2D", least_macs=0, keeps={"pieces": 1, "choose": "first"}))
     assert (told.partitions, told.kept, told.taken) == (2, 1, 1)
     assert told.refused[1].reason == "outside the first partition; only this one is delegated"
     assert "(1 of 6 operators, 1 partition of 2)" in told.sentence
@@ -133,7 +134,8 @@ def test_a_runtime_that_hands_over_the_first_piece_leaves_the_others(float_model
 def test_a_runtime_that_hands_over_the_largest_piece_takes_the_most_arithmetic(float_model: Path) -> None:
     model = read(float_model)
     largest, first = (
-        delegate(model, rules("CONV_2D", "SOFTMAX", keeps=1, keeps_first=way)).taken_macs for way in (False, True)
+        delegate(model, rules("CONV_2D", "SOFTMAX", keeps={"pieces": 1, "choose": which})).taken_macs
+        for which in ("largest", "first")
     )
     every = delegate(model, rules("CONV_2D")).taken_macs
     assert max(first, every - first) == largest
@@ -169,5 +171,5 @@ def test_forms_are_read(text: str, form: Form) -> None:
 
 @pytest.mark.parametrize("text", ["", "*int8", "int8 or uint8", "a;b"])
 def test_other_forms_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is not a list of data types"):
+    with pytest.raises(ValueError, match="is not a list of data types"):
         Form.parse(text)

@@ -16,7 +16,7 @@ from platformdirs import user_cache_path
 
 from advisor.core.errors import UsageError
 from advisor.measurement.accelerators.delegation import delegate
-from advisor.measurement.accelerators.loading import accelerator
+from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.on_device.gpu import benchmark_on_gpu
 from advisor.tflite.model import read
 from tests.measurement import small_models
@@ -101,7 +101,7 @@ def test_files_made_by_others_are_taken_whole_as_the_rules_say() -> None:
     for row, path in zip(benchmark_on_gpu(FOREIGN, "load").rows, FOREIGN, strict=True):
         assert row.agreement is not None
         assert row.agreement.alike
-        assert row.agreement.whole is (delegate(read(path), accelerator("gpu").rules).share == 1.0)
+        assert row.agreement.whole is (delegate(read(path), accelerator("gpu")).share == 1.0)
 
 
 @pytest.mark.usefixtures("software_gpu")

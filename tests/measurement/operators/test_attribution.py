@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.measurement.accelerators.execution_order import execution_order
+from advisor.measurement.accelerators.delegation import execution_order
 from advisor.measurement.operators.attribution import KernelEvent, kind_of, match, nodes
 from advisor.tflite.model import read
 from tests.measurement import small_models
