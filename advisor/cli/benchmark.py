@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli import connecting
+from advisor.cli import options
 from advisor.cli.options import numbers, shape_of, split
-from advisor.cli.output import print_json
-from advisor.cli.progress import progress
+from advisor.cli.output import print_json, progress
 from advisor.core.errors import UsageError
 from advisor.core.exits import ExitCode
 
@@ -40,11 +39,6 @@ EffortName = Annotated[
         metavar="NAME", help="Time for each file and thread count: quick (6 s), normal (10 s) or full (60 s)."
     ),
 ]
-Shape = Annotated[
-    str | None,
-    typer.Option(metavar="SHAPE", help="Shape of the first input, if the file leaves it open: 1,224,224,3."),
-]
-Xnnpack = Annotated[bool, typer.Option("--xnnpack/--no-xnnpack", help="Use XNNPACK where it applies.")]
 Runtime = Annotated[
     str | None,
     typer.Option(metavar="PACKAGE", help="Another runtime, in a separate environment: tflite-runtime==2.14.0."),
@@ -59,18 +53,8 @@ LabelledImage = Annotated[
     str | None,
     typer.Option("--image", metavar="FILE", help="Image for end-to-end timing. Default: a bundled photograph."),
 ]
-Folders = Annotated[
-    list[str] | None,
-    typer.Option("--profiles", metavar="DIR", help="Folder of your own device profiles (--device); repeat for more."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")]
 AsLog = Annotated[bool, typer.Option("--mllog", help="Print MLPerf-style log lines instead of the table.")]
 Force = Annotated[bool, typer.Option("--force", help="Measure on a busy machine, too; the verdict says so.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("benchmark", short_help="Time .tflite files, here or on a device.")(benchmark)
 
 
 def benchmark(
@@ -79,20 +63,20 @@ def benchmark(
     accelerator: Accelerator = "",
     threads: Threads = None,
     effort: EffortName = "quick",
-    shape: Shape = None,
-    xnnpack: Xnnpack = True,
+    shape: options.Shape = None,
+    xnnpack: options.Xnnpack = True,
     runtime: Runtime = None,
     cpus: Cpus = None,
     contended: Contended = False,
     sustained: Sustained = None,
     image: LabelledImage = None,
-    ssh: connecting.Ssh = "",
-    adb: connecting.Adb = "",
-    python: connecting.Python = "python3",
-    benchmark_model: connecting.BenchmarkModel = "",
-    cores: connecting.Cores = "",
-    profiles: Folders = None,
-    as_json: AsJson = False,
+    ssh: options.Ssh = "",
+    adb: options.Adb = "",
+    python: options.Python = "python3",
+    benchmark_model: options.BenchmarkModel = "",
+    cores: options.Cores = "",
+    profiles: options.ProfileFolders = None,
+    as_json: options.AsJson = False,
     mllog: AsLog = False,
     force: Force = False,
 ) -> None:
@@ -132,13 +116,13 @@ def benchmark(
     _show(here, as_json, mllog)
 
 
-def _refuse_cpu_only(options: Mapping[str, object]) -> None:
+def _refuse_cpu_only(given: Mapping[str, object]) -> None:
     """Refuse options that measure only this machine's CPU.
 
     Raises:
         UsageError: such an option is given.
     """
-    for name, value in options.items():
+    for name, value in given.items():
         if value:
             raise UsageError(
                 f"{name} works only for this machine's CPU",

@@ -7,19 +7,11 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli.options import channels, split
-from advisor.cli.output import print_json
-from advisor.cli.progress import download_bars, progress
+from advisor.cli.options import AsJson, Catalogs, Mirror, Offline, channels, split
+from advisor.cli.output import download_bars, print_json, progress
 from advisor.core.exits import ExitCode
 
 SCHEMA_VERSION = 1
-
-Catalogs = Annotated[
-    list[str] | None,
-    typer.Option("--catalog", metavar="FILE", help="Catalogue file of your own (YAML); repeat for more."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Mirror = Annotated[str | None, typer.Option(metavar="PLACE", help="Folder or address of weights that is asked first.")]
 
 commands = typer.Typer(
     name="catalog",
@@ -28,11 +20,6 @@ commands = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(commands)
 
 
 @commands.command("list", short_help="List the model cards.")
@@ -52,7 +39,7 @@ def list_(
     available: Annotated[
         bool, typer.Option("--available", help="List only cards whose weights are on this machine.")
     ] = False,
-    mirror: Mirror = None,
+    mirror: Mirror = "",
     catalog: Catalogs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -69,7 +56,7 @@ def list_(
             max_macs=max_macs,
             licence=licence,
             available=available,
-            mirror=mirror,
+            mirror=mirror or None,
             catalog=catalog or (),
             tell=tell,
         )
@@ -110,8 +97,8 @@ def fetch(
         list[str] | None, typer.Argument(metavar="NAME", help="Names of cards, families or globs.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Fetch the weights of every card.")] = False,
-    mirror: Mirror = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Open no connection.")] = False,
+    mirror: Mirror = "",
+    offline: Offline = False,
     catalog: Catalogs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -127,7 +114,7 @@ def fetch(
     wanted = split(names) or ()
     with download_bars() as advance:
         fetched = cards.fetch(
-            *wanted, everything=everything, mirror=mirror, offline=offline, catalog=catalog or (), progress=advance
+            *wanted, everything=everything, mirror=mirror or None, offline=offline, catalog=catalog or (), progress=advance
         )
     if as_json:
         from dataclasses import asdict

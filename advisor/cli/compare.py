@@ -6,17 +6,9 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli.limits import warn_of_problems
+from advisor.cli.options import Format
+from advisor.cli.output import warn_of_problems
 from advisor.core.exits import ExitCode
-
-Format = Annotated[
-    str, typer.Option("--format", metavar="FORMAT", help="Format of the output: text, markdown or json.")
-]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("compare", short_help="Show what changed between two runs.")(compare)
 
 
 def compare(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from advisor.cli import options
 from advisor.cli.options import channels, split
-from advisor.cli.output import print_json
-from advisor.cli.progress import progress
+from advisor.cli.output import print_json, progress
 from advisor.core.exits import ExitCode
 
 if TYPE_CHECKING:
@@ -34,11 +34,6 @@ MaxDrop = Annotated[
     typer.Option(metavar="POINTS", help="Points of accuracy that a file may lose, such as 0.5pt (needs --data)."),
 ]
 To = Annotated[str | None, typer.Option(metavar="DIR", help="Folder for the files. Default: MODEL-forms.")]
-Mean = Annotated[
-    str | None,
-    typer.Option(metavar="NUMBERS", help="Value subtracted from RGB 0 to 255, if the file does not state it: 127.5."),
-]
-Std = Annotated[str | None, typer.Option(metavar="NUMBERS", help="Value that the difference is divided by: 127.5.")]
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of all random draws.")]
 Latency = Annotated[bool, typer.Option("--latency/--no-latency", help="Measure the latency of the files.")]
 Accelerator = Annotated[
@@ -52,13 +47,7 @@ TimeLimit = Annotated[
     str,
     typer.Option(metavar="TIME", help="Time limit of a recipe that trains; the best result so far is used."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("compress", short_help="Compress a .tflite file and measure what it costs.")(compress)
 
 
 def compress(
@@ -68,13 +57,13 @@ def compress(
     data: Data = None,
     max_drop: MaxDrop = None,
     to: To = None,
-    mean: Mean = None,
-    std: Std = None,
+    mean: options.Mean = None,
+    std: options.Std = None,
     seed: Seed = 0,
     latency: Latency = True,
     accelerator: Accelerator = "xnnpack",
     time_limit: TimeLimit = "10min",
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
     force: Force = False,
 ) -> None:
     """Make compressed files of a float .tflite classifier and measure what each costs.

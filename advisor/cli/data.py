@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.output import print_json
+from advisor.cli.options import AsJson, Catalogs, Mirror, Offline
+from advisor.cli.output import print_json, progress
 
 if TYPE_CHECKING:
     from advisor.engine.data_check import DataCheck
@@ -28,11 +29,6 @@ def _only_group() -> None:
     """Keep ``check`` a sub-command; Typer merges a single one into its group."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(commands)
-
-
 @commands.command("check", short_help="Find faults and write a manifest without them.")
 def check(
     data: Annotated[str, typer.Argument(metavar="DATA", help="Folder of images, or a CSV or Parquet manifest.")],
@@ -47,15 +43,10 @@ def check(
     labels: Annotated[
         bool, typer.Option("--labels/--no-labels", help="Look for wrong labels and crops with a network.")
     ] = True,
-    mirror: Annotated[
-        str, typer.Option(metavar="PLACE", help="Folder or address of weights that is asked first.")
-    ] = "",
-    offline: Annotated[bool, typer.Option("--offline", help="Open no connection.")] = False,
-    catalog: Annotated[
-        list[str] | None,
-        typer.Option("--catalog", metavar="FILE", help="Catalogue file of your own (YAML); repeat for more."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
+    mirror: Mirror = "",
+    offline: Offline = False,
+    catalog: Catalogs = None,
+    as_json: AsJson = False,
 ) -> None:
     """Find faults in images: unreadable, repeated, wrongly labelled, unlike a phone's. No image is changed.
 
@@ -64,7 +55,6 @@ def check(
     Example: advisor data check photos/ --fix cleaned.csv
     """
     from advisor import api
-    from advisor.cli.progress import progress
 
     with progress() as tell:
         checked = api.check_data(

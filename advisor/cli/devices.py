@@ -6,17 +6,13 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli import connecting
-from advisor.cli.output import print_json
+from advisor.cli import options
+from advisor.cli.options import AsJson, ProfileFolders
+from advisor.cli.output import print_json, progress
 from advisor.core.exits import ExitCode
 
 SCHEMA_VERSION = 1
 
-Folders = Annotated[
-    list[str] | None,
-    typer.Option("--profiles", metavar="DIR", help="Further folder of your own device profiles; repeat for more."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a device.")]
 
 commands = typer.Typer(
@@ -26,11 +22,6 @@ commands = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(commands)
 
 
 @commands.command("list", short_help="List the devices and their targets.")
@@ -47,7 +38,7 @@ def list_(
             metavar="TEXT", help="List only devices with this text in the name of the SoC, a core or the NPU."
         ),
     ] = "",
-    profiles: Folders = None,
+    profiles: ProfileFolders = None,
     as_json: AsJson = False,
 ) -> None:
     """List the devices with their targets and the number of known measurements.
@@ -67,7 +58,7 @@ def list_(
 
 
 @commands.command("show", short_help="Show one device with its sources.")
-def show(name: Name, profiles: Folders = None, as_json: AsJson = False) -> None:
+def show(name: Name, profiles: ProfileFolders = None, as_json: AsJson = False) -> None:
     """Show one device: processor, limits, targets, number of known measurements, and their sources.
 
     Example: advisor devices show raspberry-pi-4
@@ -124,14 +115,14 @@ def remove(
 @commands.command("calibrate", short_help="Measure a few models on an available device.")
 def calibrate(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a device, or name:target.")],
-    ssh: connecting.Ssh = "",
-    adb: connecting.Adb = "",
+    ssh: options.Ssh = "",
+    adb: options.Adb = "",
     here: Annotated[bool, typer.Option("--here", help="Measure on this machine: it is the device.")] = False,
     models: Annotated[int, typer.Option(min=1, max=50, metavar="N", help="Number of models to measure.")] = 5,
-    python: connecting.Python = "python3",
-    benchmark_model: connecting.BenchmarkModel = "",
-    cores: connecting.Cores = "",
-    profiles: Folders = None,
+    python: options.Python = "python3",
+    benchmark_model: options.BenchmarkModel = "",
+    cores: options.Cores = "",
+    profiles: ProfileFolders = None,
 ) -> None:
     """Measure the most informative models on a device and add the measurements to its profile.
 
@@ -141,7 +132,6 @@ def calibrate(
     Example: advisor devices calibrate our-board --ssh pi@board.local
     """
     from advisor import devices
-    from advisor.cli.progress import progress
     from advisor.core.errors import StageError
     from advisor.reporting.devices_table import print_calibrated
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 
+from advisor.cli.options import AsJson
 from advisor.cli.output import print_json
 from advisor.core.exits import ExitCode
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("doctor", short_help="Check whether this machine is ready.")(doctor)
-
-
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Check this machine for what a search needs: packages, memory, disk, weights, load.
 
     Exit code 2: a search cannot run because something is missing. 0: it can; there may be warnings.

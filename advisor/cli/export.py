@@ -6,12 +6,8 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli.limits import RunArgument, warn_of_problems
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("export", short_help="Write the bundle to ship: model, labels, code.")(export)
+from advisor.cli.options import RunArgument
+from advisor.cli.output import warn_of_problems
 
 
 def export(

@@ -9,21 +9,18 @@ from typing import NoReturn
 
 import typer
 
-from advisor.cli import (
-    benchmark,
-    catalog,
-    compare,
-    compress,
-    data,
-    devices,
-    doctor,
-    export,
-    plan,
-    profile,
-    reevaluate,
-    report,
-    search,
-)
+from advisor.cli import catalog, data, devices
+from advisor.cli.benchmark import benchmark
+from advisor.cli.compare import compare
+from advisor.cli.compress import compress
+from advisor.cli.doctor import doctor
+from advisor.cli.export import export
+from advisor.cli.plan import plan
+from advisor.cli.profile import profile
+from advisor.cli.reevaluate import reevaluate
+from advisor.cli.report import report
+from advisor.cli.search import search
+from advisor.cli.search_options import GroupedCommand
 from advisor.core.errors import AdvisorError
 from advisor.core.exits import ExitCode
 from advisor.version import __version__
@@ -53,19 +50,19 @@ def version(
         raise typer.Exit
 
 
-search.register(app)
-plan.register(app)
-benchmark.register(app)
-profile.register(app)
-compress.register(app)
-catalog.register(app)
-devices.register(app)
-data.register(app)
-report.register(app)
-export.register(app)
-compare.register(app)
-reevaluate.register(app)
-doctor.register(app)
+app.command(cls=GroupedCommand, short_help="Find the model to ship.")(search)
+app.command(cls=GroupedCommand, short_help="Show what a search would do, and its price.")(plan)
+app.command(short_help="Time .tflite files, here or on a device.")(benchmark)
+app.command(short_help="Show where the time of a .tflite file goes.")(profile)
+app.command(short_help="Compress a .tflite file and measure what it costs.")(compress)
+app.add_typer(catalog.commands)
+app.add_typer(devices.commands)
+app.add_typer(data.commands)
+app.command(short_help="Decide again with other limits, and write the report.")(report)
+app.command(short_help="Write the bundle to ship: model, labels, code.")(export)
+app.command(short_help="Show what changed between two runs.")(compare)
+app.command(short_help="Answer earlier runs again after a change.")(reevaluate)
+app.command(short_help="Check whether this machine is ready.")(doctor)
 
 
 def main() -> NoReturn:

@@ -1,11 +1,54 @@
-"""Values of options as a user writes them: several names, a shape, numbers."""
+"""Options of several commands, and values of options as a user writes them: several names, a shape, numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
+
+import typer
 
 from advisor.core.errors import UsageError
 from advisor.core.units import channel_values
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel="Output")]
+Format = Annotated[
+    str, typer.Option("--format", metavar="FORMAT", help="Format of the output: text, markdown or json.")
+]
+Catalogs = Annotated[
+    list[str] | None,
+    typer.Option("--catalog", metavar="FILE", help="Catalogue file of your own (YAML); repeat for more."),
+]
+ProfileFolders = Annotated[
+    list[str] | None,
+    typer.Option("--profiles", metavar="DIR", help="Folder of your own device profiles; repeat for more."),
+]
+Mirror = Annotated[str, typer.Option(metavar="PLACE", help="Folder or address of weights that is asked first.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Open no connection.")]
+Shape = Annotated[
+    str | None,
+    typer.Option(metavar="SHAPE", help="Shape of the first input, if the file leaves it open: 1,224,224,3."),
+]
+Xnnpack = Annotated[bool, typer.Option("--xnnpack/--no-xnnpack", help="Use XNNPACK where it applies.")]
+Mean = Annotated[
+    str | None, typer.Option(metavar="NUMBERS", help="Value subtracted from RGB 0 to 255, if no file states it: 127.5.")
+]
+Std = Annotated[str | None, typer.Option(metavar="NUMBERS", help="Value that the difference is divided by: 127.5.")]
+
+Ssh = Annotated[
+    str, typer.Option(metavar="HOST", help="Connect over ssh: host, user@host or a name of your ssh configuration.")
+]
+Adb = Annotated[str, typer.Option(metavar="SERIAL", help="Connect over adb to the phone with this serial.")]
+Python = Annotated[
+    str,
+    typer.Option(metavar="PATH", help="Python interpreter of the device that has a TFLite runtime (--ssh)."),
+]
+BenchmarkModel = Annotated[
+    str, typer.Option(metavar="PATH", help="TensorFlow Lite's benchmark_model for the phone's processor (--adb).")
+]
+Cores = Annotated[
+    str, typer.Option(metavar="MASK", help="Hexadecimal mask of the cores that run the models, such as f0 (--adb).")
+]
 
 
 def split(values: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -1,8 +1,12 @@
-"""JSON output for programs, the same for all commands."""
+"""Output that is the same for all commands: JSON, progress and warnings on standard error."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Never
 
 import typer
 
@@ -16,3 +20,47 @@ def print_json(document: Mapping[str, object]) -> None:
     import json
 
     typer.echo(json.dumps(document, indent=1, allow_nan=False))
+
+
+def warn_of_problems(run: str, artefacts: bool = False) -> None:
+    """Write on standard error which files of a run folder are damaged; the command continues with the others."""
+    from advisor import api
+
+    for problem in api.check_run(run, artefacts=artefacts):
+        typer.echo(f"warning: {run}: {problem}", err=True)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Give a function that shows a line about the present step; each line replaces the last."""
+    if not sys.stderr.isatty():
+        yield lambda _text: None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True).status("") as status:
+        yield lambda text: status.update(escape(text))
+
+
+@contextmanager
+def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Give a function that moves a file's bar: name, bytes so far, and all bytes if their number is known."""
+    from tqdm import tqdm
+
+    bars: dict[str, tqdm[Never]] = {}
+    lock = threading.Lock()
+
+    def advance(name: str, done: int, total: int | None) -> None:
+        with lock:
+            if name not in bars:
+                bars[name] = tqdm(desc=name, total=total, unit="B", unit_scale=True, disable=None, position=len(bars))
+            bar = bars[name]
+            bar.total = total
+            bar.update(done - bar.n)
+
+    try:
+        yield advance
+    finally:
+        for bar in bars.values():
+            bar.close()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from advisor.cli import options
 from advisor.cli.options import channels, shape_of, split
-from advisor.cli.output import print_json
-from advisor.cli.progress import progress
+from advisor.cli.output import print_json, progress
 from advisor.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,11 +20,6 @@ Tell = Callable[[str], None]
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file.")]
 Threads = Annotated[int, typer.Option(metavar="N", help="Number of CPU threads.")]
-Shape = Annotated[
-    str | None,
-    typer.Option(metavar="SHAPE", help="Shape of the first input, if the file leaves it open: 1,224,224,3."),
-]
-Xnnpack = Annotated[bool, typer.Option("--xnnpack/--no-xnnpack", help="Use XNNPACK where it applies.")]
 Accelerators = Annotated[
     list[str] | None,
     typer.Option(
@@ -40,11 +35,6 @@ Calibration = Annotated[
     str | None,
     typer.Option(metavar="DIR", help="Folder of images that both files classify. Default: bundled photographs."),
 ]
-Mean = Annotated[
-    str | None, typer.Option(metavar="NUMBERS", help="Value subtracted from RGB 0 to 255, if no file states it: 127.5.")
-]
-Std = Annotated[str | None, typer.Option(metavar="NUMBERS", help="Value that the difference is divided by: 127.5.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Tsv = Annotated[str | None, typer.Option(metavar="FILE", help="Write the tables for a spreadsheet to this file.")]
 Trace = Annotated[str | None, typer.Option(metavar="FILE", help="Write a trace for Chrome or Perfetto to this file.")]
 Html = Annotated[str | None, typer.Option(metavar="FILE", help="Write the page with plots to this file.")]
@@ -53,22 +43,17 @@ Out = Annotated[str | None, typer.Option(metavar="DIR", help="Write all of these
 Everything = Annotated[bool, typer.Option("--all", help="Show every operator, not only the slowest.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("profile", short_help="Show where the time of a .tflite file goes.")(profile)
-
-
 def profile(
     model: Model,
     threads: Threads = 1,
-    shape: Shape = None,
-    xnnpack: Xnnpack = True,
+    shape: options.Shape = None,
+    xnnpack: options.Xnnpack = True,
     accelerator: Accelerators = None,
     against: Against = None,
     calibration: Calibration = None,
-    mean: Mean = None,
-    std: Std = None,
-    as_json: AsJson = False,
+    mean: options.Mean = None,
+    std: options.Std = None,
+    as_json: options.AsJson = False,
     tsv: Tsv = None,
     trace: Trace = None,
     html: Html = None,

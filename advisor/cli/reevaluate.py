@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 
+from advisor.cli.compare import check_format
+from advisor.cli.options import Format
+from advisor.cli.output import progress, warn_of_problems
+from advisor.core.errors import UsageError
 from advisor.core.exits import ExitCode
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("reevaluate", short_help="Answer earlier runs again after a change.")(reevaluate)
 
 
 def reevaluate(
@@ -34,9 +33,7 @@ def reevaluate(
     since_last: Annotated[
         bool, typer.Option("--since-last", help="Compare with the latest answer to each run: shows only what is new.")
     ] = False,
-    form: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="Format of the output: text, markdown or json.")
-    ] = "text",
+    form: Format = "text",
 ) -> None:
     """Answer earlier runs again after a change of devices, runtime, this machine or the catalogue.
 
@@ -46,10 +43,6 @@ def reevaluate(
     Example: advisor reevaluate --all --device raspberry-pi-4
     """
     from advisor import api
-    from advisor.cli.compare import check_format
-    from advisor.cli.limits import warn_of_problems
-    from advisor.cli.progress import progress
-    from advisor.core.errors import UsageError
     from advisor.reporting.reevaluated import render
 
     check_format(form)

@@ -2,50 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from advisor.cli.limits import (
-    Budget,
-    Confidence,
-    Licence,
-    MaxDrop,
-    MemoryBudget,
-    MinAccuracy,
-    MustRunOn,
-    Prefer,
-    ProfileFolders,
-    RunArgument,
-    SizeBudget,
-    warn_of_problems,
-)
-from advisor.cli.options import split
+from advisor.cli.options import RunArgument
+from advisor.cli.output import warn_of_problems
+from advisor.cli.search_options import LIMITS, takes
 from advisor.core.exits import ExitCode
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("report", short_help="Decide again with other limits, and write the report.")(report)
-
-
+@takes(LIMITS)
 def report(
     run: RunArgument,
-    prefer: Prefer = None,
-    budget: Budget = None,
-    size_budget: SizeBudget = None,
-    memory_budget: MemoryBudget = None,
-    max_drop: MaxDrop = None,
-    min_accuracy: MinAccuracy = None,
-    licence: Licence = None,
-    must_run_on: MustRunOn = None,
-    profiles: ProfileFolders = None,
-    confidence: Confidence = None,
+    *,
+    prefer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Preference: balanced, accuracy, latency, size, or weights: accuracy=2,latency=1."
+        ),
+    ] = None,
+    confidence: Annotated[
+        str | None,
+        typer.Option(metavar="PERCENT", help="Probability that a predicted latency meets the budget, such as 90%."),
+    ] = None,
     to: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="Folder for the report files. Default: the run folder, if no limit changed."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace report files that exist in --to.")] = False,
+    **limits: Any,
 ) -> None:
     """Decide again from the measurements of a run, with other limits or another preference, and write the report.
 
@@ -58,21 +44,7 @@ def report(
     from advisor.reporting.table import print_answer
 
     warn_of_problems(run, artefacts=True)
-    found = api.report(
-        run,
-        prefer=prefer,
-        to=to,
-        force=force,
-        budget=budget,
-        size_budget=size_budget,
-        memory_budget=memory_budget,
-        max_drop=max_drop,
-        min_accuracy=min_accuracy,
-        licence=licence,
-        must_run_on=split(must_run_on),
-        profiles=profiles,
-        confidence=confidence,
-    )
+    found = api.report(run, prefer=prefer, confidence=confidence, to=to, force=force, **limits)
     print_answer(found.view)
     for path in found.files:
         typer.echo(f"wrote {path}", err=True)

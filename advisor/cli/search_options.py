@@ -1,198 +1,166 @@
-"""The options of ``advisor search`` and ``advisor plan``; the limits among them are in ``limits``."""
+"""Options of ``advisor search`` and ``advisor plan``, in the order and the groups of their help."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperArgument, TyperCommand, TyperOption
 
-from advisor.cli.panels import CANDIDATES, DEVICES, OUTPUT, QUESTION, RUNNING, TRAINING
+from advisor.cli.options import split
 
-Task = Annotated[
-    str | None,
-    typer.Option(metavar="TASK", help="Task of the model. Default: image-classification.", rich_help_panel=QUESTION),
-]
-Data = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PATH",
-        help="Labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest.",
-        rich_help_panel=QUESTION,
+if TYPE_CHECKING:  # Typer 0.29 brings its own copy of Click; older ones import it.
+    from typer._click.core import Context, Parameter
+    from typer._click.formatting import HelpFormatter
+
+Command = Callable[..., None]
+
+QUESTION = "Question"
+CANDIDATES = "Candidates"
+TRAINING = "Training and compression"
+DEVICES = "Devices"
+RUNNING = "Running"
+OUTPUT = "Output"
+PANELS = (QUESTION, CANDIDATES, TRAINING, DEVICES, RUNNING, OUTPUT)
+
+
+def _value(panel: str, metavar: str, text: str, kind: Any = str) -> Any:
+    """Return the annotation of an option with one value; None means that the option is not given."""
+    return Annotated[kind | None, typer.Option(metavar=metavar, help=text, rich_help_panel=panel)]
+
+
+def _names(panel: str, metavar: str, text: str) -> Any:
+    """Return the annotation of an option that may be repeated, or joined by commas."""
+    named = typer.Option(metavar=metavar, help=text, rich_help_panel=panel, callback=split)
+    return Annotated[list[str] | None, named]
+
+
+def _flag(panel: str, name: str, text: str) -> Any:
+    """Return the annotation of an option without a value."""
+    return Annotated[bool | None, typer.Option(name, help=text, rich_help_panel=panel)]
+
+
+SEARCH_OPTIONS: Mapping[str, Any] = {
+    "task": _value(QUESTION, "TASK", "Task of the model. Default: image-classification."),
+    "data": _value(
+        QUESTION, "PATH", "Labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest."
     ),
-]
-Prefer = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Preference: balanced, accuracy, latency, size, or weights: accuracy=2,latency=1. Default: balanced.",
-        rich_help_panel=QUESTION,
+    "budget": _value(QUESTION, "TIME", "Latency limit that 9 of 10 runs meet, such as 50ms."),
+    "size_budget": _value(QUESTION, "SIZE", "Limit of the file size, such as 5MB."),
+    "memory_budget": _value(QUESTION, "SIZE", "Limit of the peak memory, such as 50MB."),
+    "max_drop": _value(QUESTION, "POINTS", "Points of accuracy that compression may cost, such as 1pt."),
+    "min_accuracy": _value(QUESTION, "PERCENT", "Lowest top-1 accuracy, such as 85%."),
+    "confidence": _value(QUESTION, "PERCENT", "Probability that a predicted latency meets the budget. Default: 90%."),
+    "objective": _value(
+        QUESTION, "NAME", "Accuracy to compare: accuracy, or robust-accuracy (bad light, motion, ...). "
+        "Default: accuracy.",
     ),
-]
-Confidence = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PERCENT",
-        help="Probability that a predicted latency meets the budget. Default: 90%.",
-        rich_help_panel=QUESTION,
+    "prefer": _value(
+        QUESTION, "NAME", "Preference: balanced, accuracy, latency, size, or weights: accuracy=2,latency=1. "
+        "Default: balanced.",
     ),
-]
-Objective = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Accuracy to compare: accuracy, or robust-accuracy (bad light, motion, ...). Default: accuracy.",
-        rich_help_panel=QUESTION,
+    "licence": _value(QUESTION, "NAMES", "Accepted licences: permissive, SPDX identifiers, or both joined by commas."),
+    "request": _value(
+        QUESTION, "FILE", "YAML file with the same keys as these options. The command line takes precedence."
     ),
-]
-RequestFile = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="YAML file with the same keys as these options. The command line takes precedence.",
-        rich_help_panel=QUESTION,
+    "candidates": _names(
+        CANDIDATES, "NAMES", "Models: names, families or globs ('mobilenet_v2_*'); repeat, or join by commas. "
+        "Default: the 12 most promising models with weights.",
     ),
-]
-Candidates = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAMES",
-        help="Models: names, families or globs ('mobilenet_v2_*'); repeat, or join by commas. Default: the 12 most "
-        "promising models with weights.",
-        rich_help_panel=CANDIDATES,
+    "catalog": _value(CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", list[str]),
+    "mirror": _value(CANDIDATES, "PLACE", "Folder or address of weights that is asked first."),
+    "training": _names(
+        TRAINING, "NAMES", "Training recipes: head, finetune_top, finetune_all; repeat, or join by commas. "
+        "Default: head with --data, none without.",
     ),
-]
-Catalog = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="FILE", help="Catalogue file of your own (YAML); repeat for more.", rich_help_panel=CANDIDATES
+    "tune_training": _value(
+        TRAINING, "N", "Run N Optuna trials of fine-tuning for each model and keep the best. Default: 0.", int
     ),
-]
-Mirror = Annotated[
-    str | None,
-    typer.Option(metavar="PLACE", help="Folder or address of weights that is asked first.", rich_help_panel=CANDIDATES),
-]
-Training = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAMES",
-        help="Training recipes: head, finetune_top, finetune_all; repeat, or join by commas. Default: head with "
-        "--data, none without.",
-        rich_help_panel=TRAINING,
+    "compressions": _names(
+        TRAINING, "NAMES", "Compression recipes: float32, int8, ...; repeat, or join by commas. "
+        "Default: five recipes without retraining.",
     ),
-]
-TuneTraining = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="Run N Optuna trials of fine-tuning for each model and keep the best. Default: 0.",
-        rich_help_panel=TRAINING,
+    "device": _value(
+        DEVICES, "NAMES", "Devices that run the model: host, or device profiles joined by commas (device:target). "
+        "Default: host.",
     ),
-]
-Compressions = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAMES",
-        help="Compression recipes: float32, int8, ...; repeat, or join by commas. Default: five recipes without "
-        "retraining.",
-        rich_help_panel=TRAINING,
+    "must_run_on": _names(
+        DEVICES, "NAMES", "Further devices on which the pick must meet the budget; repeat, or join by commas."
     ),
-]
-Device = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAMES",
-        help="Devices that run the model: host, or device profiles joined by commas (device:target). Default: host.",
-        rich_help_panel=DEVICES,
+    "profiles": _value(DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", list[str]),
+    "threads": _names(
+        DEVICES, "COUNTS", "CPU threads to measure: a number or 'all'; repeat, or join by commas. Default: 1,all."
     ),
-]
-Threads = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COUNTS",
-        help="CPU threads to measure: a number or 'all'; repeat, or join by commas. Default: 1,all.",
-        rich_help_panel=DEVICES,
+    "sampler": _value(RUNNING, "NAME", "Order of the search: advisor, tpe, nsga2, gp or random. Default: advisor."),
+    "seed": _value(RUNNING, "N", "Seed of the split, of training and of the sampler. Default: 0.", int),
+    "time_limit": _value(
+        RUNNING, "TIME", "Stop after this time with the best result so far, such as 10min. Default: no limit."
     ),
-]
-Sampler = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Order of the search: advisor, tpe, nsga2, gp or random. Default: advisor.",
-        rich_help_panel=RUNNING,
+    "max_trials": _value(RUNNING, "N", "Stop after N configurations. Default: no limit.", int),
+    "stop_below": _value(
+        RUNNING, "SHARE", "Stop when one more hour is expected to add less than this share of the front: 0.5%, or "
+        "never. Default: 0.5% from 100 configurations on.",
     ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N", help="Seed of the split, of training and of the sampler. Default: 0.", rich_help_panel=RUNNING
+    "executor": _value(
+        RUNNING, "PLACE", "Executor of the work: local, ray, or ray://host:10001 (a Ray cluster). Default: local."
     ),
-]
-TimeLimit = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME",
-        help="Stop after this time with the best result so far, such as 10min. Default: no limit.",
-        rich_help_panel=RUNNING,
+    "workers": _value(RUNNING, "N", "Largest number of jobs at the same time. Default: one per core.", int),
+    "shared_folder": _value(
+        RUNNING, "DIR", "Folder that all nodes of a Ray cluster see under the same name. Default: files are sent."
     ),
-]
-MaxTrials = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Stop after N configurations. Default: no limit.", rich_help_panel=RUNNING),
-]
-StopBelow = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SHARE",
-        help="Stop when one more hour is expected to add less than this share of the front: 0.5%, or never. "
-        "Default: 0.5% from 100 configurations on.",
-        rich_help_panel=RUNNING,
+    "storage": _value(
+        RUNNING, "PLACE", "Storage of the Optuna study: journal, sqlite, or postgresql://user@host/database. "
+        "Default: journal.",
     ),
-]
-Executor = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PLACE",
-        help="Executor of the work: local, ray, or ray://host:10001 (a Ray cluster). Default: local.",
-        rich_help_panel=RUNNING,
-    ),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N", help="Largest number of jobs at the same time. Default: one per core.", rich_help_panel=RUNNING
-    ),
-]
-SharedFolder = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DIR",
-        help="Folder that all nodes of a Ray cluster see under the same name. Default: files are sent.",
-        rich_help_panel=RUNNING,
-    ),
-]
-Storage = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PLACE",
-        help="Storage of the Optuna study: journal, sqlite, or postgresql://user@host/database. Default: journal.",
-        rich_help_panel=RUNNING,
-    ),
-]
-Remeasure = Annotated[
-    bool | None,
-    typer.Option(
-        "--remeasure", help="Time models again that were timed on this machine before.", rich_help_panel=RUNNING
-    ),
-]
-Offline = Annotated[bool | None, typer.Option("--offline", help="Open no connection.", rich_help_panel=RUNNING)]
-Resume = Annotated[
-    str | None,
-    typer.Option(metavar="RUN", help="Continue a run that was stopped, such as runs/latest.", rich_help_panel=RUNNING),
-]
-Extend = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="With --resume: continue for this time, such as 30min.", rich_help_panel=RUNNING),
-]
-Out = Annotated[
-    str | None, typer.Option(metavar="DIR", help="Folder that takes the run. Default: runs.", rich_help_panel=OUTPUT)
-]
+    "remeasure": _flag(RUNNING, "--remeasure", "Time models again that were timed on this machine before."),
+    "offline": _flag(RUNNING, "--offline", "Open no connection."),
+    "resume": _value(RUNNING, "RUN", "Continue a run that was stopped, such as runs/latest."),
+    "extend": _value(RUNNING, "TIME", "With --resume: continue for this time, such as 30min."),
+    "out": _value(OUTPUT, "DIR", "Folder that takes the run. Default: runs."),
+}  # fmt: skip
+PLAN_OPTIONS = {name: kind for name, kind in SEARCH_OPTIONS.items() if name not in ("resume", "extend")}
+LIMITS = {
+    name: SEARCH_OPTIONS[name]
+    for name in (
+        "budget", "size_budget", "memory_budget", "max_drop", "min_accuracy", "licence", "must_run_on", "profiles",
+    )
+}  # fmt: skip
+
+
+def takes(options: Mapping[str, Any]) -> Callable[[Command], Command]:
+    """Declare options of a command before its own; the command receives them as keyword arguments.
+
+    Args:
+        options: the annotation of each option by its name. The default of each is None.
+    """
+
+    def declare(command: Command) -> Command:
+        kind = inspect.Parameter.KEYWORD_ONLY
+        shared = [inspect.Parameter(name, kind, default=None, annotation=each) for name, each in options.items()]
+        declared = inspect.signature(command, eval_str=True).parameters.values()
+        own = [each for each in declared if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        parameters = sorted([*shared, *own], key=lambda each: each.kind)  # arguments come before options
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return command
+
+    return declare
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose plain help shows each ``rich_help_panel`` under its own heading, in the order of ``PANELS``."""
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Write the options of each group; an option without a group belongs to the output."""
+        for panel in PANELS:
+            options = [option for option in self.get_params(ctx) if _panel(option) == panel]
+            rows = [record for option in options if (record := option.get_help_record(ctx))]
+            if rows:
+                with formatter.section(panel):
+                    formatter.write_dl(rows)
+
+
+def _panel(option: Parameter) -> str:
+    named = option.rich_help_panel if isinstance(option, TyperOption | TyperArgument) else None
+    return named or OUTPUT

@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 import advisor
 from advisor import api, catalog, devices
 from advisor.cli.main import app
-from advisor.cli.panels import PANELS
+from advisor.cli.search_options import PANELS
 from advisor.engine.question.options import ExecutionOptions, OutputOptions, QuestionOptions
 
 FUNCTIONS: dict[str, Callable[..., object]] = {
