@@ -39,7 +39,7 @@ def list_(
     available: Annotated[
         bool, typer.Option("--available", help="List only cards whose weights are on this machine.")
     ] = False,
-    mirror: Mirror = "",
+    mirror: Mirror = None,
     catalog: Catalogs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -56,7 +56,7 @@ def list_(
             max_macs=max_macs,
             licence=licence,
             available=available,
-            mirror=mirror or None,
+            mirror=mirror,
             catalog=catalog or (),
             tell=tell,
         )
@@ -97,7 +97,7 @@ def fetch(
         list[str] | None, typer.Argument(metavar="NAME", help="Names of cards, families or globs.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Fetch the weights of every card.")] = False,
-    mirror: Mirror = "",
+    mirror: Mirror = None,
     offline: Offline = False,
     catalog: Catalogs = None,
     as_json: AsJson = False,
@@ -114,7 +114,7 @@ def fetch(
     wanted = split(names) or ()
     with download_bars() as advance:
         fetched = cards.fetch(
-            *wanted, everything=everything, mirror=mirror or None, offline=offline, catalog=catalog or (), progress=advance
+            *wanted, everything=everything, mirror=mirror, offline=offline, catalog=catalog or (), progress=advance
         )
     if as_json:
         from dataclasses import asdict

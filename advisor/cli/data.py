@@ -43,7 +43,7 @@ def check(
     labels: Annotated[
         bool, typer.Option("--labels/--no-labels", help="Look for wrong labels and crops with a network.")
     ] = True,
-    mirror: Mirror = "",
+    mirror: Mirror = None,
     offline: Offline = False,
     catalog: Catalogs = None,
     as_json: AsJson = False,
@@ -58,7 +58,14 @@ def check(
 
     with progress() as tell:
         checked = api.check_data(
-            data, labels=labels, card=card, catalog=catalog or (), offline=offline, mirror=mirror, fix=fix, tell=tell
+            data,
+            labels=labels,
+            card=card,
+            catalog=catalog or (),
+            offline=offline,
+            mirror=mirror or "",
+            fix=fix,
+            tell=tell,
         )
         sheet = _written(checked, Path(html))
     if as_json:

@@ -23,7 +23,7 @@ ProfileFolders = Annotated[
     list[str] | None,
     typer.Option("--profiles", metavar="DIR", help="Folder of your own device profiles; repeat for more."),
 ]
-Mirror = Annotated[str, typer.Option(metavar="PLACE", help="Folder or address of weights that is asked first.")]
+Mirror = Annotated[str | None, typer.Option(metavar="PLACE", help="Folder or address of weights that is asked first.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Open no connection.")]
 Shape = Annotated[
     str | None,

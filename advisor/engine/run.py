@@ -110,7 +110,7 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
     else:
         refuse_what_cannot_work(prepared)
         executor = executor_for(request.execution, lambda: None if verbose else run.log_file)
-        run = RunFolder.create(request.output.folder, _slug(request))
+        run = RunFolder.create(request.folder, _slug(request))
         run.write_request(request.written)
     with contextlib.closing(executor), run.hold():
         if prepared.images is not None:

@@ -13,7 +13,7 @@ from rich.text import Text
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST
 from advisor.core.quantity import Quantity
-from advisor.engine.question import ROBUST
+from advisor.engine.question.names import ROBUST
 from advisor.reporting import text
 from advisor.reporting.console import default_console, write
 from advisor.reporting.device_results import device_decisions, device_results, foreign_runtimes, sentence

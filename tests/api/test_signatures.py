@@ -16,16 +16,14 @@ import advisor
 from advisor import api, catalog, devices
 from advisor.cli.main import app
 from advisor.cli.search_options import PANELS
-from advisor.engine.question.options import ExecutionOptions, OutputOptions, QuestionOptions
+from advisor.engine.question.options import Options
 
 FUNCTIONS: dict[str, Callable[..., object]] = {
     **{name: getattr(api, name) for name in api.__all__ if inspect.isfunction(getattr(api, name))},
     **{f"catalog.{name}": getattr(catalog, name) for name in ("add", "check", "fetch", "list_cards", "show")},
     **{f"devices.{name}": getattr(devices, name) for name in devices.__all__},
 }
-OPTIONS = {
-    field.name: field.default for group in (QuestionOptions, ExecutionOptions, OutputOptions) for field in fields(group)
-}
+OPTIONS = {option.name: option.default for option in fields(Options)}
 ONLY_SEARCH = {"resume", "extend", "verbose"}
 TEXT_DEFAULTS = [name for name, default in OPTIONS.items() if isinstance(default, str) and default]
 

@@ -15,7 +15,8 @@ from advisor.engine.history.documents import section
 from advisor.engine.history.resume import space_of
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.stage import versions
-from advisor.engine.question import Request, without_password
+from advisor.engine.question import Request
+from advisor.engine.question.names import without_password
 from advisor.engine.space.candidates import Candidates, card_hash
 from advisor.engine.space.plan import Plan
 from advisor.measurement import host

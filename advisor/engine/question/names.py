@@ -1,6 +1,9 @@
-"""The names that an option may take."""
+"""The names that options may take, and the addresses of ``--storage``."""
 
 from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from advisor.core.errors import UsageError, nearest
 
@@ -19,6 +22,12 @@ EXECUTORS = (LOCAL, RAY)
 NEVER = "never"
 """The value of ``--stop-below`` that searches to the end."""
 
+JOURNAL, SQLITE = "journal", "sqlite"
+SCHEMES = ("postgresql", "postgres")
+
+_SECRETS = ("password", "sslpassword", "passfile")
+_ADDRESS = re.compile(r"postgres(?:ql)?(?:\+\w+)?://\S+")
+
 
 def require_known(option: str, value: str, valid: tuple[str, ...]) -> str:
     """Return ``value`` where it is one of the valid names.
@@ -29,3 +38,41 @@ def require_known(option: str, value: str, valid: tuple[str, ...]) -> str:
     if value not in valid:
         raise UsageError(f"{option}: unknown '{value}'{nearest(value, valid)}", f"one of: {', '.join(valid)}")
     return value
+
+
+def check_storage(storage: str) -> str:
+    """Return ``storage`` where it is a valid value of ``--storage``.
+
+    Raises:
+        UsageError: it is neither a kind of file nor the address of a PostgreSQL database.
+    """
+    if storage in (JOURNAL, SQLITE):
+        return storage
+    try:
+        parts = urlsplit(storage)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in SCHEMES:
+        name = without_password(storage) if "://" not in storage else f"{parts.scheme}://..."
+        raise UsageError(
+            f"--storage: unknown '{name}'{nearest(name, (JOURNAL, SQLITE, SCHEMES[0]))}",
+            f"one of: {JOURNAL}, {SQLITE}, postgresql://user@host/database",
+        )
+    if not parts.path.strip("/"):
+        raise UsageError(
+            f"--storage: '{without_password(storage)}' names no database",
+            "write for example --storage postgresql://user@host/database",
+        )
+    return storage
+
+
+def without_password(text: str) -> str:
+    """Return ``text`` without the passwords of the database addresses in it."""
+    return _ADDRESS.sub(lambda match: _plain(match.group()), text)
+
+
+def _plain(address: str) -> str:
+    parts = urlsplit(address)
+    user, at, server = parts.netloc.rpartition("@")
+    query = urlencode([(key, value) for key, value in parse_qsl(parts.query) if key not in _SECRETS], safe="/")
+    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}{at}{server}", query=query))

@@ -1,8 +1,4 @@
-"""The options of a search as a user writes them, with their units and defaults; nothing is parsed yet.
-
-An option belongs to one of three groups, and :mod:`advisor.engine.question.parsing` turns each group into one value.
-A new option is one line here, one line there.
-"""
+"""The options of a search as a user writes them, with their units and defaults; nothing is parsed yet."""
 
 from __future__ import annotations
 
@@ -12,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import UsageError, nearest
-from advisor.engine.question.names import ADVISOR, IMAGE_CLASSIFICATION, LOCAL
-from advisor.engine.question.storage_address import JOURNAL, without_password
+from advisor.engine.question.names import ADVISOR, IMAGE_CLASSIFICATION, JOURNAL, LOCAL, without_password
 from advisor.isolation.resources import usable_cores
 from advisor.store.yamlfile import read_yaml
 
@@ -21,32 +16,8 @@ MOST_THREADS = 64
 
 
 @dataclass(frozen=True)
-class QuestionOptions:
-    """What is asked. An empty text or tuple is an option that was not given.
-
-    Attributes:
-        task: ``image-classification``.
-        budget: upper limit of the 90th percentile of the latency, such as ``50ms``.
-        size_budget: upper limit of the file's size, such as ``5MB``.
-        memory_budget: upper limit of the peak private memory, such as ``100MB``.
-        max_drop: points of accuracy that a file may lose against its float32 form, such as ``1pt``.
-        min_accuracy: lower limit of top-1 accuracy, such as ``85%``.
-        data: folder or manifest of labelled images.
-        device: ``host``, or names of device profiles (``galaxy-s24``, ``galaxy-s24:qnn-npu``), joined by commas.
-        profiles: folders of device profiles.
-        must_run_on: devices on which the same file must run too, within the latency budget.
-        licence: accepted licences: ``permissive``, SPDX identifiers, or both joined by commas.
-        objective: ``accuracy``, or ``robust-accuracy``, the mean over capture conditions.
-        prefer: ``balanced``, ``accuracy``, ``latency``, ``size``, or weights such as ``accuracy=2,latency=1``.
-        confidence: probability with which a predicted latency must meet the budget, such as ``90%``.
-        candidates: names, families and globs of model cards.
-        training: names of training recipes.
-        tune_training: trials of fine-tuning for each card; 0 for the recipe's own hyperparameters.
-        compressions: names of compression recipes.
-        threads: CPU thread counts.
-        catalog: catalogue files.
-        seed: seed of the split, of training and of the sampler.
-    """
+class Options:
+    """The options of one search; :func:`advisor.search` describes each. An empty text or tuple means: not given."""
 
     task: str = IMAGE_CLASSIFICATION
     budget: str = ""
@@ -69,27 +40,6 @@ class QuestionOptions:
     threads: tuple[int, ...] = ()
     catalog: tuple[str, ...] = ()
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class ExecutionOptions:
-    """How the question is answered. An empty text is an option that was not given.
-
-    Attributes:
-        sampler: ``advisor``, ``tpe``, ``nsga2``, ``gp`` (needs PyTorch) or ``random``.
-        time_limit: stop after this time, such as ``10min``.
-        max_trials: stop after this number of configurations; 0 for no limit.
-        stop_below: stop when one more hour is expected to add less than this share of the front's hypervolume, such
-            as ``0.5%``; or ``never``.
-        offline: never open a connection.
-        mirror: folder or address of weights that is asked before all others.
-        remeasure: measure again what an earlier run measured on this machine.
-        storage: ``journal`` or ``sqlite`` in the run folder, or ``postgresql://...``.
-        executor: ``local``, ``ray`` or ``ray://host:port``.
-        workers: most jobs at the same time; 0 for one for each core.
-        shared_folder: folder that every node of a Ray cluster sees under the same name.
-    """
-
     sampler: str = ADVISOR
     time_limit: str = ""
     max_trials: int = 0
@@ -101,37 +51,22 @@ class ExecutionOptions:
     executor: str = LOCAL
     workers: int = 0
     shared_folder: str = ""
-
-
-@dataclass(frozen=True)
-class OutputOptions:
-    """Where the results go.
-
-    Attributes:
-        out: folder of the runs.
-    """
-
     out: str = "runs"
-
-
-@dataclass(frozen=True)
-class Options:
-    """All options of one search."""
-
-    question: QuestionOptions
-    execution: ExecutionOptions
-    output: OutputOptions
 
     def to_dict(self) -> dict[str, object]:
         """Return the keys and values of a request file; passwords are left out."""
-        values = {**asdict(self.question), **asdict(self.execution), **asdict(self.output)}
-        values["storage"] = without_password(self.execution.storage)
+        values = {**asdict(self), "storage": without_password(self.storage)}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
-def names_of(group: type[QuestionOptions | ExecutionOptions | OutputOptions]) -> tuple[str, ...]:
-    """Return the names of the options in a group."""
-    return tuple(field.name for field in fields(group))
+FREE_ON_RESUME = (
+    "sampler", "time_limit", "max_trials", "stop_below", "offline", "mirror", "remeasure", "storage", "executor",
+    "workers", "shared_folder", "out",
+)  # fmt: skip
+"""Options that a resumed run may change: they do not change what is asked. ``storage`` may add a password."""
+
+QUESTION_OPTIONS = tuple(option.name for option in fields(Options) if option.name not in FREE_ON_RESUME)
+"""Names of the options that make up the question."""
 
 
 def collect_options(given: Mapping[str, object]) -> Options:
@@ -143,16 +78,11 @@ def collect_options(given: Mapping[str, object]) -> Options:
     Raises:
         UsageError: an unknown name, or a value of a wrong type.
     """
-    groups = (QuestionOptions, ExecutionOptions, OutputOptions)
-    defaults = {field.name: field.default for group in groups for field in fields(group)}
+    defaults = {option.name: option.default for option in fields(Options)}
     for key in given:
         if key not in defaults:
             raise UsageError(f"unknown option '{key}'{nearest(key, defaults)}", f"options: {', '.join(defaults)}")
-    values = {key: _typed(key, value, defaults[key]) for key, value in given.items()}
-    question, execution, output = (
-        {name: values[name] for name in names_of(group) if name in values} for group in groups
-    )
-    return Options(QuestionOptions(**question), ExecutionOptions(**execution), OutputOptions(**output))
+    return Options(**{key: _typed(key, value, defaults[key]) for key, value in given.items()})
 
 
 def read_file(file: Path) -> Mapping[str, object]:

@@ -1,4 +1,4 @@
-"""Turn the options that a user wrote into a question, an execution and an output: each value is parsed here, once."""
+"""Turn the options that a user wrote into a question and an execution: each value is parsed here, once."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from advisor.core.latency_distribution import CONFIDENCE
 from advisor.core.licences import parse_licences
 from advisor.core.preference import BALANCED, parse_preference
 from advisor.core.training import CHOOSABLE, HEAD, NONE, in_order
-from advisor.engine.question.names import EXECUTORS, NEVER, OBJECTIVES, RAY, ROBUST, SAMPLERS, TASKS, require_known
-from advisor.engine.question.options import (
-    ExecutionOptions,
-    OutputOptions,
-    QuestionOptions,
-    collect_options,
-    read_file,
+from advisor.engine.question.names import (
+    EXECUTORS,
+    NEVER,
+    OBJECTIVES,
+    RAY,
+    ROBUST,
+    SAMPLERS,
+    TASKS,
+    check_storage,
+    require_known,
 )
-from advisor.engine.question.storage_address import check_storage
+from advisor.engine.question.options import FREE_ON_RESUME, Options, collect_options, read_file
 from advisor.engine.question.validation import validate_execution, validate_question
-from advisor.engine.question.values import Execution, Output, Question, Request
+from advisor.engine.question.values import Execution, Question, Request
 from advisor.isolation.resources import usable_cores
 
 LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.99
@@ -42,17 +45,45 @@ def resolve(options: Mapping[str, object], file: Path | None = None) -> Request:
     given = {key: value for key, value in options.items() if value is not None}
     written = collect_options({**(read_file(file) if file else {}), **given})
     request = Request(
-        question=_question(written.question),
-        execution=_execution(written.execution),
-        output=_output(written.output),
+        question=_question(written),
+        execution=_execution(written),
+        folder=Path(written.out),
         written=written.to_dict(),
     )
-    validate_question(request.question, written.question.training)
+    validate_question(request.question, written.training)
     validate_execution(request.execution)
     return request
 
 
-def _question(written: QuestionOptions) -> Question:
+def resolve_resumed(
+    stored: Mapping[str, object], options: Mapping[str, object], file: Path | None = None, extend: str | None = None
+) -> Request:
+    """Return the request of a run that goes on: the run's own, with what may be given anew.
+
+    The run stays in its folder, whatever ``out`` says.
+
+    Args:
+        stored: the run's request.
+        options: value by name of the option; None is an option that was not given.
+        file: YAML with the same names.
+        extend: a new time limit, from now.
+
+    Raises:
+        UsageError: an option of the question that differs from the run's own, or as :func:`resolve`.
+    """
+    own = resolve({key: value for key, value in stored.items() if key != "schema_version"})
+    given = {key: value for key, value in options.items() if value is not None}
+    values = {**(read_file(file) if file else {}), **given, "out": own.written["out"]}
+    if extend and units.seconds(extend, "--extend"):
+        values["time_limit"] = extend
+    wanted = resolve({**own.written, **values})
+    for key in [*(key for key in values if key not in FREE_ON_RESUME), "storage"]:
+        if wanted.written[key] != own.written[key]:
+            _refuse_other(key, own.written[key], wanted.written[key])
+    return wanted
+
+
+def _question(written: Options) -> Question:
     return Question(
         task=require_known("--task", written.task, TASKS),
         data=Path(written.data) if written.data else None,
@@ -71,7 +102,7 @@ def _question(written: QuestionOptions) -> Question:
     )
 
 
-def _execution(written: ExecutionOptions) -> Execution:
+def _execution(written: Options) -> Execution:
     executor, cluster = _executor(written.executor)
     return Execution(
         sampler=require_known("--sampler", written.sampler, SAMPLERS),
@@ -90,11 +121,7 @@ def _execution(written: ExecutionOptions) -> Execution:
     )
 
 
-def _output(written: OutputOptions) -> Output:
-    return Output(Path(written.out))
-
-
-def _limits(written: QuestionOptions) -> Budget:
+def _limits(written: Options) -> Budget:
     return Budget(
         latency_ms=units.milliseconds(written.budget, "--budget") if written.budget else None,
         size_bytes=units.size_bytes(written.size_budget, "--size-budget") if written.size_budget else None,
@@ -125,7 +152,7 @@ def _devices(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name)) or (HOST,)
 
 
-def _trainings(written: QuestionOptions) -> tuple[str, ...]:
+def _trainings(written: Options) -> tuple[str, ...]:
     """Return the training recipes, the lightest first; fine-tuning starts from a head, so ``head`` is one of them."""
     for name in written.training:
         require_known("--training", name, CHOOSABLE)
@@ -147,3 +174,13 @@ def _executor(text: str) -> tuple[str, str]:
             "one of: local, ray (a cluster of this machine, started where none runs), ray://host:10001",
         )
     return name, address
+
+
+def _refuse_other(key: str, own: object, wanted: object) -> None:
+    shown = [", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in (own, wanted)]
+    option = f"--{key.replace('_', '-')}"
+    raise UsageError(
+        f"--resume: the run was begun with {f'{option} {shown[0]}' if shown[0] else f'no {option}'}, not {shown[1]}",
+        "leave it out to go on with the run's own question; start a new run for another one (finished work is reused), "
+        "or decide again under other limits with advisor report",
+    )

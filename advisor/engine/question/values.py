@@ -1,4 +1,4 @@
-"""A search as three values: what is asked, how it is answered, and where the results go."""
+"""A search as values: the question, how it is answered, and where the results go."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from advisor.core.budget import Budget
 from advisor.core.figures import HOST
 from advisor.core.preference import BALANCED, Preference
 from advisor.core.training import NONE
-from advisor.engine.question.names import ADVISOR, IMAGE_CLASSIFICATION, LOCAL
-from advisor.engine.question.storage_address import JOURNAL
+from advisor.engine.question.names import ADVISOR, IMAGE_CLASSIFICATION, JOURNAL, LOCAL
 from advisor.isolation.resources import usable_cores
 
 LEAST_GAIN = 0.005
@@ -112,28 +111,17 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class Output:
-    """Where the results go.
-
-    Attributes:
-        folder: folder of the runs.
-    """
-
-    folder: Path = Path("runs")
-
-
-@dataclass(frozen=True)
 class Request:
     """A question, how it is answered, and where the results go.
 
     Attributes:
-        question: what is asked.
+        question: the question.
         execution: how it is answered.
-        output: where the results go.
+        folder: folder that takes the run.
         written: the options as the user wrote them, by name, without passwords: the content of ``request.yaml``.
     """
 
     question: Question
     execution: Execution
-    output: Output
+    folder: Path
     written: Mapping[str, object]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import AdvisorError, UsageError, first_line
-from advisor.engine.question import JOURNAL, SCHEMES, SQLITE, without_password
+from advisor.engine.question.names import JOURNAL, SCHEMES, SQLITE, without_password
 from advisor.store import RunFolder
 from advisor.store.gc_paused import gc_paused
 

@@ -43,7 +43,7 @@ class Study:
         name: its name in the storage.
         plan: the search space.
         budget: its limits become the trials' constraints.
-        sampler: one of :data:`advisor.engine.question.SAMPLERS`.
+        sampler: one of :data:`advisor.engine.question.names.SAMPLERS`.
         seed: of the sampler.
         done: earlier results, which are not evaluated again.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from advisor.core.evaluation import Evaluation
-from advisor.engine.question import ADVISOR, GP, NSGA2, RANDOM, TPE
+from advisor.engine.question.names import ADVISOR, GP, NSGA2, RANDOM, TPE
 from advisor.engine.scheduling.candidate_table import candidate_table
 from advisor.engine.scheduling.cost_estimates import CostEstimates
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving
@@ -129,7 +129,7 @@ class AdvisorSuggester:
 def make_suggester(
     name: str, plan: Plan, halving: SuccessiveHalving, seed: int, done: Iterable[Evaluation]
 ) -> Suggester:
-    """Return the sampler called ``name``, one of :data:`advisor.engine.question.SAMPLERS`."""
+    """Return the sampler called ``name``, one of :data:`advisor.engine.question.names.SAMPLERS`."""
     return AdvisorSuggester(plan, halving, seed, done) if name == ADVISOR else OptunaSuggester(name, seed)
 
 

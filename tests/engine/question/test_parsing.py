@@ -10,8 +10,7 @@ import pytest
 from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
 from advisor.core.preference import PREFERENCES
-from advisor.engine.question import Execution, Output, Question, Request, resolve
-from advisor.engine.question.options import ExecutionOptions, OutputOptions, QuestionOptions, names_of
+from advisor.engine.question import FREE_ON_RESUME, QUESTION_OPTIONS, Execution, Question, Request, resolve
 from advisor.isolation.resources import usable_cores
 
 OTHER_VALUES: dict[str, Any] = {
@@ -65,29 +64,26 @@ def other() -> Request:
 
 def test_no_options_are_the_defaults_of_the_values() -> None:
     request = resolve({})
-    assert (request.question, request.execution, request.output) == (Question(), Execution(), Output())
+    assert (request.question, request.execution, request.folder) == (Question(), Execution(), Path("runs"))
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in names_of(QuestionOptions) if name not in ("task", "data", "training")]
-)
+@pytest.mark.parametrize("name", [name for name in QUESTION_OPTIONS if name not in ("task", "data", "training")])
 def test_an_option_of_the_question_changes_the_question_alone(other: Request, name: str) -> None:
     changed = _without(other, name)
     assert changed.question != other.question
-    assert (changed.execution, changed.output) == (other.execution, other.output)
+    assert (changed.execution, changed.folder) == (other.execution, other.folder)
 
 
-@pytest.mark.parametrize("name", [name for name in names_of(ExecutionOptions) if name != "executor"])
+@pytest.mark.parametrize("name", [name for name in FREE_ON_RESUME if name not in ("executor", "out")])
 def test_an_option_of_the_execution_changes_the_execution_alone(other: Request, name: str) -> None:
     changed = _without(other, name)
     assert changed.execution != other.execution
-    assert (changed.question, changed.output) == (other.question, other.output)
+    assert (changed.question, changed.folder) == (other.question, other.folder)
 
 
-@pytest.mark.parametrize("name", names_of(OutputOptions))
-def test_an_option_of_the_output_changes_the_output_alone(other: Request, name: str) -> None:
-    changed = _without(other, name)
-    assert changed.output != other.output
+def test_the_folder_of_the_runs_changes_nothing_else(other: Request) -> None:
+    changed = _without(other, "out")
+    assert changed.folder != other.folder
     assert (changed.question, changed.execution) == (other.question, other.execution)
 
 

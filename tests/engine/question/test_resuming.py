@@ -63,7 +63,7 @@ def test_the_run_s_own_value_may_be_given_again() -> None:
 
 
 def test_the_run_stays_in_its_folder() -> None:
-    assert resolve_resumed(STORED, {"out": "elsewhere"}).output.folder == Path("own")
+    assert resolve_resumed(STORED, {"out": "elsewhere"}).folder == Path("own")
 
 
 def test_another_storage_is_refused() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.engine.question import LARGE_SPACE, LEAST_GAIN, Execution
+from advisor.engine.question import Execution
+from advisor.engine.question.values import LARGE_SPACE, LEAST_GAIN
 from advisor.isolation.resources import usable_cores
 
 

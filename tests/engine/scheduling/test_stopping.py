@@ -10,7 +10,8 @@ from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.cost import rough_ms, rough_size
-from advisor.engine.question import LEAST_GAIN, resolve
+from advisor.engine.question import resolve
+from advisor.engine.question.values import LEAST_GAIN
 from advisor.engine.scheduling.stopping import CONSECUTIVE, ExpectedGainRule, max_trials_reached, time_limit_reached
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan

@@ -70,7 +70,7 @@ def test_cards_are_searched_with_the_run_s_own_question(tmp_path: Path) -> None:
     (request,) = asked
     assert request.question.candidates == (OTHER,)
     assert request.question.limits == run.question.limits
-    assert (request.execution.max_trials, request.output.folder) == (0, tmp_path / "new")
+    assert (request.execution.max_trials, request.folder) == (0, tmp_path / "new")
 
 
 def test_of_two_evaluations_with_one_key_the_later_stays() -> None:

@@ -1,11 +1,11 @@
-"""Values of ``--storage``."""
+"""Addresses of ``--storage``."""
 
 from __future__ import annotations
 
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.engine.question.storage_address import check_storage, without_password
+from advisor.engine.question.names import check_storage, without_password
 
 
 @pytest.mark.parametrize(
