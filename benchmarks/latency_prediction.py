@@ -21,7 +21,7 @@ import numpy as np
 from advisor.core.file_features import Traits
 from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.latency.table import Column, LatencyTable, build_table
-from advisor.devices.prediction.fitting import fit_predictor
+from advisor.devices.prediction.predictor import fit_predictor
 from advisor.devices.profiles import load_profiles
 from advisor.devices.profiles.paths import shipped_profiles
 from benchmarks.latency_protocols import protocols

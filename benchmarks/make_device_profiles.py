@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 
+from advisor.devices.latency.conformal import CALIBRATION_FILE
 from advisor.devices.latency.features import load_features
 from advisor.devices.latency.table import build_table
-from advisor.devices.latency.validation import calibrate
-from advisor.devices.prediction.fitting import CALIBRATION_FILE
 from advisor.devices.profiles import read_profile
 from benchmarks.device_sources.assemble import write_profiles
+from benchmarks.latency_protocols.validation import calibrate
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -32,7 +33,7 @@ def main() -> None:
     print(f"{len(counts)} devices, {sum(counts.values())} rows")
     profiles = [read_profile(arguments.out / f"{name}.yaml") for name in counts]
     calibration = calibrate(build_table(profiles, load_features(ROOT / "device_profiles")))
-    (arguments.out / CALIBRATION_FILE).write_text(json.dumps(calibration.to_json()) + "\n", encoding="utf-8")
+    (arguments.out / CALIBRATION_FILE).write_text(json.dumps(asdict(calibration)) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,31 +1,16 @@
-"""Runs and devices to predict for, and a predictor fitted once for all tests."""
+"""Runs and devices for tests of predictions."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 import yaml
-from filelock import FileLock
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CardFacts, TimingFacts
 from advisor.devices.profiles.paths import shipped_profiles
 from tests.builders import evaluation
-
-
-@pytest.fixture(scope="session")
-def predictor_cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A cache folder that holds the fitted predictor."""
-    from advisor.devices.prediction.cached import device_predictor
-
-    base = tmp_path_factory.getbasetemp()
-    folder = (base if worker_id == "master" else base.parent) / "predictor-cache"
-    with FileLock(f"{folder}.lock"), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ADVISOR_CACHE_DIR", str(folder))
-        device_predictor()
-    return folder
 
 
 def with_facts(row: Evaluation, macs: float, params: float) -> Evaluation:

@@ -127,7 +127,7 @@ def calibrate(
     from advisor.devices.calibration import calibrate as calibrating
     from advisor.devices.connections import agent
     from advisor.devices.connections.settings import ConnectionSettings
-    from advisor.devices.prediction.cached import device_predictor
+    from advisor.devices.prediction.predictor import device_predictor
     from advisor.devices.profiles.team import folder_of, known_devices
 
     profile, target = known_devices(_paths(profiles)).select(device)

@@ -8,21 +8,22 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from advisor.devices.latency.anchors import choose
 from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
+from advisor.devices.latency.conformal import SUPPORT, regime_of
+from advisor.devices.latency.model import choose
 from advisor.devices.latency.table import Column, LatencyTable
-from advisor.devices.latency.validation import (
+from benchmarks.latency_protocols import baselines
+from benchmarks.latency_protocols.baselines import Floats, Indices
+from benchmarks.latency_protocols.validation import (
     FOLDS,
     Errors,
+    calibration_of,
     cross_validate,
     fold_of,
     hide,
     known_targets,
     predict_hidden,
 )
-from benchmarks.latency_protocols import baselines
-from benchmarks.latency_protocols.baselines import Floats, Indices
 
 Selector = Callable[[Column], bool]
 Method = str
@@ -250,16 +251,16 @@ def intervals(table: LatencyTable, level: float = 0.8) -> list[Coverage]:
     inside: dict[str, list[bool]] = defaultdict(list)
     widths: dict[str, list[float]] = defaultdict(list)
     for learnt, judged in (halves, halves[::-1]):
-        errors: dict[Regime, list[float]] = defaultdict(list)
+        errors: dict[str, list[float]] = defaultdict(list)
         for result in learnt:
             for regime, value, _ in _standardised(result):
                 errors[regime].append(value)
-        calibration = Calibration.of("", errors)
+        calibration = calibration_of("", errors)
         for result in judged:
             for regime, value, deviation in _standardised(result):
                 low, high = calibration.bounds(regime, level)
-                inside[regime.key].append(low <= value <= high)
-                widths[regime.key].append(float(np.exp(high * deviation) - np.exp(low * deviation)))
+                inside[regime].append(low <= value <= high)
+                widths[regime].append(float(np.exp(high * deviation) - np.exp(low * deviation)))
     keys = sorted(inside)
     groups = {key: [key] for key in keys}
     groups["all-with 4 anchors or more, the model known"] = [k for k in keys if k[0] in "234" and k.endswith("-model")]
@@ -275,11 +276,11 @@ def intervals(table: LatencyTable, level: float = 0.8) -> list[Coverage]:
     ]
 
 
-def _standardised(result: Errors) -> Iterator[tuple[Regime, float, float]]:
+def _standardised(result: Errors) -> Iterator[tuple[str, float, float]]:
     for support, error, deviation in zip(
         result.estimate.support, result.truth - result.estimate.mean, result.estimate.deviation, strict=True
     ):
-        yield Regime.of(result.anchors, SUPPORT[support]), float(error / deviation), float(deviation)
+        yield regime_of(result.anchors, SUPPORT[support]), float(error / deviation), float(deviation)
 
 
 @dataclass(frozen=True)

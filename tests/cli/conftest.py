@@ -6,7 +6,6 @@ The cache holds the latency predictor of the shipped measurements, which takes s
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,11 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-
-from advisor.devices.prediction.cached import PREDICTOR_FILE
-from tests.predictor import predictor_cache
-
-__all__ = ["predictor_cache"]
 
 
 @dataclass(frozen=True)
@@ -41,10 +35,9 @@ def _plain_environment() -> dict[str, str]:
 
 
 @pytest.fixture
-def advisor(starts_processes: None, predictor_cache: Path, tmp_path: Path) -> Advisor:
+def advisor(starts_processes: None, tmp_path: Path) -> Advisor:
     """Run ``advisor ARGUMENTS`` in ``tmp_path`` with a cache of its own."""
     (tmp_path / "cache").mkdir()
-    shutil.copy2(predictor_cache / PREDICTOR_FILE, tmp_path / "cache")
 
     def run(*arguments: str, timeout: float = 300, **environment: str) -> Said:
         settings = {"ADVISOR_CACHE_DIR": str(tmp_path / "cache"), "NO_COLOR": "1", **environment}

@@ -9,8 +9,7 @@ import pytest
 
 from advisor.devices.latency.features import load_features
 from advisor.devices.latency.table import build_table
-from advisor.devices.prediction.cached import device_predictor
-from advisor.devices.prediction.predictor import CALIBRATED
+from advisor.devices.prediction.predictor import CALIBRATED, device_predictor
 from advisor.devices.profiles import load_profiles, read_profile
 from advisor.devices.profiles.listing import filtered
 from advisor.devices.profiles.paths import shipped_profiles

@@ -9,10 +9,8 @@ import pytest
 
 from advisor.engine.history.reevaluation.remeasurement import host_manifest
 from tests.cli.conftest import Advisor, Said
-from tests.predictor import REQUEST, own_profile, predictor_cache, rows
+from tests.predictor import REQUEST, own_profile, rows
 from tests.run_folders import write_run
-
-__all__ = ["predictor_cache"]
 
 
 @pytest.fixture
@@ -22,9 +20,9 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def again(advisor: Advisor, predictor_cache: Path) -> Advisor:
+def again(advisor: Advisor) -> Advisor:
     def call(*arguments: str, **environment: str) -> Said:
-        return advisor("reevaluate", *arguments, ADVISOR_CACHE_DIR=str(predictor_cache), **environment)
+        return advisor("reevaluate", *arguments, **environment)
 
     return call
 

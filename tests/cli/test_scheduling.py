@@ -16,13 +16,11 @@ import yaml
 
 from advisor.engine.history.reevaluation.remeasurement import host_manifest
 from tests.conftest import PROJECT
-from tests.predictor import REQUEST, own_profile, predictor_cache, rows
+from tests.predictor import REQUEST, own_profile, rows
 from tests.requirements import skip_or_fail
 from tests.run_folders import write_run
 
 pytestmark = pytest.mark.integration
-
-__all__ = ["predictor_cache"]
 
 
 def blocks(language: str) -> list[str]:
@@ -41,11 +39,11 @@ def models(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, predictor_cache: Path) -> dict[str, str]:
+def environment(tmp_path: Path) -> dict[str, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     if not (Path(sys.executable).parent / "advisor").is_file():
         skip_or_fail("the command is not installed beside the interpreter")
-    return {**os.environ, "PATH": path, "HOME": str(tmp_path), "ADVISOR_CACHE_DIR": str(predictor_cache)}
+    return {**os.environ, "PATH": path, "HOME": str(tmp_path), "ADVISOR_CACHE_DIR": str(tmp_path / "cache")}
 
 
 def shell(script: str, environment: dict[str, str], cwd: Path, *flags: str) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.devices.calibration.report import calibration_report, models_to_measure, with_measurements
+from advisor.devices.calibration.report import calibration_report, with_measurements
 from advisor.devices.latency.features import FeatureTable
 from advisor.devices.prediction.predictor import CALIBRATED, Predictor
 from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Limits, Profiles, load_profiles, read_profile
@@ -33,23 +33,21 @@ BOARD = DeviceProfile(
 
 def test_the_models_to_measure_are_different_and_available(predictor: Predictor, features: FeatureTable) -> None:
     available = [model for name, model in features.models.items() if name.endswith("_224")]
-    chosen = models_to_measure(predictor, BOARD, TARGET, "float32", available, 5)
+    costs = {model.name: 0.0 for model in available}
+    chosen = predictor.most_informative(BOARD, TARGET, "float32", costs, 5)
     assert len(set(chosen)) == 5
     assert set(chosen) <= {model.name for model in available}
 
 
-def test_large_downloads_are_chosen_last(predictor: Predictor, features: FeatureTable) -> None:
-    available = [
-        features.models[name] for name in ("vgg16_224", "resnet_50_224", "mobilenet_v2_1.0_224", "resnet_18_224")
-    ]
-    chosen = models_to_measure(predictor, BOARD, TARGET, "float32", available, 3, {"vgg16_224": 50_000.0})
+def test_large_downloads_are_chosen_last(predictor: Predictor) -> None:
+    costs = {"vgg16_224": 500.0, "resnet_50_224": 0.0, "mobilenet_v2_1.0_224": 0.0, "resnet_18_224": 0.0}
+    chosen = predictor.most_informative(BOARD, TARGET, "float32", costs, 3)
     assert "vgg16_224" not in chosen
 
 
-def test_models_that_no_table_knows_are_refused(predictor: Predictor, features: FeatureTable) -> None:
-    stranger = replace(features.models["vgg16_224"], name="stranger")
+def test_models_that_no_table_knows_are_refused(predictor: Predictor) -> None:
     with pytest.raises(UsageError, match="none of these models"):
-        models_to_measure(predictor, BOARD, TARGET, "float32", [stranger])
+        predictor.most_informative(BOARD, TARGET, "float32", {"stranger": 0.0}, 5)
 
 
 def test_measurements_of_a_like_board_lower_the_error(
@@ -62,7 +60,7 @@ def test_measurements_of_a_like_board_lower_the_error(
         if row.usable and (row.target, row.precision) == ("ncnn-cpu-x4", "float32") and row.model in features.models
     }
     available = [features.models[name] for name in truth]
-    chosen = models_to_measure(predictor, BOARD, TARGET, "float32", available, 6)
+    chosen = predictor.most_informative(BOARD, TARGET, "float32", dict.fromkeys(truth, 0.0), 6)
     after = with_measurements(BOARD, TARGET, "float32", {name: truth[name] for name in chosen})
     report = calibration_report(predictor, BOARD, after, TARGET, "float32", available)
     assert set(report.models) == set(chosen)

@@ -4,7 +4,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.core.forms import FORMS, form_of
-from advisor.devices.prediction.forms import similar_form
+from advisor.devices.prediction.predictor import similar_form
 
 
 @pytest.mark.parametrize("recipe", FORMS)

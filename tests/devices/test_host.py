@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.devices.latency.silicon import target_vector
+from advisor.devices.latency.table import target_vector
 from advisor.devices.profiles import host
 from advisor.isolation.resources import usable_cores
 

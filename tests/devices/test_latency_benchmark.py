@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ def test_noise_is_what_neither_device_nor_network_explains(table: LatencyTable) 
 
     (one, _) = noise(table, "float32")
     assert one.both < one.offset <= one.raw
-    shifted = table.with_values(table.values + np.arange(len(table.columns))[:, None])
+    shifted = replace(table, values=table.values + np.arange(len(table.columns))[:, None])
     assert noise(shifted, "float32")[0].offset == pytest.approx(one.offset)
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,8 +11,7 @@ from hypothesis import strategies as st
 from advisor.core.errors import UsageError
 from advisor.core.quantity import Provenance
 from advisor.devices.latency.features import FeatureTable, ModelFeatures
-from advisor.devices.prediction.fitting import fit_predictor
-from advisor.devices.prediction.predictor import CALIBRATED, Predictor
+from advisor.devices.prediction.predictor import CALIBRATED, Predictor, fit_predictor
 from advisor.devices.prediction.values import Prediction
 from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Profiles
 from advisor.devices.profiles.measurements import Measurement
@@ -167,53 +163,6 @@ def test_changed_measurements_of_a_device_change_its_predictions(
     )
     first, second = (predictor.predict(d, d.target(), "float32", [nets[2]])[0].latency.value for d in (slow, fast))
     assert first > 4 * second
-
-
-def test_the_stored_predictor_says_the_same(
-    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures], tmp_path: Path
-) -> None:
-    path = tmp_path / "predictor.json"
-    predictor.save(path)
-    stored = json.loads(path.read_text())
-    assert stored["base"]["data_hash"] == predictor.data_hash
-    assert {"device", "target", "precision", "runtime", "version"} == set(stored["base"]["targets"][0])
-    again = Predictor.load(path, profiles)
-    for selector, form in (("raspberry-pi-4", "float32"), ("galaxy-s24", "int8"), ("esp32-s3", "int8")):
-        for one, other in zip(
-            predict(predictor, profiles, selector, form, [*nets, STRANGER]),
-            predict(again, profiles, selector, form, [*nets, STRANGER]),
-            strict=True,
-        ):
-            assert other.latency.value == pytest.approx(one.latency.value, rel=1e-4)
-
-
-def test_a_stored_predictor_of_other_measurements_is_refused(
-    predictor: Predictor, profiles: Profiles, tmp_path: Path
-) -> None:
-    path = tmp_path / "predictor.json"
-    predictor.save(path)
-    pixel = profiles["pixel-4"]
-    changed = Profiles([*profiles.values(), replace(pixel, measurements=pixel.measurements[1:])])
-    with pytest.raises(UsageError, match="fitted to other measurements"):
-        Predictor.load(path, changed)
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema_version": 1}', "nonsense"])
-def test_what_is_no_stored_predictor_is_refused(profiles: Profiles, tmp_path: Path, content: str) -> None:
-    path = tmp_path / "predictor.json"
-    path.write_text(content)
-    with pytest.raises(UsageError, match="predictor.json"):
-        Predictor.load(path, profiles)
-
-
-def test_a_damaged_stored_predictor_is_refused(predictor: Predictor, profiles: Profiles, tmp_path: Path) -> None:
-    path = tmp_path / "predictor.json"
-    predictor.save(path)
-    data = json.loads(path.read_text())
-    data["base"]["levels"] = data["base"]["levels"][:-1]
-    path.write_text(json.dumps(data))
-    with pytest.raises(UsageError, match="does not match"):
-        Predictor.load(path, profiles)
 
 
 def test_without_any_measurement_there_is_nothing_to_predict_from() -> None:

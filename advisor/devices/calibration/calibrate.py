@@ -99,13 +99,11 @@ def calibrate(
         UsageError: the target cannot be calibrated, or the connection cannot be made.
         StageError: a model cannot be made, or the device failed.
     """
-    from advisor.devices.calibration.report import models_to_measure
-
     check_target(profile, target)
     available = _available()
-    sent_mb = {model.name: 4 * model.params / 1e6 for _, model in available}
     models = [model for _, model in available]
-    names = models_to_measure(predictor, profile, target, FORM, models, wanted, sent_mb)
+    costs = {model.name: 4 * model.params / 1e6 / 100 for model in models}  # a file of 100 MB halves a model's value
+    names = predictor.most_informative(profile, target, FORM, costs, wanted)
     with TemporaryDirectory(prefix="advisor-calibrate-") as work:
         files = _made([card for card, _ in available if card.name in names], Path(work), tell)
         tell(f"measuring {len(files)} models on {connection.label}")

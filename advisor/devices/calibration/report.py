@@ -39,33 +39,6 @@ class CalibrationReport:
         return float(np.median(np.abs(self.after))) if self.after else float("nan")
 
 
-def models_to_measure(
-    predictor: Predictor,
-    profile: DeviceProfile,
-    target: DeviceTarget,
-    form: str,
-    available: Sequence[ModelFeatures],
-    wanted: int = 5,
-    download_mb: Mapping[str, float] | None = None,
-) -> tuple[str, ...]:
-    """Choose the models whose latencies are most informative about all others; small downloads are preferred.
-
-    Args:
-        predictor: fitted to all known measurements.
-        profile: the device.
-        target: its target.
-        form: form of the artefacts.
-        available: the models to choose from.
-        wanted: how many.
-        download_mb: size of each model's file by name; 100 MB halve the value of a model.
-
-    Raises:
-        UsageError: the predictor knows none of the models.
-    """
-    costs = {name: size / 100 for name, size in (download_mb or {}).items()}
-    return predictor.most_informative(profile, target, form, [model.name for model in available], wanted, costs)
-
-
 def with_measurements(
     profile: DeviceProfile, target: DeviceTarget, form: str, latency_ms: Mapping[str, float]
 ) -> DeviceProfile:

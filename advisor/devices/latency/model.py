@@ -1,21 +1,20 @@
-"""Predict the latencies of models on a target from the fitted additive model."""
+"""Predict the latencies of models on a target from the fitted additive model, and choose models to measure on it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.devices.latency.base import CONSENSUS_SCALE, IDENTITY_SCALE, Base
-from advisor.devices.latency.contrasts import COUNTS, Indices
+from advisor.devices.latency.base import CONSENSUS_SCALE, IDENTITY_SCALE, LEVEL_VARIANCE, Base
+from advisor.devices.latency.contrasts import COUNTS, PECULIARITY, Contrasts, Indices
 from advisor.devices.latency.features import ModelFeatures
 from advisor.devices.latency.kernels import Floats, inverse, self_covariance
-from advisor.devices.latency.posterior import Posterior, condition
+from advisor.devices.latency.posterior import NOISE, SCALES, Posterior
 from advisor.devices.latency.table import Column
-from advisor.devices.latency.unmeasured import unmeasured_posterior
 
 SUPPORTED = 0.5
 """A model or family counts as known if at least this share of the resembled targets has measured it."""
@@ -23,6 +22,12 @@ SUPPORTED = 0.5
 _FEATURE_NOISE = 0.15
 _MARGIN = 0.25
 """A model is outside if its MACs or parameters are this far (natural logarithm) beyond those of measured models."""
+
+_TYPICAL_SCALE = SCALES[3]
+_ANCHOR_PECULIARITY = 4 * PECULIARITY
+_ANCHOR_NOISE = 4 * NOISE
+"""Both are larger than in prediction. An anchor must represent many models, and a model that behaves differently from
+all others on every target says little about them, even if it varies much."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,21 +70,6 @@ class Estimate:
     outside: Floats
 
 
-def queries_of_known(base: Base, models: Sequence[int] | Indices) -> Queries:
-    """Return queries for models of the table."""
-    index = np.asarray(models, dtype=np.intp)
-    variance = _feature_variance(base, base.gram[index], np.diag(base.gram)[index])
-    return Queries(
-        index,
-        base.space.points.families[index],
-        base.filled.T[index],
-        base.gram[index],
-        np.diag(base.gram)[index],
-        variance,
-        base.table.features[index, :COUNTS],
-    )
-
-
 def queries_of(base: Base, models: Sequence[ModelFeatures]) -> Queries:
     """Return queries for any models: by name where the table has them, by features else."""
     position = {name: i for i, name in enumerate(base.table.models)}
@@ -93,11 +83,11 @@ def queries_of(base: Base, models: Sequence[ModelFeatures]) -> Queries:
     towards[named] = base.gram[known[named]]
     alone[named] = np.diag(base.gram)[known[named]]
     estimates[named] = base.filled.T[known[named]]
-    variance = _feature_variance(base, towards, alone)
+    variance = feature_variance(base, towards, alone)
     return Queries(known, points.families, estimates, towards, alone, variance, vectors[:, :COUNTS])
 
 
-def _feature_variance(base: Base, towards: Floats, alone: Floats) -> Floats:
+def feature_variance(base: Base, towards: Floats, alone: Floats) -> Floats:
     """Return the variance of a model's consensus given all other models with known features."""
     explained = ((towards @ _precision(base)) * towards).sum(axis=1)
     out: Floats = CONSENSUS_SCALE**2 * np.maximum(alone - explained, 0) * 0.5 + 2 * IDENTITY_SCALE**2
@@ -108,24 +98,6 @@ def _feature_variance(base: Base, towards: Floats, alone: Floats) -> Floats:
 def _precision(base: Base) -> Floats:
     """Return the inverse covariance of the known models by their features, computed once for each fit."""
     return inverse(base.gram + _FEATURE_NOISE**2 * np.eye(len(base.gram)))
-
-
-def posterior_of(
-    base: Base, column: Column, seen: Indices, values: Floats, *, excluded: Sequence[int] = ()
-) -> Posterior:
-    """Return the posterior of a target from its measurements; without any, from its processor and similar targets.
-
-    Args:
-        base: the additive model.
-        column: the target.
-        seen: indices of the models measured on it.
-        values: their log latencies.
-        excluded: columns of the base that cannot be references (the target itself).
-    """
-    candidates = np.setdiff1d(np.arange(len(base.table.columns)), np.asarray(excluded, dtype=np.intp))
-    if not len(seen):
-        return unmeasured_posterior(base, column, candidates)
-    return condition(base, column, seen, values, candidates)
 
 
 def estimate(base: Base, posterior: Posterior, queries: Queries) -> Estimate:
@@ -171,4 +143,39 @@ def _outside(base: Base, posterior: Posterior, queries: Queries) -> Floats:
     above = asked - sizes.max(axis=0) - _MARGIN
     beyond = np.nan_to_num(np.maximum(np.maximum(below, above), 0)).max(axis=1)
     out: Floats = np.where(np.isnan(asked).any(axis=1), 0.0, beyond)
+    return out
+
+
+def choose(
+    base: Base, column: Column, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
+) -> tuple[int, ...]:
+    """Choose models greedily by how much variance of all candidates each measurement removes; the best first.
+
+    Args:
+        base: the additive model.
+        column: the target to be measured.
+        candidates: indices of the available models.
+        wanted: how many to choose; all if there are fewer.
+        costs: cost of each candidate (such as the size of its file) relative to 1 for a free one. The information is
+            divided by it. None if all cost the same.
+    """
+    index = np.array(candidates, dtype=np.intp)
+    cover = _prior_cover(base, column, index)
+    price = np.array([1.0 + (costs or {}).get(int(i), 0.0) for i in index])
+    chosen: list[int] = []
+    for _ in range(min(wanted, len(index))):
+        gains = np.square(cover).sum(axis=0) / (np.diag(cover) + _ANCHOR_NOISE**2) / price
+        gains[chosen] = -np.inf
+        best = int(np.argmax(gains))
+        chosen.append(best)
+        cover = cover - np.outer(cover[:, best], cover[best]) / (cover[best, best] + _ANCHOR_NOISE**2)
+    return tuple(int(index[i]) for i in chosen)
+
+
+def _prior_cover(base: Base, column: Column, models: Indices) -> Floats:
+    """Return the covariance of the models' latencies on a target of this kind before any measurement there."""
+    contrasts = replace(Contrasts.of(base, column, np.arange(len(base.table.columns))), weight=0.0)
+    counts = base.table.features[models, :COUNTS]
+    seen = contrasts.coordinates(base.filled.T[models], counts, _ANCHOR_PECULIARITY)
+    out: Floats = _TYPICAL_SCALE**2 * (base.gram[np.ix_(models, models)] + seen @ seen.T) + LEVEL_VARIANCE
     return out

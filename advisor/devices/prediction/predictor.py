@@ -2,42 +2,79 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import UsageError, nearest
+from advisor.core.forms import FORMS
 from advisor.core.quantity import Provenance, Quantity
-from advisor.devices.latency.anchors import choose
-from advisor.devices.latency.base import Base
-from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
-from advisor.devices.latency.features import FeatureTable, ModelFeatures, load_features
-from advisor.devices.latency.model import Estimate, Queries, estimate, posterior_of, queries_of
-from advisor.devices.latency.posterior import NOISE, Posterior
-from advisor.devices.latency.store import base_from_json, base_to_json
-from advisor.devices.latency.table import LatencyTable, build_table, column_of
-from advisor.devices.prediction.forms import similar_form
-from advisor.devices.prediction.values import Floats, Prediction, normal_bounds
+from advisor.devices.latency.base import Base, fit_base
+from advisor.devices.latency.conformal import SUPPORT, Calibration, read_calibration, regime_of
+from advisor.devices.latency.features import ModelFeatures, load_features
+from advisor.devices.latency.model import Estimate, choose, estimate, queries_of
+from advisor.devices.latency.posterior import NOISE, Posterior, posterior_of
+from advisor.devices.latency.table import build_table, column_of
+from advisor.devices.prediction.values import Prediction
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles
 from advisor.devices.profiles.paths import shipped_profiles
+from advisor.devices.profiles.team import known_devices
 
 CALIBRATED = "calibrated"
 """``source_repo`` of measurements that a user made with ``advisor devices calibrate``."""
 
-_SCHEMA_VERSION = 3
+_SIMILAR = {name: form for name, form in FORMS.items() if name == form.name != form.like}
+
+
+def device_predictor() -> Predictor:
+    """Return the predictor of the shipped profiles and the team's own.
+
+    Raises:
+        UsageError: a profile in the team's own folder is not valid.
+    """
+    return fit_predictor(known_devices())
+
+
+def fit_predictor(profiles: Profiles) -> Predictor:
+    """Fit a predictor to all measurements in ``profiles``, which takes about half a second.
+
+    The calibration of the shipped profiles is also valid for other targets.
+
+    Raises:
+        UsageError: no profile has a measurement.
+    """
+    folder = shipped_profiles()
+    table = build_table(profiles.values(), load_features(folder))
+    if not table.columns:
+        raise UsageError("no device profile has a measurement to predict from", "use the shipped profiles, too")
+    return Predictor(profiles, fit_base(table), read_calibration(folder))
+
+
+class _Known(NamedTuple):
+    """What is known of a target before a prediction.
+
+    Attributes:
+        posterior: its measured models, and the targets that it resembles.
+        log_sd: deviation (log) that using the latencies of a similar form adds.
+        measured: latency (ms) and its source by index of the model; empty for another form.
+    """
+
+    posterior: Posterior
+    log_sd: float
+    measured: Mapping[int, tuple[float, str]]
 
 
 class Predictor:
-    """Predicts latencies on targets; fitting takes seconds, a prediction milliseconds."""
+    """Predicts latencies on targets; a prediction takes milliseconds."""
 
     def __init__(self, profiles: Mapping[str, DeviceProfile], base: Base, calibration: Calibration) -> None:
         self._profiles = profiles
         self._base = base
         self._calibration = calibration
-        self._posteriors: dict[tuple[str, str, str], tuple[Posterior, float]] = {}
+        self._known: dict[tuple[str, str, str], _Known] = {}
 
     @property
     def data_hash(self) -> str:
@@ -62,31 +99,27 @@ class Predictor:
             level: confidence of the interval, between 0 and 1.
 
         Raises:
-            UsageError: the form is unknown, a model has no MACs or parameters, or the level is out of range.
+            UsageError: the form is unknown, or a model has no MACs or parameters.
         """
         if not models:
             return ()
-        posterior, log_sd = self._posterior(profile, target, form)
+        known = self._known_of(profile, target, form)
         queries = queries_of(self._base, models)
-        found = _widened(estimate(self._base, posterior, queries), log_sd)
-        exact = self._exact(profile, target, posterior.column.precision, queries) if not log_sd else {}
+        found = estimate(self._base, known.posterior, queries)
+        found = replace(found, deviation=np.hypot(found.deviation, known.log_sd))
         return tuple(
-            self._measured(profile, exact[i], level) if i in exact else self._predicted(posterior, found, i, level)
-            for i in range(len(models))
+            self._measured(profile, *known.measured[model], level)
+            if model in known.measured
+            else self._predicted(known.posterior, found, i, level)
+            for i, model in enumerate(queries.known)
         )
 
     def posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> Posterior:
         """Return the posterior of a target: its measured models, and the targets that it resembles."""
-        return self._posterior(profile, target, form)[0]
+        return self._known_of(profile, target, form).posterior
 
     def most_informative(
-        self,
-        profile: DeviceProfile,
-        target: DeviceTarget,
-        form: str,
-        models: Sequence[str],
-        wanted: int,
-        costs: Mapping[str, float] | None = None,
+        self, profile: DeviceProfile, target: DeviceTarget, form: str, costs: Mapping[str, float], wanted: int
     ) -> tuple[str, ...]:
         """Return the models whose measurement would reduce the uncertainty about the others most, the best first.
 
@@ -94,124 +127,98 @@ class Predictor:
             profile: the device.
             target: its target.
             form: form of the artefacts.
-            models: names of models to choose from; unknown models are ignored.
+            costs: the models to choose from, each with its cost relative to 1 for measuring it; unknown models are
+                ignored.
             wanted: how many to choose.
-            costs: cost of each model, relative to 1 for measuring it.
 
         Raises:
             UsageError: none of the models is known.
         """
         names = self._base.table.models
-        known = [names.index(model) for model in models if model in names]
+        known = {names.index(name): cost for name, cost in costs.items() if name in names}
         if not known:
             raise UsageError("the predictor knows none of these models", "use models of the catalogue")
-        known_costs = {names.index(name): cost for name, cost in (costs or {}).items() if name in names}
-        column = self._posterior(profile, target, form)[0].column
-        return tuple(names[i] for i in choose(self._base, column, known, wanted, known_costs))
+        column = self.posterior(profile, target, form).column
+        return tuple(names[i] for i in choose(self._base, column, list(known), wanted, known))
 
-    def save(self, path: Path) -> None:
-        """Write the fit as JSON, with the fingerprint of the measurements and each target's runtime and version."""
-        data = {
-            "schema_version": _SCHEMA_VERSION,
-            "base": base_to_json(self._base),
-            "calibration": self._calibration.to_json(),
-        }
-        path.write_text(json.dumps(data, separators=(",", ":")), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: Path, profiles: Profiles, features: FeatureTable | None = None) -> Predictor:
-        """Read a file that :meth:`save` wrote.
-
-        Raises:
-            UsageError: it is another file, or it was fitted to other measurements than those of ``profiles``.
-        """
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{path} cannot be read: {error}", "delete it; advisor makes it again") from error
-        if not isinstance(data, dict) or data.get("schema_version") != _SCHEMA_VERSION:
-            raise UsageError(f"{path} is not a stored predictor", "delete it; advisor makes it again")
-        table = build_table(profiles.values(), features or load_features(shipped_profiles()))
-        return cls(profiles, base_from_json(data.get("base"), table, path), Calibration.from_json(data["calibration"]))
-
-    def _posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> tuple[Posterior, float]:
-        """Return the posterior, and the deviation (log) that using the latencies of a similar form adds."""
+    def _known_of(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> _Known:
         # Fitted profiles do not change; another profile may get more measurements under the same name.
         fitted = self._profiles.get(profile.name) is profile
         key = (profile.name if fitted else profile.fingerprint(), target.name, form)
-        if key not in self._posteriors:
-            self._posteriors[key] = self._make_posterior(profile, target, form)
-        return self._posteriors[key]
+        if key not in self._known:
+            self._known[key] = self._learn(profile, target, form)
+        return self._known[key]
 
-    def _make_posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> tuple[Posterior, float]:
+    def _learn(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> _Known:
         table = self._base.table
-        known = {column.precision for column in table.columns}
-        measured = {m.precision for m in profile.measurements if m.target == target.name and m.usable}
-        precision, log_sd = similar_form(form, measured, known)
-        column = column_of(profile, target, precision)
-        seen, values = _measured_models(table, profile, target, precision)
+        rows = [row for row in profile.measurements if row.usable and row.target == target.name]
+        precision, log_sd = similar_form(
+            form, {row.precision for row in rows}, {column.precision for column in table.columns}
+        )
+        position = {name: i for i, name in enumerate(table.models)}
+        logs: dict[int, list[float]] = {}
+        sources: dict[int, str] = {}
+        for row in rows:
+            if row.precision == precision and row.model in position:
+                logs.setdefault(position[row.model], []).append(float(np.log(row.latency_ms)))
+                sources.setdefault(position[row.model], row.source_repo)
+        seen = sorted(logs)
+        values = np.array([np.mean(logs[i]) for i in seen], dtype=np.float64)
         identity = (profile.name, target.name, precision)
         excluded = [i for i, c in enumerate(table.columns) if (c.device, c.target, c.precision) == identity]
-        return posterior_of(self._base, column, seen, values, excluded=excluded), log_sd
+        column = column_of(profile, target, precision)
+        posterior = posterior_of(self._base, column, np.array(seen, dtype=np.intp), values, excluded=excluded)
+        measured = {i: (float(np.exp(value)), sources[i]) for i, value in zip(seen, values, strict=True)}
+        return _Known(posterior, log_sd, {} if log_sd else measured)
 
-    def _exact(
-        self, profile: DeviceProfile, target: DeviceTarget, precision: str, queries: Queries
-    ) -> dict[int, tuple[float, str]]:
-        """Return the latency (ms) and the source of each query that was measured on this target."""
-        rows: dict[str, list[tuple[float, str]]] = {}
-        for row in profile.measurements:
-            if row.usable and row.target == target.name and row.precision == precision:
-                rows.setdefault(row.model, []).append((row.latency_ms, row.source_repo))
-        names = self._base.table.models
-        found = {}
-        for index, known in enumerate(queries.known):
-            if known >= 0 and names[known] in rows:
-                figures = rows[names[known]]
-                found[index] = (float(np.exp(np.mean(np.log([f[0] for f in figures])))), figures[0][1])
-        return found
-
-    def _measured(self, profile: DeviceProfile, figure: tuple[float, str], level: float) -> Prediction:
-        milliseconds, source = figure
-        low, high = normal_bounds(level)
-        provenance = Provenance.MEASURED if source == CALIBRATED else Provenance.PUBLISHED
+    def _measured(self, profile: DeviceProfile, milliseconds: float, source: str, level: float) -> Prediction:
+        half_width = NOISE * NormalDist().inv_cdf((1 + level) / 2)
         quantity = Quantity(
-            milliseconds, "ms", provenance, milliseconds * float(np.exp(NOISE * low)),
-            milliseconds * float(np.exp(NOISE * high)), level, None, f"{source} on {profile.name}",
-        )  # fmt: skip
-        return Prediction(quantity, float(np.log(milliseconds)), NOISE, None, 0.0, self._calibration)
+            milliseconds,
+            "ms",
+            Provenance.MEASURED if source == CALIBRATED else Provenance.PUBLISHED,
+            milliseconds * float(np.exp(-half_width)),
+            milliseconds * float(np.exp(half_width)),
+            level,
+            source=f"{source} on {profile.name}",
+        )
+        return Prediction(quantity, float(np.log(milliseconds)), NOISE, "", 0.0, self._calibration)
 
     def _predicted(self, posterior: Posterior, found: Estimate, index: int, level: float) -> Prediction:
-        regime = Regime.of(len(posterior.seen), SUPPORT[found.support[index]])
+        count = len(posterior.seen)
+        regime = regime_of(count, SUPPORT[found.support[index]])
         low, high = self._calibration.bounds(regime, level)
         mean, deviation = float(found.mean[index]), float(found.deviation[index])
+        like = self._base.table.columns[int(np.argmax(posterior.shares))]
         quantity = Quantity(
-            float(np.exp(mean)), "ms", Provenance.PREDICTED, float(np.exp(mean + low * deviation)),
-            float(np.exp(mean + high * deviation)), level, len(posterior.seen), _source(posterior, self._base),
-        )  # fmt: skip
+            float(np.exp(mean)),
+            "ms",
+            Provenance.PREDICTED,
+            float(np.exp(mean + low * deviation)),
+            float(np.exp(mean + high * deviation)),
+            level,
+            count,
+            f"{count or 'no'} models measured on it, most like {like.device}:{like.target}",
+        )
         return Prediction(quantity, mean, deviation, regime, float(found.outside[index]), self._calibration)
 
 
-def _measured_models(
-    table: LatencyTable, profile: DeviceProfile, target: DeviceTarget, precision: str
-) -> tuple[NDArray[np.intp], Floats]:
-    """Return the indices and mean log latencies of the models measured on a target."""
-    position = {name: i for i, name in enumerate(table.models)}
-    cells: dict[int, list[float]] = {}
-    for row in profile.measurements:
-        if row.usable and row.target == target.name and row.precision == precision and row.model in position:
-            cells.setdefault(position[row.model], []).append(float(np.log(row.latency_ms)))
-    seen = np.array(sorted(cells), dtype=np.intp)
-    return seen, np.array([np.mean(cells[int(i)]) for i in seen], dtype=np.float64)
+def similar_form(form: str, measured: Collection[str], known: Collection[str]) -> tuple[str, float]:
+    """Return the precision whose latencies to use for ``form`` on a target, and the deviation (log) that this adds.
 
+    Args:
+        form: a precision or the name of a compression recipe.
+        measured: precisions that were measured on the target itself.
+        known: precisions that were measured on any target.
 
-def _widened(found: Estimate, log_sd: float) -> Estimate:
-    """Return the estimate with another deviation (log) added."""
-    return Estimate(found.mean, np.hypot(found.deviation, log_sd), found.support, found.outside)
-
-
-def _source(posterior: Posterior, base: Base) -> str:
-    """Describe in a few words what a prediction is based on."""
-    best = int(np.argmax(posterior.shares))
-    like = base.table.columns[best]
-    resembled = f"most like {like.device}:{like.target}"
-    return f"{len(posterior.seen) or 'no'} models measured on it, {resembled}"
+    Raises:
+        UsageError: no latency of the form is known. The error names the nearest form.
+    """
+    other = None if form in measured else _SIMILAR.get(form)
+    precision, log_sd = (other.like, other.log_sd) if other else (form, 0.0)
+    if precision not in known:
+        forms = sorted(set(known) | set(_SIMILAR))
+        raise UsageError(
+            f"no latency is known of the form '{form}'{nearest(form, forms)}", f"forms: {', '.join(forms)}"
+        )
+    return precision, log_sd

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from advisor.catalog.cards import Card
 from advisor.core.forms import FORMS, form_of
 from advisor.core.quantity import Provenance, Quantity
-from advisor.devices.prediction.cached import device_predictor
 from advisor.engine.pipeline.cost import rough_ms
 from advisor.engine.space.cached import CachedResults
 from advisor.engine.space.plan import Plan
@@ -117,6 +116,7 @@ def _predictions(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, P
     if not machine.measurements:
         return {}
     from advisor.devices.latency.features import load_features
+    from advisor.devices.prediction.predictor import device_predictor
     from advisor.devices.profiles.paths import shipped_profiles
 
     table = load_features(shipped_profiles())

@@ -72,7 +72,7 @@ def benchmark_device(
 
         return benchmark_on_gpu(models, effort, tell)
     from advisor.devices.connections import agent
-    from advisor.devices.prediction.cached import device_predictor
+    from advisor.devices.prediction.predictor import device_predictor
     from advisor.devices.profiles.team import known_devices
     from advisor.measurement.on_device.benchmark import benchmark_on_device
 

@@ -12,7 +12,6 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import artefact_of
 from advisor.core.forms import form_of
 from advisor.core.latency_distribution import CONFIDENCE, LatencyDistribution
-from advisor.devices.prediction.cached import device_predictor
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.targets.compatibility import TargetDevice, form_rejection, memory_of, rejection
@@ -45,8 +44,9 @@ class DevicePredictor:
 
     @classmethod
     def load(cls) -> DevicePredictor:
-        """Load the cached predictor, or fit it, which takes seconds."""
+        """Fit the predictor, which takes about half a second."""
         from advisor.devices.latency.features import load_features
+        from advisor.devices.prediction.predictor import device_predictor
         from advisor.devices.profiles.paths import shipped_profiles
 
         return cls(device_predictor(), load_features(shipped_profiles()))

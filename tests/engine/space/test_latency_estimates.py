@@ -10,17 +10,14 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.space.cached import CachedResults
 from advisor.engine.space.latency_estimates import latency_estimates
 from advisor.engine.space.plan import Plan
-from tests.predictor import predictor_cache
-
-__all__ = ["predictor_cache"]
 
 TIMED, NEW = "mobilenet_v2_1.0_224", "efficientnet_lite0_224"
 
 
 def test_what_runs_as_int8_or_float_is_predicted_from_their_timings(
-    predictor_cache: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(predictor_cache))
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
     recipes = tuple(recipe.name for recipe in RECIPES)
     plan = Plan(load_catalogue().select([TIMED, NEW]), recipes, (1,), ("head",), "ai-edge-litert==2.3.0")
     timings = {("float32", 1): 3.2, ("int8", 1): 1.5}

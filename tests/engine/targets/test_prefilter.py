@@ -10,16 +10,13 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.engine.question import resolve
 from advisor.engine.targets.prefilter import Prefilter
 from advisor.engine.targets.selection import select_targets
-from tests.predictor import predictor_cache
-
-__all__ = ["predictor_cache"]
 
 SMALL, LARGE = "mobilenet_v1_0.25_224", "inception_v3_299"
 
 
 @pytest.fixture(autouse=True)
-def cache(predictor_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(predictor_cache))
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
 
 
 def outlook(**options: object) -> Prefilter:

@@ -17,18 +17,16 @@ from advisor.engine.targets.device_prediction import DevicePredictor
 from advisor.engine.targets.selection import select_devices
 from advisor.store import RunFolder
 from tests.engine.history.reevaluation.with_search import reevaluate
-from tests.predictor import own_profile, predictor_cache, rows
+from tests.predictor import own_profile, rows
 from tests.run_folders import write_run
-
-__all__ = ["predictor_cache"]
 
 KIOSK = "our-kiosk"
 
 
 @pytest.fixture(autouse=True)
-def surroundings(predictor_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The predictor fitted once, and a settings folder of the test's own."""
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(predictor_cache))
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use a cache and a settings folder for this test only."""
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "settings"))
 
 

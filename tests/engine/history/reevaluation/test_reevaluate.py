@@ -24,15 +24,13 @@ from advisor.store import RunFolder
 from advisor.store.integrity import integrity_problems
 from tests.engine.conftest import Searched
 from tests.engine.history.reevaluation.with_search import reevaluate, reevaluate_all
-from tests.predictor import REQUEST, own_profile, predictor_cache, rows
+from tests.predictor import REQUEST, own_profile, rows
 from tests.run_folders import write_run
-
-__all__ = ["predictor_cache"]
 
 
 @pytest.fixture(autouse=True)
-def cache(predictor_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(predictor_cache))
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
 
 
 @pytest.fixture

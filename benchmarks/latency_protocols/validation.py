@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.conformal import SUPPORT, Calibration, Regime
-from advisor.devices.latency.contrasts import Indices
+from advisor.devices.latency.conformal import ANCHOR_STEPS, LEVELS, SUPPORT, Calibration, regime_of
+from advisor.devices.latency.contrasts import COUNTS, Indices
 from advisor.devices.latency.kernels import Floats
-from advisor.devices.latency.model import Estimate, estimate, posterior_of, queries_of_known
+from advisor.devices.latency.model import Estimate, Queries, estimate, feature_variance
+from advisor.devices.latency.posterior import posterior_of
 from advisor.devices.latency.table import Column, LatencyTable
 
 FOLDS = 12
 ANCHORS = (0, 2, 5, 10)
 _EVALUATED = 4
+_LEAST = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,17 +57,45 @@ def hide(table: LatencyTable, columns: Iterable[int] = (), models: Iterable[int]
     values[list(columns)] = np.nan
     values[:, list(models)] = np.nan
     left = np.flatnonzero(~np.isnan(values).all(axis=1))
-    return table.with_values(values).subset(left), left
+    return subset(replace(table, values=values), left), left
+
+
+def subset(table: LatencyTable, columns: Indices) -> LatencyTable:
+    """Return the table with some of the columns and all models."""
+    return replace(table, columns=tuple(table.columns[i] for i in columns), values=table.values[columns])
 
 
 def calibrate(table: LatencyTable, folds: int = FOLDS) -> Calibration:
     """Return the calibration for ``table``: the standardised errors of every regime from cross-validation."""
-    errors: dict[Regime, list[float]] = defaultdict(list)
+    errors: dict[str, list[float]] = defaultdict(list)
     for result in cross_validate(table, folds):
         standardised = (result.truth - result.estimate.mean) / result.estimate.deviation
         for value, support in zip(standardised, result.estimate.support, strict=True):
-            errors[Regime.of(result.anchors, SUPPORT[support])].append(float(value))
-    return Calibration.of(table.fingerprint(), errors)
+            errors[regime_of(result.anchors, SUPPORT[support])].append(float(value))
+    return calibration_of(table.fingerprint(), errors)
+
+
+def calibration_of(data_hash: str, errors: Mapping[str, Sequence[float]]) -> Calibration:
+    """Return the calibration for some errors; a regime with few errors also uses those of its neighbours."""
+    quantiles, counts = {}, {}
+    for support in SUPPORT:
+        for step in range(len(ANCHOR_STEPS) + 1):
+            pooled = _pooled(errors, step, support)
+            counts[f"{step}-{support}"] = len(pooled)
+            quantiles[f"{step}-{support}"] = [round(float(q), 4) for q in np.quantile(pooled, LEVELS)]
+    return Calibration(data_hash, quantiles, counts)
+
+
+def _pooled(errors: Mapping[str, Sequence[float]], step: int, support: str) -> list[float]:
+    steps = sorted(range(len(ANCHOR_STEPS) + 1), key=lambda other: abs(other - step))
+    pooled: list[float] = []
+    for other in steps:
+        pooled.extend(errors.get(f"{other}-{support}", ()))
+        if len(pooled) >= _LEAST:
+            break
+    if not pooled:
+        raise ValueError("there are no measurements to estimate the errors of predictions")
+    return pooled
 
 
 def cross_validate(table: LatencyTable, folds: int = FOLDS, anchors: Sequence[int] = ANCHORS) -> Iterator[Errors]:
@@ -118,9 +148,8 @@ def known_targets(table: LatencyTable, fold: int, folds: int = FOLDS) -> Iterato
         name = f"{column.silicon}/"
         hidden = [m for m, family in enumerate(table.families) if fold_of(name + family, folds) == fold]
         values[index, hidden] = np.nan
-    shown = table.with_values(values)
     left = np.flatnonzero(~np.isnan(values).all(axis=1))
-    base = fit_base(shown.subset(left))
+    base = fit_base(subset(replace(table, values=values), left))
     for position, index in enumerate(int(i) for i in left):
         seen = np.flatnonzero(~np.isnan(values[index]))
         hidden_here = np.setdiff1d(np.flatnonzero(~np.isnan(table.values[index])), seen)
@@ -137,3 +166,17 @@ def predict_hidden(
     queries = queries_of_known(base, hidden)
     # A model that no column of the base has measured is described by its features alone.
     return Errors(column, len(seen), hidden, estimate(base, posterior, queries), table.values[index, hidden])
+
+
+def queries_of_known(base: Base, models: Indices) -> Queries:
+    """Return queries for models of the table."""
+    towards, alone = base.gram[models], np.diag(base.gram)[models]
+    return Queries(
+        known=models,
+        families=base.space.points.families[models],
+        estimates=base.filled.T[models],
+        towards=towards,
+        itself=alone,
+        variance=feature_variance(base, towards, alone),
+        counts=base.table.features[models, :COUNTS],
+    )
