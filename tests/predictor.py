@@ -14,7 +14,7 @@ from tests.builders import evaluation
 
 
 def with_facts(row: Evaluation, macs: float, params: float) -> Evaluation:
-    return replace(row, card_facts=CardFacts(params, macs, input_size=224), timing=TimingFacts(3.0, threads=1))
+    return replace(row, card_facts=CardFacts(params, macs, input_size=224), timing=TimingFacts(load_ms=3.0, threads=1))
 
 
 REQUEST = {"budget": "150ms"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from advisor.core.quantity import Quantity
 
@@ -74,10 +75,10 @@ class TimingFacts:
     """How a latency was measured.
 
     Attributes:
-        load_ms: time to load the file.
-        first_ms: time of the first run.
         threads: CPU threads.
         effort: how long it was timed (``search`` or ``survey``).
+        load_ms: time to load the file.
+        first_ms: time of the first run.
         verdict: whether the machine was undisturbed (``stable``, ``contended``, ...).
         verdict_reason: why.
         measured_at: when, as ISO 8601.
@@ -85,10 +86,10 @@ class TimingFacts:
         cpu_ms: CPU time of a run, None where the system does not tell it.
     """
 
-    load_ms: float | None = None
-    first_ms: float | None = None
     threads: int | None = None
     effort: str = ""
+    load_ms: float | None = None
+    first_ms: float | None = None
     verdict: str = ""
     verdict_reason: str = ""
     measured_at: str = ""
@@ -116,14 +117,14 @@ class ImageAnswers:
     """What a file answered on the images of one part.
 
     Attributes:
-        file: path of the answers within the run folder, empty where they were not kept.
         per_class_recall: share of right answers by class, 0 to 1; None for a class without an image.
         confusion: images by true class (rows) and answer (columns); None where there are too many classes.
+        file: path of the answers within the run folder, empty where they were not kept.
     """
 
-    file: str = ""
     per_class_recall: Mapping[str, float | None] = field(default_factory=dict)
     confusion: tuple[tuple[int, ...], ...] | None = None
+    file: str = ""
 
     @property
     def has_classes(self) -> bool:
@@ -131,8 +132,7 @@ class ImageAnswers:
         return bool(self.confusion or self.per_class_recall)
 
 
-@dataclass(frozen=True)
-class ConditionAccuracy:
+class ConditionAccuracy(NamedTuple):
     """Top-1 in % under one capture condition at one strength."""
 
     condition: str
@@ -192,10 +192,10 @@ class CaptureAccuracy:
 
     Attributes:
         by_condition: top-1 of each condition at each strength.
-        holdout: the mean on the hold-out, None where the file is no finalist.
         plain: top-1 on the unchanged validation images, where capture conditions are the objective.
+        holdout: the mean on the hold-out, None where the file is no finalist.
     """
 
     by_condition: tuple[ConditionAccuracy, ...] = ()
-    holdout: Quantity | None = None
     plain: Quantity | None = None
+    holdout: Quantity | None = None

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Hashable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import Any, TypeVar
 
-from advisor.core.details_json import details_to_json, with_details
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target
+from advisor.core.codec import parse, parse_known, to_json, types_of
+from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_facts import (
+    Agreement,
+    CaptureAccuracy,
+    CardFacts,
+    DeviceFigures,
+    FileFacts,
+    ImageAnswers,
+    RemoteFacts,
+    TimingFacts,
+)
+from advisor.core.file_features import FileFeatures
+from advisor.core.latency_distribution import LatencyDistribution
 from advisor.core.quantity import Quantity
 
-_TEXTS = ("family", "reason", "stage", "artefact", "artefact_sha256")
+Details = Mapping[str, Any]
+"""The entry ``details`` of an evaluation: what it knows besides its figures."""
 
 _QUANTITIES = ("accuracy", "holdout_accuracy", "latency", "latency_p90", "size", "memory", "drop")
-
 _ABOVE_ZERO = ("latency", "latency_p90", "size")
 
-_NAMES = frozenset({"key", "configuration", "status", "contended", "details", *_TEXTS, *_QUANTITIES})
+_NAMES = {
+    "file": "answers", "share": "agreement", "images": "agreement_pictures", "kept": "answers_kept",
+    "recipe_notes": "compression", "by_condition": "robustness", "plain": "plain_accuracy",
+    "holdout": "robust_accuracy", "connection": "reached_over", "p90_ms": "held_ms",
+}  # fmt: skip
+"""Entries of ``details`` that have another name than the field."""
+
+_T = TypeVar("_T", bound=Hashable)
 
 
-def evaluation_to_json(evaluation: Evaluation) -> dict[str, object]:
+def evaluation_to_json(evaluation: Evaluation) -> dict[str, Any]:
     """Return the evaluation as a JSON object."""
     return {
         "configuration": asdict(evaluation.configuration),
@@ -27,45 +47,100 @@ def evaluation_to_json(evaluation: Evaluation) -> dict[str, object]:
         **{name: getattr(evaluation, name) for name in ("family", "reason", "stage")},
         **{name: _quantity(getattr(evaluation, name)) for name in _QUANTITIES},
         **{name: getattr(evaluation, name) for name in ("contended", "artefact", "artefact_sha256")},
-        "details": details_to_json(evaluation),
+        "details": _details(evaluation),
         "key": evaluation.configuration.key,
     }
 
 
-def _quantity(quantity: Quantity | None) -> dict[str, object] | None:
+def _quantity(quantity: Quantity | None) -> dict[str, Any] | None:
     return quantity.to_json() if quantity else None
 
 
+def _details(evaluation: Evaluation) -> dict[str, Any]:
+    distribution, probability = evaluation.latency_distribution, evaluation.budget_probability
+    features, holdout = evaluation.file_features, evaluation.holdout_answers
+    devices, required = evaluation.device_figures, evaluation.required_figures
+    timing = evaluation.timing
+    return {
+        **(to_json(timing, defaults=timing.wall_ms is not None) if timing else {}),
+        **_named(evaluation.answers),
+        **_named(evaluation.agreement),
+        **_named(evaluation.file_facts),
+        **_named(evaluation.card_facts),
+        **({"graph": asdict(features)} if features else {}),
+        **({"holdout": _named(holdout)} if holdout else {}),
+        **_named(evaluation.capture),
+        **({"latency_quantiles": distribution.milliseconds} if distribution else {}),
+        **({"budget_probability": probability} if probability is not None else {}),
+        **_named(evaluation.remote),
+        **({"targets": _by_device(devices)} if devices else {}),
+        **({"elsewhere": _by_device(required)} if required is not None else {}),
+    }
+
+
+def _named(facts: object, defaults: bool = False) -> dict[str, Any]:
+    entries = to_json(facts, defaults) if facts else {}
+    return {_NAMES.get(name, name): value for name, value in entries.items()}
+
+
+def _by_device(figures: Mapping[str, DeviceFigures]) -> dict[str, Any]:
+    return {device: _named(known, defaults=True) for device, known in figures.items()}
+
+
 def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
-    """Read back :func:`evaluation_to_json`; a detail that is damaged is not known.
+    """Return the evaluation of a JSON object; a detail that is damaged counts as unknown.
 
     Raises:
-        KeyError, TypeError, ValueError: it is not what that writes.
+        KeyError, TypeError, ValueError: the object is not what :func:`evaluation_to_json` returns.
     """
-    details, contended = data.get("details", {}), data.get("contended", False)
-    if not data.keys() <= _NAMES:
-        raise TypeError("an entry is unknown")
-    if not isinstance(details, Mapping) or not isinstance(contended, bool):
-        raise TypeError("details are not a mapping, or contended is not a boolean")
-    _require_texts(data, _TEXTS)
-    quantities = {name: Quantity.from_json(data[name]) if data.get(name) else None for name in _QUANTITIES}
-    if any((quantity := quantities[name]) is not None and quantity.value <= 0 for name in _ABOVE_ZERO):
+    entries = dict(data)
+    details = entries.pop("details", {})
+    entries.pop("key", None)
+    evaluation: Evaluation = parse(Evaluation, entries)
+    if any(quantity.value <= 0 for name in _ABOVE_ZERO if (quantity := getattr(evaluation, name))):
         raise ValueError("a latency or size is not above zero")
-    figures: dict[str, Any] = {name: data.get(name, "") for name in _TEXTS} | quantities
-    configuration, status = _configuration(data["configuration"]), Status(data["status"])
-    return with_details(Evaluation(configuration, status, contended=contended, **figures), details)
+    return _with_details(evaluation, parse(Mapping[str, object], details))
 
 
-def _configuration(data: Mapping[str, Any]) -> Configuration:
-    target = Target(**data["target"])
-    _require_texts(data["target"], ("device", "runtime", "accelerator"))
-    _require_texts(data, ("card", "training", "compression"))
-    if not isinstance(target.threads, int) or isinstance(target.threads, bool):
-        raise TypeError("threads are not a whole number")
-    return Configuration(**{**data, "target": target})
+def _with_details(evaluation: Evaluation, details: Details) -> Evaluation:
+    whole = parse_known({"graph": FileFeatures, "budget_probability": float}, details)
+    timing, holdout = facts_from_json(TimingFacts, details), details.get("holdout")
+    return replace(
+        evaluation,
+        timing=None if timing == TimingFacts() else timing,
+        answers=facts_from_json(ImageAnswers, details),
+        agreement=_if_complete(Agreement, details),
+        file_facts=facts_from_json(FileFacts, details),
+        card_facts=facts_from_json(CardFacts, details),
+        file_features=whole.get("graph"),
+        holdout_answers=facts_from_json(ImageAnswers, holdout) if isinstance(holdout, Mapping) and holdout else None,
+        capture=facts_from_json(CaptureAccuracy, details),
+        latency_distribution=LatencyDistribution.read(details.get("latency_quantiles")),
+        budget_probability=whole.get("budget_probability"),
+        remote=_if_complete(RemoteFacts, details),
+        device_figures=_devices(details.get("targets")) or {},
+        required_figures=_devices(details.get("elsewhere")),
+    )
 
 
-def _require_texts(data: Mapping[str, object], names: tuple[str, ...]) -> None:
-    for name in names:
-        if not isinstance(data.get(name, ""), str):
-            raise TypeError(f"{name} is not a text")
+def facts_from_json(kind: type[_T], details: Details) -> _T:
+    """Return one kind of facts from the entry ``details``; what is missing or damaged is unknown.
+
+    Raises:
+        TypeError: a fact without which there is no such object is unknown.
+    """
+    named = {name: details[entry] for name in types_of(kind) if (entry := _NAMES.get(name, name)) in details}
+    return kind(**parse_known(types_of(kind), named))
+
+
+def _if_complete(kind: type[_T], details: Details) -> _T | None:
+    with suppress(TypeError):
+        return facts_from_json(kind, details)
+    return None
+
+
+def _devices(value: object) -> dict[str, DeviceFigures] | None:
+    if not isinstance(value, Mapping):
+        return None
+    rows = {str(device): facts for device, facts in value.items() if isinstance(facts, Mapping)}
+    return {device: facts_from_json(DeviceFigures, facts) for device, facts in rows.items()}

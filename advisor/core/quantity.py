@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from advisor.core.codec import to_json
 
 
 class Provenance(StrEnum):
@@ -15,10 +16,6 @@ class Provenance(StrEnum):
     PREDICTED = "predicted"
     PUBLISHED = "published"
     ESTIMATED = "estimated"
-
-
-def _finite(value: object) -> bool:
-    return (type(value) is float or type(value) is int) and math.isfinite(value)
 
 
 @dataclass(frozen=True)
@@ -45,24 +42,9 @@ class Quantity:
     n: int | None = None
     source: str = ""
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         """Return a JSON object; unknown parts have no entry."""
-        return {key: value for key, value in asdict(self).items() if value is not None and value != ""}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Quantity:
-        """Read back :meth:`to_json`.
-
-        Raises:
-            ValueError, TypeError, KeyError: another object, or a figure that is not a finite number.
-        """
-        quantity = cls(**{**data, "provenance": Provenance(data["provenance"])})
-        numbers = (quantity.value, quantity.low, quantity.high, quantity.level, quantity.n)
-        if any(number is not None and not _finite(number) for number in numbers) or quantity.value is None:
-            raise ValueError("a figure is not a finite number")
-        if not isinstance(quantity.unit, str) or not isinstance(quantity.source, str):
-            raise TypeError("a unit or source is not a text")
-        return quantity
+        return to_json(self)
 
     def overlaps(self, other: Quantity) -> bool:
         """Return whether the two intervals share a point; a missing interval is the value alone."""

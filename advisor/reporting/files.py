@@ -122,7 +122,7 @@ def _device(decision: Decision) -> dict[str, object]:
 
 def _brief(evaluation: Evaluation) -> dict[str, object]:
     """Return an evaluation without its answers by class, which recommendation.json has for the pick alone."""
-    answers = ImageAnswers(evaluation.answers.file)
+    answers = ImageAnswers(file=evaluation.answers.file)
     return evaluation_to_json(replace(evaluation, answers=answers, holdout_answers=None))
 
 

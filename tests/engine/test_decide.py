@@ -32,7 +32,7 @@ def answered(run: RunFolder, card: str, wrong: range, latency: float) -> Evaluat
     answers[list(wrong)] = 1 - answers[list(wrong)]
     kept = run.keep_answers(card, answers.tolist())
     made = evaluation(card, accuracy=100 - len(wrong), half_width=8, latency=latency)
-    return replace(made, answers=ImageAnswers(kept))
+    return replace(made, answers=ImageAnswers(file=kept))
 
 
 def test_the_same_mistakes_and_a_few_more_are_told_apart_though_intervals_overlap(run: RunFolder) -> None:

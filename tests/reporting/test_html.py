@@ -110,7 +110,7 @@ def test_template_signs_in_a_name_are_not_evaluated() -> None:
 
 def test_not_a_number_does_not_break_the_data() -> None:
     view = run_view()
-    broken = replace(view.evaluations[0], timing=TimingFacts(float("nan"), float("inf")))
+    broken = replace(view.evaluations[0], timing=TimingFacts(load_ms=float("nan"), first_ms=float("inf")))
     page = render_html(replace(view, evaluations=(broken, *view.evaluations[1:])))
 
     key = broken.configuration

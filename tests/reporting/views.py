@@ -107,8 +107,8 @@ def _judged(evaluation: Evaluation) -> Evaluation:
     return replace(
         evaluation,
         holdout_accuracy=quantity,
-        holdout_answers=ImageAnswers("answers/holdout-x.npy", confusion=confusion),
-        capture=CaptureAccuracy(conditions, robust),
+        holdout_answers=ImageAnswers(file="answers/holdout-x.npy", confusion=confusion),
+        capture=CaptureAccuracy(conditions, holdout=robust),
     )
 
 
@@ -185,7 +185,7 @@ def _evaluation(
         artefact_sha256=f"{rng.getrandbits(256):064x}",
         card_facts=CardFacts(macs=int(macs * 1e6)),
         file_facts=FileFacts(int(macs * 7e3), int(size * 0.92), int(size * 0.9)),
-        timing=TimingFacts(round(size / 4e6 + rng.uniform(0.5, 2), 2), round(macs / 5, 2)),
+        timing=TimingFacts(load_ms=round(size / 4e6 + rng.uniform(0.5, 2), 2), first_ms=round(macs / 5, 2)),
         answers=ImageAnswers(confusion=tuple(map(tuple, confusion)) if data else None),
     )
 

@@ -67,7 +67,7 @@ def test_a_run_without_evaluations_says_so(run: RunFolder) -> None:
 def test_answers_that_are_gone_are_named(tmp_path: Path) -> None:
     from tests.builders import evaluation
 
-    run = write_run(tmp_path, [replace(evaluation(), answers=ImageAnswers("answers/x.npy"))])
+    run = write_run(tmp_path, [replace(evaluation(), answers=ImageAnswers(file="answers/x.npy"))])
     assert "answers/x.npy is missing" in texts(run)[0]
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from advisor.core.codec import parse
+
 
 @dataclass(frozen=True)
 class Outlier:
@@ -142,14 +144,7 @@ class Diagnosis:
         Raises:
             KeyError, TypeError, ValueError: the data is not a diagnosis.
         """
-        rows = {name: value for name, value in data.items() if name != "schema_version"}
-        rows["layers"] = tuple(_layer(row) for row in data["layers"])
-        channels = (Channels(row["index"], tuple(row["least"]), tuple(row["most"])) for row in data["channels"])
-        return cls(**{**rows, "channels": tuple(channels), "verdict": tuple(data["verdict"])})
-
-
-def _layer(data: Mapping[str, Any]) -> Layer:
-    row = {name: value for name, value in data.items() if name != "range_used"}
-    outliers = {name: Outlier(**row[name]) if row[name] else None for name in ("channels", "kernel")}
-    ranges = {"range": tuple(row["range"]) if row["range"] else None, "used": tuple(row["used"])}
-    return Layer(**{**row, **outliers, **ranges, "shape": tuple(row["shape"]), "lost": tuple(row["lost"])})
+        layers = [{name: row[name] for name in row if name != "range_used"} for row in data["layers"]]
+        entries = {name: data[name] for name in data if name != "schema_version"}
+        diagnosis: Diagnosis = parse(cls, {**entries, "layers": layers})
+        return diagnosis

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.details_json import remote_facts
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.evaluation_facts import TimingFacts
+from advisor.core.evaluation_facts import RemoteFacts, TimingFacts
+from advisor.core.evaluation_json import facts_from_json
 from advisor.core.figures import show_latency
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.names import StageName
@@ -64,8 +64,8 @@ def _measured(predicted: Evaluation, timing: Timing, label: str) -> Evaluation:
         latency=Quantity(timing.median_ms, "ms", Provenance.MEASURED, n=timing.runs, source=source),
         latency_p90=Quantity(_p90(timing), "ms", Provenance.MEASURED, n=timing.runs, source=source),
         memory=memory,
-        timing=TimingFacts(timing.load_ms, timing.first_ms),
-        remote=remote_facts(label, timing.details.get("delegated"), timing.details.get("operators")),
+        timing=TimingFacts(load_ms=timing.load_ms, first_ms=timing.first_ms),
+        remote=facts_from_json(RemoteFacts, {**timing.details, "reached_over": label}),
         latency_distribution=None,
         budget_probability=None,
     )

@@ -152,7 +152,7 @@ def test_accuracies_on_the_same_images_are_compared_image_by_image(tmp_path: Pat
     for name, wrong in (("before", 20), ("after", 40)):
         row = evaluation("one", accuracy=100 - wrong / 4, half_width=3)
         row = replace(
-            row, answers=ImageAnswers("answers/one.npy"), artefact="artifacts/one.tflite", artefact_sha256=name
+            row, answers=ImageAnswers(file="answers/one.npy"), artefact="artifacts/one.tflite", artefact_sha256=name
         )
         run = write_run(tmp_path, [row], name=name)
         run.write_json("split.json", {"classes": ["a", "b"], "validation": rows, "train": []})

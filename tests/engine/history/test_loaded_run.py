@@ -61,7 +61,7 @@ def test_a_half_written_run_is_decided_over_what_is_there(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("damage", ["missing", "damaged", "of other pictures"])
 def test_without_its_answers_a_tie_is_told_from_intervals(tmp_path: Path, damage: str) -> None:
-    answers = ImageAnswers("answers/a.npy")
+    answers = ImageAnswers(file="answers/a.npy")
     one = replace(evaluation("one", accuracy=92, latency=20), answers=answers)
     run = write_run(tmp_path, [one, replace(evaluation("two", accuracy=91, latency=2), answers=answers)])
     rows = [{"class": "a"}, {"class": "b"}]
@@ -77,7 +77,7 @@ def test_without_its_answers_a_tie_is_told_from_intervals(tmp_path: Path, damage
 
 
 def test_equal_answers_tie_whatever_the_intervals(tmp_path: Path) -> None:
-    answers = ImageAnswers("answers/a.npy")
+    answers = ImageAnswers(file="answers/a.npy")
     one = replace(evaluation("one", accuracy=92, half_width=0.1, latency=20), answers=answers)
     two = replace(evaluation("two", accuracy=91, half_width=0.1, latency=2), answers=answers)
     run = write_run(tmp_path, [one, two])

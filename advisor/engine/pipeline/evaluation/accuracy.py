@@ -191,4 +191,4 @@ def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[s
         name: row[label] / max(1, sum(row)) for label, (name, row) in enumerate(zip(classes, confusion, strict=True))
     }
     shown = tuple(map(tuple, confusion)) if len(classes) <= MAX_CONFUSION_CLASSES else None
-    return ImageAnswers(file, recall, shown)
+    return ImageAnswers(recall, shown, file)

@@ -10,9 +10,9 @@ from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.compression.recipes.escalation import Escalation, RecipeResult
 from advisor.core.budget import Budget
-from advisor.core.details_json import file_from_json
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.evaluation_facts import CardFacts, Normalisation
+from advisor.core.evaluation_facts import CardFacts, FileFacts, Normalisation
+from advisor.core.evaluation_json import facts_from_json
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import FINETUNED
 from advisor.core.units import show_ms
@@ -111,7 +111,7 @@ class Evaluator:
             artefact=str(kept.relative_to(self._run.path)),
             artefact_sha256=artefact.sha256,
             card_facts=card_facts(card, self._walker.materials.weights_source(card)),
-            file_facts=replace(file_from_json(artefact.figures), recipe_notes=artefact.notes),
+            file_facts=replace(facts_from_json(FileFacts, artefact.figures), recipe_notes=artefact.notes),
             timing=timed.facts,
             answers=verdict.answers,
             agreement=verdict.agreement,

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.details_json import timing_from_json, timing_to_json
+from advisor.core.codec import parse, to_json
 from advisor.core.evaluation_facts import TimeSummary, TimingFacts
+from advisor.core.evaluation_json import facts_from_json
 from advisor.core.quantity import Quantity
 from advisor.engine.pipeline.stage import read_result
 
@@ -90,15 +91,15 @@ def _row(timing: ModelTiming, threads: int, now: str) -> dict[str, Any]:
         wall_ms=TimeSummary(result.wall.p50, result.wall.p90, result.wall.min, result.wall.cv),
         cpu_ms=TimeSummary(result.cpu.p50, result.cpu.p90) if result.cpu else None,
     )
-    return {**quantities, "contended": result.contended, "details": timing_to_json(facts)}
+    return {**quantities, "contended": result.contended, "details": to_json(facts, defaults=True)}
 
 
 def _timing(row: Mapping[str, Any]) -> ThreadTiming:
     memory = row.get("memory")
     return ThreadTiming(
-        latency=Quantity.from_json(row["latency"]),
-        latency_p90=Quantity.from_json(row["latency_p90"]),
-        memory=Quantity.from_json(memory) if memory else None,
+        latency=parse(Quantity, row["latency"]),
+        latency_p90=parse(Quantity, row["latency_p90"]),
+        memory=parse(Quantity, memory) if memory else None,
         contended=row["contended"],
-        facts=timing_from_json(row["details"]),
+        facts=facts_from_json(TimingFacts, row["details"]),
     )
