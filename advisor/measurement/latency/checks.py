@@ -9,8 +9,7 @@ from pathlib import Path
 from advisor.core.errors import UsageError, nearest
 from advisor.measurement.latency.findings import FileBenchmark
 from advisor.measurement.latency.timing import Setup
-from advisor.measurement.processes.child import existing_model
-from advisor.measurement.processes.memory import refuse_too_large
+from advisor.measurement.processes.child import existing_model, refuse_too_large
 from advisor.measurement.processes.runtimes import interpreter, parse
 
 Tell = Callable[[str], None]

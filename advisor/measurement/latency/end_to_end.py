@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import asdict, dataclass
+import time
+from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 from advisor.core.errors import UsageError
+from advisor.devices.connections.agent import AgentError, new_interpreter
 from advisor.measurement.latency.summary import percentile
-from advisor.measurement.processes.child import existing_model, run_json
+from advisor.measurement.processes.child import call_json, existing_model
 from advisor.tflite.metadata import read_metadata
 
-PROCESS = "advisor.measurement.latency.end_to_end_process"
+TIME_LIMIT_S = 1.5
+MOST_RUNS, LEAST_RUNS = 100, 5
+TOP = 5
+STEPS = ("decode", "normalise", "copy_in", "invoke", "copy_out", "answer")
 ASSUMED = (127.5, 127.5, 127.5)  # [-1, 1), the input range of most converted classifiers
 
 
@@ -59,14 +65,8 @@ class Pipeline:
             f"the copies in and out take {1e3 * (self.copy_in_ms + self.copy_out_ms):.0f} us"
         )
 
-    def to_json(self) -> dict[str, object]:
-        """Return a JSON object."""
-        return asdict(self)
 
-
-def time_pipeline(
-    model: Path | str, threads: int = 1, image: Path | None = None, kernels: str = "default", timeout_s: float = 60.0
-) -> Pipeline:
+def time_pipeline(model: Path | str, threads: int = 1, image: Path | None = None, kernels: str = "default") -> Pipeline:
     """Measure all steps from an image file to an answer in a child process.
 
     Args:
@@ -74,7 +74,6 @@ def time_pipeline(
         threads: number of threads of the runtime.
         image: an image file, None for a photograph of 640 x 427 pixels from scikit-image.
         kernels: ``default`` or ``builtin``.
-        timeout_s: time limit of the child process.
 
     Raises:
         UsageError: the model or the image is missing.
@@ -84,14 +83,12 @@ def time_pipeline(
     if not photograph.is_file():
         raise UsageError(f"no image file '{photograph}'", "give a JPEG, PNG, WebP, BMP or GIF file")
     mean, std, normalization = _normalization(path)
-    options = ["--threads", str(threads), "--kernels", kernels, f"--mean={_joined(mean)}", f"--std={_joined(std)}"]
-    arguments = [str(path.absolute()), str(photograph.absolute()), *options]
-    document = run_json(PROCESS, arguments, timeout_s, path.name)
-    columns = zip(*document["runs"], strict=True)
-    parts = {
-        f"{name}_ms": statistics.median(column) / 1e6 for name, column in zip(document["steps"], columns, strict=True)
-    }
-    totals = [sum(run) / 1e6 for run in document["runs"]]
+    files = {"model": str(path.absolute()), "image": str(photograph.absolute())}
+    options = {"threads": threads, "kernels": kernels, "mean": mean, "std": std}
+    runs = call_json(__name__, 60.0, path.name, **files, **options)["runs"]
+    columns = zip(STEPS, zip(*runs, strict=True), strict=True)
+    parts = {f"{step}_ms": statistics.median(column) / 1e6 for step, column in columns}
+    totals = [sum(run) / 1e6 for run in runs]
     return Pipeline(
         image=photograph.name,
         threads=threads,
@@ -122,5 +119,52 @@ def _channels(values: tuple[float, ...]) -> tuple[float, ...]:
     return values * 3 if len(values) == 1 else values
 
 
-def _joined(values: tuple[float, ...]) -> str:
-    return ",".join(str(value) for value in values)
+def collect(
+    model: str, image: str, threads: int, kernels: str, mean: list[float], std: list[float]
+) -> dict[str, object]:
+    """Return the nanoseconds of each of ``STEPS`` in each run; :func:`time_pipeline` calls this in a child process."""
+    classifier = _Classifier(model, image, threads, kernels, mean, std)
+    for _ in range(2):
+        classifier.run()
+    limit, runs = time.perf_counter() + TIME_LIMIT_S, list[list[int]]()
+    while len(runs) < MOST_RUNS and (len(runs) < LEAST_RUNS or time.perf_counter() < limit):
+        runs.append(classifier.run())
+    return {"runs": runs}
+
+
+class _Classifier:
+    """A loaded image classifier and an image."""
+
+    def __init__(self, model: str, image: str, threads: int, kernels: str, mean: list[float], std: list[float]):
+        self._image, self._mean, self._std = Path(image), mean, std
+        self._interpreter = new_interpreter(model, threads, kernels)
+        self._interpreter.allocate_tensors()
+        inputs = self._interpreter.get_input_details()
+        shape = [int(side) for side in inputs[0]["shape"]]
+        if len(inputs) != 1 or len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2]:
+            raise AgentError("pipeline", "its input is not one square RGB image")
+        self._input, self._size = inputs[0], shape[1]
+        self._outputs = self._interpreter.get_output_details()
+        # At one thread, the calling thread does all the work, and other processes hardly affect its CPU time.
+        self._clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
+
+    def run(self) -> list[int]:
+        """Run all steps once and return the nanoseconds of each of ``STEPS``."""
+        from advisor.datasets.images import load, normalise
+        from advisor.measurement.accuracy.inference import dequantise, quantise
+
+        marks = [self._clock()]
+        pixels = load(self._image, self._size)
+        marks.append(self._clock())
+        values = quantise(normalise(pixels, self._mean, self._std)[None], self._input)
+        marks.append(self._clock())
+        self._interpreter.set_tensor(self._input["index"], values)
+        marks.append(self._clock())
+        self._interpreter.invoke()
+        marks.append(self._clock())
+        results = [self._interpreter.get_tensor(detail["index"]) for detail in self._outputs]
+        marks.append(self._clock())
+        for result, detail in zip(results, self._outputs, strict=True):
+            dequantise(result, detail).reshape(-1).argsort()[-TOP:]
+        marks.append(self._clock())
+        return [after - before for before, after in pairwise(marks)]

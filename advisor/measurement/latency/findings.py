@@ -55,7 +55,7 @@ class FileBenchmark:
             sustained = {**asdict(row), "first_ms": row.first_ms, "last_ms": row.last_ms, "ratio": row.ratio}
         extra = {"timing": timing, "loaded": loaded, "sustained": sustained, "advice": list(self.advice)}
         plain = {"model": self.model, "size_bytes": self.size_bytes, "arena_bytes": self.arena_bytes}
-        pipeline = self.pipeline.to_json() if self.pipeline else None
+        pipeline = asdict(self.pipeline) if self.pipeline else None
         return {**plain, "failure": self.failure or None, "pipeline": pipeline, **extra}
 
 

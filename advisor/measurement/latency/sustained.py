@@ -83,10 +83,8 @@ def sustain(
     """
     path = existing_model(model)
     options = ["--threads", str(threads), "--sustained", str(seconds), "--windows", str(windows), *setup.options()]
-    arguments = [str(path.absolute()), *options]
-    document = cast(
-        "SustainedDocument", run_json(Path(agent.__file__), arguments, seconds * 1.5 + 120, path.name, setup.python)
-    )
+    script = [agent.__file__, str(path.absolute()), *options]
+    document = cast("SustainedDocument", run_json(script, seconds * 1.5 + 120, path.name, setup.python))
     return Sustained(
         threads=threads,
         seconds=seconds,

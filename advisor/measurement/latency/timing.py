@@ -15,8 +15,7 @@ from advisor.measurement import host
 from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
 from advisor.measurement.latency.summary import paired_ratio
 from advisor.measurement.latency.trust import disturbance, judge
-from advisor.measurement.processes.child import existing_model, run_json
-from advisor.measurement.processes.memory import CHILD_MEMORY_LIMIT
+from advisor.measurement.processes.child import CHILD_MEMORY_LIMIT, existing_model, run_json
 
 
 @dataclass(frozen=True)
@@ -146,8 +145,8 @@ def _run_agent(
     limit = timeout_s or 60 + lanes * (30 + 2 * effort.max_seconds)
     options = ["--threads", ",".join(map(str, threads)), "--effort", effort.name, *setup.options()]
     subject = " and ".join(path.name for path in paths)
-    arguments = [*(str(path.absolute()) for path in paths), *options]
-    return cast("Document", run_json(Path(agent.__file__), arguments, limit, subject, setup.python))
+    files = [str(path.absolute()) for path in paths]
+    return cast("Document", run_json([agent.__file__, *files, *options], limit, subject, setup.python))
 
 
 def runtime_of(document: Document) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
@@ -16,9 +16,7 @@ from advisor.measurement.latency.summary import LEVEL
 from advisor.measurement.latency.timing import effort_named
 from advisor.measurement.latency.trust import judge
 from advisor.measurement.on_device.findings import Agreement, DeviceBenchmark, DeviceRow
-from advisor.measurement.on_device.gpu_process import Document
-from advisor.measurement.processes.child import existing_model, run_json
-from advisor.measurement.processes.memory import refuse_too_large
+from advisor.measurement.processes.child import call_json, existing_model, refuse_too_large
 
 PROCESS = "advisor.measurement.on_device.gpu_process"
 NO_GPU = (
@@ -49,7 +47,7 @@ def benchmark_on_gpu(
     from advisor.tflite.arena import activation_arena_bytes
     from advisor.tflite.model import read
 
-    rows, delegations = [], []
+    rows, delegations, limit_s = [], [], 180 + 3 * effort_named(effort).max_seconds
     adapters = dict.fromkeys([""])
     for model in dict.fromkeys(map(str, models)):
         path = existing_model(model)
@@ -59,7 +57,7 @@ def benchmark_on_gpu(
         refuse_too_large(path.name, row.size_bytes + row.arena_bytes)
         tell(f"{path.name} on the GPU")
         try:
-            document = _document(path, effort)
+            document = call_json(PROCESS, limit_s, path.name, path=str(path.absolute()), effort=effort)
         except StageError as error:
             rows.append(replace(row, failure=error.message))
             continue
@@ -72,32 +70,17 @@ def benchmark_on_gpu(
     return DeviceBenchmark(host.describe().cpu, "gpu", named, effort, tuple(rows), (), tuple(delegations), notes)
 
 
-def _document(path: Path, effort: str) -> Document:
-    asked = effort_named(effort)
-    return cast(
-        "Document",
-        run_json(PROCESS, [str(path.absolute()), "--effort", effort], 180 + 3 * asked.max_seconds, path.name),
-    )
-
-
-def _adapter(document: Document) -> str:
+def _adapter(document: dict[str, Any]) -> str:
     found = document["adapter"]
     return f"{found['name']} over {found['backend']}" if found else ""
 
 
-def _row(row: DeviceRow, document: Document) -> DeviceRow:
+def _row(row: DeviceRow, document: dict[str, Any]) -> DeviceRow:
     """Return the row with the process's figures; without a latency if the GPU is a software renderer."""
-    lane, found = document["lanes"][0], document["agreement"]
+    lane, found = document["lane"], document["agreement"]
     result = judge(lane, document["load"])
-    runtime = f"{document['runtime']}=={document['runtime_version']}"
-    agreement = Agreement(
-        largest_difference=found["largest_difference"],
-        output_range=found["output_range"],
-        same_answer=found["same_answer"],
-        alike=found["largest_difference"] <= ALIKE * max(found["output_range"], 1e-9),
-        whole=document["whole"],
-    )
-    row = replace(row, runtime=runtime, agreement=agreement)
+    alike = found["largest_difference"] <= ALIKE * max(found["output_range"], 1e-9)
+    row = replace(row, runtime=document["runtime"], agreement=Agreement(**found, alike=alike))
     if "Software" in document["adapter"].get("kind", ""):
         return row
     low, high = result.interval_ms

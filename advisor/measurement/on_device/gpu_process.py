@@ -1,4 +1,4 @@
-"""Run one ``.tflite`` file on the GPU and on the CPU with LiteRT and print one JSON document. Runs as a child process.
+"""Run one ``.tflite`` file on the GPU and on the CPU with LiteRT and compare the outputs. Runs as a child process.
 
 A run on the GPU returns before it is done, so the time includes reading the first output. The CPU runs with the same
 fixed inputs, so that the outputs can be compared. The library names the GPU only in its log on standard error, which is
@@ -7,7 +7,6 @@ therefore written to a file and read.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import statistics
@@ -16,8 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, Any, TypedDict
+from typing import IO, Any
 
 from advisor.devices.connections.agent import (
     EFFORTS,
@@ -26,36 +24,13 @@ from advisor.devices.connections.agent import (
     Effort,
     Lane,
     Load,
-    LoadReading,
     input_values,
     new_interpreter,
     one_line,
-    report,
     set_inputs,
 )
 
 _ADAPTER = re.compile(r"Selected adapter: ([^,\n]+)[^\n]*?backend=(\w+)[^\n]*?adapterType=([^\n]+)")
-
-
-class Agreement(TypedDict):
-    """Comparison of the outputs of GPU and CPU."""
-
-    largest_difference: float
-    output_range: float
-    same_answer: bool
-
-
-class Document(TypedDict):
-    """The document that this process prints; ``adapter`` is empty if the library names no GPU."""
-
-    schema_version: int
-    runtime: str
-    runtime_version: str
-    adapter: dict[str, str]
-    whole: bool
-    agreement: Agreement
-    load: LoadReading
-    lanes: list[Lane]
 
 
 class OnGpu:
@@ -141,7 +116,7 @@ def blocks(gpu: OnGpu, effort: Effort) -> list[Block]:
     return rows
 
 
-def compare(gpu: OnGpu, path: str) -> Agreement:
+def compare(gpu: OnGpu, path: str) -> dict[str, float | bool]:
     """Return the largest difference between the outputs of GPU and CPU, and whether both give the same answer."""
     import numpy
 
@@ -192,23 +167,21 @@ def adapter(log: IO[bytes]) -> dict[str, str]:
     )
 
 
-def collect(path: str, effort: Effort) -> Document:
-    """Run the file on the GPU and the CPU and return the document.
+def collect(path: str, effort: str) -> dict[str, object]:
+    """Run the file on the GPU and the CPU; return the GPU, its runs as a lane of the agent, and the comparison.
 
     Raises:
-        AgentError: the file does not exist, or GPU or CPU cannot run it.
+        AgentError: GPU or CPU cannot run it.
     """
     from importlib import metadata
 
-    if not Path(path).is_file():
-        raise AgentError("load", "the file does not exist")
     with redirected_errors() as log:
         gpu = opened(path, log)
         named = adapter(log)
         first = gpu.run()
         agreement = compare(gpu, path)
         load = Load()
-        rows = blocks(gpu, effort)
+        rows = blocks(gpu, EFFORTS[effort])
     lane: Lane = {
         "model": path,
         "threads": 0,
@@ -218,25 +191,9 @@ def collect(path: str, effort: Effort) -> Document:
         "blocks": rows,
     }
     return {
-        "schema_version": 1,
-        "runtime": "ai-edge-litert",
-        "runtime_version": metadata.version("ai-edge-litert"),
+        "runtime": f"ai-edge-litert=={metadata.version('ai-edge-litert')}",
         "adapter": named,
-        "whole": bool(gpu.model.is_fully_accelerated()),
-        "agreement": agreement,
+        "agreement": {**agreement, "whole": bool(gpu.model.is_fully_accelerated())},
         "load": load.result(),
-        "lanes": [lane],
+        "lane": lane,
     }
-
-
-def main() -> int:
-    """Parse the command line, collect and print."""
-    parser = argparse.ArgumentParser(description="Run one .tflite file on the GPU and print JSON.")
-    parser.add_argument("model")
-    parser.add_argument("--effort", choices=sorted(EFFORTS), default="quick")
-    options = parser.parse_args()
-    return report(lambda: collect(options.model, EFFORTS[options.effort]))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

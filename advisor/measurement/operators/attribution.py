@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.measurement.accelerators.delegation import execution_order
+from advisor.measurement.operators.runs import Event
 from advisor.tflite.macs import OperatorCost, count
 from advisor.tflite.model import Model, Operator
 
@@ -58,22 +59,13 @@ class Node:
     bytes_moved: int
 
 
-@dataclass(frozen=True)
-class KernelEvent:
-    """One event: the name of the kernel, whether it is a builtin kernel, and the index that it reported."""
-
-    tag: str
-    builtin: bool
-    index: int
-
-
 def nodes(model: Model) -> tuple[Node, ...]:
     """Return the operators of the main graph."""
     costs = count(model).operators
     return tuple(_node(model, cost, operator) for cost, operator in zip(costs, model.operators, strict=True))
 
 
-def match(model: Model, events: Sequence[KernelEvent]) -> tuple[Node | None, ...]:
+def match(model: Model, events: Sequence[Event]) -> tuple[Node | None, ...]:
     """Return the operator of each event, None if it is not known."""
     known = nodes(model)
     found: list[Node | None] = [_builtin_node(known, event) for event in events]
@@ -99,11 +91,11 @@ def kind_of(tag: str) -> frozenset[str] | None:
     return next((kind for start, kind in _KINDS if name.startswith(start)), None)
 
 
-def _builtin_node(known: Sequence[Node], event: KernelEvent) -> Node | None:
+def _builtin_node(known: Sequence[Node], event: Event) -> Node | None:
     """Return the operator that a builtin kernel reports, if the names are equal."""
-    if not event.builtin or event.index >= len(known):
+    if not event.builtin or event.operator >= len(known):
         return None
-    node = known[event.index]
+    node = known[event.operator]
     return node if event.tag == node.name else None
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
 
-from advisor.measurement.operators.events import Document
-from advisor.measurement.operators.runs import REJECT_BELOW, adds_up, coverage, undisturbed
-from advisor.measurement.processes.child import Reported, run_json
+from advisor.measurement.operators.runs import REJECT_BELOW, Event, Run, adds_up, coverage, undisturbed
+from advisor.measurement.processes.child import Reported, call_json
 
 TESTED_RUNTIME = "ai-edge-litert==2.3."
 PROFILER = "advisor.measurement.operators.profiler_process"
@@ -19,6 +17,9 @@ BY_CUTS = (
     "the times are rough, and where an operator ran is computed, not measured"
 )
 ATTEMPTS = 3
+
+
+TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,6 @@ class ProfileRequest:
         runs: profiled runs.
         kernels: ``default`` or ``builtin``.
         shape: shape of the first input, if the file does not state it.
-        timeout_s: time limit of one child process.
     """
 
     path: Path
@@ -39,24 +39,39 @@ class ProfileRequest:
     runs: int
     kernels: str
     shape: Sequence[int] | None
-    timeout_s: float
 
-    def run(self, process: str, kernels: str) -> Document:
-        """Run a profiling process and return its document."""
-        options = ["--threads", str(self.threads), "--runs", str(self.runs), "--kernels", kernels]
-        options += ["--shape", ",".join(map(str, self.shape))] if self.shape else []
-        return cast(
-            "Document", run_json(process, [str(self.path.absolute()), *options], self.timeout_s, self.path.name)
+    def run(self, module: str, kernels: str, **options: int) -> Collected:
+        """Run a profiling process and return its events."""
+        name, path = self.path.name, str(self.path.absolute())
+        shape = list(self.shape) if self.shape else None
+        document = call_json(
+            module, TIMEOUT_S, name, path=path, threads=self.threads, kernels=kernels, shape=shape, **options
         )
+        runs = tuple(
+            Run(whole_us, tuple(Event(*event) for event in events)) for whole_us, events in document.pop("runs")
+        )
+        return Collected(**document, runs=runs, kernels=kernels)
 
 
 @dataclass(frozen=True)
 class Collected:
-    """A document, the kernels that it was made with, and notes about it."""
+    """All runs of a file.
 
-    document: Document
+    Attributes:
+        runtime: package and version.
+        plain_us: times of runs without the profiler.
+        shapes: shapes of the tensors, None if the file states them.
+        runs: the profiled runs.
+        kernels: the kernels that ran: ``default`` or ``builtin``.
+        notes: notes for the reader.
+    """
+
+    runtime: str
+    plain_us: Sequence[float]
+    shapes: Sequence[Sequence[int]] | None
+    runs: tuple[Run, ...]
     kernels: str
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def by_cuts(self) -> bool:
@@ -64,38 +79,38 @@ class Collected:
         return BY_CUTS in self.notes
 
 
-def collect(question: ProfileRequest, by_cuts: bool) -> Collected:
-    """Return the profiler's document, or the document of cuts if ``by_cuts`` is set or there is no profiler.
+def collect(request: ProfileRequest, by_cuts: bool) -> Collected:
+    """Return the profiler's runs, or the run of cuts if ``by_cuts`` is set or there is no profiler.
 
     Raises:
         StageError: the file cannot be run.
     """
     try:
         if not by_cuts:
-            return profiled(question)
+            return profiled(request)
     except Reported as error:
         if error.kind != "runtime":
             raise
-    return Collected(question.run(CUTTER, question.kernels), question.kernels, (BY_CUTS,))
+    return replace(request.run(CUTTER, request.kernels), notes=(BY_CUTS,))
 
 
-def profiled(question: ProfileRequest) -> Collected:
-    """Return the profiler's first document that adds up; the last attempt uses the builtin kernels.
+def profiled(request: ProfileRequest) -> Collected:
+    """Return the profiler's first runs that add up; the last attempt uses the builtin kernels.
 
     Raises:
         Reported: the library's profiler is not supported, or the file cannot be run.
     """
-    asked, name = question.kernels, question.path.name
-    tried = [asked] * ATTEMPTS + (["builtin"] if asked != "builtin" else [])
+    name = request.path.name
+    tried = [request.kernels] * ATTEMPTS + (["builtin"] if request.kernels != "builtin" else [])
     found = 0.0
-    for used in tried:
-        document = question.run(PROFILER, used)
-        if not document["runs"] or not document["runs"][0]["events"]:
-            raise _unsupported(f"{name}: the profiler of {document['runtime']} reported no operators")
-        good = undisturbed(document["runs"])
+    for kernels in tried:
+        collected = request.run(PROFILER, kernels, runs=request.runs)
+        if not collected.runs or not collected.runs[0].events:
+            raise _unsupported(f"{name}: the profiler of {collected.runtime} reported no operators")
+        good = undisturbed(collected.runs)
         found = coverage(good)
         if adds_up(good):
-            return Collected(document, used, _notes(document["runtime"], asked, used, found))
+            return replace(collected, notes=_notes(collected.runtime, request.kernels, kernels, found))
     raise _unsupported(f"{name}: the operators add up to {found:.0%} of the whole in {len(tried)} attempts")
 
 
@@ -106,12 +121,12 @@ def _unsupported(message: str) -> Reported:
     return error
 
 
-def _notes(runtime: str, asked: str, used: str, found: float) -> tuple[str, ...]:
+def _notes(runtime: str, requested: str, used: str, found: float) -> tuple[str, ...]:
     """Return the notes for the reader of a profile."""
     notes = []
     if not runtime.startswith(TESTED_RUNTIME):
         notes.append(f"{runtime} is not the tested runtime ({TESTED_RUNTIME}x), but the operators add up to the whole")
-    if used != asked:
+    if used != requested:
         notes.append("XNNPACK's events did not add up to the whole: these are the builtin kernels, which are slower")
     if found < REJECT_BELOW:
         notes.append(f"the operators add up to {found:.0%} only, because the run is short for a clock of microseconds")

@@ -2,21 +2,18 @@
 
 The time of an operator is the time of the file that ends with it minus the time of the file that ends before it. Every
 runtime can run such files, but differences of times are rough, and the last of several fused operators gets their whole
-time. Prints one JSON document. Runs as a child process.
+time. Runs as a child process.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import time
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from advisor.devices.connections.agent import new_interpreter, numbers, report, resize, runtime, set_inputs
-from advisor.measurement.operators.events import Document, Event
+from advisor.devices.connections.agent import new_interpreter, resize, runtime, set_inputs
+from advisor.measurement.operators.runs import BUILTIN_EVENT, Event
 
 LEAST_RUNS, MOST_RUNS = 5, 40
 SECONDS_A_CUT = 0.05
@@ -65,23 +62,10 @@ def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | Non
     return statistics.median(sorted(times)[: (len(times) + 1) // 2]) / 1e3
 
 
-def rising(values: Sequence[float]) -> list[float]:
-    """Return the non-decreasing numbers that are closest to ``values``: no operator takes negative time.
-
-    Source: the pool-adjacent-violators algorithm (Ayer et al. 1955).
-    """
-    pools: list[tuple[float, int]] = []
-    for value in values:
-        total, count = value, 1
-        while pools and pools[-1][0] / pools[-1][1] > total / count:
-            before, members = pools.pop()
-            total, count = total + before, count + members
-        pools.append((total, count))
-    return [total / count for total, count in pools for _ in range(count)]
-
-
-def collect(path: str, threads: int, kernels: str, shape: list[int] | None) -> Document:
+def collect(path: str, threads: int, kernels: str, shape: list[int] | None) -> dict[str, object]:
     """Return the same document as the profiler's process: one run with one event per operator."""
+    from scipy.optimize import isotonic_regression
+
     from advisor.measurement.accelerators.operator_facts import expands_constants
     from advisor.measurement.operators.profiler_process import resolved_shapes
     from advisor.tflite.model import read
@@ -91,33 +75,16 @@ def collect(path: str, threads: int, kernels: str, shape: list[int] | None) -> D
     still = {index for index, operator in enumerate(model.operators) if expands_constants(model, operator)}
     positions = [index for index in range(len(model.operators)) if index not in still]
     measured = [prefix_us(prefix(data, position + 1, still), threads, kernels, shape) for position in positions]
-    ends = rising(measured)
+    ends = isotonic_regression(measured).x.tolist()  # no operator takes negative time
     steps = [end - start for start, end in pairwise([0.0, *ends])]
     events = [
-        Event(model.operators[position].name, 2, position, step)
+        Event(model.operators[position].name, BUILTIN_EVENT, position, step)
         for position, step in zip(positions, steps, strict=True)
     ]
     _module, package, version = runtime()
     return {
-        "schema_version": 1,
         "runtime": f"{package}=={version}",
         "plain_us": [measured[-1]],
-        "runs": [{"wall_us": measured[-1], "whole_us": measured[-1], "events": events}],
+        "runs": [(measured[-1], events)],
         "shapes": resolved_shapes(path, shape) if shape else None,
     }
-
-
-def main() -> int:
-    """Parse the command line, collect and print."""
-    parser = argparse.ArgumentParser(description="Print the times of one .tflite file's operators as JSON, by cuts.")
-    parser.add_argument("model")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--kernels", choices=("default", "builtin"), default="default")
-    parser.add_argument("--runs", type=int, help="not used; the profiler's process has this option")
-    parser.add_argument("--shape", type=numbers, help="shape of the first input")
-    options = parser.parse_args()
-    return report(lambda: collect(options.model, options.threads, options.kernels, options.shape))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,19 +13,18 @@ from advisor.measurement.accelerators.delegation import Delegation, delegate
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.operators import roofline
 from advisor.measurement.operators.advice import advise
-from advisor.measurement.operators.attribution import KernelEvent, Node, match
+from advisor.measurement.operators.attribution import Node, match
 from advisor.measurement.operators.collect import Collected, ProfileRequest, collect
 from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
 from advisor.measurement.operators.runs import (
-    BUILTIN_EVENT,
+    Event,
     coverage,
     operator_times,
     partitions,
     undisturbed,
     undisturbed_median,
 )
-from advisor.measurement.processes.child import existing_model
-from advisor.measurement.processes.memory import refuse_too_large
+from advisor.measurement.processes.child import existing_model, refuse_too_large
 from advisor.tflite.model import Model
 
 __all__ = ["OperatorTime", "Profile", "TypeTime", "profile"]
@@ -41,7 +40,6 @@ def profile(
     accelerators: Sequence[str] = (),
     by_cuts: bool = False,
     with_roofline: bool = True,
-    timeout_s: float = 120.0,
 ) -> Profile:
     """Profile one file in a child process.
 
@@ -58,7 +56,6 @@ def profile(
         accelerators: accelerators whose delegation of the file to compute; it is not measured.
         by_cuts: whether to cut the file instead of using the profiler.
         with_roofline: whether to measure the limits of this machine, too (once per process, about a second).
-        timeout_s: time limit of one child process.
 
     Raises:
         UsageError: the file is missing or damaged, an accelerator is unknown, or the number of threads or runs is
@@ -74,8 +71,8 @@ def profile(
     asked = [accelerator(name) for name in dict.fromkeys(accelerators)]
     graph = read(path)
     refuse_too_large(path.name, graph.size_bytes + activation_arena_bytes(graph))
-    collected = collect(ProfileRequest(path, threads, runs, kernels, shape, timeout_s), by_cuts)
-    graph = with_shapes(graph, collected.document["shapes"])
+    collected = collect(ProfileRequest(path, threads, runs, kernels, shape), by_cuts)
+    graph = with_shapes(graph, collected.shapes)
     found = _profile(str(model), graph, collected, threads)
     whole = replace(
         found,
@@ -99,21 +96,20 @@ def _profile(model: str, graph: Model, collected: Collected, threads: int) -> Pr
     """Return the profile for a process's document."""
     from advisor.tflite.arena import activation_arena_bytes
 
-    document = collected.document
-    good = undisturbed(document["runs"])
-    seen = [KernelEvent(tag, kind == BUILTIN_EVENT, index) for tag, kind, index, _ in good[0]["events"]]
+    good = undisturbed(collected.runs)
+    seen = good[0].events
     matched = match(graph, seen)
-    rows = _rows(seen, matched, operator_times(good), [event[3] for event in good[0]["events"]])
+    rows = _rows(seen, matched, operator_times(good))
     delegation = _xnnpack_delegation(graph, collected)
     return Profile(
         model=model,
-        runtime=document["runtime"],
+        runtime=collected.runtime,
         kernels=collected.kernels,
         threads=threads,
         runs=len(good),
-        rejected_runs=len(document["runs"]) - len(good),
-        whole_us=statistics.median(run["whole_us"] for run in good),
-        plain_us=undisturbed_median(document["plain_us"]),
+        rejected_runs=len(collected.runs) - len(good),
+        whole_us=statistics.median(run.whole_us for run in good),
+        plain_us=undisturbed_median(collected.plain_us),
         operators=_with_placement(rows, delegation) if delegation else rows,
         coverage=coverage(good),
         macs=sum(node.macs for node in matched if node is not None),
@@ -139,13 +135,11 @@ def _with_placement(rows: Sequence[OperatorTime], delegation: Delegation) -> tup
     return tuple(replace(row, where="builtin" if row.node and row.node.index in left else "XNNPACK") for row in rows)
 
 
-def _rows(
-    seen: Sequence[KernelEvent], matched: Sequence[Node | None], times: Sequence[float], first: Sequence[float]
-) -> tuple[OperatorTime, ...]:
+def _rows(seen: Sequence[Event], matched: Sequence[Node | None], times: Sequence[float]) -> tuple[OperatorTime, ...]:
     """Return a row for each event with its operator and its times."""
     total, cumulative = sum(times) or 1.0, 0.0
     rows = []
-    for position, (event, node, time_us, first_us) in enumerate(zip(seen, matched, times, first, strict=True)):
+    for position, (event, node, time_us) in enumerate(zip(seen, matched, times, strict=True)):
         cumulative += time_us / total
         known = node is not None and time_us > 0
         rows.append(
@@ -155,7 +149,7 @@ def _rows(
                 type=node.name if node else event.tag,
                 where="builtin" if event.builtin else "XNNPACK",
                 time_us=time_us,
-                first_us=float(first_us),
+                first_us=float(event.time_us),
                 share=time_us / total,
                 cumulative=cumulative,
                 node=node,

@@ -1,18 +1,15 @@
-"""Time every operator of one ``.tflite`` file and print the raw events as one JSON document. Runs as a child process.
+"""Time every operator of one ``.tflite`` file and return the raw events. Runs as a child process.
 
 The LiteRT wheel contains ``libLiteRt.so`` with the C interface of the profiler, which its Python classes do not offer,
-so this script calls it with ctypes. The structures are those of ``litert/c`` in LiteRT 2.3. A library with another
+so this module calls it with ctypes. The structures are those of ``litert/c`` in LiteRT 2.3. A library with another
 layout returns wrong values or crashes. Therefore this is a separate process, and its caller checks that the operators
 add up to the whole.
 """
 
 from __future__ import annotations
 
-import argparse
 import ctypes
-import sys
 import time
-from collections.abc import Callable
 from ctypes import byref, c_bool, c_int, c_size_t, c_void_p
 from importlib import metadata
 from typing import Any
@@ -21,18 +18,16 @@ from advisor.devices.connections.agent import (
     AgentError,
     input_values,
     new_interpreter,
-    numbers,
     one_line,
-    report,
     resize,
     set_inputs,
 )
-from advisor.measurement.operators.events import Document, Run
-from advisor.measurement.operators.events import Event as ProfilerEvent
 from advisor.measurement.operators.litert_library import MAX_RANK, Event, Layout, Library, TensorType
+from advisor.measurement.operators.runs import BUILTIN_EVENT, Run
+from advisor.measurement.operators.runs import Event as ProfilerEvent
 
 LOCK_WRITE = 1  # kLiteRtTensorBufferLockModeWrite
-INVOKE, OPERATOR, DELEGATE_OPERATOR, DELEGATE_PROFILED = 1, 2, 4, 8  # tflite::Profiler::EventType
+INVOKE, DELEGATE_OPERATOR, DELEGATE_PROFILED = 1, 4, 8  # tflite::Profiler::EventType
 ELEMENT_TYPES = {1: "f4", 2: "i4", 3: "u1", 4: "i8", 6: "?", 7: "i2", 9: "i1", 10: "f2", 11: "f8"}  # TfLiteType
 TIME_LIMIT_S = 4.0
 
@@ -121,20 +116,20 @@ class CompiledModel:
         """Run once with the profiler; return the time of the whole and the operators' events in order."""
         self._library("ResetProfiler", self._profiler)
         self._library("StartProfiler", self._profiler)
-        wall_us = self.run()
+        self.run()
         self._library("StopProfiler", self._profiler)
         count = c_int()
         self._library("GetNumProfilerEvents", self._profiler, byref(count))
         events = (Event * count.value)()
         self._library("GetProfilerEvents", self._profiler, count.value, events)
         whole = [event.elapsed_us for event in events if event.type == INVOKE and event.tag == b"Invoke"]
-        kinds = (OPERATOR, DELEGATE_OPERATOR, DELEGATE_PROFILED)
-        rows = [
+        kinds = (BUILTIN_EVENT, DELEGATE_OPERATOR, DELEGATE_PROFILED)
+        rows = tuple(
             ProfilerEvent(event.tag.decode("utf-8", "replace"), event.type, event.index, event.elapsed_us)
             for event in events
             if event.type in kinds and event.tag
-        ]
-        return {"wall_us": wall_us, "whole_us": whole[0] if whole else 0, "events": rows}
+        )
+        return Run(whole[0] if whole else 0, rows)
 
 
 def _fix_shape(kind: TensorType, name: str) -> tuple[int, ...]:
@@ -185,60 +180,39 @@ def explained(path: str, shape: list[int] | None, error: AgentError) -> AgentErr
     return error
 
 
-def collect(path: str, threads: int, kernels: str, runs: int, shape: list[int] | None) -> Document:
-    """Run the model in turn with and without the profiler, and return the document.
+def collect(path: str, threads: int, kernels: str, shape: list[int] | None, runs: int) -> dict[str, object]:
+    """Run the model in turn with and without the profiler, and return what :class:`Collected` needs, as JSON.
 
     Raises:
         AgentError: the library has no profiler, or the file cannot be run.
     """
+    shapes = resolved_shapes(path, shape) if shape else None
     try:
-        return _collect(path, threads, kernels, runs, shape)
+        plain_us, seen = _run_in_turn(path, threads, kernels, shape, runs)
     except AgentError as error:
         raise explained(path, shape, error) if error.kind == "load" else error from error
+    return {
+        "runtime": f"ai-edge-litert=={metadata.version('ai-edge-litert')}",
+        "plain_us": plain_us,
+        "runs": [(run.whole_us, run.events) for run in seen],
+        "shapes": shapes,
+    }
 
 
-def _collect(path: str, threads: int, kernels: str, runs: int, shape: list[int] | None) -> Document:
+def _run_in_turn(
+    path: str, threads: int, kernels: str, shape: list[int] | None, runs: int
+) -> tuple[list[float], list[Run]]:
+    """Run without and with the profiler in turn ``runs`` times; stop at the time limit, but not before 5 times."""
     library = Library()
-    shapes = resolved_shapes(path, shape) if shape else None
     plain = CompiledModel(library, path, threads, kernels, shape, profiling=False)
     profiled = CompiledModel(library, path, threads, kernels, shape, profiling=True)
     for _ in range(3):
         plain.run()
         profiled.profiled_run()
-    plain_us, seen = _in_turn(plain.run, profiled.profiled_run, runs)
-    version = metadata.version("ai-edge-litert")
-    return {
-        "schema_version": 1,
-        "runtime": f"ai-edge-litert=={version}",
-        "plain_us": plain_us,
-        "runs": seen,
-        "shapes": shapes,
-    }
-
-
-def _in_turn(plain: Callable[[], float], profiled: Callable[[], Run], runs: int) -> tuple[list[float], list[Run]]:
-    """Call both in turn ``runs`` times; stop earlier at the time limit, but not before 5 times."""
     limit = time.perf_counter() + TIME_LIMIT_S
     plain_us: list[float] = []
     seen: list[Run] = []
     while len(seen) < runs and (len(seen) < 5 or time.perf_counter() < limit):
-        plain_us.append(plain())
-        seen.append(profiled())
+        plain_us.append(plain.run())
+        seen.append(profiled.profiled_run())
     return plain_us, seen
-
-
-def main() -> int:
-    """Parse the command line, collect and print."""
-    parser = argparse.ArgumentParser(description="Print the profiler's events of one .tflite file as JSON.")
-    parser.add_argument("model")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--kernels", choices=("default", "builtin"), default="default")
-    parser.add_argument("--runs", type=int, default=40)
-    parser.add_argument("--shape", type=numbers, help="shape of the first input")
-    options = parser.parse_args()
-    asked = (options.model, options.threads, options.kernels, options.runs, options.shape)
-    return report(lambda: collect(*asked))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Run a script in a child process and read the JSON document that it prints."""
+"""Run a measurement in a child process and read the JSON document that it prints."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import RuntimeRefusal, StageError, UsageError, last_line
+from advisor.core.units import show_bytes
+from advisor.devices.connections.agent import report
 
-# Appended, not inserted at the front: a package's folder must not hide the standard library.
-_RUN_MODULE = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), {}, '__main__')"
+CHILD_MEMORY_LIMIT = 3 * 10**9
+# The package's folder is appended, not inserted at the front: it must not hide the standard library.
+_CALL = "import sys; sys.path.append(sys.argv[1]); from advisor.measurement.processes import child; child.main()"
+_HINTS = {"shape": "give the shape that the product uses, such as --shape 1,224,224,3"}
 
 
 class Reported(StageError):
@@ -32,19 +37,14 @@ class Refused(Reported, RuntimeRefusal):
     """The runtime cannot load or run the file."""
 
 
-_HINTS = {"shape": "give the shape that the product uses, such as --shape 1,224,224,3"}
-
-
-def run_json(
-    script: Path | str, arguments: Sequence[str], timeout_s: float, subject: str, python: Path | None = None
-) -> dict[str, Any]:
-    """Run a script and return the JSON object that it prints on standard output.
+def run_json(arguments: Sequence[str], timeout_s: float, subject: str, python: Path | None = None) -> dict[str, Any]:
+    """Run a Python script and return the JSON object that it prints on standard output.
 
     The child has its own process group, which is killed after a time-out, an interrupt or another exception.
 
     Args:
-        script: a Python file without imports from this package, or the name of a module of this package.
-        arguments: its command line; no shell reads it.
+        arguments: the script and its arguments; no shell reads them. In another environment, the script cannot import
+            this package.
         timeout_s: seconds until the child is killed.
         subject: what is measured, for error messages (the name of a file).
         python: interpreter of another environment, None for this one.
@@ -52,13 +52,15 @@ def run_json(
     Raises:
         StageError: the child ran out of time, was ended by a signal, reported an error, or printed no JSON object.
     """
-    root = str(Path(__file__).parents[2])
-    program = [str(script)] if isinstance(script, Path) else ["-c", _RUN_MODULE, root, script]
     interpreter = [sys.executable, "-P"] if python is None else [str(python), "-I", "-X", "utf8"]
-    command = [*interpreter, *program, *arguments]
     environment = {**os.environ, "PYTHONUTF8": "1", "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3")}
     child = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environment
+        [*interpreter, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=environment,
     )
     try:
         output, errors = child.communicate(timeout=timeout_s)
@@ -72,6 +74,30 @@ def run_json(
     return _document(child.returncode, output, errors, subject)
 
 
+def call_json(module: str, timeout_s: float, subject: str, **arguments: object) -> dict[str, Any]:
+    """Call ``collect`` of a module of this package in a child process and return the JSON object that it returns.
+
+    Args:
+        module: name of the module.
+        timeout_s: seconds until the child is killed.
+        subject: what is measured, for error messages (the name of a file).
+        arguments: the keyword arguments, as JSON values.
+
+    Raises:
+        StageError: as :func:`run_json`.
+    """
+    root = str(Path(__file__).parents[3])
+    document = run_json(["-c", _CALL, root, module, json.dumps(arguments)], timeout_s, subject)
+    del document["schema_version"]  # of the agent's document
+    return document
+
+
+def main() -> None:
+    """Make the call of :func:`call_json` in the child, print its document, and exit."""
+    module, arguments = sys.argv[2:]
+    sys.exit(report(lambda: import_module(module).collect(**json.loads(arguments))))
+
+
 def existing_model(model: Path | str) -> Path:
     """Return ``model`` as a path.
 
@@ -82,6 +108,27 @@ def existing_model(model: Path | str) -> Path:
     if not path.is_file():
         raise UsageError(f"no model file '{path}'", "give the path of a .tflite file")
     return path
+
+
+def refuse_too_large(name: str, needed: int) -> None:
+    """Refuse a file whose constants and activations do not fit into the memory of a measuring process.
+
+    Args:
+        name: name of the file, for the error.
+        needed: bytes that it needs.
+
+    Raises:
+        UsageError: they do not fit.
+    """
+    import psutil
+
+    free = int(psutil.virtual_memory().available)
+    if needed > min(free, CHILD_MEMORY_LIMIT):
+        limit = show_bytes(CHILD_MEMORY_LIMIT)
+        raise UsageError(
+            f"{name} needs {show_bytes(needed)} for its constants and activations",
+            f"{show_bytes(free)} are free on this machine, and a measuring process may take {limit}",
+        )
 
 
 def _kill_group(child: subprocess.Popen[str]) -> None:

@@ -15,7 +15,7 @@ from advisor.measurement.latency.findings import Benchmark
 from advisor.measurement.latency.session import benchmark
 from advisor.measurement.on_device.gpu import benchmark_on_gpu
 from advisor.measurement.operators.profile import profile
-from advisor.measurement.processes.memory import refuse_too_large
+from advisor.measurement.processes.child import refuse_too_large
 from tests.measurement import small_models
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"

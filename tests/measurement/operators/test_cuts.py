@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from advisor.core.errors import StageError
 from advisor.measurement.operators import collect as operator_collect
 from advisor.measurement.operators.collect import BY_CUTS
-from advisor.measurement.operators.cut_process import prefix, rising
+from advisor.measurement.operators.cut_process import prefix
 from advisor.measurement.operators.profile import profile
 from advisor.measurement.processes.child import Reported
 from advisor.tflite.float16 import to_float16
@@ -66,16 +63,3 @@ def test_a_cut_file_ends_after_so_many_operators(float_model: Path, count: int) 
     assert [operator.name for operator in cut.operators] == [operator.name for operator in whole.operators[:count]]
     assert cut.outputs[-1].shape == whole.tensors[whole.operators[count - 1].outputs[0]].shape
     assert cut.size_bytes <= whole.size_bytes
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=30))
-def test_rising_never_falls_and_keeps_the_sum(values: list[float]) -> None:
-    found = rising(values)
-    assert len(found) == len(values)
-    assert all(after >= before - 1e-6 for before, after in pairwise(found))
-    assert sum(found) == pytest.approx(sum(values), rel=1e-9, abs=1e-6)
-
-
-def test_what_rises_already_stays() -> None:
-    assert rising([1.0, 2.0, 2.0, 5.0]) == [1.0, 2.0, 2.0, 5.0]
-    assert rising([3.0, 1.0]) == [2.0, 2.0]

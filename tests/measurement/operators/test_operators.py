@@ -17,10 +17,17 @@ from advisor.core.errors import StageError, UsageError
 from advisor.measurement.latency.advice import advise_threads
 from advisor.measurement.latency.timing import measure
 from advisor.measurement.operators.advice import advise
-from advisor.measurement.operators.attribution import KernelEvent
 from advisor.measurement.operators.profile import Profile, profile
 from advisor.measurement.operators.profile_export import to_trace, to_tsv
-from advisor.measurement.operators.runs import adds_up, coverage, interquartile_mean, partitions, undisturbed
+from advisor.measurement.operators.runs import (
+    Event,
+    Run,
+    adds_up,
+    coverage,
+    interquartile_mean,
+    partitions,
+    undisturbed,
+)
 from tests.measurement import small_models
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
@@ -32,8 +39,8 @@ def swish_profile(starts_processes: None, swish_model: Path) -> Profile:
     return profile(swish_model, with_roofline=False)
 
 
-def run_of(whole: float, *times: float, tag: str = "CONV_2D") -> dict[str, object]:
-    return {"whole_us": whole, "events": [[tag, 2, index, value] for index, value in enumerate(times)]}
+def run_of(whole: float, *times: float, tag: str = "CONV_2D") -> Run:
+    return Run(whole, tuple(Event(tag, 2, index, value) for index, value in enumerate(times)))
 
 
 def test_every_operator_is_there_with_its_place_and_share(swish_profile: Profile) -> None:
@@ -135,7 +142,7 @@ def test_wrong_numbers_are_refused(float_model: Path) -> None:
 
 def test_preempted_runs_are_left_out() -> None:
     runs = [run_of(100, 60, 38), run_of(101, 61, 38), run_of(102, 61, 39), run_of(4100, 4060, 38)]
-    assert [row["whole_us"] for row in undisturbed(runs)] == [100, 101, 102]
+    assert [row.whole_us for row in undisturbed(runs)] == [100, 101, 102]
 
 
 def test_runs_with_another_list_of_events_are_left_out() -> None:
@@ -161,8 +168,8 @@ def test_interquartile_mean_ignores_the_outer_quarters() -> None:
 
 
 def test_partitions_are_counted_where_the_delegate_starts_anew() -> None:
-    inside = [KernelEvent("Add (ND)", False, index) for index in range(3)]
-    builtin = KernelEvent("SOFTMAX", True, 7)
+    inside = [Event("Add (ND)", 8, index, 1.0) for index in range(3)]
+    builtin = Event("SOFTMAX", 2, 7, 1.0)
     assert partitions([]) == 0
     assert partitions([builtin]) == 0
     assert partitions([*inside, builtin, *inside, *inside]) == 3

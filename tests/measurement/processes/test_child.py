@@ -21,7 +21,7 @@ def script(tmp_path: Path) -> Path:
 
 def test_the_document_is_returned(script: Path) -> None:
     script.write_text("import json, sys; print(json.dumps({'arguments': sys.argv[1:]}))")
-    assert run_json(script, ["a b", "$HOME;ls"], 30, "m") == {"arguments": ["a b", "$HOME;ls"]}
+    assert run_json([str(script), "a b", "$HOME;ls"], 30, "m") == {"arguments": ["a b", "$HOME;ls"]}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_the_document_is_returned(script: Path) -> None:
 def test_a_death_names_its_signal(script: Path, name: str, said: str) -> None:
     script.write_text(f"import os, signal; os.kill(os.getpid(), signal.{name})")
     with pytest.raises(StageError) as caught:
-        run_json(script, [], 30, "model.tflite")
+        run_json([str(script)], 30, "model.tflite")
     assert said in caught.value.message
     assert "\n" not in caught.value.message
 
@@ -49,7 +49,7 @@ def test_a_hang_ends_with_the_whole_process_group(script: Path, tmp_path: Path) 
         "time.sleep(60)\n"
     )
     with pytest.raises(StageError, match=r"no result after 2 s"):
-        run_json(script, [], 2, "model.tflite")
+        run_json([str(script)], 2, "model.tflite")
     grandchild = int(note.read_text())
     deadline = time.monotonic() + 10
     while psutil.pid_exists(grandchild) and time.monotonic() < deadline:
@@ -63,14 +63,14 @@ def test_a_hang_ends_with_the_whole_process_group(script: Path, tmp_path: Path) 
 def test_other_output_is_one_clear_line(script: Path, printed: str) -> None:
     script.write_text(f"print({printed!r})")
     with pytest.raises(StageError) as caught:
-        run_json(script, [], 30, "model.tflite")
+        run_json([str(script)], 30, "model.tflite")
     assert caught.value.message.startswith("model.tflite: the measuring process")
 
 
 def test_an_exception_is_told_by_its_last_line(script: Path) -> None:
     script.write_text("raise RuntimeError('the disk is full')")
     with pytest.raises(StageError, match=r"status 1 and printed: RuntimeError: the disk is full"):
-        run_json(script, [], 30, "m")
+        run_json([str(script)], 30, "m")
 
 
 def test_a_missing_model_is_a_usage_error(tmp_path: Path) -> None:
