@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from advisor.api.answers import Report, check_run, compare, export, exportable, reevaluate, report
-from advisor.api.images import check_data
 from advisor.api.machine import Check, State, doctor
 from advisor.api.measuring import benchmark, benchmark_device, profile
-from advisor.api.models import compress, diagnose
+from advisor.api.models import check_data, compress, diagnose
 from advisor.api.runs import Run, plan, search
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Whether this machine is ready for a search, and what to do if something is missing."""
+"""Check of this machine for what a search needs, with a hint for each thing that is missing."""
 
 from __future__ import annotations
 
@@ -59,10 +59,15 @@ def doctor(*, run_model: bool = True) -> tuple[Check, ...]:
     return tuple(row for check in checks for row in check())
 
 
+def _check(name: str, good: bool, found: str, hint: str, otherwise: State = State.WARNING) -> Check:
+    """Return the check of a property that is good, or else needs the hint."""
+    return Check(name, State.OK, found) if good else Check(name, otherwise, found, hint)
+
+
 def _python() -> Iterator[Check]:
     found = ".".join(map(str, sys.version_info[:3]))
     fits = (3, 11) <= sys.version_info[:2] <= (3, 13)
-    yield Check("python", State.OK if fits else State.FAILED, found, "" if fits else "use Python 3.11, 3.12 or 3.13")
+    yield _check("python", fits, found, "use Python 3.11, 3.12 or 3.13", State.FAILED)
 
 
 def _packages() -> Iterator[Check]:
@@ -80,13 +85,12 @@ def _machine() -> Iterator[Check]:
 
     yield Check("processor", State.OK, str(host.describe()))
     free = psutil.virtual_memory().available
-    enough = free >= MEMORY_BYTES
-    hint = "" if enough else f"a search may need {show_bytes(MEMORY_BYTES)}: close other programs"
-    yield Check("free memory", State.OK if enough else State.WARNING, show_bytes(free), hint)
+    hint = f"a search may need {show_bytes(MEMORY_BYTES)}: close other programs"
+    yield _check("free memory", free >= MEMORY_BYTES, show_bytes(free), hint)
     load = psutil.getloadavg()[0] / (psutil.cpu_count() or 1)
-    quiet = load < 0.5
-    hint = "" if quiet else "timings will be marked as contended: end other programs first"
-    yield Check("load a core", State.OK if quiet else State.WARNING, f"{load:.2f}", hint)
+    yield _check(
+        "load a core", load < 0.5, f"{load:.2f}", "timings will be marked as contended: end other programs first"
+    )
 
 
 def _cache() -> Iterator[Check]:
@@ -101,9 +105,8 @@ def _cache() -> Iterator[Check]:
         yield Check("cache", State.FAILED, f"{root}: {error.strerror}", "name another folder with ADVISOR_CACHE_DIR")
         return
     free = shutil.disk_usage(root).free
-    enough = free >= DISK_BYTES
-    hint = "" if enough else f"a search may need {show_bytes(DISK_BYTES)}; name another disk with ADVISOR_CACHE_DIR"
-    yield Check("cache", State.OK if enough else State.WARNING, f"{root}, {show_bytes(free)} free", hint)
+    hint = f"a search may need {show_bytes(DISK_BYTES)}; name another disk with ADVISOR_CACHE_DIR"
+    yield _check("cache", free >= DISK_BYTES, f"{root}, {show_bytes(free)} free", hint)
 
 
 def _weights() -> Iterator[Check]:
@@ -112,11 +115,9 @@ def _weights() -> Iterator[Check]:
 
     cards = load_catalogue().values()
     here = [card.name for card in cards if locate(card, FetchOptions(offline=True))]
-    hint = (
-        "" if here else "the first search fetches them; without a network: run advisor catalog fetch on another machine"
-    )
     found = f"{len(here)} of {len(cards)} cards have their weights on this machine"
-    yield Check("weights", State.OK if here else State.WARNING, found, hint)
+    hint = "the first search fetches them; without a network: run advisor catalog fetch on another machine"
+    yield _check("weights", bool(here), found, hint)
 
 
 def _runtime() -> Iterator[Check]:

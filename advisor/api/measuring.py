@@ -1,10 +1,12 @@
-"""How fast a file is, on this machine or on a device, and where its time goes."""
+"""Speed of ``.tflite`` files on this machine or on a device, operator by operator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from advisor.core.errors import StageError, UsageError
 
 if TYPE_CHECKING:
     from advisor.measurement.latency.findings import Benchmark
@@ -56,7 +58,6 @@ def benchmark(
         UsageError: no file can be run, an option is invalid, or the machine is too busy. One of several files that
             cannot be run is a row with a ``failure``.
     """
-    from advisor.api.threads import thread_counts
     from advisor.measurement.latency import session
 
     return session.benchmark(
@@ -116,8 +117,6 @@ def benchmark_device(
     Raises:
         UsageError: an option is invalid, or no file can be measured.
     """
-    from advisor.api.threads import thread_counts
-    from advisor.core.errors import UsageError
     from advisor.devices.connections.settings import ConnectionSettings
     from advisor.engine.targets import benchmarking
 
@@ -159,10 +158,29 @@ def profile(
     Raises:
         UsageError: the file is missing or damaged, or the runtime cannot run or profile it.
     """
-    from advisor.core.errors import StageError, UsageError
     from advisor.measurement.operators import profile as operators
 
     try:
         return operators.profile(model, threads, runs=runs, kernels=kernels, shape=shape, accelerators=accelerators)
     except StageError as error:
         raise UsageError(error.message, error.hint) from error
+
+
+def thread_counts(threads: Iterable[int | str]) -> tuple[int, ...]:
+    """Return the thread counts as numbers; ``all`` is the number of cores that this process may use.
+
+    Raises:
+        UsageError: another text, or a number below 1.
+    """
+    return tuple(map(_count, threads))
+
+
+def _count(given: int | str) -> int:
+    if given == "all":
+        from advisor.isolation.resources import usable_cores
+
+        return usable_cores()
+    text = str(given)
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"--threads: '{given}' is not a number of threads", "give numbers from 1, or 'all'")
+    return int(text)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
@@ -168,24 +168,15 @@ def search(
         UsageError: an option, the images or the output folder is invalid. Nothing was spent.
         WeightsError: none of the candidates has weights that can be fetched.
     """
+    arguments = dict(locals())
+
     from advisor.engine.history.diagnoses import diagnose_run
     from advisor.engine.progress import Progress
     from advisor.engine.run import run_search
     from advisor.reporting.files import write_all
 
-    options = {
-        "task": task, "data": data, "budget": budget, "size_budget": size_budget, "memory_budget": memory_budget,
-        "max_drop": max_drop, "min_accuracy": min_accuracy, "confidence": confidence, "objective": objective,
-        "prefer": prefer, "licence": licence, "candidates": candidates, "catalog": catalog, "training": training,
-        "tune_training": tune_training, "compressions": compressions, "device": device, "must_run_on": must_run_on,
-        "profiles": profiles, "threads": threads, "sampler": sampler, "seed": seed, "time_limit": time_limit,
-        "max_trials": max_trials, "stop_below": stop_below, "executor": executor, "workers": workers,
-        "shared_folder": shared_folder, "storage": storage, "remeasure": remeasure, "offline": offline,
-        "mirror": mirror, "out": out,
-    }  # fmt: skip
     folder = Path(resume) if resume is not None else None
-    question = _question(options, _path(request), folder, extend)
-    outcome = run_search(question, Progress(False if quiet else None), folder, verbose)
+    outcome = run_search(_request(arguments), Progress(False if quiet else None), folder, verbose)
     if outcome.stop.why != "interrupt":
         diagnose_run(outcome.run)
     run = Run(outcome.run.path, outcome.stop.why == "interrupt", outcome.stop.text if outcome.stop.early else "")
@@ -244,37 +235,30 @@ def plan(
     Raises:
         UsageError: an option or the images are invalid, as in :func:`search`.
     """
-    from advisor.engine.question import resolve
+    arguments = dict(locals())
+
     from advisor.engine.space.preview import preview
 
-    options = {
-        "task": task, "data": data, "budget": budget, "size_budget": size_budget, "memory_budget": memory_budget,
-        "max_drop": max_drop, "min_accuracy": min_accuracy, "confidence": confidence, "objective": objective,
-        "prefer": prefer, "licence": licence, "candidates": candidates, "catalog": catalog, "training": training,
-        "tune_training": tune_training, "compressions": compressions, "device": device, "must_run_on": must_run_on,
-        "profiles": profiles, "threads": threads, "sampler": sampler, "seed": seed, "time_limit": time_limit,
-        "max_trials": max_trials, "stop_below": stop_below, "executor": executor, "workers": workers,
-        "shared_folder": shared_folder, "storage": storage, "remeasure": remeasure, "offline": offline,
-        "mirror": mirror, "out": out,
-    }  # fmt: skip
-    return preview(resolve(options, _path(request)))
+    return preview(_request(arguments))
 
 
-def _question(options: Mapping[str, object], file: Path | None, resumed: Path | None, extend: str | None) -> Request:
-    """Return the question of a new run, or of one that continues.
+def _request(arguments: Mapping[str, Any]) -> Request:
+    """Return the request of a new run, or of one that continues.
+
+    Args:
+        arguments: those of :func:`search` or :func:`plan`, by name.
 
     Raises:
         UsageError: as :func:`search`.
     """
     from advisor.core.errors import UsageError
-    from advisor.engine.question import resolve, resolve_resumed
+    from advisor.engine.question import FREE_ON_RESUME, QUESTION_OPTIONS, resolve, resolve_resumed
 
-    if resumed is not None:
-        return resolve_resumed(RunFolder.open(resumed).read_request(), options, file, extend)
+    options = {name: arguments[name] for name in (*QUESTION_OPTIONS, *FREE_ON_RESUME)}
+    file = Path(arguments["request"]) if arguments["request"] else None
+    resume, extend = arguments.get("resume"), arguments.get("extend")
+    if resume is not None:
+        return resolve_resumed(RunFolder.open(Path(resume)).read_request(), options, file, extend)
     if extend is not None:
         raise UsageError("--extend continues a run, and --resume names none", "add --resume runs/latest")
     return resolve(options, file)
-
-
-def _path(given: str | Path | None) -> Path | None:
-    return Path(given) if given else None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from advisor.api import benchmark, benchmark_device, profile
-from advisor.api.threads import thread_counts
+from advisor.api.measuring import thread_counts
 from advisor.core.errors import UsageError
 from advisor.engine.targets import benchmarking
 from advisor.measurement.latency import session
