@@ -1,4 +1,4 @@
-"""Tell what happens to stages: progress, durations and cost calibration listen."""
+"""Events of stages, which progress, durations and cost calibration hear, and the error that ends an evaluation."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe
+from advisor.core.evaluation import Status
+from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Stage
 
 
 class EventKind(StrEnum):
-    """What happened to a stage."""
+    """The kind of an event."""
 
     STARTED = "started"
     WAITING = "waiting"
@@ -43,3 +46,35 @@ class StageEvent:
 
 Listener = Callable[[StageEvent], None]
 """Called with each event, from the thread of the search."""
+
+
+class StageAborted(StageError):
+    """A stage that ended an evaluation.
+
+    Args:
+        status: ``failed`` or ``skipped``.
+        stage: the stage.
+        reason: the reason, in words.
+    """
+
+    def __init__(self, status: Status, stage: StageName, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.stage, self.reason = status, stage, reason
+
+
+def aborted(error: AdvisorError | OSError, stage: StageName, recipe: str) -> StageAborted:
+    """Return the stage error for an error of a job.
+
+    Args:
+        error: what the stage raised.
+        stage: the stage.
+        recipe: the recipe that made the stage's file, if any. If the runtime cannot run that file, the evaluation is
+            skipped; for float32 it has failed.
+    """
+    if isinstance(error, OSError):
+        return StageAborted(Status.FAILED, stage, f"{error.strerror or error}: {error.filename or ''}")
+    if isinstance(error, UnsupportedRecipe):
+        return StageAborted(Status.SKIPPED, stage, error.message)
+    if isinstance(error, RuntimeRefusal) and recipe not in ("", "float32"):
+        return StageAborted(Status.SKIPPED, stage, f"this runtime cannot run {recipe}: {error.message}")
+    return StageAborted(Status.FAILED, stage, error.message)

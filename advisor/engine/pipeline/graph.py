@@ -5,7 +5,7 @@ Adding a stage takes one member of :class:`StageName`, one job and one line here
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -137,13 +137,12 @@ def with_all_before(stages: Iterable[Stage[Any]]) -> tuple[Stage[Any], ...]:
     """Return stages and all that they come after, each once, what comes first before what needs it."""
     found: dict[Stage[Any], None] = {}
 
-    def walk(stage: Stage[Any]) -> Iterator[Stage[Any]]:
+    def add(stage: Stage[Any]) -> None:
         if stage not in found:
             for before in stage.after:
-                yield from walk(before)
-            yield stage
+                add(before)
+            found[stage] = None
 
     for stage in stages:
-        for each in walk(stage):
-            found.setdefault(each)
+        add(stage)
     return tuple(found)

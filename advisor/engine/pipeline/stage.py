@@ -1,4 +1,4 @@
-"""Declare what a stage is: its name, its inputs, its job, the resources it takes and what it costs."""
+"""Declaration of a stage: its name, its inputs, its job, the resources it takes and its cost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Inputs = Mapping[str, object]
 """Everything that a stage's result depends on, as JSON values. Its hash is the key in the artifact cache."""
 
 Job = partial[Any]
-"""A function of :mod:`advisor.engine.pipeline.stages.jobs` with its arguments, to be called in a child process."""
+"""A function of a module with its arguments, to be called in a child process."""
 
 Epochs = Callable[[Path], tuple[int, int] | None]
 """Reads from a folder of checkpoints how many epochs of how many are done."""
@@ -37,7 +37,7 @@ WORK_LIMITS = Limits(seconds=1800, memory_bytes=3_000_000_000)
 
 
 class Purpose(StrEnum):
-    """What a trained model is made for.
+    """The purpose of a trained model.
 
     ``COMPARE``: fitted to the training part alone, so that the validation part tells candidates apart. ``SHIP``: the
     same recipe fitted to everything but the hold-out, which is what goes to the phone.
@@ -48,7 +48,7 @@ class Purpose(StrEnum):
 
 
 class Pool(StrEnum):
-    """Where a job runs."""
+    """The place of a job."""
 
     LIGHT = "light"
     """A child process without TensorFlow."""
@@ -62,7 +62,7 @@ class Pool(StrEnum):
 
 @dataclass(frozen=True)
 class Resources:
-    """What a stage takes while it runs.
+    """The resources of a stage while it runs.
 
     Attributes:
         pool: where its job runs.
@@ -84,7 +84,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a stage belongs to.
+    """The owner of a stage: a card, and parts of a variant.
 
     Attributes:
         card: name of the model card.
@@ -103,7 +103,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Materials:
-    """What the stages of a search work from.
+    """Inputs that the stages of a search share.
 
     Attributes:
         cache: results of earlier stages.
@@ -150,7 +150,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Folders:
-    """Where a job writes.
+    """The folders that a job writes to.
 
     Attributes:
         out: takes the result; it goes into the cache as a whole.
@@ -167,16 +167,6 @@ class Folders:
 
 
 MODEL, RESULT = "model.tflite", "result.json"
-
-
-def nothing_else(_materials: Materials, _results: Results) -> tuple[Inputs, ...]:
-    """Return no other inputs under which a result is as good."""
-    return ()
-
-
-def always(_value: object) -> bool:
-    """Keep every result."""
-    return True
 
 
 @dataclass(frozen=True)
@@ -199,8 +189,8 @@ class Stage(Generic[Result]):
         resources: what it takes while it runs.
         reads: the images that the job reads; they must not change meanwhile.
         unsupported: why the card cannot have this stage; empty where it can.
-        keep_if: called with the job's return value; False where the result must not be kept.
-        also_kept_as: other inputs under which a kept result is as good.
+        keep_if: called with the job's return value; False if the result must not be cached. None caches every result.
+        also_kept_as: other inputs under which a cached result is as good.
         when_done: called with the folder once it is there.
         epochs: how far a long job is.
     """
@@ -217,10 +207,8 @@ class Stage(Generic[Result]):
     resources: Resources = field(default=Resources(), compare=False, repr=False)
     reads: Callable[[Materials], Part] | None = field(default=None, compare=False, repr=False)
     unsupported: str = field(default="", compare=False, repr=False)
-    keep_if: Callable[[Any], bool] = field(default=always, compare=False, repr=False)
-    also_kept_as: Callable[[Materials, Results], tuple[Inputs, ...]] = field(
-        default=nothing_else, compare=False, repr=False
-    )
+    keep_if: Callable[[Any], bool] | None = field(default=None, compare=False, repr=False)
+    also_kept_as: Callable[[Materials, Results], Inputs] | None = field(default=None, compare=False, repr=False)
     when_done: Callable[[Materials, Results, Path], None] | None = field(default=None, compare=False, repr=False)
     epochs: Callable[[Materials, Results], Epochs] | None = field(default=None, compare=False, repr=False)
 

@@ -7,6 +7,7 @@ import contextlib
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,14 +15,14 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from advisor.core.errors import AdvisorError
+from advisor.core.evaluation import Status
 from advisor.core.figures import HOST
 from advisor.datasets.changes import require_unchanged
 from advisor.engine.execution.machine import Machine
 from advisor.engine.execution.protocol import OnDevice, call_locally
-from advisor.engine.pipeline.errors import StageAborted, aborted
-from advisor.engine.pipeline.events import EventKind, Listener, StageEvent
+from advisor.engine.pipeline.events import EventKind, Listener, StageAborted, StageEvent, aborted
 from advisor.engine.pipeline.graph import with_all_before
-from advisor.engine.pipeline.stage import RESULT, Folders, Job, Materials, Pool, Results, Stage, read_result
+from advisor.engine.pipeline.stage import RESULT, Folders, Materials, Pool, Results, Stage, read_result
 from advisor.isolation import Children, Pause
 
 Result = TypeVar("Result")
@@ -32,7 +33,7 @@ EPOCHS_EVERY_S = 2.0
 
 @dataclass(frozen=True)
 class Workers:
-    """Where the jobs of a search run.
+    """The places where the jobs of a search run.
 
     Attributes:
         machine: hands out cores and memory.
@@ -84,7 +85,7 @@ class Walker:
 
     async def _run(self, stage: Stage[Result]) -> Result:
         if stage.unsupported:
-            raise StageAborted.unsupported(stage.name, stage.unsupported)
+            raise StageAborted(Status.SKIPPED, stage.name, stage.unsupported)
         before = await asyncio.gather(*(self.run(each) for each in stage.after))
         results = Results(dict(zip(stage.after, before, strict=True)))
         try:
@@ -110,11 +111,18 @@ class _StageRun:
         if kept is not None:
             self._tell(EventKind.CACHED)
             return await self._read(kept)
+        holders: list[str] = []
+
+        def waits(holder: str) -> None:
+            holders.append(holder)
+            self._tell(EventKind.WAITING, holder=holder)
+
         async with self._resources() as pause:
             self._tell(EventKind.STARTED)
-            wait = _Wait(pause, self)
-            made = await self._made(pause, wait)
-        self._tell(EventKind.CACHED if wait.waited else EventKind.DONE, seconds=wait.worked_s)
+            started = time.monotonic()
+            made = await self._made(pause, waits)
+        seconds = time.monotonic() - started - pause.paused_s
+        self._tell(EventKind.CACHED if holders else EventKind.DONE, seconds=seconds)
         return made
 
     def _kept(self, anew: bool) -> Path | None:
@@ -126,7 +134,7 @@ class _StageRun:
                 return folder
         return None
 
-    async def _made(self, pause: Pause, wait: _Wait) -> Any:
+    async def _made(self, pause: Pause, waits: Callable[[str], None]) -> Any:
         cache, inputs = self.materials.cache, self.stage.inputs(self.materials, self.results)
         checkpoints = cache.folder(self.stage.folder, inputs).with_suffix(".checkpoints")
 
@@ -136,7 +144,7 @@ class _StageRun:
         if self.stage.resources.alone:
             return await asyncio.to_thread(self._unkept, fill)
         async with self._watched(checkpoints):
-            folder = await asyncio.to_thread(cache.get, self.stage.folder, inputs, fill, wait.begins)
+            folder = await asyncio.to_thread(cache.get, self.stage.folder, inputs, fill, waits)
         await asyncio.to_thread(shutil.rmtree, checkpoints, ignore_errors=True)
         return await self._read(folder)
 
@@ -146,7 +154,7 @@ class _StageRun:
             folder = Path(name)
             fill(folder)
             made = self.stage.read(folder)
-            if self.stage.keep_if(read_result(folder)):
+            if self.stage.keep_if is None or self.stage.keep_if(read_result(folder)):
                 inputs = self.stage.inputs(self.materials, self.results)
                 self.materials.cache.get(self.stage.folder, inputs, lambda out: _copy(folder, out))
             return made
@@ -154,21 +162,18 @@ class _StageRun:
     def _call(self, folders: Folders, pause: Pause) -> None:
         """Call the job on its pool and store the returned value beside the written files."""
         job = self.stage.job(self.materials, self.results, folders)
-        returned = self._on_device(job) if self.stage.resources.alone else self._in_child(job, pause)
+        assert not job.keywords, "only positional arguments travel to a child process"
+        if self.stage.resources.alone:
+            returned = self.workers.on_device(HOST, job.func, *job.args)
+        else:
+            pool, limits = self.workers.pools[self.stage.resources.pool], self.stage.resources.limits
+            function = f"{job.func.__module__}:{job.func.__name__}"
+            returned = pool.call(function, *job.args, limits=limits, pause=pause)
         if self.stage.reads is not None:
             images = self.stage.reads(self.materials)
             require_unchanged(images.paths, images.stamps)
         if returned is not None:
             (folders.out / RESULT).write_text(json.dumps(returned), encoding="utf-8")
-
-    def _in_child(self, job: Job, pause: Pause) -> Any:
-        resources = self.stage.resources
-        assert not job.keywords, "only positional arguments travel to a child process"
-        function = f"{job.func.__module__}:{job.func.__name__}"
-        return self.workers.pools[resources.pool].call(function, *job.args, limits=resources.limits, pause=pause)
-
-    def _on_device(self, job: Job) -> Any:
-        return self.workers.on_device(HOST, job.func, *job.args)
 
     @asynccontextmanager
     async def _resources(self) -> AsyncIterator[Pause]:
@@ -198,12 +203,12 @@ class _StageRun:
             watch.cancel()
 
     async def _count_epochs(self, epochs: Callable[[], tuple[int, int] | None]) -> None:
-        told = None
+        last = None
         while True:
             await asyncio.sleep(EPOCHS_EVERY_S)
             now = await asyncio.to_thread(epochs)
-            if now is not None and now != told:
-                told = now
+            if now is not None and now != last:
+                last = now
                 self._tell(EventKind.EPOCH, epochs=now)
 
     async def _read(self, folder: Path) -> Any:
@@ -213,30 +218,6 @@ class _StageRun:
 
     def _tell(self, kind: EventKind, **more: Any) -> None:
         self.listener(StageEvent(self.stage, kind, **more))
-
-    def waits_for(self, holder: str) -> None:
-        """Report that another process computes the result."""
-        self._tell(EventKind.WAITING, holder=holder)
-
-
-class _Wait:
-    """Working time of a stage, and whether it waited for another process."""
-
-    def __init__(self, pause: Pause, run: _StageRun) -> None:
-        self.waited = False
-        self._pause, self._run = pause, run
-        self._loop = asyncio.get_running_loop()
-        self._start = self._loop.time()
-
-    @property
-    def worked_s(self) -> float:
-        """Seconds since the stage started, without pauses for a measurement."""
-        return self._loop.time() - self._start - self._pause.paused_s
-
-    def begins(self, holder: str) -> None:
-        """Record the process that computes the result."""
-        self.waited = True
-        self._run.waits_for(holder)
 
 
 class Lookup:
@@ -257,7 +238,7 @@ class Lookup:
         return cast("Result | None", self._found[stage])
 
     def done(self, stages: Iterable[Stage[Any]]) -> frozenset[Stage[Any]]:
-        """Return which of the given stages, and of the stages that they need, are cached."""
+        """Return the given stages, and the stages that they need, if they are cached."""
         return frozenset(stage for stage in with_all_before(stages) if self.find(stage) is not None)
 
     def _find(self, stage: Stage[Any]) -> object | None:
@@ -275,8 +256,8 @@ class Lookup:
 
 def kept_folders(stage: Stage[Any], materials: Materials, results: Results) -> list[Path]:
     """Return the possible cache folders of a stage's result, the best first."""
-    keys = (*stage.also_kept_as(materials, results), stage.inputs(materials, results))
-    return [materials.cache.folder(stage.folder, inputs) for inputs in keys]
+    makers = [stage.inputs] if stage.also_kept_as is None else [stage.also_kept_as, stage.inputs]
+    return [materials.cache.folder(stage.folder, inputs(materials, results)) for inputs in makers]
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from advisor.core.errors import RuntimeRefusal, StageError, UnsupportedRecipe
 from advisor.core.evaluation import Status
-from advisor.engine.pipeline.errors import StageAborted
-from advisor.engine.pipeline.events import EventKind, StageEvent
+from advisor.engine.pipeline.events import EventKind, StageAborted, StageEvent
 from advisor.engine.pipeline.graph import with_all_before
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Materials, Pool, Resources, Results, Scope, Stage
@@ -56,13 +55,13 @@ def timing_stage(rows: dict[str, bool], brief: bool = False) -> Stage[float]:
     def job(_materials: Materials, _results: Results, _folders: Folders) -> Job:
         return partial(dict, rows)
 
-    def also(_materials: Materials, _results: Results) -> tuple[Inputs, ...]:
-        return ({"effort": "thorough"},) if brief else ()
+    def also(_materials: Materials, _results: Results) -> Inputs:
+        return {"effort": "thorough"}
 
     return Stage(
         StageName.TIMING, Scope("card"), "1", "timing", (), lambda *_: {"effort": "brief" if brief else "thorough"},
         job, lambda folder: folder.stat().st_mtime, resources=Resources(Pool.DEVICE),
-        keep_if=lambda found: not found["disturbed"], also_kept_as=also,
+        keep_if=lambda found: not found["disturbed"], also_kept_as=also if brief else None,
     )  # fmt: skip
 
 

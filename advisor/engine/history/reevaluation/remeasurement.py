@@ -13,11 +13,10 @@ from advisor.engine.execution.machine import Machine
 from advisor.engine.history.documents import section
 from advisor.engine.history.input_spec import input_spec
 from advisor.engine.history.loaded_run import LoadedRun
-from advisor.engine.pipeline.errors import StageAborted
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.evaluator import with_timing
 from advisor.engine.pipeline.evaluation.finalists import scope_of
-from advisor.engine.pipeline.events import StageEvent
+from advisor.engine.pipeline.events import StageAborted, StageEvent
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Artefact, Materials, Pool, versions

@@ -16,10 +16,10 @@ from advisor.core.evaluation_json import facts_from_json
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import FINETUNED
 from advisor.core.units import show_ms
-from advisor.engine.pipeline.errors import StageAborted
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import Captured, Verdict
 from advisor.engine.pipeline.evaluation.finalists import scope_of
+from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.graph import VariantStages, float_model
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.names import StageName

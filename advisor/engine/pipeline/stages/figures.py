@@ -134,8 +134,8 @@ def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
     def inputs(materials: Materials, results: Results) -> Inputs:
         return inputs_for(effort or materials.effort, materials, results)
 
-    def thorough(materials: Materials, results: Results) -> tuple[Inputs, ...]:
-        return (inputs_for(THOROUGH, materials, results),)
+    def thorough(materials: Materials, results: Results) -> Inputs:
+        return inputs_for(THOROUGH, materials, results)
 
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:
         path = artefact_of(source, results).path

@@ -18,8 +18,8 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import HEAD
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
-from advisor.engine.pipeline.errors import aborted
 from advisor.engine.pipeline.evaluation.evaluator import SCREEN_MARGIN, Evaluator
+from advisor.engine.pipeline.events import aborted
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Artefact, Stage
