@@ -115,7 +115,7 @@ def count_graph(card: Card) -> Counts:
         return _count_file(card)
     import keras
 
-    from advisor.catalog import architectures, count
+    from advisor.catalog import architectures, graph
     from advisor.catalog.weights import mapping
 
     for source in card.weights:
@@ -124,7 +124,7 @@ def count_graph(card: Card) -> Counts:
     model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
     try:
         values = sum(prod(variable.shape) for variable in model.variables)
-        return Counts(count.parameters(model), values, count.macs(model))
+        return Counts(graph.parameters(model), values, graph.macs(model))
     finally:
         keras.backend.clear_session()
 

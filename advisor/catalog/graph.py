@@ -1,12 +1,17 @@
-"""Build the input and the two outputs that all Keras graphs of the catalogue share."""
+"""Build the parts that all Keras graphs of the catalogue share, and count a graph's parameters and MACs."""
 
 from __future__ import annotations
+
+from math import prod
+from typing import TypeAlias
 
 import keras
 from keras import layers
 
+Tensor: TypeAlias = keras.KerasTensor
 
-def image_input(input_size: int) -> keras.KerasTensor:
+
+def image_input(input_size: int) -> Tensor:
     """Return one normalised RGB image: ``(1, S, S, 3)``.
 
     The batch is fixed: with an open one the converter writes shapes of -1, which the runtime's compiled path refuses.
@@ -14,14 +19,14 @@ def image_input(input_size: int) -> keras.KerasTensor:
     return keras.Input((input_size, input_size, 3), batch_size=1, name="image")
 
 
-def pooled_classifier(image: keras.KerasTensor, backbone: keras.KerasTensor, classes: int) -> keras.Model:
-    """Close ``backbone`` (1, h, w, F) with global average pooling, one dense layer and a softmax."""
+def pooled_classifier(image: Tensor, backbone: Tensor, classes: int, name: str = "logits") -> keras.Model:
+    """Close ``backbone`` (1, h, w, F) with global average pooling, the dense layer ``name`` and a softmax."""
     features = layers.GlobalAveragePooling2D(name="features")(backbone)
-    logits = layers.Dense(classes, name="logits")(features)
+    logits = layers.Dense(classes, name=name)(features)
     return network(image, layers.Softmax(name="probabilities")(logits), features)
 
 
-def network(image: keras.KerasTensor, probabilities: keras.KerasTensor, features: keras.KerasTensor) -> keras.Model:
+def network(image: Tensor, probabilities: Tensor, features: Tensor) -> keras.Model:
     """Return the model from ``image`` to ``{"probabilities": (1, classes), "features": (1, F)}``.
 
     The converter keeps these keys as the names of the signature's outputs.
@@ -29,7 +34,26 @@ def network(image: keras.KerasTensor, probabilities: keras.KerasTensor, features
     return keras.Model(image, {"probabilities": probabilities, "features": features})
 
 
-def divisible(channels: float, divisor: int = 8) -> int:
-    """Round a channel count to a multiple of ``divisor``, never losing more than 10 % (MobileNet V2's rule)."""
-    rounded = max(divisor, int(channels + divisor / 2) // divisor * divisor)
-    return rounded + divisor if rounded < 0.9 * channels else rounded
+def divisible(channels: float) -> int:
+    """Round a channel count to a multiple of 8, never losing more than 10 % (MobileNet V2's rule)."""
+    rounded = max(8, int(channels + 4) // 8 * 8)
+    return rounded + 8 if rounded < 0.9 * channels else rounded
+
+
+def parameters(model: keras.Model) -> int:
+    """Return the trained values: weights, biases and BatchNorm's scale and shift, without its moving statistics."""
+    return sum(prod(variable.shape) for variable in model.trainable_variables)
+
+
+def macs(model: keras.Model) -> int:
+    """Return the multiply-accumulates of the convolutions and dense layers for one image, without biases."""
+    return sum(_layer_macs(layer) for layer in model.layers)
+
+
+def _layer_macs(layer: keras.Layer) -> int:
+    if isinstance(layer, layers.SeparableConv2D):
+        positions = prod(layer.output.shape[1:-1])
+        return int(positions * (prod(layer.depthwise_kernel.shape) + prod(layer.pointwise_kernel.shape)))
+    if isinstance(layer, layers.DepthwiseConv2D | layers.Conv2D):
+        return int(prod(layer.output.shape[1:-1]) * prod(layer.kernel.shape))
+    return int(prod(layer.kernel.shape)) if isinstance(layer, layers.Dense) else 0

@@ -55,14 +55,14 @@ def built(request: pytest.FixtureRequest) -> Iterator[tuple[Card, Any]]:
 
 
 def test_parameters_are_exactly_those_of_the_card(built: tuple[Card, Any]) -> None:
-    from advisor.catalog.count import parameters
+    from advisor.catalog.graph import parameters
 
     card, model = built
     assert parameters(model) == card.params
 
 
 def test_multiply_accumulates_are_those_of_the_card(built: tuple[Card, Any]) -> None:
-    from advisor.catalog.count import macs
+    from advisor.catalog.graph import macs
 
     card, model = built
     assert macs(model) == card.macs

@@ -22,7 +22,7 @@ def layers_with_weights(model: Any) -> list[Any]:
 def test_a_convolution_pads_both_sides_alike_as_torch_does(stride: int) -> None:
     import keras
 
-    from advisor.catalog.architectures._torchvision import convolution
+    from advisor.catalog.architectures.torchvision import convolution
 
     image = keras.Input((6, 6, 1), batch_size=1)
     model = keras.Model(image, convolution(image, 1, 3, stride, "sum"))
@@ -36,7 +36,7 @@ def test_a_convolution_pads_both_sides_alike_as_torch_does(stride: int) -> None:
 def test_pooling_pads_both_sides_alike_as_torch_does() -> None:
     import keras
 
-    from advisor.catalog.architectures._torchvision import max_pool
+    from advisor.catalog.architectures.torchvision import max_pool
 
     image = keras.Input((4, 4, 1), batch_size=1)
     values = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
@@ -47,10 +47,10 @@ def test_pooling_pads_both_sides_alike_as_torch_does() -> None:
 def test_a_shuffle_interleaves_the_two_halves() -> None:
     import keras
 
-    from advisor.catalog.architectures.shufflenet_v2 import _shuffled
+    from advisor.catalog.architectures.torchvision import shuffled
 
     left, right = (keras.Input((2, 3, 4), batch_size=1) for _ in range(2))
-    model = keras.Model([left, right], _shuffled(left, right, "unit"))
+    model = keras.Model([left, right], shuffled(left, right, "unit"))
     rng = np.random.default_rng(0)
     first, second = (rng.normal(size=(1, 2, 3, 4)).astype(np.float32) for _ in range(2))
     shuffled = np.asarray(model([first, second]))

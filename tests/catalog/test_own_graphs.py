@@ -27,10 +27,10 @@ def graph(card: Card) -> Any:
     [pytest.param(card, id=card.name, marks=[pytest.mark.slow] * (card.name not in QUICK)) for card in CARDS],
 )
 def test_the_graph_has_the_counts_and_ends_of_its_card(card: Card) -> None:
-    from advisor.catalog import count
+    from advisor.catalog.graph import macs, parameters
 
     model = graph(card)
-    assert (count.parameters(model), count.macs(model)) == (card.params, card.macs)
+    assert (parameters(model), macs(model)) == (card.params, card.macs)
     assert model.inputs[0].name == "image"
     assert model.inputs[0].shape == (1, card.input_size, card.input_size, 3)
     assert model.output["probabilities"].shape == (1, card.classes)
@@ -72,11 +72,11 @@ def test_same_padding_computes_what_keras_own_network_does_with_padding_by_hand(
 def test_squeezenets_pooling_rounds_up_as_caffe_does(size: int) -> None:
     import keras
 
-    from advisor.catalog.architectures.squeezenet import _pool
+    from advisor.catalog.architectures.squeezenet import max_pool
 
     values = np.random.default_rng(0).uniform(size=(size, size)).astype(np.float32)
     image = keras.Input((size, size, 1), batch_size=1)
-    found = np.asarray(keras.Model(image, _pool(image, "pool"))(values[None, :, :, None]))[0, :, :, 0]
+    found = np.asarray(keras.Model(image, max_pool(image, "pool"))(values[None, :, :, None]))[0, :, :, 0]
     starts = range(0, 2 * int(np.ceil((size - 3) / 2)) + 1, 2)
     expected = np.array([[values[y : y + 3, x : x + 3].max() for x in starts] for y in starts])
     assert np.array_equal(found, expected)

@@ -1,24 +1,34 @@
-"""Keras graphs, one family a module.
-
-Each module has one public function, ``build(input_size, classes, **arguments) -> Network``; the module's name is
-what a card calls ``architecture``. Layer names never begin with an underscore: the converter dies of them.
-"""
+"""Keras graphs: functions ``(input_size, classes, **arguments) -> keras.Model``, named by cards as ``architecture``."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import OWN_FILE
 from advisor.core.errors import UsageError
 
+_MODULES = {
+    "densenet": "keras_applications",
+    "efficientnet": "keras_applications",
+    "efficientnet_lite": "efficientnet_lite",
+    "inception_resnet_v2": "keras_applications",
+    "inception_v1": "slim_inception",
+    "inception_v2": "slim_inception",
+    "inception_v3": "slim_inception",
+    "inception_v4": "slim_inception",
+    "mnasnet": "torchvision",
+    "mobilenet_v1": "mobilenet",
+    "mobilenet_v2": "mobilenet",
+    "mobilenet_v3": "keras_applications",
+    "nasnet": "keras_applications",
+    "resnet": "torchvision",
+    "shufflenet_v2": "torchvision",
+    "squeezenet": "squeezenet",
+}
 
-@lru_cache(maxsize=1)
-def names() -> tuple[str, ...]:
-    """Return the architectures that a card may name, without importing any."""
-    return (*sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py")), OWN_FILE)
+NAMES = (*_MODULES, OWN_FILE)
+"""The architectures that a card may name."""
 
 
 def build(name: str, input_size: int, classes: int, arguments: dict[str, Any]) -> Any:
@@ -29,10 +39,10 @@ def build(name: str, input_size: int, classes: int, arguments: dict[str, Any]) -
     """
     if name == OWN_FILE:
         raise UsageError("a card of a user's own file has no graph: the file is taken as it is")
-    if name not in names():
+    if name not in _MODULES:
         raise UsageError(f"no architecture is called '{name}'")
-    module = import_module(f"{__name__}.{name}")
+    function = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     try:
-        return module.build(input_size=input_size, classes=classes, **arguments)
+        return function(input_size=input_size, classes=classes, **arguments)
     except (TypeError, ValueError) as error:
         raise UsageError(f"architecture '{name}' cannot be built with {arguments}: {error}") from error

@@ -8,7 +8,7 @@ from math import ceil
 import keras
 from keras import layers
 
-from advisor.catalog.graph import divisible, image_input, pooled_classifier
+from advisor.catalog.graph import Tensor, divisible, image_input, pooled_classifier
 
 # (kernel, repeats, output channels, expansion, first stride) at width and depth 1
 _STAGES = (
@@ -22,7 +22,7 @@ _STAGES = (
 )
 
 
-def build(input_size: int, classes: int, width: float = 1.0, depth: float = 1.0) -> keras.Model:
+def efficientnet_lite(input_size: int, classes: int, width: float = 1.0, depth: float = 1.0) -> keras.Model:
     """Build the graph: channels times ``width`` (rounded to 8), repeats times ``depth`` but in the first and last."""
     image = image_input(input_size)
     x = layers.Conv2D(32, 3, strides=2, padding="same", use_bias=False, name="conv_stem")(image)
@@ -38,26 +38,23 @@ def build(input_size: int, classes: int, width: float = 1.0, depth: float = 1.0)
     return pooled_classifier(image, _relu(_norm(x, "bn1"), "relu1"), classes)
 
 
-def _block(
-    x: keras.KerasTensor, kernel: int, channels: int, expansion: int, stride: int, prefix: str
-) -> keras.KerasTensor:
+def _block(x: Tensor, kernel: int, channels: int, expansion: int, stride: int, prefix: str) -> Tensor:
     entered = x.shape[-1]
     y = x
     if expansion > 1:
         y = layers.Conv2D(entered * expansion, 1, use_bias=False, name=f"{prefix}expand_conv")(y)
         y = _relu(_norm(y, f"{prefix}bn0"), f"{prefix}relu0")
-    y = layers.DepthwiseConv2D(kernel, strides=stride, padding="same", use_bias=False, name=f"{prefix}depthwise_conv")(
-        y
-    )
+    name = f"{prefix}depthwise_conv"
+    y = layers.DepthwiseConv2D(kernel, strides=stride, padding="same", use_bias=False, name=name)(y)
     y = _relu(_norm(y, f"{prefix}bn1"), f"{prefix}relu1")
     y = layers.Conv2D(channels, 1, use_bias=False, name=f"{prefix}project_conv")(y)
     y = _norm(y, f"{prefix}bn2")
     return layers.Add(name=f"{prefix}add")([y, x]) if stride == 1 and entered == channels else y
 
 
-def _norm(x: keras.KerasTensor, name: str) -> keras.KerasTensor:
+def _norm(x: Tensor, name: str) -> Tensor:
     return layers.BatchNormalization(epsilon=1e-3, momentum=0.99, name=name)(x)
 
 
-def _relu(x: keras.KerasTensor, name: str) -> keras.KerasTensor:
+def _relu(x: Tensor, name: str) -> Tensor:
     return layers.ReLU(6.0, name=name)(x)

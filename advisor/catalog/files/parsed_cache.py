@@ -78,7 +78,7 @@ def _readers() -> str:
     """
     folder = Path(__file__).parent
     return _digest(
-        "\0".join([*((folder / name).read_text(encoding="utf-8") for name in _READERS), *architectures.names()])
+        "\0".join([*((folder / name).read_text(encoding="utf-8") for name in _READERS), *architectures.NAMES])
     )
 
 

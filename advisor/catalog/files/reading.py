@@ -85,10 +85,10 @@ def _read_card(values: dict[str, Any], document: Document, index: int) -> Card:
 
     place = ("cards", index)
     card = _anchored(_validated(CardEntry, values, document, place).card(), document.path.parent)
-    if card.architecture not in architectures.names():
+    if card.architecture not in architectures.NAMES:
         raise UsageError(
             f"{document.path}:{document.line(place)}: no architecture is called '{card.architecture}'"
-            f"{nearest(card.architecture, architectures.names())}"
+            f"{nearest(card.architecture, architectures.NAMES)}"
         )
     return card
 

@@ -1,0 +1,290 @@
+"""Inception V1 to V4 as TF-Slim built and trained them, without their auxiliary classifiers.
+
+A layer carries the variable scope it stands for, so that a checkpoint's variables find their layer by name: with dots
+for slashes (``Mixed_3b.Branch_0.Conv2d_0a_1x1``), in V3 with underscores. Slim's batch normalization has no gamma here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import keras
+from keras import layers
+
+from advisor.catalog.graph import Tensor, image_input, network, pooled_classifier
+
+Kernel = int | tuple[int, int]
+Branch = tuple[tuple[int, Kernel], ...]
+"""Channels and kernel of each convolution, one after the other."""
+
+Widths = tuple[int, int, int, int, int, int]
+_BATCH_NORM_EPSILON = 1e-3  # inception_utils.inception_arg_scope
+
+
+@dataclass(frozen=True)
+class _Slim:
+    """Slim's layers, named as the checkpoint of one network names them.
+
+    Attributes:
+        separator: stands for the dots of a scope.
+        relu: name of the activation in the scope of its convolution.
+        renamed: scopes that do not follow the pattern of :meth:`branch`.
+    """
+
+    separator: str = "."
+    relu: str = "Relu"
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def convolution(
+        self, x: Tensor, filters: int, kernel: Kernel, scope: str, stride: int = 1, padding: str = "same"
+    ) -> Tensor:
+        """Return a bias-free convolution, normalized, then ReLU."""
+        scope = self.renamed.get(scope, scope)
+        x = layers.Conv2D(filters, kernel, stride, padding=padding, use_bias=False, name=self._name(scope))(x)
+        name = self._name(f"{scope}.BatchNorm")
+        x = layers.BatchNormalization(scale=False, epsilon=_BATCH_NORM_EPSILON, name=name)(x)
+        return layers.ReLU(name=self._name(f"{scope}.{self.relu}"))(x)
+
+    def branch(self, x: Tensor, scope: str, *steps: tuple[int, Kernel]) -> Tensor:
+        """Return convolutions one after the other, called ``Conv2d_0a_1x1``, ``Conv2d_0b_3x3`` and so on."""
+        for letter, (filters, kernel) in zip("abcde", steps, strict=False):
+            height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
+            x = self.convolution(x, filters, kernel, f"{scope}.Conv2d_0{letter}_{height}x{width}")
+        return x
+
+    def module(self, x: Tensor, scope: str, branches: tuple[Branch, ...], pooled: int, maximum: bool = False) -> Tensor:
+        """Return three ``branches`` beside a branch that pools first and has ``pooled`` channels."""
+        outputs = [self.branch(x, f"{scope}.Branch_{index}", *steps) for index, steps in enumerate(branches)]
+        return self.joined([*outputs, self.pooled(x, pooled, f"{scope}.Branch_3", maximum)], scope)
+
+    def pooled(self, x: Tensor, filters: int, scope: str, maximum: bool = False) -> Tensor:
+        """Return 3x3 windows pooled at stride 1, then a 1x1 convolution."""
+        if maximum:
+            x = self.max_pool(x, f"{scope}.MaxPool_0a_3x3")
+        else:
+            x = layers.AveragePooling2D(3, 1, padding="same", name=self._name(f"{scope}.AvgPool_0a_3x3"))(x)
+        return self.convolution(x, filters, 1, f"{scope}.Conv2d_0b_1x1")
+
+    def max_pool(self, x: Tensor, scope: str, stride: int = 1, size: int = 3, padding: str = "same") -> Tensor:
+        """Return the maximum of each window."""
+        return layers.MaxPooling2D(size, stride, padding=padding, name=self._name(scope))(x)
+
+    def halving(self, x: Tensor, filters: int, scope: str, padding: str = "valid") -> Tensor:
+        """Return a 3x3 convolution at stride 2."""
+        return self.convolution(x, filters, 3, scope, stride=2, padding=padding)
+
+    def halving_pool(self, x: Tensor, scope: str) -> Tensor:
+        """Return the maximum of 3x3 windows at stride 2, without padding."""
+        return self.max_pool(x, scope, stride=2, padding="valid")
+
+    def joined(self, branches: list[Tensor], scope: str) -> Tensor:
+        """Return the branches of a module, channel after channel."""
+        return layers.Concatenate(name=self._name(f"{scope}.concat"))(branches)
+
+    def _name(self, scope: str) -> str:
+        return scope.replace(".", self.separator)
+
+
+_V1 = _Slim(renamed={"Mixed_5b.Branch_2.Conv2d_0b_3x3": "Mixed_5b.Branch_2.Conv2d_0a_3x3"})
+_V2 = _Slim()
+_V3 = _Slim(
+    "_",
+    "relu",
+    {
+        "Mixed_5c.Branch_1.Conv2d_0a_1x1": "Mixed_5c.Branch_1.Conv2d_0b_1x1",
+        "Mixed_5c.Branch_1.Conv2d_0b_5x5": "Mixed_5c.Branch_1.Conv_1_0c_5x5",
+        "Mixed_6a.Branch_0.Conv2d_1a_3x3": "Mixed_6a.Branch_0.Conv2d_1a_1x1",
+        "Mixed_6a.Branch_1.Conv2d_1a_3x3": "Mixed_6a.Branch_1.Conv2d_1a_1x1",
+        "Mixed_7b.Branch_1.Conv2d_0c_3x1": "Mixed_7b.Branch_1.Conv2d_0b_3x1",
+    },
+)
+_V4 = _Slim()
+
+
+def inception_v1(input_size: int, classes: int) -> keras.Model:
+    """Build Inception V1, or GoogLeNet (https://arxiv.org/abs/1409.4842).
+
+    With batch normalization, and with 3x3 where the paper has 5x5.
+    """
+    image = image_input(input_size)
+    x = _V1.convolution(image, 64, 7, "Conv2d_1a_7x7", stride=2)
+    x = _V1.max_pool(x, "MaxPool_2a_3x3", stride=2)
+    x = _V1.convolution(x, 64, 1, "Conv2d_2b_1x1")
+    x = _V1.convolution(x, 192, 3, "Conv2d_2c_3x3")
+    x = _V1.max_pool(x, "MaxPool_3a_3x3", stride=2)
+    x = _v1_module(x, "Mixed_3b", 64, 96, 128, 16, 32, 32)
+    x = _v1_module(x, "Mixed_3c", 128, 128, 192, 32, 96, 64)
+    x = _V1.max_pool(x, "MaxPool_4a_3x3", stride=2)
+    x = _v1_module(x, "Mixed_4b", 192, 96, 208, 16, 48, 64)
+    x = _v1_module(x, "Mixed_4c", 160, 112, 224, 24, 64, 64)
+    x = _v1_module(x, "Mixed_4d", 128, 128, 256, 24, 64, 64)
+    x = _v1_module(x, "Mixed_4e", 112, 144, 288, 32, 64, 64)
+    x = _v1_module(x, "Mixed_4f", 256, 160, 320, 32, 128, 128)
+    x = _V1.max_pool(x, "MaxPool_5a_2x2", stride=2, size=2)
+    x = _v1_module(x, "Mixed_5b", 256, 160, 320, 32, 128, 128)
+    x = _v1_module(x, "Mixed_5c", 384, 192, 384, 48, 128, 128)
+    return _convolutional_classifier(image, x, classes, "Logits.Conv2d_0c_1x1")
+
+
+def _v1_module(
+    x: Tensor, scope: str, one: int, reduce3: int, three: int, reduce5: int, five: int, pooled: int
+) -> Tensor:
+    """Return a module by the columns of table 1 of the paper."""
+    branches = (((one, 1),), ((reduce3, 1), (three, 3)), ((reduce5, 1), (five, 3)))
+    return _V1.module(x, scope, branches, pooled, maximum=True)
+
+
+def inception_v2(input_size: int, classes: int) -> keras.Model:
+    """Build Inception V2 (https://arxiv.org/abs/1502.03167), whose first layer is separable."""
+    image = image_input(input_size)
+    depthwise = layers.DepthwiseConv2D(
+        7, 2, padding="same", depth_multiplier=8, use_bias=False, name="Conv2d_1a_7x7.depthwise"
+    )
+    # Slim's scope normalizes plain convolutions only: this one has a bias instead.
+    x = layers.Conv2D(64, 1, name="Conv2d_1a_7x7.pointwise")(depthwise(image))
+    x = _V2.max_pool(layers.ReLU(name="Conv2d_1a_7x7.Relu")(x), "MaxPool_2a_3x3", stride=2)
+    x = _V2.convolution(x, 64, 1, "Conv2d_2b_1x1")
+    x = _V2.convolution(x, 192, 3, "Conv2d_2c_3x3")
+    x = _V2.max_pool(x, "MaxPool_3a_3x3", stride=2)
+    x = _v2_module(x, "Mixed_3b", 64, 64, 64, 64, 96, 32)
+    x = _v2_module(x, "Mixed_3c", 64, 64, 96, 64, 96, 64)
+    x = _v2_reduction(x, "Mixed_4a", 128, 160, 64, 96)
+    x = _v2_module(x, "Mixed_4b", 224, 64, 96, 96, 128, 128)
+    x = _v2_module(x, "Mixed_4c", 192, 96, 128, 96, 128, 128)
+    x = _v2_module(x, "Mixed_4d", 160, 128, 160, 128, 160, 96)
+    x = _v2_module(x, "Mixed_4e", 96, 128, 192, 160, 192, 96)
+    x = _v2_reduction(x, "Mixed_5a", 128, 192, 192, 256)
+    x = _v2_module(x, "Mixed_5b", 352, 192, 320, 160, 224, 128)
+    x = _v2_module(x, "Mixed_5c", 352, 192, 320, 192, 224, 128, maximum=True)
+    return _convolutional_classifier(image, x, classes, "Logits.Conv2d_1c_1x1")
+
+
+def _v2_module(
+    x: Tensor,
+    scope: str,
+    one: int,
+    reduce3: int,
+    three: int,
+    reduce5: int,
+    five: int,
+    pooled: int,
+    maximum: bool = False,
+) -> Tensor:
+    """Return a module by the columns of figure 5 of the paper."""
+    branches = (((one, 1),), ((reduce3, 1), (three, 3)), ((reduce5, 1), (five, 3), (five, 3)))
+    return _V2.module(x, scope, branches, pooled, maximum)
+
+
+def _v2_reduction(x: Tensor, scope: str, reduce3: int, three: int, reduce5: int, five: int) -> Tensor:
+    first = _V2.branch(x, f"{scope}.Branch_0", (reduce3, 1))
+    first = _V2.halving(first, three, f"{scope}.Branch_0.Conv2d_1a_3x3", "same")
+    second = _V2.branch(x, f"{scope}.Branch_1", (reduce5, 1), (five, 3))
+    second = _V2.halving(second, five, f"{scope}.Branch_1.Conv2d_1a_3x3", "same")
+    third = _V2.max_pool(x, f"{scope}.Branch_2.MaxPool_1a_3x3", stride=2)
+    return _V2.joined([first, second, third], scope)
+
+
+def inception_v3(input_size: int, classes: int) -> keras.Model:
+    """Build Inception V3 (https://arxiv.org/abs/1512.00567)."""
+    image = image_input(input_size)
+    x = _V3.halving(image, 32, "Conv2d_1a_3x3")
+    x = _V3.convolution(x, 32, 3, "Conv2d_2a_3x3", padding="valid")
+    x = _V3.convolution(x, 64, 3, "Conv2d_2b_3x3")
+    x = _V3.halving_pool(x, "MaxPool_3a_3x3")
+    x = _V3.convolution(x, 80, 1, "Conv2d_3b_1x1", padding="valid")
+    x = _V3.convolution(x, 192, 3, "Conv2d_4a_3x3", padding="valid")
+    x = _V3.halving_pool(x, "MaxPool_5a_3x3")
+    branches: tuple[Branch, ...] = (((64, 1),), ((48, 1), (64, 5)), ((64, 1), (96, 3), (96, 3)))
+    for letter, pooled in (("b", 32), ("c", 64), ("d", 64)):
+        x = _V3.module(x, f"Mixed_5{letter}", branches, pooled)
+    first = _V3.halving(x, 384, "Mixed_6a.Branch_0.Conv2d_1a_3x3")
+    second = _V3.branch(x, "Mixed_6a.Branch_1", (64, 1), (96, 3))
+    second = _V3.halving(second, 96, "Mixed_6a.Branch_1.Conv2d_1a_3x3")
+    x = _V3.joined([first, second, _V3.halving_pool(x, "Mixed_6a.Branch_2.MaxPool_1a_3x3")], "Mixed_6a")
+    for letter, inner in (("b", 128), ("c", 160), ("d", 160), ("e", 192)):
+        seven: Branch = ((inner, 1), (inner, (1, 7)), (192, (7, 1)))
+        double: Branch = ((inner, 1), (inner, (7, 1)), (inner, (1, 7)), (inner, (7, 1)), (192, (1, 7)))
+        x = _V3.module(x, f"Mixed_6{letter}", (((192, 1),), seven, double), 192)
+    first = _V3.halving(_V3.branch(x, "Mixed_7a.Branch_0", (192, 1)), 320, "Mixed_7a.Branch_0.Conv2d_1a_3x3")
+    second = _V3.branch(x, "Mixed_7a.Branch_1", (192, 1), (192, (1, 7)), (192, (7, 1)))
+    second = _V3.halving(second, 192, "Mixed_7a.Branch_1.Conv2d_1a_3x3")
+    x = _V3.joined([first, second, _V3.halving_pool(x, "Mixed_7a.Branch_2.MaxPool_1a_3x3")], "Mixed_7a")
+    for scope in ("Mixed_7b", "Mixed_7c"):
+        x = _v3_last_module(x, scope)
+    return pooled_classifier(image, x, classes)
+
+
+def _v3_last_module(x: Tensor, scope: str) -> Tensor:
+    one = _V3.branch(x, f"{scope}.Branch_0", (320, 1))
+    split = _V3.branch(x, f"{scope}.Branch_1", (384, 1))
+    wide = _V3.convolution(split, 384, (1, 3), f"{scope}.Branch_1.Conv2d_0b_1x3")
+    tall = _V3.convolution(split, 384, (3, 1), f"{scope}.Branch_1.Conv2d_0c_3x1")
+    deep = _V3.branch(x, f"{scope}.Branch_2", (448, 1), (384, 3))
+    deep_wide = _V3.convolution(deep, 384, (1, 3), f"{scope}.Branch_2.Conv2d_0c_1x3")
+    deep_tall = _V3.convolution(deep, 384, (3, 1), f"{scope}.Branch_2.Conv2d_0d_3x1")
+    return _V3.joined([one, wide, tall, deep_wide, deep_tall, _V3.pooled(x, 192, f"{scope}.Branch_3")], scope)
+
+
+def inception_v4(input_size: int, classes: int) -> keras.Model:
+    """Build Inception V4 (https://arxiv.org/abs/1602.07261); ``input_size`` is at least 75."""
+    image = image_input(input_size)
+    x = _v4_stem(image)
+    inception_a: tuple[Branch, ...] = (((96, 1),), ((64, 1), (96, 3)), ((64, 1), (96, 3), (96, 3)))
+    for letter in "bcde":
+        x = _V4.module(x, f"Mixed_5{letter}", inception_a, 96)
+    first = _V4.halving(x, 384, "Mixed_6a.Branch_0.Conv2d_1a_3x3")
+    second = _V4.branch(x, "Mixed_6a.Branch_1", (192, 1), (224, 3))
+    second = _V4.halving(second, 256, "Mixed_6a.Branch_1.Conv2d_1a_3x3")
+    x = _V4.joined([first, second, _V4.halving_pool(x, "Mixed_6a.Branch_2.MaxPool_1a_3x3")], "Mixed_6a")
+    inception_b: tuple[Branch, ...] = (
+        ((384, 1),),
+        ((192, 1), (224, (1, 7)), (256, (7, 1))),
+        ((192, 1), (192, (7, 1)), (224, (1, 7)), (224, (7, 1)), (256, (1, 7))),
+    )
+    for letter in "bcdefgh":
+        x = _V4.module(x, f"Mixed_6{letter}", inception_b, 128)
+    first = _V4.halving(_V4.branch(x, "Mixed_7a.Branch_0", (192, 1)), 192, "Mixed_7a.Branch_0.Conv2d_1a_3x3")
+    second = _V4.branch(x, "Mixed_7a.Branch_1", (256, 1), (256, (1, 7)), (320, (7, 1)))
+    second = _V4.halving(second, 320, "Mixed_7a.Branch_1.Conv2d_1a_3x3")
+    x = _V4.joined([first, second, _V4.halving_pool(x, "Mixed_7a.Branch_2.MaxPool_1a_3x3")], "Mixed_7a")
+    for scope in ("Mixed_7b", "Mixed_7c", "Mixed_7d"):
+        x = _v4_last_module(x, scope)
+    return pooled_classifier(image, x, classes, "Logits.Logits")
+
+
+def _v4_stem(x: Tensor) -> Tensor:
+    """Figure 3 of the paper: 299 x 299 x 3 becomes 35 x 35 x 384."""
+    x = _V4.halving(x, 32, "Conv2d_1a_3x3")
+    x = _V4.convolution(x, 32, 3, "Conv2d_2a_3x3", padding="valid")
+    x = _V4.convolution(x, 64, 3, "Conv2d_2b_3x3")
+    pooled = _V4.halving_pool(x, "Mixed_3a.Branch_0.MaxPool_0a_3x3")
+    x = _V4.joined([pooled, _V4.halving(x, 96, "Mixed_3a.Branch_1.Conv2d_0a_3x3")], "Mixed_3a")
+    first = _V4.branch(x, "Mixed_4a.Branch_0", (64, 1))
+    first = _V4.convolution(first, 96, 3, "Mixed_4a.Branch_0.Conv2d_1a_3x3", padding="valid")
+    second = _V4.branch(x, "Mixed_4a.Branch_1", (64, 1), (64, (1, 7)), (64, (7, 1)))
+    second = _V4.convolution(second, 96, 3, "Mixed_4a.Branch_1.Conv2d_1a_3x3", padding="valid")
+    x = _V4.joined([first, second], "Mixed_4a")
+    halved = _V4.halving(x, 192, "Mixed_5a.Branch_0.Conv2d_1a_3x3")
+    return _V4.joined([halved, _V4.halving_pool(x, "Mixed_5a.Branch_1.MaxPool_1a_3x3")], "Mixed_5a")
+
+
+def _v4_last_module(x: Tensor, scope: str) -> Tensor:
+    first = _V4.branch(x, f"{scope}.Branch_0", (256, 1))
+    second = _V4.branch(x, f"{scope}.Branch_1", (384, 1))
+    wide = _V4.convolution(second, 256, (1, 3), f"{scope}.Branch_1.Conv2d_0b_1x3")
+    tall = _V4.convolution(second, 256, (3, 1), f"{scope}.Branch_1.Conv2d_0c_3x1")
+    second = _V4.joined([wide, tall], f"{scope}.Branch_1")
+    third = _V4.branch(x, f"{scope}.Branch_2", (384, 1), (448, (3, 1)), (512, (1, 3)))
+    wide = _V4.convolution(third, 256, (1, 3), f"{scope}.Branch_2.Conv2d_0d_1x3")
+    tall = _V4.convolution(third, 256, (3, 1), f"{scope}.Branch_2.Conv2d_0e_3x1")
+    third = _V4.joined([wide, tall], f"{scope}.Branch_2")
+    return _V4.joined([first, second, third, _V4.pooled(x, 256, f"{scope}.Branch_3")], scope)
+
+
+def _convolutional_classifier(image: Tensor, x: Tensor, classes: int, scope: str) -> keras.Model:
+    """Pool ``x`` and classify it with the 1x1 convolution ``scope`` of the checkpoint."""
+    pooled = layers.GlobalAveragePooling2D(keepdims=True, name="pooled")(x)
+    logits = layers.Flatten(name="logits")(layers.Conv2D(classes, 1, name=scope)(pooled))
+    features = layers.Flatten(name="features")(pooled)
+    return network(image, layers.Softmax(name="probabilities")(logits), features)
