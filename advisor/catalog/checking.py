@@ -119,8 +119,8 @@ def count_graph(card: Card) -> Counts:
     from advisor.catalog.weights import mapping
 
     for source in card.weights:
-        if source.port not in mapping.names():
-            raise UsageError(f"no rule is called '{source.port}'{nearest(source.port, mapping.names())}")
+        if source.port not in mapping.RULES:
+            raise UsageError(f"no rule is called '{source.port}'{nearest(source.port, mapping.RULES)}")
     model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
     try:
         values = sum(prod(variable.shape) for variable in model.variables)

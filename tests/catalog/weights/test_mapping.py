@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog.weights import mapping
-from advisor.catalog.weights.mapping.layouts import folded_norm, from_output_first, from_runtime
+from advisor.catalog.weights.mapping.tensors import folded_norm, from_output_first, from_runtime
 from advisor.core.errors import WeightsError
 
 pytestmark = pytest.mark.integration
@@ -224,7 +224,7 @@ def test_layers_ask_for_the_names_that_the_originals_have(
         name for stage, repeats in enumerate((1, 2)) for name in (f"blocks.{stage}.{r}.bn1" for r in range(repeats))
     ]
     names = [name for listed in expected.values() for name in listed] + stages
-    rule = mapping._rules()[port]()
+    rule = mapping.RULES[port]
     for layer, wanted in expected.items():
         taken = TrackedTensors({name: np.zeros((1, 1, 1, 1) if name.endswith("weight") else 1) for name in names})
         rule.arrays(model.get_layer(layer), taken)
@@ -239,6 +239,6 @@ def test_a_classifier_with_the_background_first_fits_a_graph_without_it() -> Non
     kernel, bias = np.arange(256 * 11, dtype=np.float32).reshape(1, 1, 256, 11), np.arange(11, dtype=np.float32)
     head = "MobilenetV1/Logits/Conv2d_1c_1x1"
     taken = TrackedTensors({f"{head}/weights": kernel, f"{head}/biases": bias})
-    found = mapping._rules()["slim_mobilenet_v1"]().arrays(logits, taken)
+    found = mapping.RULES["slim_mobilenet_v1"].arrays(logits, taken)
     assert np.array_equal(found[0], kernel[0, 0, :, 1:])
     assert np.array_equal(found[1], bias[1:])

@@ -1,37 +1,20 @@
-"""Map a file's tensors to a Keras graph of the catalogue, by rules that are small classes.
-
-A rule returns the arrays of a layer in the order of Keras' own weights. A new rule is one class and one line in
-:func:`_rules`.
-"""
+"""Put a file's tensors into a Keras graph of the catalogue, by the rules of :data:`RULES`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from advisor.catalog.weights.arrays import Array
-from advisor.catalog.weights.mapping.tensors import TrackedTensors
+from advisor.catalog.weights.mapping import slim, squeezenet, torch_names
+from advisor.catalog.weights.mapping.tensors import Rule, TrackedTensors
 from advisor.core.errors import WeightsError, nearest
 
 if TYPE_CHECKING:
     import keras
-
-
-class WeightMapping(Protocol):
-    """A rule from tensor names to layers."""
-
-    def arrays(self, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
-        """Return the weights of ``layer`` in Keras' order and layout."""
-
-    def ignored(self, name: str) -> bool:
-        """Return whether a tensor of this name may stay unused."""
-
-
-def names() -> tuple[str, ...]:
-    """Return the rules that there are."""
-    return tuple(_rules())
 
 
 def put(port: str, model: keras.Model, tensors: Mapping[str, Array]) -> None:
@@ -40,15 +23,14 @@ def put(port: str, model: keras.Model, tensors: Mapping[str, Array]) -> None:
     Raises:
         WeightsError: the rule is unknown, or a tensor is missing, has another shape, is not finite, or is not used.
     """
-    rules = _rules()
-    if port not in rules:
-        raise WeightsError(f"no rule is called '{port}'{nearest(port, rules)}", f"there are: {', '.join(rules)}")
-    rule = rules[port]()
-    taken = TrackedTensors(tensors)
+    if port not in RULES:
+        raise WeightsError(f"no rule is called '{port}'{nearest(port, RULES)}", f"there are: {', '.join(RULES)}")
+    rule = RULES[port]
+    tracked = TrackedTensors(tensors)
     for layer in model.layers:
         if layer.weights:
-            _fill(layer, rule.arrays(layer, taken))
-    left = [name for name in taken.unused() if not rule.ignored(name)]
+            _fill(layer, rule.arrays(layer, tracked))
+    left = [name for name in tracked.unused() if not re.search(rule.ignored, name)]
     if left:
         raise WeightsError(f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'")
 
@@ -63,21 +45,27 @@ def _fill(layer: keras.Layer, arrays: list[Array]) -> None:
     layer.set_weights(arrays)
 
 
-def _rules() -> dict[str, Callable[[], WeightMapping]]:
-    from advisor.catalog.weights.mapping import caffe, gluon, keras_order, slim, torch_names
+def _keras(layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
+    """Return the next layer of a Keras file: its layers are in the order of the graph, under names of their own."""
+    unused = tensors.unused()
+    if not unused:
+        count = len({_layer_of(name) for name in tensors.names()})
+        raise WeightsError(f"the file has {count} layers with weights, the graph has more")
+    arrays = [tensors(name) for name in unused if _layer_of(name) == _layer_of(unused[0])]
+    # Keras' MobileNet V1 classifies with a 1x1 convolution: the same numbers as a dense layer's, with two ones more.
+    shape = tuple(layer.weights[0].shape)
+    if arrays[0].shape == (1, 1, *shape):
+        arrays[0] = arrays[0].reshape(shape)
+    return arrays
 
-    return {
-        "keras": keras_order.KerasOrder,
-        "slim_mobilenet_v1": slim.FrozenMobileNetV1,
-        "slim_mobilenet_v2": slim.FrozenMobileNetV2,
-        "slim_scopes": slim.SlimScopes,
-        "hub_mobilenet_v1": slim.FoldedMobileNetV1,
-        "slim_inception_v3": slim.FrozenInceptionV3,
-        "slim_inception_v3_folded": slim.FoldedInceptionV3,
-        "efficientnet_lite": torch_names.EfficientNetLite,
-        "timm_efficientnet_lite": torch_names.TimmEfficientNetLite,
-        "torch_modules": torch_names.TorchModules,
-        "torchvision_mobilenet_v2": torch_names.TorchvisionMobileNetV2,
-        "squeezenet": caffe.SqueezeNet,
-        "gluon_squeezenet": gluon.SqueezeNet,
-    }
+
+def _layer_of(name: str) -> str:
+    return name.partition("/")[0]
+
+
+RULES = {
+    "keras": Rule(_keras),
+    **slim.RULES,
+    **torch_names.RULES,
+    **squeezenet.RULES,
+}

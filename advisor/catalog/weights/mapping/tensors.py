@@ -1,13 +1,18 @@
-"""Read tensors of a file by name, and record which of them were used."""
+"""Define what a rule of weight mapping is, and the conversions of kernels to Keras' layout."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from advisor.catalog.weights.arrays import Array
 from advisor.core.errors import WeightsError, nearest
+
+if TYPE_CHECKING:
+    import keras
 
 
 class TrackedTensors:
@@ -16,9 +21,6 @@ class TrackedTensors:
     def __init__(self, tensors: Mapping[str, Array]) -> None:
         self._tensors = tensors
         self._used: set[str] = set()
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tensors
 
     def __call__(self, name: str) -> Array:
         """Return the tensor called ``name`` as float32.
@@ -36,5 +38,47 @@ class TrackedTensors:
         return tuple(self._tensors)
 
     def unused(self) -> list[str]:
-        """Return the names that were not used."""
+        """Return the names that were not used, in the order of the file."""
         return [name for name in self._tensors if name not in self._used]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule from tensor names to layers.
+
+    Attributes:
+        arrays: returns the weights of a layer in Keras' order and layout.
+        ignored: pattern of the tensor names that may stay unused.
+    """
+
+    arrays: Callable[[keras.Layer, TrackedTensors], list[Array]]
+    ignored: str = "^$"
+
+
+def from_output_first(kernel: Array, layer: keras.Layer) -> Array:
+    """Convert a kernel of PyTorch or Caffe: (output, input, height, width), dense (output, input)."""
+    from keras import layers
+
+    if isinstance(layer, layers.DepthwiseConv2D):
+        return kernel.transpose(2, 3, 0, 1)
+    return kernel.transpose(2, 3, 1, 0) if kernel.ndim == 4 else kernel.T
+
+
+def from_runtime(kernel: Array, layer: keras.Layer) -> Array:
+    """Convert a kernel of TFLite: (output, height, width, input), depthwise (1, height, width, channel)."""
+    from keras import layers
+
+    if isinstance(layer, layers.DepthwiseConv2D):
+        return kernel.transpose(1, 2, 3, 0)
+    moved = kernel.transpose(1, 2, 3, 0)
+    return moved.reshape(moved.shape[2:]) if isinstance(layer, layers.Dense) else moved
+
+
+def folded_norm(offset: Array, layer: keras.Layer) -> list[Array]:
+    """Return a BatchNorm layer that only adds ``offset``: what is left of one that was folded into its convolution.
+
+    Its variance is such that the layer divides by exactly one.
+    """
+    one, zero = np.ones_like(offset), np.zeros_like(offset)
+    scale = [one] if layer.scale else []
+    return [*scale, offset, zero, one * np.float32(1.0 - layer.epsilon)]
