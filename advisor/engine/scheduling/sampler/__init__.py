@@ -9,6 +9,6 @@ It needs Optuna and numpy only, and works with any study of two or three objecti
 
 from advisor.engine.scheduling.sampler.advisor_sampler import AdvisorSampler, CandidatesExhausted
 from advisor.engine.scheduling.sampler.table import Candidate, Objective, Params
-from advisor.engine.scheduling.sampler.trial_index import ALSO, TEACHES_ONLY
+from advisor.engine.scheduling.sampler.trials import ALSO, TEACHES_ONLY
 
 __all__ = ["ALSO", "TEACHES_ONLY", "AdvisorSampler", "Candidate", "CandidatesExhausted", "Objective", "Params"]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.engine.scheduling.sampler.design import make_design
-from advisor.engine.scheduling.sampler.gain import expected_gain, t4_below
-from advisor.engine.scheduling.sampler.hypervolume import Floats, hypervolume
-from advisor.engine.scheduling.sampler.observations import Observations
+from advisor.engine.scheduling.sampler.hypervolume import Floats, expected_gain, hypervolume, t4_below
 from advisor.engine.scheduling.sampler.ordering import prior_order
+from advisor.engine.scheduling.sampler.trials import Mask, Observations
 
-Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
 _FIRST_BY_PRIOR = 4
@@ -28,25 +25,6 @@ _HINTED_SD = 0.05
 """Share of the deviation that is left to a candidate whose revealed loss another evaluation has shown."""
 _EXACT_ROWS = 256
 """Candidates that are scored exactly."""
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What is expected of the candidates ``rows`` (m,).
-
-    Attributes:
-        rows: positions in the table.
-        mean: expected loss, as it would be revealed.
-        sd: its standard deviation.
-        gain: expected gain of hypervolume, in the normalised units of the acquisition.
-        best: positions within ``rows`` of those with an exact gain.
-    """
-
-    rows: Rows
-    mean: Floats
-    sd: Floats
-    gain: Floats
-    best: Rows
 
 
 class Acquisition:
@@ -100,13 +78,16 @@ class Acquisition:
         if observations.evaluated < _FIRST_BY_PRIOR or turn % _PRIOR_EVERY == 0:
             return self._first_in_order(allowed)
         rows = self._shuffled[allowed[self._shuffled]]
-        predicted = self.predict(observations, pending, rows)
-        best = np.sort(predicted.best)
-        rate = predicted.gain[best] / self.cost_s[rows[best]]
+        gain, best = self._gains(observations, pending, rows)
+        best = np.sort(best)
+        rate = gain[best] / self.cost_s[rows[best]]
         return int(rows[best[np.argmax(rate)]]) if rate.max() > 0 else self._first_in_order(allowed)
 
-    def predict(self, observations: Observations, pending: Sequence[int], rows: Rows) -> Prediction:
-        """Predict the candidates ``rows``: roughly first, then exactly for the best of them."""
+    def _gains(self, observations: Observations, pending: Sequence[int], rows: Rows) -> tuple[Floats, Rows]:
+        """Return the expected gains (m,) of the candidates ``rows``, and the positions of those with an exact gain.
+
+        The gains are in units of the normalised losses. They are computed roughly first, then exactly for the best.
+        """
         self._apply_changes(observations)
         means = self._means(observations)
         low, high = self._range(observations, means)
@@ -123,7 +104,7 @@ class Acquisition:
         sd[kept] = _less_where_hinted(observations, rows[kept], observations.revealed.deviations(rows[kept]))
         gain[kept] = expected_gain(points[kept], sd[kept] / unit, front, 1.0 / self.cost_s[rows[kept]])
         gain[kept] *= self._feasible(observations, rows[kept])
-        return Prediction(rows, means[rows], sd, gain, kept)
+        return gain, kept
 
     def share_in(self, observations: Observations, free: Mask, seconds: float) -> float:
         """Return what ``seconds`` more would add at most; see ``AdvisorSampler.expected_gain``."""
@@ -131,13 +112,14 @@ class Acquisition:
             return 0.0
         if observations.evaluated < _FIRST_BY_PRIOR or len(observations.front) == 0:
             return float("inf")
-        predicted = self.predict(observations, [], np.flatnonzero(free))
+        rows = np.flatnonzero(free)
+        gain, _ = self._gains(observations, [], rows)
         low, high = self._range(observations, self._means(observations))
         volume = hypervolume((observations.front - low) / (high - low), np.ones(len(low)))
-        order = np.argsort(-predicted.gain / self.cost_s[predicted.rows], kind="stable")
-        spent = np.cumsum(self.cost_s[predicted.rows[order]])
+        order = np.argsort(-gain / self.cost_s[rows], kind="stable")
+        spent = np.cumsum(self.cost_s[rows[order]])
         fits = np.concatenate([[True], spent[:-1] < seconds])
-        return float(predicted.gain[order][fits].sum() / volume) if volume > 0 else float("inf")
+        return float(gain[order][fits].sum() / volume) if volume > 0 else float("inf")
 
     @staticmethod
     def _means(observations: Observations) -> Floats:

@@ -14,9 +14,8 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from advisor.engine.scheduling.sampler.acquisition import Acquisition
-from advisor.engine.scheduling.sampler.observations import Observations
 from advisor.engine.scheduling.sampler.table import Candidate, Objective, Params, Table
-from advisor.engine.scheduling.sampler.trial_index import Mask, TrialIndex, fixed_params, shown_by, teaches_only
+from advisor.engine.scheduling.sampler.trials import ALSO, TEACHES_ONLY, Mask, Observations, TrialIndex, fixed_params
 
 
 class CandidatesExhausted(RuntimeError):
@@ -88,7 +87,8 @@ class AdvisorSampler(BaseSampler):
             raise ValueError(f"no candidate has the parameters {dict(params)!r}")
         with self._lock:
             for name, value in values.items():
-                self._acquisition.update(row, self._table.axis(name), self._table.known_loss(name, value))
+                axis = self._table.axis(name)
+                self._acquisition.update(row, axis, self._table.known[axis].finite_loss(value))
             if cost_s is not None:
                 self._acquisition.cost_s[row] = cost_s
 
@@ -136,10 +136,15 @@ class AdvisorSampler(BaseSampler):
         self._check_directions(study)
         with self._lock:
             index = self._read(study)
-            if index.allocated(trial) is not None or index.allocate(trial, self._blocked, self._best):
+            if index.allocated(trial) is not None:
                 return
-        if not fixed_params(trial):
-            self._end(study, trial)
+            allowed = index.allowed(trial) & ~self._blocked
+            if allowed.any():
+                index.allocate(trial, self._acquisition.choose(self._observations, index.running(), allowed))
+                return
+        if not fixed_params(trial) and not _stop(study):
+            study.tell(trial.number, state=TrialState.FAIL)
+            raise CandidatesExhausted(f"all {len(self._table)} candidates have been taken")
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """Return no relative space: the whole candidate is chosen before the trial starts."""
@@ -181,9 +186,6 @@ class AdvisorSampler(BaseSampler):
         self.__dict__.update(state)
         self._lock = threading.RLock()
 
-    def _best(self, allowed: Mask) -> int:
-        return self._acquisition.choose(self._observations, self._index.running(), allowed)
-
     def _read(self, study: Study) -> TrialIndex:
         """Read what is new in the study's trials."""
         if self._index.study_id != (study_id := (id(study._storage), study._study_id)):
@@ -198,20 +200,14 @@ class AdvisorSampler(BaseSampler):
         if wanted != [direction.name.lower() for direction in study.directions]:
             raise ValueError(f"the study's directions are not those of the sampler's objectives, {wanted}")
 
-    def _end(self, study: Study, trial: FrozenTrial) -> None:
-        if _stop(study):
-            return
-        study.tell(trial.number, state=TrialState.FAIL)
-        raise CandidatesExhausted(f"all {len(self._table)} candidates have been taken")
-
 
 def _observe(observations: Observations, table: Table, row: int, trial: FrozenTrial) -> None:
     """Add a completed trial and what it has shown of other candidates; values that are not finite teach nothing."""
     losses = table.losses(trial.values)
     if np.isfinite(losses).all():
-        observations.add(row, losses, trial.constraints, teaches_only=teaches_only(trial))
-    for params, value in shown_by(trial):
-        other, loss = table.row_of(params), table.revealed_loss(value)
+        observations.add(row, losses, trial.constraints, teaches_only=bool(trial.user_attrs.get(TEACHES_ONLY)))
+    for params, value in trial.user_attrs.get(ALSO, ()):
+        other, loss = table.row_of(params), table.revealed_loss(float(value))
         if other is not None and np.isfinite(loss):
             observations.hint(other, loss)
 

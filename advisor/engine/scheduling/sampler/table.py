@@ -75,6 +75,9 @@ class Table:
         candidates: at least one entry.
         objectives: two or three, in the study's order; exactly one is missing in ``Candidate.known``.
 
+    Attributes:
+        known: the objectives in ``Candidate.known``, in the study's order.
+
     Raises:
         ValueError: candidates or objectives that do not fit this description.
     """
@@ -82,7 +85,7 @@ class Table:
     def __init__(self, candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> None:
         self.objectives = tuple(objectives)
         self._revealed = _revealed(candidates, self.objectives)
-        self._known = [o for position, o in enumerate(self.objectives) if position != self._revealed]
+        self.known = [o for position, o in enumerate(self.objectives) if position != self._revealed]
         self.params = [dict(candidate.params) for candidate in candidates]
         self.names = tuple(self.params[0])
         _check_params(self.params)
@@ -108,18 +111,14 @@ class Table:
         Raises:
             ValueError: no known objective has this name.
         """
-        positions = {objective.name: position for position, objective in enumerate(self._known)}
+        positions = {objective.name: position for position, objective in enumerate(self.known)}
         if name not in positions:
             raise ValueError(f"{name!r} is not one of the known objectives {', '.join(positions)}")
         return positions[name]
 
-    def known_loss(self, name: str, value: float) -> float:
-        """Return the loss of a known objective's value."""
-        return self._known[self.axis(name)].finite_loss(value)
-
     def known_losses(self, candidates: Sequence[Candidate]) -> Floats:
         """Return (n, d - 1) the known losses."""
-        return np.array([[o.finite_loss(each.known[o.name]) for o in self._known] for each in candidates])
+        return np.array([[o.finite_loss(each.known[o.name]) for o in self.known] for each in candidates])
 
     def prior_losses(self, candidates: Sequence[Candidate]) -> Floats:
         """Return (n,) the priors as losses."""
@@ -137,7 +136,7 @@ class Table:
 
     def reference(self, reference: Mapping[str, float]) -> Floats:
         """Return (d,) the worst losses of interest, ``nan`` where none is given."""
-        ordered = [*self._known, self.objectives[self._revealed]]
+        ordered = [*self.known, self.objectives[self._revealed]]
         return np.array([o.to_loss(reference[o.name]) if o.name in reference else np.nan for o in ordered])
 
 

@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from optuna._hypervolume import compute_hypervolume
 
-from advisor.engine.scheduling.sampler.hypervolume import (
-    Floats,
-    columns,
-    hypervolume,
-    hypervolume_improvement,
-    pareto_mask,
-)
+from advisor.engine.scheduling.sampler.hypervolume import Floats, hypervolume, hypervolume_improvement, pareto_mask
 
 WORST = 6.0
 
@@ -61,15 +55,6 @@ def test_hypervolume_does_not_depend_on_the_order_of_points_or_objectives(points
     volume = hypervolume(points, reference)
     assert hypervolume(points[::-1], reference) == pytest.approx(volume)
     assert hypervolume(points[:, ::-1], reference[::-1]) == pytest.approx(volume)
-
-
-@given(point_sets(least=1))
-def test_the_columns_hold_the_whole_hypervolume(points: Floats) -> None:
-    reference = np.full(points.shape[1], WORST)
-    boxes = columns(points, reference)
-    covered = boxes.level < WORST
-    area = np.prod(boxes.upper[covered] - boxes.lower[covered], axis=1)
-    assert float((area * (WORST - boxes.level[covered])).sum()) == pytest.approx(hypervolume(points, reference))
 
 
 def test_no_points_have_no_hypervolume() -> None:

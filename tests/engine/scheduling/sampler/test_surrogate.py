@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.engine.scheduling.sampler.design import make_design
-from advisor.engine.scheduling.sampler.gain import expected_gain
-from advisor.engine.scheduling.sampler.hypervolume import Floats, hypervolume_improvement
+from advisor.engine.scheduling.sampler.hypervolume import Floats, expected_gain, hypervolume_improvement
 from advisor.engine.scheduling.sampler.surrogate import Surrogate
 
 COUNT = 120
