@@ -217,11 +217,11 @@ class _Search:
             study = Study(storage, name, plan, question.limits, execution.sampler, question.seed, done)
             self._write_manifest(candidates, plan)
             with contextlib.closing(self._executor):
-                evaluator = self._evaluator(candidates, plan)
+                evaluator, scorer = self._evaluator(candidates, plan)
                 self._progress.start(plan, len(done))
                 evaluating_s = await self._evaluate(study, evaluator, plan, len(done))
                 await self._search_loop.time_again(evaluator)
-                await self._search_loop.judge(evaluator)
+                await self._search_loop.judge(scorer)
                 self._calibration.keep(self._durations.by_stage, disturbed=_disturbed(run.evaluations()))
                 if self._search_loop.stopping.is_set():
                     self._stop = INTERRUPTED
@@ -238,7 +238,8 @@ class _Search:
             record_unevaluated(self._run, plan, self._stop.reason)
         return seconds
 
-    def _evaluator(self, candidates: Candidates, plan: Plan) -> MultiDeviceEvaluator:
+    def _evaluator(self, candidates: Candidates, plan: Plan) -> tuple[MultiDeviceEvaluator, FinalistScorer | None]:
+        """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
         executor, prepared, question = self._executor, self._prepared, self._prepared.request.question
         materials = materials_of(question, prepared.images, candidates.weights, plan.size, executor.host)
         workers = Workers(
@@ -254,7 +255,8 @@ class _Search:
             self._run, prepared.targets.host,
         )  # fmt: skip
         scorer = FinalistScorer(walker, cards, self._run) if prepared.images else None
-        return MultiDeviceEvaluator(evaluator, scorer, prepared.targets, question, cards, self._run, executor.on_device)
+        targets, on_device = prepared.targets, executor.on_device
+        return MultiDeviceEvaluator(evaluator, targets, question, cards, self._run, on_device), scorer
 
     def _listener(self, plan: Plan) -> Callable[[StageEvent], None]:
         def listen(event: StageEvent) -> None:

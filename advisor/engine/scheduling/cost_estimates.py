@@ -63,17 +63,10 @@ class CostEstimates:
         self._cards = {card.name: card for card in plan.cards}
         self._measured: dict[str, _Measured] = {}
 
-    @property
-    def measured_cards(self) -> Collection[str]:
-        """Names of the cards of which something was measured."""
-        return self._measured.keys()
-
     def add(self, evaluation: Evaluation) -> str | None:
         """Add an evaluation; return the card whose estimates changed, None if none did."""
         configuration = evaluation.configuration
         if evaluation.status is not Status.OK or evaluation.latency is None or evaluation.size is None:
-            return None
-        if configuration.card not in self._cards:
             return None
         measured = self._measured.setdefault(configuration.card, _Measured())
         measured.latency_ms[configuration.compression, configuration.target.threads] = evaluation.latency.value
@@ -82,8 +75,8 @@ class CostEstimates:
         return configuration.card
 
     def of(self, name: str) -> Mapping[Configuration, CostEstimate]:
-        """Return the estimates of every configuration of a card of which something was measured."""
-        card, measured, plan = self._cards[name], self._measured[name], self._plan
+        """Return the estimates of every configuration of a card; rough ones if nothing of it was measured."""
+        card, measured, plan = self._cards[name], self._measured.get(name, _Measured()), self._plan
         slower = _mean_ratio((ms, rough_ms(card, *point)) for point, ms in measured.latency_ms.items())
         larger = _mean_ratio((size, rough_size(card, recipe)) for recipe, size in measured.size_bytes.items())
         ratios = {recipe: _latency_ratio(card, measured, recipe, slower) for recipe in plan.recipes}
@@ -109,6 +102,8 @@ class CostEstimates:
     def _cost_s(self, card: Card, measured: _Measured, training: str, recipe: str) -> float:
         """Return the seconds that are left: all thread counts are timed in one go, all recipes share a training."""
         plan = self._plan
+        if not measured.done:
+            return plan.costs.variant_s(card, (training, recipe)) / len(plan.threads)
         if (training, recipe) in measured.done:
             return NOTHING_LEFT_S
         own = plan.costs.own_s(card, (training, recipe)) / len(plan.threads)

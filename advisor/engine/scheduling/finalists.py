@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
 
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
+from advisor.engine.pipeline.evaluation.finalists import FinalistScorer
 from advisor.store import RunFolder
-
-
-class FinalistScorer(Protocol):
-    """Scores one evaluation's file on images that nothing was chosen by."""
-
-    async def hold_out(self, evaluation: Evaluation) -> Evaluation:
-        """Return the evaluation with its accuracy on the hold-out."""
-
-    async def capture(self, evaluation: Evaluation) -> Evaluation:
-        """Return the evaluation with its accuracy on the hold-out under capture conditions."""
 
 
 def finalists(decisions: Sequence[Decision], evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
@@ -33,14 +23,10 @@ def finalists(decisions: Sequence[Decision], evaluations: Sequence[Evaluation]) 
     """
     named = [e for decision in decisions for e in (decision.pick, decision.runner_up, *decision.ties) if e is not None]
     front = [e for decision in decisions for e in decision.front]
-    positions = {e.artefact_sha256: position for position, e in enumerate(_first([*named, *front]))}
+    files = dict.fromkeys(e.artefact_sha256 for e in (*named, *front) if e.artefact_sha256)
+    positions = {file: position for position, file in enumerate(files)}
     chosen = [e for e in evaluations if e.status is Status.OK and e.artefact_sha256 in positions]
     return tuple(sorted(chosen, key=lambda e: positions[e.artefact_sha256]))
-
-
-def _first(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
-    """Return one evaluation of each artefact."""
-    return tuple({e.artefact_sha256: e for e in evaluations if e.artefact_sha256}.values())
 
 
 async def score(

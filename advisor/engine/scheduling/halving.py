@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from advisor.core.evaluation import Configuration
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 REDUCTION_FACTOR = 3
 """The paper's eta. Its authors found 3 and 4 to do best (Li et al., MLSys 2020, section 4)."""
@@ -102,12 +98,11 @@ class SuccessiveHalving:
         self._reduction_factor = reduction_factor
         self._rungs = tuple(dict.fromkeys(each.training for each in space))
         self._cards = tuple(dict.fromkeys(each.card for each in space))
-        units = [CardTraining(card, training) for training in self._rungs for card in self._cards]
-        self._positions = {unit: position for position, unit in enumerate(units)}
+        self._units = [CardTraining(card, training) for training in self._rungs for card in self._cards]
         self.not_started = {each: None for each in space if each not in finished}
         self.deferred: dict[Configuration, float] = {}
         self._count_not_started = Counter(CardTraining.of(each) for each in self.not_started)
-        self._not_done: dict[CardTraining, set[Configuration]] = {unit: set() for unit in units}
+        self._not_done: dict[CardTraining, set[Configuration]] = {unit: set() for unit in self._units}
         for each in self.not_started:
             self._not_done[CardTraining.of(each)].add(each)
         self._started = {CardTraining.of(each) for each in finished}
@@ -133,13 +128,9 @@ class SuccessiveHalving:
         self.deferred[configuration] = expected_gain
         self.mark_done(configuration)
 
-    def rung(self, training: str) -> int:
-        """Return the rung of a training; 0 is the lightest."""
-        return self._rungs.index(training)
-
     def is_blocked(self, unit: CardTraining) -> bool:
         """Say whether a lighter training of the same card is not done yet."""
-        below = self._rungs[: self.rung(unit.training)]
+        below = self._rungs[: self._rungs.index(unit.training)]
         return any(self._not_done[CardTraining(unit.card, training)] for training in below)
 
     def is_runnable(self, unit: CardTraining) -> bool:
@@ -161,34 +152,14 @@ class SuccessiveHalving:
     def runnable(self, has_capacity: HasCapacity = unlimited) -> list[CardTraining]:
         """Return the cards and trainings of which a configuration may start now, the lightest training first."""
         startable = {CardTraining(card, training) for training in self._rungs for card in self.promotable(training)}
-        startable |= {unit for unit in self._started if unit in self._positions and not self.is_blocked(unit)}
+        startable |= {unit for unit in self._started if not self.is_blocked(unit)}
         return [
-            unit
-            for unit in self._positions
-            if self._count_not_started[unit] and unit in startable and has_capacity(unit)
+            unit for unit in self._units if self._count_not_started[unit] and unit in startable and has_capacity(unit)
         ]
-
-    def position(self, unit: CardTraining) -> int:
-        """Return the position of a card and training among all of them."""
-        return self._positions[unit]
-
-    def blocked(self, positions: NDArray[np.intp], has_capacity: HasCapacity) -> NDArray[np.bool_]:
-        """Return bool (n,): which rows of a table may not start now.
-
-        Args:
-            positions: int (n,), the :meth:`position` of each row's card and training.
-            has_capacity: says whether there is capacity for more of a card and training.
-        """
-        import numpy as np
-
-        blocked = np.ones(len(self._positions), bool)
-        blocked[[self._positions[unit] for unit in self.runnable(has_capacity)]] = False
-        rows: NDArray[np.bool_] = blocked[positions]
-        return rows
 
     def _admits_another_card(self, training: str) -> bool:
         """Say whether the quota lets one more card start a training."""
-        rung = self.rung(training)
+        rung = self._rungs.index(training)
         if rung == 0:
             return True
         below = self._rungs[rung - 1]

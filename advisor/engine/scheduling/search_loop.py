@@ -6,17 +6,17 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation
 from advisor.engine.decide import decide_run
+from advisor.engine.pipeline.evaluation.finalists import FinalistScorer
 from advisor.engine.pipeline.stages.timing import SURVEY
 from advisor.engine.question import Request
-from advisor.engine.scheduling.finalists import FinalistScorer, finalists, score
+from advisor.engine.scheduling.finalists import finalists, score
 from advisor.engine.scheduling.promotion import FrontBound
-from advisor.engine.scheduling.scheduler import CARDS_IN_FLIGHT, Scheduler
+from advisor.engine.scheduling.scheduler import Scheduler
 from advisor.engine.scheduling.stopping import (
     COMPLETE,
     ExpectedGainRule,
@@ -27,6 +27,7 @@ from advisor.engine.scheduling.stopping import (
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.skipped import too_large, too_slow
+from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.store import RunFolder
 
 _Future = asyncio.Future[Evaluation] | asyncio.Future[None]
@@ -45,28 +46,6 @@ class Progress(Protocol):
         """Leave deferred configurations out of what is left to do."""
 
 
-class Evaluator(FinalistScorer, Protocol):
-    """Evaluates configurations.
-
-    Attributes:
-        screening: skip what cannot meet the latency budget before it is trained.
-    """
-
-    screening: bool
-
-    async def evaluate(self, configuration: Configuration) -> Evaluation:
-        """Return a configuration's evaluation."""
-
-    async def time_again(self, evaluation: Evaluation) -> Evaluation:
-        """Return an evaluation with a longer timing."""
-
-    def rejected(self, configuration: Configuration, reason: str) -> Evaluation:
-        """Return the skipped evaluation of a configuration that cannot reach the front."""
-
-    def on_worst_device(self, evaluation: Evaluation) -> Evaluation:
-        """Return the evaluation with the figures of the device where the file does worst; the study gets these."""
-
-
 class SearchLoop:
     """The evaluations of one search.
 
@@ -81,16 +60,14 @@ class SearchLoop:
         stopping: set it to end the search; what is done is kept.
     """
 
-    def __init__(
-        self, request: Request, run: RunFolder, progress: Progress, started: float, cores: int = CARDS_IN_FLIGHT - 1
-    ) -> None:
+    def __init__(self, request: Request, run: RunFolder, progress: Progress, started: float, cores: int) -> None:
         self._cores = cores
         self._question, self._execution = request.question, request.execution
         self._run, self._progress, self._started = run, progress, started
         self._bound = FrontBound(request.question.limits)
         self.stopping = asyncio.Event()
 
-    async def evaluate_all(self, study: Study, evaluator: Evaluator, plan: Plan, done: int) -> Stop:
+    async def evaluate_all(self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int) -> Stop:
         """Evaluate until nothing is left, a limit is reached or the user stops the search; return why it ended.
 
         Args:
@@ -102,7 +79,17 @@ class SearchLoop:
         self._bound.add(self._run.evaluations())
         scheduler = Scheduler(study, self._bound, plan, self._trials_left(plan, done), self._cores)
         rule = ExpectedGainRule(study, self._execution.least_gain(plan.size))
-        recorder = _Recorder(self._run, study, self._bound, evaluator, self._progress)
+
+        def record(evaluations: Iterable[Evaluation]) -> None:
+            for evaluation in evaluations:
+                self._run.append(evaluation)
+                study.tell(evaluator.on_worst_device(evaluation))
+                self._bound.add([evaluation])
+                self._progress.evaluated(evaluation)
+
+        def record_rejected() -> None:
+            record(evaluator.rejected(each, reason) for each, reason in scheduler.reject_deferred())
+
         running = _Running(evaluator.evaluate, self.stopping)
         ended = False
         while not ended:
@@ -110,22 +97,23 @@ class SearchLoop:
                 running.start_all(scheduler)
             self._progress.deferred(scheduler.deferred)
             if running.configurations:
-                recorder.record(await running.results(self._time_left()))
+                record(await running.results(self._time_left()))
                 rule.update()
                 ended = running.stopped or self._time_left() == 0
             elif scheduler.deferred and not rule.met:
-                recorder.reject_deferred(scheduler)
+                record_rejected()
             else:
                 ended = True
-        recorder.reject_deferred(scheduler)
+        record_rejected()
         stop = self._stop(study, rule, unfinished=bool(running.configurations))
         await running.cancel()
         return stop
 
-    async def rescue(self, evaluator: Evaluator, plan: Plan) -> None:
+    async def rescue(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
         """Evaluate a little of what was skipped if nothing meets the budget: the least-bad answer needs figures.
 
-        These are the fastest of the cards that were too slow, else the smallest of the files over the size budget.
+        These are the cards with the fewest MACs of those that were too slow. If there are none, these are the smallest
+        of the files over the size budget.
         """
         evaluations = self._run.evaluations()
         if self.stopping.is_set() or decide_run(self._run, evaluations, self._question).decision.feasible:
@@ -133,12 +121,12 @@ class SearchLoop:
         again = too_slow(plan, evaluations)
         if not again and self._time_left() != 0:
             again = too_large(plan, evaluations)
-        evaluator.screening = False
+        evaluator.stop_screening()
         for configurations in again.values():
             for evaluation in await asyncio.gather(*map(evaluator.evaluate, configurations)):
                 self._run.append(evaluation)
 
-    async def time_again(self, evaluator: Evaluator) -> None:
+    async def time_again(self, evaluator: MultiDeviceEvaluator) -> None:
         """Time the finalists for longer. In a large space every configuration was timed briefly.
 
         A longer timing can bring others to the front: they are timed again too, until the front stays the same.
@@ -156,13 +144,13 @@ class SearchLoop:
                 with contextlib.suppress(AdvisorError):  # the brief timing stays, and the report says that it was brief
                     self._run.append(await evaluator.time_again(evaluation))
 
-    async def judge(self, evaluator: Evaluator) -> None:
-        """Score the finalists on the hold-out. After an interrupt the resumed run does it."""
-        if self._question.data is None or self.stopping.is_set():
+    async def judge(self, scorer: FinalistScorer | None) -> None:
+        """Score the finalists on the hold-out if there are images. After an interrupt the resumed run does it."""
+        if scorer is None or self.stopping.is_set():
             return
         self._progress.say("judging the finalists on the hold-out")
         scoring = asyncio.ensure_future(
-            score(self._finalists(), evaluator, self._run, in_time=lambda: self._time_left() != 0)
+            score(self._finalists(), scorer, self._run, in_time=lambda: self._time_left() != 0)
         )
         stopped = asyncio.ensure_future(_until(self.stopping))
         finished, _ = await asyncio.wait({scoring, stopped}, return_when="FIRST_COMPLETED")
@@ -189,28 +177,6 @@ class SearchLoop:
     def _time_left(self) -> float | None:
         limit = self._execution.time_limit_s
         return None if limit is None else max(0.0, limit - (time.monotonic() - self._started))
-
-
-@dataclass(frozen=True)
-class _Recorder:
-    """Passes results on to everything that needs them."""
-
-    run: RunFolder
-    study: Study
-    bound: FrontBound
-    evaluator: Evaluator
-    progress: Progress
-
-    def record(self, evaluations: Iterable[Evaluation]) -> None:
-        for evaluation in evaluations:
-            self.run.append(evaluation)
-            self.study.tell(self.evaluator.on_worst_device(evaluation))
-            self.bound.add([evaluation])
-            self.progress.evaluated(evaluation)
-
-    def reject_deferred(self, scheduler: Scheduler) -> None:
-        """Record the deferred configurations that cannot reach the front as skipped, with the reasons."""
-        self.record(self.evaluator.rejected(each, reason) for each, reason in scheduler.reject_deferred())
 
 
 class _Running:

@@ -6,6 +6,7 @@ Many searches may share a database: each run has its own study there.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -70,7 +71,8 @@ def journal(file: Path) -> BaseStorage:
     from optuna.storages.journal import JournalFileBackend
 
     Path(f"{file}.lock").unlink(missing_ok=True)
-    _cut_torn_line(file)
+    if file.is_file():
+        os.truncate(file, file.read_bytes().rfind(b"\n") + 1)
     try:
         return JournalStorage(JournalFileBackend(str(file)))
     except Exception:  # Optuna states no errors of its own for a damaged journal
@@ -158,23 +160,6 @@ def _close(storage: BaseStorage) -> None:
     engine = getattr(getattr(storage, "_backend", storage), "engine", None)
     if engine is not None:
         engine.dispose()
-
-
-def _cut_torn_line(file: Path) -> None:
-    """Remove what follows the last line end, reading from the end."""
-    if not file.is_file():
-        return
-    with file.open("rb+") as content:
-        end = content.seek(0, 2)
-        while end:
-            start = max(0, end - 65536)
-            content.seek(start)
-            line_end = content.read(end - start).rfind(b"\n")
-            if line_end >= 0:
-                content.truncate(start + line_end + 1)
-                return
-            end = start
-        content.truncate(0)
 
 
 def _free_name(file: Path) -> Path:

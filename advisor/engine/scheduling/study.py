@@ -45,7 +45,7 @@ class Study:
         budget: its limits become the trials' constraints.
         sampler: one of :data:`advisor.engine.question.names.SAMPLERS`.
         seed: of the sampler.
-        done: earlier results, which are not evaluated again.
+        done: earlier results in the search space, which are not evaluated again.
 
     Attributes:
         halving: says which configurations may start.
@@ -165,9 +165,9 @@ class Study:
                 group.add(configuration_of(self._plan, chosen))
             if trial.state == TrialState.RUNNING:
                 self._study.tell(trial.number, state=TrialState.FAIL)
-        missing = (each for each in finished.values() if each.configuration not in ended)
-        for trial in filter(None, (finished_trial(each, self._plan, self._budget) for each in missing)):
-            self._study.add_trial(trial)
+        for configuration, evaluation in finished.items():
+            if configuration not in ended:
+                self._study.add_trial(finished_trial(evaluation, self._plan, self._budget))
         again = (ended | interrupted) - waiting
         return [each for each in self.halving.not_started if each in again]
 

@@ -1,37 +1,46 @@
-"""How a study's sampler is kept informed: what may start now, and what was measured meanwhile."""
+"""The sampler of a study: what it knows of every candidate, what may start now, and what was measured meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
+from advisor.catalog.cards import Card
 from advisor.core.evaluation import Evaluation
 from advisor.engine.question.names import ADVISOR, GP, NSGA2, RANDOM, TPE
-from advisor.engine.scheduling.candidate_table import candidate_table
 from advisor.engine.scheduling.cost_estimates import CostEstimates
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving
 from advisor.engine.scheduling.trial_record import parameters
 from advisor.engine.space.plan import Plan
+from advisor.engine.space.priors import prior_accuracy
 
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.samplers import BaseSampler
+
+    from advisor.engine.scheduling.sampler import AdvisorSampler, Candidate
+
+TRAINING_GAIN: Mapping[str, float] = {"finetune_top": 2.0, "finetune_all": 3.0}
+"""Points that the prior expects of a training over the head alone; the run's own results correct it."""
 
 UPDATE_SHARE = 0.02
 """The sampler scores its whole table again after an update. So updates wait until so large a share of the results is
 new: 2 % of all results."""
 
 
-class Suggester(Protocol):
-    """A sampler of a study over accuracy, latency and size."""
+class Suggester:
+    """One of Optuna's own samplers, which knows nothing of the search space and has no expectation.
 
-    @property
-    def sampler(self) -> BaseSampler:
-        """The sampler that suggests the trials' parameters."""
+    Attributes:
+        sampler: suggests the trials' parameters.
+        suggests_runnable: it never suggests what may not start now.
+    """
 
-    @property
-    def suggests_runnable(self) -> bool:
-        """True if it never suggests what may not start now."""
+    suggests_runnable = False
+
+    def __init__(self, sampler: BaseSampler) -> None:
+        self.sampler = sampler
 
     def add(self, evaluation: Evaluation) -> None:
         """Note a result."""
@@ -40,34 +49,14 @@ class Suggester(Protocol):
         """Tell the sampler what may start now."""
 
     def expected_gain(self, study: Study, seconds: float) -> float:
-        """Return what ``seconds`` more are expected to add, as a share of the front's hypervolume."""
+        """Return what ``seconds`` more are expected to add, as a share of the front's hypervolume.
 
-
-class OptunaSuggester:
-    """One of Optuna's own samplers, which knows nothing of the search space and has no expectation.
-
-    Args:
-        name: of the sampler.
-        seed: of its random numbers.
-    """
-
-    suggests_runnable = False
-
-    def __init__(self, name: str, seed: int) -> None:
-        self.sampler = _optuna_sampler(name, seed)
-
-    def add(self, evaluation: Evaluation) -> None:
-        """Do nothing: the sampler reads the study's trials."""
-
-    def prepare(self, has_capacity: HasCapacity) -> None:
-        """Do nothing: the sampler suggests from the whole space."""
-
-    def expected_gain(self, study: Study, seconds: float) -> float:
-        """Return infinity: the sampler has no expectation."""
+        Infinite if the sampler has no expectation.
+        """
         return float("inf")
 
 
-class AdvisorSuggester:
+class AdvisorSuggester(Suggester):
     """The advisor's sampler, with what is known of every candidate.
 
     Args:
@@ -78,10 +67,9 @@ class AdvisorSuggester:
     """
 
     suggests_runnable = True
+    sampler: AdvisorSampler
 
     def __init__(self, plan: Plan, halving: SuccessiveHalving, seed: int, done: Iterable[Evaluation]) -> None:
-        import numpy as np
-
         from advisor.engine.scheduling.sampler import AdvisorSampler, Objective
 
         self._halving, self._estimates = halving, CostEstimates(plan)
@@ -90,14 +78,15 @@ class AdvisorSuggester:
         for evaluation in done:
             self.add(evaluation)
         self._changed.clear()
-        units = (CardTraining.of(each) for each in plan.configurations())
-        self._positions = np.array([halving.position(unit) for unit in units])
+        self._rows: dict[CardTraining, list[int]] = {}
+        for row, configuration in enumerate(plan.configurations()):
+            self._rows.setdefault(CardTraining.of(configuration), []).append(row)
         objectives = (
             Objective("accuracy", "maximize"),
             Objective("latency", "minimize", log=True),
             Objective("size", "minimize", log=True),
         )
-        self.sampler: AdvisorSampler = AdvisorSampler(candidate_table(plan, self._estimates), objectives, seed=seed)
+        super().__init__(AdvisorSampler(candidate_table(plan, self._estimates), objectives, seed=seed))
 
     def add(self, evaluation: Evaluation) -> None:
         """Note a result and which card's estimates it changes."""
@@ -108,7 +97,12 @@ class AdvisorSuggester:
 
     def prepare(self, has_capacity: HasCapacity) -> None:
         """Block the candidates that may not start now, and update the estimates."""
-        self.sampler.block(self._halving.blocked(self._positions, has_capacity))
+        import numpy as np
+
+        blocked = np.ones(sum(map(len, self._rows.values())), bool)
+        for unit in self._halving.runnable(has_capacity):
+            blocked[self._rows[unit]] = False
+        self.sampler.block(blocked)
         self._update()
 
     def expected_gain(self, study: Study, seconds: float) -> float:
@@ -130,18 +124,44 @@ def make_suggester(
     name: str, plan: Plan, halving: SuccessiveHalving, seed: int, done: Iterable[Evaluation]
 ) -> Suggester:
     """Return the sampler called ``name``, one of :data:`advisor.engine.question.names.SAMPLERS`."""
-    return AdvisorSuggester(plan, halving, seed, done) if name == ADVISOR else OptunaSuggester(name, seed)
-
-
-def _optuna_sampler(name: str, seed: int) -> BaseSampler:
+    if name == ADVISOR:
+        return AdvisorSuggester(plan, halving, seed, done)
     from optuna import samplers
 
-    if name == TPE:
-        return samplers.TPESampler(seed=seed)
-    if name == NSGA2:
-        return samplers.NSGAIISampler(seed=seed)
-    if name == GP:
-        return samplers.GPSampler(seed=seed)
-    if name == RANDOM:
-        return samplers.RandomSampler(seed=seed)
-    raise ValueError(f"no sampler is called {name!r}")
+    classes = {
+        TPE: samplers.TPESampler,
+        NSGA2: samplers.NSGAIISampler,
+        GP: samplers.GPSampler,
+        RANDOM: samplers.RandomSampler,
+    }
+    return Suggester(classes[name](seed=seed))
+
+
+def candidate_table(plan: Plan, estimates: CostEstimates) -> list[Candidate]:
+    """Return a candidate for each configuration, in the order of ``plan.configurations()``.
+
+    The prior is the published accuracy. Latency, size and seconds come from the estimates.
+    """
+    from advisor.engine.scheduling.sampler import Candidate
+
+    cards = {card.name: card for card in plan.cards}
+    estimates_of = {name: estimates.of(name) for name in cards}
+    table = []
+    for each in plan.configurations():
+        card, estimate = cards[each.card], estimates_of[each.card][each]
+        prior = prior_accuracy(card, each.compression) + TRAINING_GAIN.get(each.training, 0.0)
+        features = _features(card, each.training, each.compression)
+        table.append(Candidate(parameters(each), prior, estimate.known, features, estimate.cost_s))
+    return table
+
+
+def _features(card: Card, training: str, compression: str) -> dict[str, float | str]:
+    return {
+        "card": card.name,
+        "family": card.family,
+        "training": training,
+        "recipe": compression,
+        "input": float(card.input_size),
+        "log_params": math.log(max(card.params, 1)),
+        "log_macs": math.log(max(card.macs, 1)),
+    }

@@ -84,19 +84,16 @@ def state(evaluation: Evaluation) -> TrialState:
     return TrialState.FAIL if evaluation.status is Status.FAILED else TrialState.PRUNED
 
 
-def finished_trial(evaluation: Evaluation, plan: Plan, budget: Budget) -> FrozenTrial | None:
-    """Return an evaluation as a finished trial, None if it lies outside the search space."""
+def finished_trial(evaluation: Evaluation, plan: Plan, budget: Budget) -> FrozenTrial:
+    """Return an evaluation as a finished trial."""
     from optuna.trial import create_trial
 
-    chosen, space = parameters(evaluation.configuration), distributions(plan)
-    if any(value not in space[name].choices for name, value in chosen.items()):
-        return None
     found = values(evaluation)
     return create_trial(
         state=state(evaluation),
         values=found,
-        params=dict(chosen),
-        distributions={**space},
+        params={**parameters(evaluation.configuration)},
+        distributions={**distributions(plan)},
         user_attrs=attributes(evaluation, plan.recipes),
         constraints=constraints(evaluation, budget) if found else None,
     )

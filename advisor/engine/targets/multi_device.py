@@ -13,7 +13,6 @@ from advisor.core.file_features import FileFeatures
 from advisor.core.worst_case import on_device, with_required_figures, worst_case
 from advisor.engine.execution.protocol import OnDevice, call_locally
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
-from advisor.engine.pipeline.evaluation.finalists import FinalistScorer
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.question import Question
 from advisor.engine.targets.compatibility import TargetDevice
@@ -30,7 +29,6 @@ class MultiDeviceEvaluator:
 
     Args:
         evaluator: makes and scores the artefacts, and times them on this machine where it is asked about.
-        scorer: scores finalists on the hold-out; None without images.
         targets: the devices.
         question: the question.
         cards: by name.
@@ -41,7 +39,6 @@ class MultiDeviceEvaluator:
     def __init__(
         self,
         evaluator: Evaluator,
-        scorer: FinalistScorer | None,
         targets: TargetDevices,
         question: Question,
         cards: Mapping[str, Card],
@@ -49,23 +46,15 @@ class MultiDeviceEvaluator:
         on_device: OnDevice = call_locally,
     ) -> None:
         self._on_device = on_device
-        self._evaluator, self._scorer = evaluator, scorer
-        self._targets, self._question = targets, question
+        self._evaluator, self._targets, self._question = evaluator, targets, question
         self._cards, self._run = cards, run
         self._prefilter = Prefilter.of(targets, question.limits)
         self._other_devices: dict[Artefact, asyncio.Task[tuple[Evaluation, ...]]] = {}
         self._features: dict[str, FileFeatures] = {}
-        self._screening = True
 
-    @property
-    def screening(self) -> bool:
-        """Skip what cannot meet the latency budget before it is trained."""
-        return self._screening
-
-    @screening.setter
-    def screening(self, wanted: bool) -> None:
-        self._screening = wanted
-        self._evaluator.screening = wanted
+    def stop_screening(self) -> None:
+        """From now on, evaluate also what cannot meet the latency budget."""
+        self._evaluator.screening = False
 
     @property
     def environments(self) -> dict[str, str]:
@@ -78,7 +67,7 @@ class MultiDeviceEvaluator:
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation on the leading device; evaluations on the other devices go into the run."""
         card = self._cards[configuration.card]
-        if self._prefilter is not None and self.screening:
+        if self._prefilter is not None and self._evaluator.screening:
             reason = self._prefilter.rejection_reason(card, configuration.compression)
             if reason:
                 return Evaluation(configuration, Status.SKIPPED, card.family, reason, StageName.PREDICT)
@@ -101,16 +90,6 @@ class MultiDeviceEvaluator:
         """Return the skipped evaluation of a configuration that cannot reach the front."""
         family = self._cards[configuration.card].family
         return Evaluation(configuration, Status.SKIPPED, family, reason, StageName.PROMOTION)
-
-    async def hold_out(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist with its accuracy on the hold-out, which is the same on every device."""
-        assert self._scorer is not None, "finalists are scored where there are images"
-        return await self._scorer.hold_out(evaluation)
-
-    async def capture(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist with its accuracy under capture conditions."""
-        assert self._scorer is not None, "finalists are scored where there are images"
-        return await self._scorer.capture(evaluation)
 
     def on_worst_device(self, evaluation: Evaluation) -> Evaluation:
         """Return the figures for the study: those on the device where the file is worst."""

@@ -8,8 +8,8 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.cost import rough_ms, rough_size
-from advisor.engine.scheduling.candidate_table import candidate_table
 from advisor.engine.scheduling.cost_estimates import NOTHING_LEFT_S, CostEstimates, also_shown
+from advisor.engine.scheduling.suggesting import candidate_table
 from advisor.engine.space.plan import Plan
 from tests.builders import RUNTIME, evaluation
 

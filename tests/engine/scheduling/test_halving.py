@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,10 +42,6 @@ def test_the_example_of_the_docstring_holds() -> None:
 
 def test_at_first_every_card_may_start_on_the_lowest_rung_only() -> None:
     assert SuccessiveHalving(SPACE).runnable() == [(card, "head") for card in CARDS]
-
-
-def test_trainings_are_rungs_from_the_lightest_up() -> None:
-    assert [SuccessiveHalving(SPACE).rung(training) for training in TRAININGS] == [0, 1, 2]
 
 
 def test_a_card_is_blocked_until_every_configuration_below_is_done() -> None:
@@ -117,12 +112,9 @@ def test_a_deferred_configuration_no_longer_blocks_heavier_trainings() -> None:
     assert halving.deferred == dict.fromkeys(of(CARDS[0], "finetune_top"), 6.0)
 
 
-def test_blocked_rows_of_a_table_are_those_that_may_not_start() -> None:
-    halving = SuccessiveHalving(SPACE)
-    units = [CardTraining.of(each) for each in SPACE]
-    positions = np.array([halving.position(unit) for unit in units])
-    blocked = halving.blocked(positions, lambda unit: unit.card != CARDS[0])
-    assert blocked.tolist() == [unit.training != "head" or unit.card == CARDS[0] for unit in units]
+def test_only_what_there_is_capacity_for_is_runnable() -> None:
+    runnable = SuccessiveHalving(SPACE).runnable(lambda unit: unit.card != CARDS[0])
+    assert runnable == [(card, "head") for card in CARDS[1:]]
 
 
 @settings(max_examples=25)

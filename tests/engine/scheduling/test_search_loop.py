@@ -77,6 +77,9 @@ class MadeUp:
     def rejected(self, configuration: Configuration, reason: str) -> Evaluation:
         return Evaluation(configuration, Status.SKIPPED, reason=reason, stage=STAGE)
 
+    def stop_screening(self) -> None:
+        self.screening = False
+
     def on_worst_device(self, made: Evaluation) -> Evaluation:
         return made
 

@@ -35,11 +35,6 @@ def test_optunas_samplers_expect_no_gain_and_do_not_know_what_may_start(name: st
     assert not made.suggests_runnable
 
 
-def test_a_sampler_without_a_constructor_is_an_error() -> None:
-    with pytest.raises(ValueError, match="no sampler is called 'bohb'"):
-        suggester("bohb")
-
-
 def test_the_advisors_sampler_suggests_only_what_may_start() -> None:
     made = suggester()
     trials = study(made)
