@@ -155,7 +155,7 @@ def test_a_time_limit_below_the_cheapest_candidate_is_refused_with_its_price(
     process = started(empty_results, out, *OPTIONS, "--time-limit", "1s")
     _, err = process.communicate(timeout=120)
     assert process.returncode == 2, err
-    assert f"below the price of the cheapest candidate: {SMALLEST} takes about" in err
+    assert f"even the candidate that is quickest to evaluate, {SMALLEST}, takes about" in err
     assert not out.exists()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,26 +60,15 @@ def _of_card(lookup: Lookup, workload: Workload, card: Card, remeasure: bool) ->
     judged = {stage for each in variants if each.answers in done for stage in each.judging}
     if remeasure:
         done = frozenset(stage for stage in done if stage.name is not StageName.TIMING)
-    timings = list(_timings(lookup, variants))
-    return CachedResults(
-        done=done | judged,
-        latency_p90={point: p90 for point, _, p90 in reversed(timings)},
-        latency={point: median for point, median, _ in reversed(timings)},
-        size_bytes=dict(reversed(list(_sizes(lookup, variants)))),
-    )
-
-
-def _sizes(lookup: Lookup, variants: list[VariantStages]) -> Iterator[tuple[str, int]]:
-    for each in variants:
-        artefact = lookup.find(each.ships)
+    latency: dict[Point, Quantity] = {}
+    latency_p90: dict[Point, Quantity] = {}
+    size_bytes: dict[str, int] = {}
+    for each in variants:  # the lightest training first, whose figures are kept
+        artefact, timed = lookup.find(each.ships), lookup.find(each.timed)
         if artefact is not None:
-            yield each.compression, artefact.size_bytes
-
-
-def _timings(lookup: Lookup, variants: list[VariantStages]) -> Iterator[tuple[Point, Quantity, Quantity]]:
-    """Yield medians and 90th percentiles, the lightest training first."""
-    for each in variants:
-        found = lookup.find(each.timed)
-        for threads, timing in found.by_threads.items() if found is not None else ():
+            size_bytes.setdefault(each.compression, artefact.size_bytes)
+        for threads, timing in timed.by_threads.items() if timed is not None else ():
             if timing.latency is not None and timing.latency_p90 is not None:
-                yield (each.compression, threads), timing.latency, timing.latency_p90
+                latency.setdefault((each.compression, threads), timing.latency)
+                latency_p90.setdefault((each.compression, threads), timing.latency_p90)
+    return CachedResults(done | judged, latency_p90, latency, size_bytes)

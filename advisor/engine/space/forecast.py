@@ -91,7 +91,7 @@ class PlanView:
         forecasts: every configuration, the most promising cards first.
         cards: the cards that would be tried, in that order.
         left_out: cards that would not be tried, with the reason.
-        images: number of readable pictures, 0 without.
+        images: number of readable images, 0 without.
     """
 
     request: Request
@@ -122,7 +122,7 @@ class PlanView:
     @property
     def cheapest(self) -> CardForecast:
         """The card whose first result comes soonest."""
-        return cheapest(self.cards)
+        return quickest(self.cards)
 
     @property
     def download_bytes(self) -> int:
@@ -146,6 +146,6 @@ class PlanView:
         }
 
 
-def cheapest(cards: Sequence[CardForecast]) -> CardForecast:
+def quickest(cards: Sequence[CardForecast]) -> CardForecast:
     """Return the card whose first result comes soonest."""
     return min(cards, key=lambda card: card.first_s)

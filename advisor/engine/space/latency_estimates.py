@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
 from advisor.core.forms import FORMS, form_of
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.cost import rough_ms
-from advisor.engine.space.cached import CachedResults
+from advisor.engine.space.cached import CachedResults, Point
 from advisor.engine.space.plan import Plan
+from advisor.engine.targets.prefilter import LatencyEstimate
 
 if TYPE_CHECKING:
     from advisor.devices.prediction.values import Prediction
@@ -24,19 +26,6 @@ Key = tuple[str, str, int]
 """Card, recipe, threads."""
 
 
-@dataclass(frozen=True)
-class LatencyEstimate:
-    """The estimated latency of one configuration.
-
-    Attributes:
-        latency: ``measured`` here before, ``predicted``, or ``estimated`` where it is rough.
-        chance: probability that it meets the latency budget; None without a budget, or where the latency is rough.
-    """
-
-    latency: Quantity
-    chance: float | None
-
-
 def latency_estimates(
     plan: Plan, cached: Mapping[str, CachedResults], budget_ms: float | None
 ) -> dict[Key, LatencyEstimate]:
@@ -46,64 +35,32 @@ def latency_estimates(
     for the latency model to predict the other models. Without a timing, the estimate is rough: it counts the
     multiply-accumulates alone, corrected by the timings that there are.
     """
-    found = {key: _measured(cached[key[0]], key, budget_ms) for key in _keys(plan) if _timed(cached, key)}
-    predictions = _predictions(plan, cached)
-    paces = _paces(plan, cached)
-    for key in _keys(plan):
-        if key not in found:
-            card = next(card for card in plan.cards if card.name == key[0])
-            prediction = predictions.get(key)
-            found[key] = _predicted(prediction, budget_ms) if prediction else _rough(card, key, paces)
+    predictions, paces = _predictions(plan, cached), _paces(plan, cached)
+    found = {}
+    for card, recipe, threads in product(plan.cards, plan.recipes, plan.threads):
+        key, point, chance = (card.name, recipe, threads), (recipe, threads), None
+        timed = cached[card.name]
+        if point in timed.latency:
+            latency = timed.latency[point]
+            chance = None if budget_ms is None else float(timed.latency_p90[point].value <= budget_ms)
+        elif key in predictions:
+            latency = predictions[key].latency
+            chance = None if budget_ms is None else predictions[key].probability(budget_ms)
+        else:
+            latency = _rough(card, point, paces)
+        found[key] = LatencyEstimate(latency, chance)
     return found
 
 
-def worst_estimate(
-    here: LatencyEstimate | None, there: tuple[Quantity, float | None] | None, rough: LatencyEstimate
-) -> LatencyEstimate:
-    """Return the estimate for several devices: the latency of the slowest, and the least budget probability.
-
-    Args:
-        here: on this machine, None where it is no device of the question.
-        there: on the other devices; None where nothing can be predicted for any.
-        rough: the estimate where nothing else is known.
-    """
-    if there is None:
-        return here or LatencyEstimate(rough.latency, None)
-    latency, chance = there
-    if here is None:
-        return LatencyEstimate(latency, chance)
-    chances = [each for each in (chance, here.chance) if each is not None]
-    return LatencyEstimate(max(latency, here.latency, key=lambda each: each.value), min(chances, default=None))
-
-
-def _keys(plan: Plan) -> list[Key]:
-    return [(card.name, recipe, count) for card in plan.cards for recipe in plan.recipes for count in plan.threads]
-
-
-def _timed(cached: Mapping[str, CachedResults], key: Key) -> bool:
-    return key[1:] in cached[key[0]].latency
-
-
-def _measured(cached: CachedResults, key: Key, budget_ms: float | None) -> LatencyEstimate:
-    chance = None if budget_ms is None else float(cached.latency_p90[key[1:]].value <= budget_ms)
-    return LatencyEstimate(cached.latency[key[1:]], chance)
-
-
-def _predicted(prediction: Prediction, budget_ms: float | None) -> LatencyEstimate:
-    return LatencyEstimate(prediction.latency, None if budget_ms is None else prediction.probability(budget_ms))
-
-
-def _rough(card: Card, key: Key, paces: Mapping[tuple[str, int], tuple[float, int]]) -> LatencyEstimate:
-    _, recipe, threads = key
-    pace, count = paces.get((recipe, threads), (1.0, 0))
+def _rough(card: Card, point: Point, paces: Mapping[Point, tuple[float, int]]) -> Quantity:
+    pace, count = paces.get(point, (1.0, 0))
     source = f"rough: MACs at the pace of {count} models timed here" if count else "rough: MACs alone"
-    value = rough_ms(card, recipe, threads) * pace
-    return LatencyEstimate(Quantity(value, "ms", Provenance.ESTIMATED, n=count or None, source=source), None)
+    return Quantity(rough_ms(card, *point) * pace, "ms", Provenance.ESTIMATED, n=count or None, source=source)
 
 
-def _paces(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[tuple[str, int], tuple[float, int]]:
+def _paces(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Point, tuple[float, int]]:
     """Return measured over rough latency (geometric mean) by recipe and threads, and of how many models."""
-    ratios: dict[tuple[str, int], list[float]] = {}
+    ratios: dict[Point, list[float]] = {}
     for card in plan.cards:
         for (recipe, threads), latency in cached[card.name].latency.items():
             ratio = math.log(latency.value / rough_ms(card, recipe, threads))

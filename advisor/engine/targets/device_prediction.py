@@ -77,18 +77,15 @@ class DevicePredictor:
             for evaluation, prediction in zip(moved, found, strict=True)
         )
 
-    def predict_cards(self, cards: Sequence[Card], recipe: str, device: TargetDevice) -> list[Prediction | str]:
-        """Return for each card the prediction for a recipe's form, or the reason why there is none."""
+    def predict_card(self, card: Card, recipe: str, device: TargetDevice) -> Prediction | str:
+        """Return the prediction for a recipe's form of a card, or the reason why there is none."""
         form = form_of(recipe).name
         reason = form_rejection(form, device)
-        models = [
-            None
-            if reason or not card.macs or not card.params
-            else self._table.features(card.name, card.family, card.macs, card.params, card.input_size)
-            for card in cards
-        ]
-        found = self._predictions(device, [(form, model) for model in models])
-        return [reason if reason else prediction for prediction in found]
+        if reason:
+            return reason
+        known = card.macs and card.params
+        model = self._table.features(card.name, card.family, card.macs, card.params, card.input_size) if known else None
+        return self._predictions(device, [(form, model)])[0]
 
     def _evaluated(
         self,

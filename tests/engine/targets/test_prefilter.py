@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
+from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.question import resolve
-from advisor.engine.targets.prefilter import Prefilter
+from advisor.engine.targets.prefilter import LatencyEstimate, Prefilter
 from advisor.engine.targets.selection import select_targets
 
 SMALL, LARGE = "mobilenet_v1_0.25_224", "inception_v3_299"
@@ -63,9 +64,10 @@ def test_a_form_that_the_device_does_not_take_is_said(recipe: str) -> None:
 
 def test_what_to_expect_is_the_slowest_device_and_the_least_chance() -> None:
     card = load_catalogue()[LARGE]
-    both = outlook(device="raspberry-pi-4,galaxy-s24").worst_latency(card, "float32")
-    board = outlook(device="raspberry-pi-4").worst_latency(card, "float32")
-    assert both is not None
-    assert both == board
-    assert both[1] is not None
-    assert both[1] < 0.05
+    here = LatencyEstimate(Quantity(1.0, "ms", Provenance.ESTIMATED), 1.0)
+    both = outlook(device="raspberry-pi-4,galaxy-s24").worst_latency(card, "float32", here)
+    board = outlook(device="raspberry-pi-4").worst_latency(card, "float32", here)
+    with_host = outlook(device="host,raspberry-pi-4").worst_latency(card, "float32", here)
+    assert both == board == with_host
+    assert both.chance is not None
+    assert both.chance < 0.05
