@@ -125,7 +125,6 @@ def calibrate(
         StageError: the device could not be measured. Nothing is kept.
     """
     from advisor.devices.calibration import calibrate as calibrating
-    from advisor.devices.connections import agent
     from advisor.devices.connections.settings import ConnectionSettings
     from advisor.devices.prediction.predictor import device_predictor
     from advisor.devices.profiles.team import folder_of, known_devices
@@ -133,7 +132,7 @@ def calibrate(
     profile, target = known_devices(_paths(profiles)).select(device)
     calibrating.check_target(profile, target)
     stated = ConnectionSettings.from_options(ssh, adb, here, python, _path(benchmark_model), cores)
-    connection = (stated or profile.connection or ConnectionSettings()).connect(Path(agent.__file__))
+    connection = (stated or profile.connection or ConnectionSettings()).connect()
     say = tell or (lambda _text: None)
     return calibrating.calibrate(profile, target, connection, device_predictor(), folder_of(profile), models, say)
 

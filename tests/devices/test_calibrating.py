@@ -59,9 +59,9 @@ def test_a_shipped_profile_is_copied_and_the_team_s_own_changed_in_place(profile
 
 @pytest.mark.slow
 def test_a_board_is_calibrated_over_ssh(
-    board: DeviceProfile, predictor: Predictor, ssh_server: SshServer, agent: Path, tmp_path: Path
+    board: DeviceProfile, predictor: Predictor, ssh_server: SshServer, tmp_path: Path
 ) -> None:
-    connection = SshConnection("device", agent, sys.executable, config=ssh_server.config)
+    connection = SshConnection("device", sys.executable, config=ssh_server.config)
     found = calibrate(board, board.target("cpu-x1"), connection, predictor, tmp_path, 1)
     assert found.runtime.startswith("ai-edge-litert==")
     assert [row.latency_ms > 0 for row in read_profile(found.path).measurements] == [True]

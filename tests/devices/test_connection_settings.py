@@ -34,7 +34,7 @@ def test_a_profile_says_how_its_device_is_reached(tmp_path: Path) -> None:
     path = profile_with(tmp_path, "{ssh: pi@board.local, port: 2222, python: venv/bin/python}")
     reach = read_profile(path).connection
     assert reach == ConnectionSettings(ssh="pi@board.local", port=2222, python="venv/bin/python")
-    assert reach.connect(Path("agent.py")) == SshConnection("pi@board.local", Path("agent.py"), "venv/bin/python", 2222)
+    assert reach.connect() == SshConnection("pi@board.local", "venv/bin/python", 2222)
 
 
 def test_a_phones_binary_is_meant_from_the_profiles_folder(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_password_is_refused_and_not_repeated(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"board.yaml:8: connection.ssh contains a password") as caught:
         read_profile(profile_with(tmp_path, "{ssh: 'pi:hunter2@board.local'}"))
     with pytest.raises(UsageError, match="the ssh address contains a password") as told:
-        SshConnection("pi:hunter2@board.local", Path("agent.py"))
+        SshConnection("pi:hunter2@board.local")
     assert "hunter2" not in f"{caught.value.message}{caught.value.hint}{told.value.message}{told.value.hint}"
 
 
@@ -79,7 +79,7 @@ def test_a_connection_survives_writing_and_changes_no_prediction(tmp_path: Path)
 
 def test_the_agent_is_not_asked_for_an_accelerator() -> None:
     with pytest.raises(UsageError, match="measures CPU targets only"):
-        ConnectionSettings(ssh="board").connect(Path("agent.py"), "npu")
+        ConnectionSettings(ssh="board").connect("npu")
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_the_agent_is_not_asked_for_an_accelerator() -> None:
 )
 def test_one_way_must_be_meant(settings: ConnectionSettings) -> None:
     with pytest.raises(UsageError, match="the connection is not clear"):
-        settings.connect(Path("agent.py"))
+        settings.connect()

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import StageError, UsageError
-from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.host import HostConnection, timings_of_agent
 from advisor.devices.connections.program import run_program
-from advisor.devices.connections.protocol import Job, timings_of_agent
+from advisor.devices.connections.protocol import Job
 from advisor.devices.connections.ssh import SshConnection
 from tests.devices.conftest import SshServer
 
@@ -22,8 +22,8 @@ BRIEF = "load"
 CACHE = Path.home() / ".cache" / "advisor-agent"
 
 
-def ssh(server: SshServer, agent: Path, **changes: object) -> SshConnection:
-    connection = SshConnection("device", agent, python=sys.executable, config=server.config)
+def ssh(server: SshServer, **changes: object) -> SshConnection:
+    connection = SshConnection("device", python=sys.executable, config=server.config)
     return replace(connection, **changes)  # type: ignore[arg-type]
 
 
@@ -95,44 +95,44 @@ def test_a_program_that_is_not_installed_is_named() -> None:
     assert caught.value.hint == "install it"
 
 
-def test_ssh_measures_and_leaves_nothing_behind(ssh_server: SshServer, agent: Path, model: Path) -> None:
+def test_ssh_measures_and_leaves_nothing_behind(ssh_server: SshServer, model: Path) -> None:
     before = folders()
-    (timing,) = ssh(ssh_server, agent).measure(Job((model,), (1,), BRIEF))
+    (timing,) = ssh(ssh_server).measure(Job((model,), (1,), BRIEF))
     assert timing.model == model
     assert timing.median_ms > 0
     assert folders() == before
 
 
-def test_ssh_shares_one_connection(ssh_server: SshServer, agent: Path, model: Path) -> None:
+def test_ssh_shares_one_connection(ssh_server: SshServer, model: Path) -> None:
     log = ssh_server.folder / "log"
     before = log.read_text().count("Accepted publickey")
-    ssh(ssh_server, agent).measure(Job((model,), effort=BRIEF))
+    ssh(ssh_server).measure(Job((model,), effort=BRIEF))
     assert log.read_text().count("Accepted publickey") == before + 1
 
 
-def test_hostile_names_reach_no_shell(ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path) -> None:
+def test_hostile_names_reach_no_shell(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
     hostile = tmp_path / f"-oProxyCommand=touch $(touch {trap.name}); `touch t` & 'x'.tflite"
     hostile.write_bytes(model.read_bytes())
-    (timing,) = ssh(ssh_server, agent).measure(Job((hostile,), effort=BRIEF))
+    (timing,) = ssh(ssh_server).measure(Job((hostile,), effort=BRIEF))
     assert timing.model == hostile
     options = ("--cpus", f"0; touch {trap}; $(touch {trap}) `touch {trap}`")
     with pytest.raises(StageError):
-        ssh(ssh_server, agent).measure(Job((model,), effort=BRIEF, options=options))
+        ssh(ssh_server).measure(Job((model,), effort=BRIEF, options=options))
     with pytest.raises(StageError):
-        ssh(ssh_server, agent, python=f"python3; touch {trap};").measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, python=f"python3; touch {trap};").measure(Job((model,), effort=BRIEF))
     assert not trap.exists()
 
 
 @pytest.mark.parametrize(
     "destination", ["-oProxyCommand=touch x", "", "a b", "host;touch x", "$(touch x)", "host\nother", "`x`", "a'b"]
 )
-def test_what_is_no_host_is_refused(agent: Path, destination: str) -> None:
+def test_what_is_no_host_is_refused(destination: str) -> None:
     with pytest.raises(UsageError, match="is not a valid host"):
-        SshConnection(destination, agent)
+        SshConnection(destination)
 
 
-def test_a_changed_host_key_stops(ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path) -> None:
+def test_a_changed_host_key_stops(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
     known = ssh_server.folder / "known_hosts"
     other = (ssh_server.folder / "user.pub").read_text().split()[:2]
     wrong = tmp_path / "known_hosts"
@@ -140,36 +140,36 @@ def test_a_changed_host_key_stops(ssh_server: SshServer, agent: Path, model: Pat
     config = tmp_path / "config"
     config.write_text(ssh_server.config.read_text().replace(str(known), str(wrong)))
     with pytest.raises(UsageError, match="the host key has changed"):
-        ssh(ssh_server, agent, config=config).measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, config=config).measure(Job((model,), effort=BRIEF))
 
 
-def test_an_unknown_host_is_not_trusted(ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path) -> None:
+def test_an_unknown_host_is_not_trusted(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
     config = tmp_path / "config"
     known = str(ssh_server.folder / "known_hosts")
     config.write_text(ssh_server.config.read_text().replace(known, str(tmp_path / "empty")))
     with pytest.raises(UsageError, match="the host key is not known") as caught:
-        ssh(ssh_server, agent, config=config).measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, config=config).measure(Job((model,), effort=BRIEF))
     assert "by hand" in caught.value.hint
 
 
-def test_without_a_key_nothing_is_asked_for(ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path) -> None:
+def test_without_a_key_nothing_is_asked_for(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
     config = tmp_path / "config"
     text = ssh_server.config.read_text().replace(str(ssh_server.folder / "user"), str(ssh_server.folder / "host"))
     config.write_text(text)
     with pytest.raises(UsageError, match="permission denied"):
-        ssh(ssh_server, agent, config=config).measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, config=config).measure(Job((model,), effort=BRIEF))
 
 
 def test_a_device_that_cannot_be_reached_is_a_failed_measurement(
-    ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path
+    ssh_server: SshServer, model: Path, tmp_path: Path
 ) -> None:
     config = tmp_path / "config"
     config.write_text(ssh_server.config.read_text().replace(f"Port {ssh_server.port}", "Port 1"))
     with pytest.raises(StageError, match="lost the connection to"):
-        ssh(ssh_server, agent, config=config, retries=0).measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, config=config, retries=0).measure(Job((model,), effort=BRIEF))
 
 
-def test_a_lost_connection_is_taken_up_again(ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path) -> None:
+def test_a_lost_connection_is_taken_up_again(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
     """A client that drops the first transfers, then is the real one: files that arrived are not sent again."""
     calls = tmp_path / "calls"
     client = tmp_path / "ssh"
@@ -179,16 +179,14 @@ def test_a_lost_connection_is_taken_up_again(ssh_server: SshServer, agent: Path,
         'echo "Connection reset by peer" >&2; exit 255; fi;; esac\nexec ssh "$@"\n'
     )
     client.chmod(client.stat().st_mode | stat.S_IXUSR)
-    (timing,) = ssh(ssh_server, agent, program=str(client)).measure(Job((model,), effort=BRIEF))
+    (timing,) = ssh(ssh_server, program=str(client)).measure(Job((model,), effort=BRIEF))
     assert timing.median_ms > 0
     sent = calls.read_text()
     assert sent.count("model0.tflite.part &&") == 2
     assert sent.count("agent.py.part &&") == 1
 
 
-def test_a_device_that_is_full_is_a_failed_measurement(
-    ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path
-) -> None:
+def test_a_device_that_is_full_is_a_failed_measurement(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
     """A client whose remote shell may write files of four kilobytes at most: nothing whole arrives, nothing stays."""
     client = tmp_path / "ssh"
     client.write_text(
@@ -198,20 +196,20 @@ def test_a_device_that_is_full_is_a_failed_measurement(
     client.chmod(0o700)
     before = folders()
     with pytest.raises(StageError, match=r"device: cannot store agent\.py"):
-        ssh(ssh_server, agent, program=str(client)).measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, program=str(client)).measure(Job((model,), effort=BRIEF))
     assert folders() == before
 
 
-def test_a_device_without_the_runtime_says_so(ssh_server: SshServer, agent: Path, model: Path, tmp_path: Path) -> None:
+def test_a_device_without_the_runtime_says_so(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
     bare.chmod(0o700)
     with pytest.raises(StageError, match=r"numpy|litert"):
-        ssh(ssh_server, agent, python=str(bare)).measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, python=str(bare)).measure(Job((model,), effort=BRIEF))
 
 
-def test_the_label_holds_no_more_than_the_destination(ssh_server: SshServer, agent: Path) -> None:
-    assert ssh(ssh_server, agent, destination=f"{getpass.getuser()}@device").label == f"{getpass.getuser()}@device"
+def test_the_label_holds_no_more_than_the_destination(ssh_server: SshServer) -> None:
+    assert ssh(ssh_server, destination=f"{getpass.getuser()}@device").label == f"{getpass.getuser()}@device"
 
 
 @pytest.mark.integration

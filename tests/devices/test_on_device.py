@@ -42,10 +42,8 @@ def other(tmp_path: Path) -> Path:
     return path
 
 
-def test_files_are_interleaved_over_ssh(
-    ssh_server: SshServer, agent: Path, model: Path, other: Path, profiles: Profiles
-) -> None:
-    connection = SshConnection("device", agent, python=sys.executable, config=ssh_server.config)
+def test_files_are_interleaved_over_ssh(ssh_server: SshServer, model: Path, other: Path, profiles: Profiles) -> None:
+    connection = SshConnection("device", python=sys.executable, config=ssh_server.config)
     found = measured(profiles, connection, model, other)
     assert [row.model for row in found.rows] == [str(model), str(other)]  # type: ignore[attr-defined]
     assert {row.latency.provenance for row in found.rows} == {Provenance.MEASURED}  # type: ignore[attr-defined]

@@ -16,7 +16,6 @@ _FOOTPRINT = re.compile(
     r"(?:Memory footprint delta from the start of the tool|Peak memory footprint) \(MB\): "
     r"init=[-\d.e+]+ overall=([-\d.e+]+)"
 )
-_PEAK = re.compile(r"Overall peak memory footprint \(MB\) via periodic monitoring: ([\d.e+]+)")
 _DELEGATED = re.compile(r"Replacing (\d+) out of (\d+) node\(s\) with delegate")
 STEADY = 1.1
 _COLUMN = re.compile(r"\[([^\]]+)\]")
@@ -48,14 +47,12 @@ class BenchmarkOutput:
         first_ms: the first inference.
         mean_ms: average inference.
         median_ms: median inference, None if the release does not print it.
-        min_ms: fastest inference.
         max_ms: slowest inference.
         std_ms: standard deviation.
         last_ms: the last timed inference, None if not printed.
         started_ms: the first timed inference, None if not printed.
         runs: number of timed inferences.
         memory_bytes: memory that the tool added in total, None if not printed.
-        peak_bytes: peak of the whole process, None if not asked for.
         delegated: number of delegated operators and of all operators; None if no delegate reports it.
         operators: the profile in run order, empty if not asked for.
     """
@@ -64,12 +61,10 @@ class BenchmarkOutput:
     first_ms: float
     mean_ms: float
     median_ms: float | None
-    min_ms: float
     max_ms: float
     std_ms: float
     runs: int
     memory_bytes: int | None
-    peak_bytes: int | None
     delegated: tuple[int, int] | None
     operators: tuple[OperatorTime, ...]
     started_ms: float | None = None
@@ -109,12 +104,10 @@ def parse_output(text: str) -> BenchmarkOutput:
         first_ms=first,
         mean_ms=mean,
         median_ms=figures.get("median", figures.get("p50")),
-        min_ms=figures.get("min", mean),
         max_ms=figures.get("max", mean),
         std_ms=figures.get("std", 0.0),
         runs=int(runs[-1][1]),
         memory_bytes=_megabytes(_FOOTPRINT.search(text)),
-        peak_bytes=_megabytes(_PEAK.search(text)),
         delegated=_delegated(text),
         operators=_operators(text),
         started_ms=figures.get("first"),

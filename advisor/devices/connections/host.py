@@ -1,16 +1,36 @@
-"""Measure on this machine with the agent in a new process."""
+"""Measure on this machine with the agent in a new process; read what the agent prints on any device."""
 
 from __future__ import annotations
 
 import json
+import statistics
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import StageError
+from advisor.devices.connections import agent
+from advisor.devices.connections.agent import Block, Lane
 from advisor.devices.connections.program import Finished, run_program
-from advisor.devices.connections.protocol import Job, Timing, timings_of_agent
+from advisor.devices.connections.protocol import Job, Timing
+
+AGENT = Path(agent.__file__)
+
+THROTTLED = 1.1
+"""A device is throttled from this ratio of the last third to the first. Block medians of a cool, idle device vary by at
+most 5 %."""
+
+RISING = 0.6
+"""Share of pairs of blocks in rising order minus the share in falling order (Kendall's tau); noise has about 0."""
+
+LEAST_BLOCKS = 4
+
+WAITED = 0.1
+"""Share of time that threads may wait for a processor. A block with more shows other programs, not heat; on an idle
+machine the share is below 0.01."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +42,7 @@ class HostConnection:
         python: the Python interpreter that has the runtime.
     """
 
-    agent: Path
+    agent: Path = AGENT
     python: Path = field(default_factory=lambda: Path(sys.executable))
 
     @property
@@ -38,7 +58,7 @@ class HostConnection:
         return timings_of_agent(read_document(run_program(argv, timeout_s=job.timeout_s)), job.models, names)
 
 
-def agent_arguments(job: Job, names: list[str]) -> list[str]:
+def agent_arguments(job: Job, names: Sequence[str]) -> list[str]:
     """Return the agent's command line for files called ``names`` on the device."""
     return [*names, "--threads", ",".join(map(str, job.threads)), "--effort", job.effort, *job.options]
 
@@ -57,3 +77,93 @@ def read_document(finished: Finished) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise StageError(f"the agent returned no measurements (exit status {finished.status}): {finished.complaint}")
     return document
+
+
+def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names: Sequence[str]) -> tuple[Timing, ...]:
+    """Return the timings in the agent's document.
+
+    Args:
+        document: the agent's output.
+        models: the files on this machine.
+        names: their names on the device, in the same order.
+
+    Raises:
+        StageError: the agent reports an error, or the document is not complete.
+    """
+    error = document.get("error")
+    if isinstance(error, Mapping):
+        raise StageError(f"the device cannot run the model ({error.get('kind')}): {error.get('message')}")
+    by_name = dict(zip(names, models, strict=True))
+    runtime = f"{document.get('runtime')}=={document.get('runtime_version')}"
+    try:
+        memory = int(document["memory"]["private_bytes"]) if document.get("memory") else None
+        return tuple(
+            _timing(by_name[lane["model"]], lane, runtime, memory if index == 0 else None, document["load"])
+            for index, lane in enumerate(document["lanes"])
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, statistics.StatisticsError) as problem:
+        raise StageError(f"invalid response from the device: {type(problem).__name__} {problem}") from problem
+
+
+def _timing(model: Path, lane: Lane, runtime: str, memory: int | None, load: object) -> Timing:
+    walls = [float(wall) for block in lane["blocks"] for wall in block["wall_ns"]]
+    if min(walls) <= 0:
+        raise ValueError("a run took no time")
+    medians = [statistics.median(map(float, block["wall_ns"])) for block in lane["blocks"]]
+    return Timing(
+        model=model,
+        threads=int(lane["threads"]),
+        median_ms=statistics.median(medians) / 1e6,
+        runs=len(walls),
+        first_ms=float(lane["first_ns"]) / 1e6,
+        load_ms=float(lane["load_ns"]) / 1e6,
+        runtime=runtime,
+        memory_bytes=memory,
+        details={**lane, "load": load},
+        throttled=throttling(_block_medians(lane)),
+    )
+
+
+def _block_medians(lane: Lane) -> list[float]:
+    """Return the median CPU time of each block, which other programs hardly affect.
+
+    Without CPU times, return the median wall time of the blocks whose threads did not wait for a processor: time that
+    other programs took is not heat.
+    """
+    cpu_times = [block["cpu_ns"] for block in lane["blocks"] if block.get("cpu_ns")]
+    if len(cpu_times) == len(lane["blocks"]):
+        return [statistics.median(map(float, times or ())) for times in cpu_times]
+    undisturbed = [block for block in lane["blocks"] if _waited_share(block, int(lane["threads"])) <= WAITED]
+    return [statistics.median(map(float, block["wall_ns"])) for block in undisturbed]
+
+
+def _waited_share(block: Block, threads: int) -> float:
+    """Return the share of time that a thread waited for a processor; 0 if the device does not tell."""
+    waited = block.get("waited_ns")
+    return 0.0 if waited is None else float(waited) / (threads * float(block["elapsed_ns"]))
+
+
+def throttling(medians: Sequence[float]) -> str:
+    """Return by how much a device slowed down steadily, in words; empty if it did not.
+
+    Args:
+        medians: median of each block in the order measured, in any unit.
+    """
+    found = slowdown(medians)
+    if found < THROTTLED or rising(medians) < RISING:
+        return ""
+    return f"throttled: the last runs took {found:.2f} times as long as the first"
+
+
+def slowdown(medians: Sequence[float]) -> float:
+    """Return the median of the last third of the blocks divided by that of the first third; 1.0 for too few blocks."""
+    if len(medians) < LEAST_BLOCKS:
+        return 1.0
+    part = len(medians) // 3
+    return statistics.median(medians[-part:]) / statistics.median(medians[:part])
+
+
+def rising(values: Sequence[float]) -> float:
+    """Return Kendall's tau of at least two values and their order: -1 is falling, 1 is rising."""
+    pairs = list(combinations(values, 2))
+    return sum((after > before) - (after < before) for before, after in pairs) / len(pairs)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from advisor.core.errors import StageError, UsageError, last_line
 
@@ -34,66 +33,40 @@ class Finished:
         return last_line(self.stderr or self.stdout) or f"exit status {self.status} without a message"
 
 
-def run_program(
-    argv: Sequence[str],
-    *,
-    timeout_s: float,
-    stdin: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    hint: str = "",
-) -> Finished:
+def run_program(argv: Sequence[str], *, timeout_s: float, stdin: Path | None = None, hint: str = "") -> Finished:
     """Run ``argv`` and wait until it ends.
 
     Args:
         argv: the program and its arguments.
         timeout_s: seconds after which the program and its children are killed.
         stdin: file for its standard input; empty by default.
-        environment: variables added to those of this process.
         hint: how to install the program, for the error message.
 
     Raises:
         UsageError: the program is not installed.
         StageError: it did not end in time.
     """
-    if stdin is None:
-        return _run(argv, timeout_s, subprocess.DEVNULL, environment, hint)
-    with stdin.open("rb") as file:
-        return _run(argv, timeout_s, file, environment, hint)
-
-
-def _run(
-    argv: Sequence[str], timeout_s: float, stdin: IO[bytes] | int, environment: Mapping[str, str] | None, hint: str
-) -> Finished:
-    variables = {**os.environ, **environment} if environment else None
-    try:
-        process = subprocess.Popen(
-            list(argv),
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=variables,
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        raise UsageError(f"the program '{argv[0]}' is not installed", hint) from error
-    except OSError as error:
-        raise UsageError(f"the program '{argv[0]}' cannot be run: {error.strerror}", hint) from error
+    with stdin.open("rb") if stdin else nullcontext(subprocess.DEVNULL) as source:
+        try:
+            process = subprocess.Popen(
+                argv, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+            )
+        except FileNotFoundError as error:
+            raise UsageError(f"the program '{argv[0]}' is not installed", hint) from error
+        except OSError as error:
+            raise UsageError(f"the program '{argv[0]}' cannot be run: {error.strerror}", hint) from error
     try:
         stdout, stderr = process.communicate(timeout=timeout_s)
-    except BaseException as error:
-        _end(process)
-        if isinstance(error, subprocess.TimeoutExpired):
-            raise StageError(f"'{argv[0]}' did not end within {timeout_s:g} s") from error
-        raise
-    return Finished(process.returncode, _text(stdout), _text(stderr))
+    except subprocess.TimeoutExpired as error:
+        raise StageError(f"'{argv[0]}' did not end within {timeout_s:g} s") from error
+    finally:
+        if process.returncode is None:
+            _kill(process)
+    return Finished(process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kill the program and every process in its session."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", errors="replace")

@@ -1,16 +1,17 @@
-"""Define what a connection does: it measures models on a device."""
+"""The protocol of a connection, which measures models on a device, with its job and its timings."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from advisor.core.errors import StageError, UsageError
-from advisor.devices.connections.agent import Block, Lane
-from advisor.devices.connections.drift import WAITED, throttling
+from filelock import FileLock
+
+from advisor.core.errors import UsageError
+from advisor.store.cache import cache_root
 
 
 @dataclass(frozen=True)
@@ -93,69 +94,11 @@ class Connection(Protocol):
         """
 
 
-def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names: Sequence[str]) -> tuple[Timing, ...]:
-    """Return the timings in the agent's document.
+def exclusive(label: str) -> FileLock:
+    """Return the lock to hold during a measurement on the device with this label.
 
-    Args:
-        document: the agent's output.
-        models: the files on this machine.
-        names: their names on the device, in the same order.
-
-    Raises:
-        StageError: the agent reports an error, or the document is not complete.
+    Two models that run at once on one device disturb each other's latency. A lock file also holds between processes.
     """
-    error = document.get("error")
-    if isinstance(error, Mapping):
-        raise StageError(f"the device cannot run the model ({error.get('kind')}): {error.get('message')}")
-    by_name = dict(zip(names, models, strict=True))
-    runtime = f"{document.get('runtime')}=={document.get('runtime_version')}"
-    try:
-        return tuple(
-            _timing(by_name[lane["model"]], lane, runtime, _memory(document) if index == 0 else None, document["load"])
-            for index, lane in enumerate(document["lanes"])
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, statistics.StatisticsError) as problem:
-        raise StageError(f"invalid response from the device: {type(problem).__name__} {problem}") from problem
-
-
-def _timing(model: Path, lane: Lane, runtime: str, memory: int | None, load: object) -> Timing:
-    walls = [float(wall) for block in lane["blocks"] for wall in block["wall_ns"]]
-    if min(walls) <= 0:
-        raise ValueError("a run took no time")
-    medians = [statistics.median(map(float, block["wall_ns"])) for block in lane["blocks"]]
-    return Timing(
-        model=model,
-        threads=int(lane["threads"]),
-        median_ms=statistics.median(medians) / 1e6,
-        runs=len(walls),
-        first_ms=float(lane["first_ns"]) / 1e6,
-        load_ms=float(lane["load_ns"]) / 1e6,
-        runtime=runtime,
-        memory_bytes=memory,
-        details={**lane, "load": load},
-        throttled=throttling(_block_medians(lane)),
-    )
-
-
-def _block_medians(lane: Lane) -> list[float]:
-    """Return the median CPU time of each block, which other programs hardly affect.
-
-    Without CPU times, return the median wall time of the blocks whose threads did not wait for a processor: time that
-    other programs took is not heat.
-    """
-    cpu_times = [block["cpu_ns"] for block in lane["blocks"] if block.get("cpu_ns")]
-    if len(cpu_times) == len(lane["blocks"]):
-        return [statistics.median(map(float, times or ())) for times in cpu_times]
-    undisturbed = [block for block in lane["blocks"] if _waited_share(block, int(lane["threads"])) <= WAITED]
-    return [statistics.median(map(float, block["wall_ns"])) for block in undisturbed]
-
-
-def _waited_share(block: Block, threads: int) -> float:
-    """Return the share of time that a thread waited for a processor; 0 if the device does not tell."""
-    waited = block.get("waited_ns")
-    return 0.0 if waited is None else float(waited) / (threads * float(block["elapsed_ns"]))
-
-
-def _memory(document: Mapping[str, Any]) -> int | None:
-    memory = document.get("memory")
-    return int(memory["private_bytes"]) if isinstance(memory, Mapping) and "private_bytes" in memory else None
+    folder = cache_root() / "device-locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    return FileLock(folder / f"{hashlib.sha256(label.encode()).hexdigest()[:16]}.lock")

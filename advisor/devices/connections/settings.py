@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError
@@ -13,9 +12,7 @@ from advisor.core.errors import UsageError
 if TYPE_CHECKING:
     from advisor.devices.connections.protocol import Connection
 
-DELEGATES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"cpu": (), "gpu": ("--use_gpu=true",), "npu": ("--use_nnapi=true",)}
-)
+DELEGATES: Mapping[str, tuple[str, ...]] = {"cpu": (), "gpu": ("--use_gpu=true",), "npu": ("--use_nnapi=true",)}
 """Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
 
 
@@ -64,11 +61,10 @@ class ConnectionSettings:
             raise UsageError("--benchmark-model and --cores need --adb", "name the phone by its serial: --adb SERIAL")
         return None
 
-    def connect(self, agent: Path, accelerator: str = "cpu") -> Connection:
+    def connect(self, accelerator: str = "cpu") -> Connection:
         """Return the connection object; it does not contact the device yet.
 
         Args:
-            agent: the agent's file.
             accelerator: kind of the target; the agent measures on the CPU only.
 
         Raises:
@@ -86,10 +82,10 @@ class ConnectionSettings:
         if self.ssh:
             from advisor.devices.connections.ssh import SshConnection
 
-            return SshConnection(self.ssh, agent, self.python, self.port, self.config)
+            return SshConnection(self.ssh, self.python, self.port, self.config)
         from advisor.devices.connections.host import HostConnection
 
-        return HostConnection(agent)
+        return HostConnection()
 
     def _adb(self, accelerator: str) -> Connection:
         from advisor.devices.connections.adb import AdbConnection

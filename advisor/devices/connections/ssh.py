@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.core.errors import StageError, UsageError
-from advisor.devices.connections.host import agent_arguments, read_document
+from advisor.devices.connections.host import AGENT, agent_arguments, read_document, timings_of_agent
 from advisor.devices.connections.program import Finished, run_program
-from advisor.devices.connections.protocol import Job, Timing, timings_of_agent
+from advisor.devices.connections.protocol import Job, Timing
 
 _DESTINATION = re.compile(r"[A-Za-z0-9_.@%:\[\]+~-]{1,255}")
 _LOST = 255
@@ -33,11 +33,10 @@ def has_password(destination: str) -> bool:
 
 @dataclass(frozen=True)
 class SshConnection:
-    """Measures on a device that runs an SSH server, Python and a TFLite runtime.
+    """Measures with the agent on a device that runs an SSH server, Python and a TFLite runtime.
 
     Attributes:
         destination: host, ``user@host`` or an alias of the user's ssh configuration.
-        agent: the agent's file; it is copied to the device.
         python: the device's Python interpreter.
         port: port, None for that of the ssh configuration.
         config: ssh configuration file, None for the user's.
@@ -46,7 +45,6 @@ class SshConnection:
     """
 
     destination: str
-    agent: Path
     python: str = "python3"
     port: int | None = None
     config: Path | None = None
@@ -93,7 +91,7 @@ class _Session:
 
     def measure(self, job: Job) -> tuple[Timing, ...]:
         """Copy, run, read and clean up; files stay on the device only after a lost connection, for the next attempt."""
-        files = _named(self._connection.agent, job.models)
+        files = _named(job.models)
         folder, lost = f"{_FOLDER}/{_key(files, job)}", False
         try:
             finished = self._attempted(folder, files, job)
@@ -112,14 +110,18 @@ class _Session:
         Raises:
             _LostConnection: the connection was lost in every attempt.
         """
-        for attempt in range(self._connection.retries):
+        arguments = [self._connection.python, "agent.py", *agent_arguments(job, list(files)[1:])]
+        command = f"cd -- {shlex.quote(folder)} && exec {shlex.join(arguments)}"
+        attempt = 0
+        while True:
             try:
                 self._send(folder, files)
-                return self._run(folder, list(files)[1:], job)
+                return self._remote(command, job.timeout_s)
             except _LostConnection:
-                time.sleep(0.5 * (attempt + 1))
-        self._send(folder, files)
-        return self._run(folder, list(files)[1:], job)
+                attempt += 1
+                if attempt > self._connection.retries:
+                    raise
+                time.sleep(0.5 * attempt)
 
     def close(self) -> None:
         """End the shared connection."""
@@ -139,13 +141,10 @@ class _Session:
             if (name, digest) not in there:
                 part = shlex.quote(f"{folder}/{name}.part")
                 target = shlex.quote(f"{folder}/{name}")
-                done = self._remote(f"cat > {part} && mv -f -- {part} {target}", _upload_limit(path), path)
+                limit = _QUICK_S + path.stat().st_size / 1e5  # at least 100 kB/s
+                done = self._remote(f"cat > {part} && mv -f -- {part} {target}", limit, path)
                 if done.status:
                     raise StageError(f"{self._connection.label}: cannot store {path.name}: {done.complaint}")
-
-    def _run(self, folder: str, names: list[str], job: Job) -> Finished:
-        arguments = [self._connection.python, "agent.py", *agent_arguments(job, names)]
-        return self._remote(f"cd -- {shlex.quote(folder)} && exec {shlex.join(arguments)}", job.timeout_s)
 
     def _remote(self, command: str, timeout_s: float, stdin: Path | None = None) -> Finished:
         """Run ``command`` in the device's shell; every part of it is quoted."""
@@ -199,17 +198,12 @@ class _LostConnection(StageError):
     """The connection broke or could not be made; a retry may succeed."""
 
 
-def _named(agent: Path, models: Sequence[Path]) -> dict[str, tuple[Path, str]]:
+def _named(models: Sequence[Path]) -> dict[str, tuple[Path, str]]:
     """Return for each name on the device, the agent first, the file and its hash."""
-    files = {"agent.py": agent, **{f"model{i}.tflite": model for i, model in enumerate(models)}}
+    files = {"agent.py": AGENT, **{f"model{i}.tflite": model for i, model in enumerate(models)}}
     return {name: (path, hashlib.sha256(path.read_bytes()).hexdigest()) for name, path in files.items()}
 
 
 def _key(files: dict[str, tuple[Path, str]], job: Job) -> str:
     text = repr(([digest for _, digest in files.values()], job.threads, job.effort, job.options))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _upload_limit(path: Path) -> float:
-    """Return the seconds to send a file at 100 kB/s, plus a minute."""
-    return _QUICK_S + path.stat().st_size / 1e5

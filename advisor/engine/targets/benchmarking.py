@@ -71,7 +71,6 @@ def benchmark_device(
         from advisor.measurement.on_device.gpu import benchmark_on_gpu
 
         return benchmark_on_gpu(models, effort, tell)
-    from advisor.devices.connections import agent
     from advisor.devices.prediction.predictor import device_predictor
     from advisor.devices.profiles.team import known_devices
     from advisor.measurement.on_device.benchmark import benchmark_on_device
@@ -79,7 +78,7 @@ def benchmark_device(
     profile, target = known_devices([Path(folder) for folder in profiles]).select(device)
     target = _of_kind(profile, target, accelerator, ":" in device)
     chosen = settings or profile.connection
-    connection = chosen.connect(Path(agent.__file__), target.accelerator) if chosen else None
+    connection = chosen.connect(target.accelerator) if chosen else None
     return benchmark_on_device(models, profile, target, connection, device_predictor, threads, effort, tell)
 
 

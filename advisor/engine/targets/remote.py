@@ -33,13 +33,11 @@ def measured_over_connection(predicted: Evaluation, device: TargetDevice, model:
         device: the device; its profile has a connection.
         model: the ``.tflite`` file.
     """
-    from advisor.devices.connections import agent
-    from advisor.devices.connections.exclusive import exclusive
-    from advisor.devices.connections.protocol import Job
+    from advisor.devices.connections.protocol import Job, exclusive
 
     assert device.profile.connection is not None, "the profile has a connection"
     try:
-        connection = device.profile.connection.connect(Path(agent.__file__), device.target.accelerator)
+        connection = device.profile.connection.connect(device.target.accelerator)
         with exclusive(connection.label):
             (timing,) = connection.measure(Job((model,), (device.target.threads,)))
     except AdvisorError as error:

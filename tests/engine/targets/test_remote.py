@@ -163,7 +163,7 @@ class Bench:
     busy: list[str] = field(default_factory=list)
     overlaps: list[str] = field(default_factory=list)
 
-    def connect(self, _agent: Path, _accelerator: str) -> Bench:
+    def connect(self, _accelerator: str) -> Bench:
         self.asked.wait(20)
         return self
 
