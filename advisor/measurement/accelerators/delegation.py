@@ -27,7 +27,7 @@ class Delegation:
     """The delegation of a file to an accelerator.
 
     Attributes:
-        accelerator: the accelerator with its accelerator.
+        accelerator: the accelerator with its rules.
         operators: number of operators in the file.
         taken: number of operators that the accelerator runs.
         macs: multiply-accumulates of a run.
