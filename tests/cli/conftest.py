@@ -1,4 +1,4 @@
-"""Runs the command as a user does: in a process of its own, in an empty folder, with a cache of its own.
+"""Runs the command in a process of its own, in an empty folder, with a cache of its own.
 
 The cache holds the latency predictor of the shipped measurements, which takes seconds to fit, and nothing else.
 """
@@ -6,15 +6,16 @@ The cache holds the latency predictor of the shipped measurements, which takes s
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+
+from tests.cli import forked
 
 
 @dataclass(frozen=True)
@@ -34,22 +35,20 @@ def _plain_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "FORCE_COLOR")}
 
 
+@pytest.fixture(scope="session")
+def fork_server(starts_processes: None) -> ForkServerContext:
+    """The process that every command is a fork of."""
+    return forked.context()
+
+
 @pytest.fixture
-def advisor(starts_processes: None, tmp_path: Path) -> Advisor:
+def advisor(fork_server: ForkServerContext, tmp_path: Path) -> Advisor:
     """Run ``advisor ARGUMENTS`` in ``tmp_path`` with a cache of its own."""
     (tmp_path / "cache").mkdir()
 
     def run(*arguments: str, timeout: float = 300, **environment: str) -> Said:
         settings = {"ADVISOR_CACHE_DIR": str(tmp_path / "cache"), "NO_COLOR": "1", **environment}
-        done = subprocess.run(
-            [sys.executable, "-m", "advisor", *arguments],
-            cwd=tmp_path,
-            env={**_plain_environment(), **settings},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
-        return Said(done.returncode, done.stdout, done.stderr)
+        return Said(*forked.run(fork_server, arguments, tmp_path, {**_plain_environment(), **settings}, timeout))
 
     return run
 

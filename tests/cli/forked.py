@@ -1,0 +1,79 @@
+"""Run the command in forks of a process that has the imports done: they take longer than most commands.
+
+This module and what it imports must stay light, because every fork imports it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import runpy
+import sys
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+PRELOADED = [
+    "advisor.api",
+    "advisor.cli.main",
+    "advisor.engine.history.diagnoses",
+    "advisor.engine.progress",
+    "advisor.engine.run",
+    "advisor.engine.space.preview",
+    "advisor.reporting.console",
+    "advisor.reporting.table",
+    "requests",
+    "rich.progress",
+]
+"""Modules that most commands import."""
+
+
+def context() -> ForkServerContext:
+    """Return the process to fork from; it starts with its first fork."""
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(PRELOADED)
+    return found
+
+
+def run(
+    server: ForkServerContext, arguments: tuple[str, ...], folder: Path, environment: dict[str, str], timeout: float
+) -> tuple[int, str, str]:
+    """Run ``advisor ARGUMENTS`` in a folder and return its exit code, output and errors.
+
+    Raises:
+        TimeoutError: it did not end in time; it is killed.
+    """
+    out, err = (folder / f".{name}-of-the-command" for name in ("out", "err"))
+    process: BaseProcess = server.Process(
+        target=_command, args=(arguments, str(folder), environment, str(out), str(err))
+    )
+    process.start()
+    process.join(timeout)
+    if process.exitcode is None:
+        process.kill()
+        raise TimeoutError(f"advisor {' '.join(arguments)}: {err.read_text()}")
+    said = process.exitcode, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8")
+    out.unlink()
+    err.unlink()
+    return said
+
+
+def _command(arguments: tuple[str, ...], folder: str, environment: dict[str, str], out: str, err: str) -> None:
+    """Become ``python -m advisor ARGUMENTS``."""
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    encoding = environment.get("PYTHONIOENCODING", "utf-8")
+    for stream, path in ((1, out), (2, err)):
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(file, stream)
+        os.close(file)
+        (sys.stdout, sys.stderr)[stream - 1].reconfigure(encoding=encoding)
+    sys.argv = ["advisor", *arguments]
+    try:
+        runpy.run_module("advisor", run_name="__main__", alter_sys=True)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        atexit._run_exitfuncs()
