@@ -125,6 +125,23 @@ def without_images(shared_folder: Path, warm_cache: Path) -> Searched:
     return searched_once(shared_folder / "without-pictures", warm_cache, "--candidates", SMALLEST, "--budget", "1us")
 
 
+@pytest.fixture(scope="session")
+def few_with_images(shared_folder: Path, warm_cache: Path, photos: Path, with_images: Searched) -> Searched:
+    """``advisor search --data`` on two forms of the smallest card, which the cache holds: for what repeats a run."""
+    assert with_images.code == 0, with_images.err
+    arguments = ("--candidates", SMALLEST, "--budget", "50ms", "--data", str(photos), "--threads", "1")
+    few = ("--compressions", "float32,float16")
+    return searched_once(shared_folder / "few-with-images", warm_cache, *arguments, *few)
+
+
+@pytest.fixture(scope="session")
+def one_without_images(shared_folder: Path, warm_cache: Path, without_images: Searched) -> Searched:
+    """``advisor search`` on one form of the smallest card, which the cache holds: for what repeats a run."""
+    assert without_images.code == 3, without_images.err
+    one = ("--candidates", SMALLEST, "--budget", "1us", "--compressions", "float32", "--threads", "1")
+    return searched_once(shared_folder / "one-without-images", warm_cache, *one)
+
+
 @pytest.fixture
 def empty_results(tmp_path: Path, warm_cache: Path) -> Path:
     """A cache of its own with real weights: every stage has to be done."""

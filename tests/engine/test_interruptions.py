@@ -173,12 +173,14 @@ def test_at_most_so_many_are_evaluated_also_after_a_resume(warm_cache: Path, tmp
     assert lines(out) == 2
 
 
-def test_a_second_search_on_one_run_folder_is_told_who_holds_it(empty_results: Path, tmp_path: Path) -> None:
+def test_a_second_search_on_one_run_folder_is_told_who_holds_it(converted: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
-    process = started(empty_results, out, *OPTIONS)
+    process = started(converted, out, *OPTIONS)
     until(process, lambda: bool(children(process)))
-    second = started(empty_results, out, "--resume", str((out / "latest").resolve()))
+    process.send_signal(signal.SIGSTOP)
+    second = started(converted, out, "--resume", str((out / "latest").resolve()))
     _, err = second.communicate(timeout=120)
+    process.send_signal(signal.SIGCONT)
     assert second.returncode == 2
     assert f"in use by process {process.pid}" in err
     _, err = process.communicate(timeout=300)

@@ -67,8 +67,28 @@ def _run(
 
 
 @pytest.fixture(scope="module")
-def tuned(data: tuple[list[Path], list[int]], tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Finetuned]:
-    return _run(data, tmp_path_factory.mktemp("tuned"))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with the checkpoints of ``tuned``."""
+    return tmp_path_factory.mktemp("tuned")
+
+
+@pytest.fixture(scope="module")
+def tuned(data: tuple[list[Path], list[int]], folder: Path) -> tuple[Any, Finetuned]:
+    return _run(data, folder)
+
+
+@pytest.fixture(scope="module")
+def resumed(
+    data: tuple[list[Path], list[int]], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[list[dict[str, float]], Finetuned]:
+    """A run that was ended after three epochs: its epochs by then, and its result after it was resumed."""
+    folder = tmp_path_factory.mktemp("resumed")
+    backbone = nets.backbone()
+    features = nets.features(backbone, data[0])
+    with pytest.raises(KeyboardInterrupt), _after_each_epoch(_interrupt):
+        finetune(backbone, _data(features, data), KNOBS, folder)
+    begun = json.loads((folder / "state.json").read_text())["history"]
+    return begun, _run(data, folder)[1]
 
 
 def test_it_learns_what_the_head_alone_could_not(tuned: tuple[Any, Finetuned]) -> None:
@@ -114,36 +134,18 @@ def test_a_share_from_the_top_is_trained(data: tuple[list[Path], list[int]], tmp
     assert (before.get_layer("conv1").get_weights()[0] != backbone.get_layer("conv1").get_weights()[0]).any()
 
 
-def test_a_killed_run_goes_on_where_it_was(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
-    class Killed(Exception):
-        pass
-
-    def kill(done: int) -> None:
-        if done == 2:
-            raise Killed
-
-    backbone = nets.backbone()
-    features = nets.features(backbone, data[0])
-    with pytest.raises(Killed), _after_each_epoch(kill):
-        finetune(backbone, _data(features, data), KNOBS, tmp_path)
-    begun = json.loads((tmp_path / "state.json").read_text())["history"]
-    _, resumed = _run(data, tmp_path)
-    assert len(begun) == 2
-    assert list(resumed.history[:2]) == begun
-    assert len(resumed.history) == KNOBS.epochs
+def test_an_interrupted_run_goes_on_where_it_was(resumed: tuple[list[dict[str, float]], Finetuned]) -> None:
+    begun, result = resumed
+    assert len(begun) == 3
+    assert list(result.history[:3]) == begun
+    assert len(result.history) == KNOBS.epochs
 
 
 def test_a_resumed_run_ends_as_one_that_was_not_interrupted(
-    tuned: tuple[Any, Finetuned], data: tuple[list[Path], list[int]], tmp_path: Path
+    tuned: tuple[Any, Finetuned], resumed: tuple[list[dict[str, float]], Finetuned]
 ) -> None:
-    backbone = nets.backbone()
-    features = nets.features(backbone, data[0])
-    with pytest.raises(KeyboardInterrupt), _after_each_epoch(_interrupt):
-        finetune(backbone, _data(features, data), KNOBS, tmp_path)
-    _, resumed = _run(data, tmp_path)
-    np.testing.assert_allclose(
-        [row["loss"] for row in resumed.history], [row["loss"] for row in tuned[1].history], rtol=0.02
-    )
+    losses = [[row["loss"] for row in result.history] for result in (resumed[1], tuned[1])]
+    np.testing.assert_allclose(*losses, rtol=0.02)
 
 
 def _interrupt(done: int) -> None:
@@ -188,12 +190,12 @@ def test_it_goes_on_while_it_gains_though_below_its_start(data: tuple[list[Path]
 
 
 def test_what_ships_goes_on_with_the_validation_part_too(
-    tuned: tuple[Any, Finetuned], data: tuple[list[Path], list[int]], tmp_path: Path
+    tuned: tuple[Any, Finetuned], folder: Path, data: tuple[list[Path], list[int]], tmp_path: Path
 ) -> None:
-    first, _ = _run(data, tmp_path / "compared")
+    first, _ = tuned
     backbone = nets.backbone()
     features = nets.features(backbone, data[0])
-    more = finetune(backbone, _data(features, data), KNOBS, tmp_path / "ships", after=tmp_path / "compared" / WEIGHTS)
+    more = finetune(backbone, _data(features, data), KNOBS, tmp_path / "ships", after=folder / WEIGHTS)
     assert len(more.history) == KNOBS.going_on().epochs == 2
     kernels = [net.get_layer("conv1").get_weights()[0] for net in (nets.backbone(), first, backbone)]
     assert 0 < np.abs(kernels[2] - kernels[1]).max() < np.abs(kernels[1] - kernels[0]).max()

@@ -182,9 +182,9 @@ def edited(run: RunFolder, **changes: Any) -> None:
 
 
 @pytest.fixture
-def searched(with_images: Searched, tmp_path: Path) -> RunFolder:
+def searched(few_with_images: Searched, tmp_path: Path) -> RunFolder:
     """A copy of a real run on pictures."""
-    shutil.copytree(with_images.run.path, tmp_path / "runs" / "20260101-000000-photos")
+    shutil.copytree(few_with_images.run.path, tmp_path / "runs" / "20260101-000000-photos")
     return RunFolder.open(tmp_path / "runs" / "20260101-000000-photos")
 
 
@@ -236,10 +236,10 @@ def test_a_new_card_that_would_have_to_be_trained_is_named_with_the_command(sear
 
 
 def test_a_changed_card_is_evaluated_where_nothing_is_trained(
-    without_images: Searched, warm_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    one_without_images: Searched, warm_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
-    shutil.copytree(without_images.run.path, tmp_path / "runs" / "20260101-000000-x")
+    shutil.copytree(one_without_images.run.path, tmp_path / "runs" / "20260101-000000-x")
     run = RunFolder.open(tmp_path / "runs" / "20260101-000000-x")
     edited(run, cards=dict.fromkeys(run.read_json("manifest.json")["cards"], "another"))
     (found,) = reevaluate(run.path, Devices())
