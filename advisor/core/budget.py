@@ -1,16 +1,26 @@
-"""Hard limits, and by how much an evaluation exceeds them."""
+"""The hard limits of a search: by how much an evaluation exceeds them, and how probably a prediction meets them."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import DeviceFigures
-from advisor.core.latency_distribution import CONFIDENCE
-from advisor.core.licences import allows
+from advisor.core.latency_distribution import CONFIDENCE, percent
+from advisor.core.quantity import Provenance, Quantity
+from advisor.core.units import show_ms
 
 LICENCE = "licence"
+PERMISSIVE_WORD = "permissive"
+
+PERMISSIVE = frozenset(
+    {"apache-2.0", "mit", "mit-0", "bsd-2-clause", "bsd-3-clause", "isc", "zlib", "unlicense", "cc0-1.0", "0bsd"}
+)
+"""SPDX identifiers, in lower case, of licences that allow closed products and require at most a notice."""
+
 ON = "on "
 """Begins the name of the limit that a pick must run on a device: ``on galaxy-s24``."""
 
@@ -39,6 +49,18 @@ class Budget:
     must_run_on: tuple[str, ...] = ()
     confidence: float = CONFIDENCE
 
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits of the figures that are set, by the figure's name."""
+        values = {
+            "latency": self.latency_ms,
+            "size": self.size_bytes,
+            "drop": self.max_drop_points,
+            "accuracy": self.min_accuracy,
+            "memory": self.memory_bytes,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
     def violations(self, evaluation: Evaluation) -> dict[str, float]:
         """Return each limit that ``evaluation`` exceeds, with the excess in the limit's unit.
 
@@ -49,36 +71,81 @@ class Budget:
 
     def excesses(self, evaluation: Evaluation) -> dict[str, float]:
         """Return figure minus limit for each limit that is set (<= 0 is met), as Optuna expects its constraints."""
-        rows = (
-            ("latency", self.latency_ms, evaluation.latency_p90 or evaluation.latency, 1),
-            ("size", self.size_bytes, evaluation.size, 1),
-            ("drop", self.max_drop_points, evaluation.drop, 1),
-            ("accuracy", self.min_accuracy, evaluation.accuracy, -1),
-            ("memory", self.memory_bytes, evaluation.memory, 1),
-        )
         figures = {
-            name: math.inf if quantity is None else sign * (quantity.value - limit)
-            for name, limit, quantity, sign in rows
-            if limit is not None
+            "latency": evaluation.latency_p90 or evaluation.latency,
+            "size": evaluation.size,
+            "drop": evaluation.drop,
+            "accuracy": evaluation.accuracy,
+            "memory": evaluation.memory,
         }
-        return figures | self._licence(evaluation) | self._required(evaluation)
+        found = {name: _excess(name, figures[name], limit) for name, limit in self.limits.items()}
+        if self.licence:
+            found[LICENCE] = -1.0 if allows(self.licence, evaluation.card_facts.licence) else math.inf
+        known = evaluation.required_figures or {}
+        return found | {f"{ON}{device}": self._excess_on(known.get(device)) for device in self.must_run_on}
 
     def met_by(self, evaluation: Evaluation) -> bool:
         """Return whether the evaluation is ok, has an accuracy, and exceeds no limit."""
         ranked = evaluation.status is Status.OK and evaluation.accuracy is not None
         return ranked and not self.violations(evaluation)
 
-    def _licence(self, evaluation: Evaluation) -> dict[str, float]:
-        if not self.licence:
-            return {}
-        return {LICENCE: -1.0 if allows(self.licence, evaluation.card_facts.licence) else math.inf}
-
-    def _required(self, evaluation: Evaluation) -> dict[str, float]:
-        """Return the excess on each required device in milliseconds; infinite where the file does not run there."""
-        known = evaluation.required_figures or {}
-        return {f"{ON}{device}": self._excess_on(known.get(device)) for device in self.must_run_on}
-
     def _excess_on(self, known: DeviceFigures | None) -> float:
+        """Return the excess on a required device in milliseconds; infinite where the file does not run there."""
         if known is None or known.reason or known.p90_ms is None:
             return math.inf
         return -1.0 if self.latency_ms is None else known.p90_ms - self.latency_ms
+
+
+def _excess(name: str, quantity: Quantity | None, limit: float) -> float:
+    if quantity is None:
+        return math.inf
+    return limit - quantity.value if name == "accuracy" else quantity.value - limit
+
+
+def parse_licences(text: str) -> tuple[str, ...]:
+    """Parse ``permissive``, SPDX identifiers, or both, joined by commas; an empty text accepts any licence.
+
+    Raises:
+        UsageError: a name that is not an identifier.
+    """
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    for name in names:
+        if not name.replace("-", "").replace(".", "").replace("+", "").isalnum() or not name.isascii():
+            raise UsageError(
+                f"--licence: '{name}' is not a licence identifier",
+                "write permissive, or SPDX identifiers: --licence permissive,CC-BY-4.0",
+            )
+    return names
+
+
+def allows(wanted: Sequence[str], licence: str | None) -> bool:
+    """Return whether ``licence`` is accepted; an unstated one is accepted only where any licence is."""
+    if not wanted:
+        return True
+    own = (licence or "").strip().lower()
+    names = {name.lower() for name in wanted}
+    return bool(own) and (own in names or (PERMISSIVE_WORD in names and own in PERMISSIVE))
+
+
+def with_budget_probability(evaluation: Evaluation, limit_ms: float | None, confidence: float) -> Evaluation:
+    """Return ``evaluation`` with the probability that its predicted latency meets a limit.
+
+    ``latency_p90`` becomes the latency that is not exceeded with probability ``confidence``. So it meets the limit
+    exactly where the probability of meeting it is at least ``confidence``. An evaluation without a latency
+    distribution is returned unchanged.
+    """
+    distribution = evaluation.latency_distribution
+    if distribution is None or evaluation.latency is None:
+        return evaluation
+    source = f"not above with {percent(confidence)} confidence"
+    p90 = Quantity(distribution.at(confidence), "ms", evaluation.latency.provenance, source=source)
+    probability = None
+    if limit_ms is not None and evaluation.latency.provenance is Provenance.PREDICTED:
+        probability = round(distribution.below(limit_ms), 4)
+    return replace(evaluation, latency_p90=p90, budget_probability=probability)
+
+
+def show_budget_probability(evaluation: Evaluation, limit_ms: float) -> str:
+    """Format the probability of meeting a limit: ``97 % sure to meet 50 ms``; empty for a measured latency."""
+    probability = evaluation.budget_probability
+    return "" if probability is None else f"{percent(probability)} sure to meet {show_ms(limit_ms)}"

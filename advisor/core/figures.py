@@ -54,6 +54,15 @@ def show_latency(quantity: Quantity | None) -> str:
     return f"predicted {show_ms(quantity.value)} [{ends}]"
 
 
+def show_figure(figure: str, value: float) -> str:
+    """Format a value of a figure (``latency``, ``latency_p90``, ``size``, ``memory``, ``drop``, ...) with its unit."""
+    if figure.startswith("latency"):
+        return show_ms(value)
+    if figure in ("size", "memory"):
+        return show_bytes(value)
+    return f"{value:.1f} points" if figure == "drop" else f"{value:.1f} %"
+
+
 def describe(evaluation: Evaluation) -> str:
     """Return the name of an evaluation with its figures; a finalist has its accuracy on the hold-out too."""
     top1 = f"{accuracy_of(evaluation):.1f} %"

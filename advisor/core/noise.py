@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from advisor.core.evaluation import Evaluation
+from advisor.core.figures import show_figure
 from advisor.core.quantity import Quantity
-from advisor.core.units import show_bytes, show_ms
 
 FIGURES = ("accuracy", "holdout_accuracy", "latency", "latency_p90", "size", "memory", "drop")
 
@@ -113,12 +113,3 @@ def without_noise(after: Evaluation, changes: tuple[Delta, ...]) -> Evaluation:
     """Return ``after`` with the earlier figure wherever the difference does not count."""
     kept: dict[str, Any] = {change.figure: change.before for change in changes if not change.counts}
     return replace(after, **kept)
-
-
-def show_figure(figure: str, value: float) -> str:
-    """Format a value of a figure with its unit."""
-    if figure.startswith("latency"):
-        return show_ms(value)
-    if figure in ("size", "memory"):
-        return show_bytes(value)
-    return f"{value:.1f} points" if figure == "drop" else f"{value:.1f} %"

@@ -50,14 +50,7 @@ class Preference:
 
     def doubled(self, figure: str) -> Preference:
         """Return the same preference with twice the weight on ``latency``, ``size`` or ``accuracy``."""
-        factors = {name: 2.0 if name == figure else 1.0 for name in ("accuracy", "latency", "size")}
-        return replace(
-            self,
-            accuracy=self.accuracy * factors["accuracy"],
-            latency=self.latency * factors["latency"],
-            size=self.size * factors["size"],
-            name="",
-        )
+        return replace(self, **{figure: 2 * getattr(self, figure)}, name="")
 
     def __str__(self) -> str:
         return self.name or f"accuracy={self.accuracy:g},latency={self.latency:g},size={self.size:g}"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.core.budget import Budget
-from advisor.core.budget_probability import show_budget_probability
+from advisor.core.budget import Budget, show_budget_probability
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import accuracy_of, describe, latency_of, name, p90_of, size_of
 from advisor.core.preference import Preference

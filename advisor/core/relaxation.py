@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from advisor.core.budget import LICENCE, ON, Budget
 from advisor.core.evaluation import Evaluation
-from advisor.core.figures import accuracy_of, describe
+from advisor.core.figures import accuracy_of, describe, show_figure
 from advisor.core.latency_distribution import percent
-from advisor.core.units import show_bytes, show_ms
+from advisor.core.units import show_ms
 
 NAMES = {
     "latency": "p90 latency",
@@ -48,24 +48,15 @@ class Relaxation:
 
 def overrun(evaluation: Evaluation, budget: Budget) -> float:
     """Return the sum of the relative excesses over the exceeded limits."""
-    limits = limits_of(budget)
     return sum(
-        NOT_AT_ALL if excess == UNKNOWN else excess / max(abs(limits.get(name, 1.0)), 1e-9)
+        NOT_AT_ALL if excess == UNKNOWN else excess / max(abs(_allowed(name, budget)), 1e-9)
         for name, excess in budget.violations(evaluation).items()
     )
 
 
-def limits_of(budget: Budget) -> dict[str, float]:
-    """Return the numeric limits that are set, by name, in their base units."""
-    values = {
-        "latency": budget.latency_ms,
-        "size": budget.size_bytes,
-        "drop": budget.max_drop_points,
-        "accuracy": budget.min_accuracy,
-        "memory": budget.memory_bytes,
-        **{f"{ON}{device}": budget.latency_ms for device in budget.must_run_on},
-    }
-    return {name: float(value) for name, value in values.items() if value is not None}
+def _allowed(limit: str, budget: Budget) -> float:
+    """Return the value of a limit; that of a required device is the latency limit."""
+    return budget.limits.get("latency" if limit.startswith(ON) else limit, 1.0)
 
 
 def relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
@@ -110,35 +101,23 @@ def _step(limit: str, evaluation: Evaluation, budget: Budget) -> tuple[str, str]
     excess = budget.violations(evaluation)[limit]
     if limit.startswith(ON) and excess == UNKNOWN:
         return "required", "not required"
-    current = limits_of(budget)[limit]
+    current = _allowed(limit, budget)
     wanted = current - excess if limit == "accuracy" else current + excess
-    return show_limit(limit, current), show_limit(limit, _outward(limit, wanted))
+    figure = "latency" if limit.startswith(ON) else limit
+    return show_figure(figure, current), show_figure(figure, _outward(figure, wanted))
 
 
-def _outward(limit: str, value: float) -> float:
-    """Round to the precision of :func:`show_limit` so that the limit as shown still admits the candidate."""
-    if limit == "accuracy":
+def _outward(figure: str, value: float) -> float:
+    """Round to the precision of :func:`show_figure` so that the limit as shown still admits the candidate."""
+    if figure == "accuracy":
         return math.floor(value * 10) / 10
-    if _is_latency(limit):
+    if figure == "latency":
         step = 0.01 if value < 9.9 else 0.1 if value < 99 else 1.0
-    elif limit == "drop":
+    elif figure == "drop":
         step = 0.1
     else:
         step = next((unit / 10 for unit in (1e9, 1e6, 1e3) if value >= unit), 1.0)
     return math.ceil(value / step) * step
-
-
-def _is_latency(limit: str) -> bool:
-    return limit == "latency" or limit.startswith(ON)
-
-
-def show_limit(limit: str, value: float) -> str:
-    """Format the value of a limit (``latency``, ``size``, ``drop``, ``accuracy``, ``memory``) with its unit."""
-    if _is_latency(limit):
-        return show_ms(value)
-    if limit in ("size", "memory"):
-        return show_bytes(value)
-    return f"{value:.1f} points" if limit == "drop" else f"{value:.1f} %"
 
 
 def excess_texts(evaluation: Evaluation, budget: Budget) -> list[str]:
@@ -155,11 +134,11 @@ def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: flo
         )
     if limit.startswith(ON):
         return _excess_on_device(evaluation, budget, limit, excess)
-    allowed = limits_of(budget)[limit]
+    allowed = _allowed(limit, budget)
     if excess == UNKNOWN:
-        return f"its {NAMES[limit]} is not known (limit {show_limit(limit, allowed)})"
+        return f"its {NAMES[limit]} is not known (limit {show_figure(limit, allowed)})"
     actual = allowed - excess if limit == "accuracy" else allowed + excess
-    shown = f"{NAMES[limit]} {show_limit(limit, actual)} against {show_limit(limit, allowed)}"
+    shown = f"{NAMES[limit]} {show_figure(limit, actual)} against {show_figure(limit, allowed)}"
     return shown + _unsure(evaluation, budget, limit)
 
 
@@ -176,5 +155,5 @@ def _excess_on_device(evaluation: Evaluation, budget: Budget, limit: str, excess
     if excess == UNKNOWN:
         known = (evaluation.required_figures or {}).get(device)
         return f"does not run on {device}: {(known.reason if known else '') or 'nothing is known about it there'}"
-    allowed = limits_of(budget)[limit]
+    allowed = _allowed(limit, budget)
     return f"{show_ms(allowed + excess)} on {device} against {show_ms(allowed)}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from advisor.core.budget import Budget
-from advisor.core.budget_probability import with_budget_probability
+from advisor.core.budget import Budget, with_budget_probability
 from advisor.core.decision import Decision, decide
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import describe

@@ -8,9 +8,9 @@ from typing import Any
 
 from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation import Evaluation
+from advisor.core.figures import show_figure
 from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.relaxation import show_limit
 from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
 from advisor.core.units import show_bytes, show_ms
 from advisor.engine.history.loaded_run import LoadedRun
@@ -80,7 +80,8 @@ def _figures(run: LoadedRun, evaluation: Evaluation) -> Iterable[str]:
     for name, quantity in _rows(evaluation):
         if quantity is not None:
             yield _row(name, quantity)
-    limits = [f"{limit} {show_limit(limit, value)}" for limit, value in _limits(run)]
+    budget = run.question.limits
+    limits = [f"{name} {show_figure(name, value)}" for name, value in budget.limits.items()]
     yield ""
     yield f"Limits of the search: {', '.join(limits) or 'none'}."
     yield from _by_device(evaluation)
@@ -134,18 +135,6 @@ def _show(value: float, unit: str) -> str:
     if unit == "ms":
         return show_ms(value)
     return show_bytes(value) if unit == "bytes" else f"{value:.1f} {unit}"
-
-
-def _limits(run: LoadedRun) -> list[tuple[str, float]]:
-    limits = run.question.limits
-    rows = (
-        ("latency", limits.latency_ms),
-        ("size", limits.size_bytes),
-        ("drop", limits.max_drop_points),
-        ("accuracy", limits.min_accuracy),
-        ("memory", limits.memory_bytes),
-    )
-    return [(name, float(value)) for name, value in rows if value is not None]
 
 
 def _classes(evaluation: Evaluation) -> Iterable[str]:

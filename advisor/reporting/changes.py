@@ -9,7 +9,7 @@ from dataclasses import asdict
 from advisor.core.escape import markdown as escaped
 from advisor.core.escape import plain
 from advisor.core.evaluation import Evaluation
-from advisor.core.noise import show_figure
+from advisor.core.figures import show_figure
 from advisor.core.quantity import Quantity
 from advisor.engine.history.compare import ChangedFigure, Comparison
 from advisor.engine.history.differences import Difference

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from advisor.core.budget_probability import show_budget_probability
+from advisor.core.budget import show_budget_probability
 from advisor.core.evaluation import Evaluation
 from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance, Quantity

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from advisor.core.budget import ON
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import show_figure
 from advisor.core.latency_distribution import CONFIDENCE, percent
-from advisor.core.relaxation import show_limit
 from advisor.reporting import text
 from advisor.reporting.view import DatasetSummary, RunView
 
@@ -13,16 +13,10 @@ from advisor.reporting.view import DatasetSummary, RunView
 def limits(view: RunView) -> tuple[tuple[str, str], ...]:
     """Return every limit set, by its name, as text."""
     budget = view.budget
-    rows = (
-        ("latency", "p90 latency", budget.latency_ms),
-        ("size", "size", budget.size_bytes),
-        ("drop", "drop", budget.max_drop_points),
-        ("accuracy", "top-1", budget.min_accuracy),
-        ("memory", "memory", budget.memory_bytes),
-    )
-    sign = {"accuracy": "≥"}
+    labels = {"latency": "p90 latency", "accuracy": "top-1"}
     numbers = [
-        (label, f"{sign.get(name, '≤')} {show_limit(name, value)}") for name, label, value in rows if value is not None
+        (labels.get(name, name), f"{'≥' if name == 'accuracy' else '≤'} {show_figure(name, value)}")
+        for name, value in budget.limits.items()
     ]
     words = (
         ("confidence", "" if budget.confidence == CONFIDENCE else percent(budget.confidence)),

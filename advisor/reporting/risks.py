@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from advisor.core.budget import PERMISSIVE_WORD, allows
 from advisor.core.evaluation import Evaluation
 from advisor.core.latency_distribution import percent
-from advisor.core.licences import PERMISSIVE_WORD, allows
 from advisor.core.quantity import Provenance
 from advisor.core.units import show_ms
 from advisor.reporting import text

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import describe
-from advisor.core.noise import Delta, show_figure
+from advisor.core.figures import describe, show_figure
+from advisor.core.noise import Delta
 from advisor.core.relaxation import excess_texts
 from advisor.engine.history.differences import Difference
 from advisor.engine.history.loaded_run import LoadedRun

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from advisor.core import units
-from advisor.core.budget import Budget
+from advisor.core.budget import Budget, parse_licences
 from advisor.core.errors import UsageError, nearest
 from advisor.core.figures import HOST
 from advisor.core.latency_distribution import CONFIDENCE
-from advisor.core.licences import parse_licences
 from advisor.core.preference import BALANCED, parse_preference
 from advisor.core.training import CHOOSABLE, HEAD, NONE, in_order
 from advisor.engine.question.names import (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.core.budget import Budget
+from advisor.core.budget import Budget, allows
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.licences import allows
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder

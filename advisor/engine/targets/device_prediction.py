@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from advisor.core.budget_probability import with_budget_probability
+from advisor.core.budget import with_budget_probability
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import artefact_of

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.core.budget import Budget
-from advisor.core.budget_probability import show_budget_probability, with_budget_probability
+from advisor.core.budget import Budget, allows, parse_licences, show_budget_probability, with_budget_probability
 from advisor.core.decision import decide
+from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.latency_distribution import SHARES, LatencyDistribution, percent
 from advisor.core.quantity import Provenance, Quantity
@@ -87,3 +87,28 @@ def test_a_measured_evaluation_is_left_as_it_is() -> None:
 @pytest.mark.parametrize(("share", "text"), [(0.9999, "over 99 %"), (0.001, "under 1 %"), (0.97, "97 %")])
 def test_no_probability_is_shown_as_certain(share: float, text: str) -> None:
     assert percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("wanted", "licence", "allowed"),
+    [
+        ("", "AGPL-3.0", True),
+        ("", None, True),
+        ("permissive", "Apache-2.0", True),
+        ("permissive", "bsd-3-clause", True),
+        ("permissive", "AGPL-3.0", False),
+        ("permissive", "CC-BY-NC-4.0", False),
+        ("permissive", "", False),
+        ("permissive", None, False),
+        ("permissive,CC-BY-4.0", "CC-BY-4.0", True),
+        ("MIT", "Apache-2.0", False),
+    ],
+)
+def test_which_licences_are_taken(wanted: str, licence: str | None, allowed: bool) -> None:
+    assert allows(parse_licences(wanted), licence) is allowed
+
+
+@pytest.mark.parametrize("text", ["free as in beer", "<b>", "MIT;GPL"])
+def test_what_is_no_licence_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--licence"):
+        parse_licences(text)
