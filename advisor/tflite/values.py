@@ -6,6 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 BITS = MappingProxyType(
     {
@@ -79,6 +84,24 @@ class Tensor:
     def size_bytes(self) -> int:
         """Bytes of the dense tensor; 4 for each element if the type has no fixed width."""
         return (self.elements * BITS.get(self.dtype, 32) + 7) // 8
+
+
+def real_values(constant: Tensor) -> NDArray[np.float64] | None:
+    """Return the real values of a constant, dequantized; None for a type that NumPy lacks, such as 4 bits."""
+    import numpy as np
+
+    if constant.dtype not in ("float32", "float16", "int8", "uint8", "int16", "int32", "int64"):
+        return None
+    stored = np.frombuffer(constant.buffer, np.dtype(constant.dtype).newbyteorder("<")).reshape(constant.shape)
+    values: NDArray[np.float64] = stored.astype(np.float64)
+    quantization = constant.quantization
+    if quantization is None or stored.dtype.kind == "f":
+        return values
+    shape = [1] * values.ndim
+    if len(quantization.scales) > 1:
+        shape[quantization.axis] = -1
+    zeros = np.asarray(quantization.zero_points or (0,), np.float64)
+    return (values - zeros.reshape(shape)) * np.asarray(quantization.scales, np.float64).reshape(shape)
 
 
 @dataclass(frozen=True, slots=True)

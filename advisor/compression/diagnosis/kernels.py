@@ -9,6 +9,7 @@ from advisor.compression.diagnosis.pairs import Pair
 from advisor.compression.diagnosis.signals import widest
 from advisor.compression.diagnosis.values import Outlier
 from advisor.tflite.model import Model, Tensor
+from advisor.tflite.values import real_values
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,29 +42,13 @@ def widest_kernel(reference: Model, index: int) -> Outlier | None:
 def kernel_values(model: Model, index: int) -> NDArray[np.float64] | None:
     """Return the real values of an operator's kernel; None if it has none, or one of 4 bits."""
     found = _kernel(model, index)
-    return None if found is None else _values(found)
+    return None if found is None else real_values(found)
 
 
 def bias_values(model: Model, index: int) -> NDArray[np.float64] | None:
     """Return the real values of an operator's bias; None if it has none."""
     found = _bias(model, index)
-    return None if found is None else _values(found)
-
-
-def _values(found: Tensor) -> NDArray[np.float64] | None:
-    import numpy as np
-
-    if found.dtype not in ("float32", "float16", "int8", "uint8", "int16", "int32", "int64"):
-        return None
-    stored = np.frombuffer(found.buffer, dtype=np.dtype(found.dtype).newbyteorder("<")).reshape(found.shape)
-    values: NDArray[np.float64] = stored.astype(np.float64)
-    said = found.quantization
-    if said is None or stored.dtype.kind == "f":
-        return values
-    shape = [1] * values.ndim
-    shape[said.axis if len(said.scales) > 1 else 0] = -1
-    zeros = np.asarray(said.zero_points or (0,), np.float64)
-    return (values - zeros.reshape(shape)) * np.asarray(said.scales, np.float64).reshape(shape)
+    return None if found is None else real_values(found)
 
 
 def has_scale_a_channel(quantized: Model, index: int) -> bool | None:
@@ -96,7 +81,7 @@ def kept(quantized: Model, reference: Model, pair: Pair) -> Kept:
     found = _kernel(quantized, pair.quantized)
     if found is None or found.dtype not in _FLOATS:
         return Kept(found.dtype if found else "")
-    ours, theirs = _values(found), kernel_values(reference, pair.reference)
+    ours, theirs = real_values(found), kernel_values(reference, pair.reference)
     if ours is None or theirs is None or ours.shape != theirs.shape:
         return Kept(found.dtype)
     weights = ours[ours != 0]

@@ -1,6 +1,6 @@
-"""Read files of weights as named tensors, without their framework and without executing anything in them.
+"""Read files of weights as named tensors, without executing anything in them.
 
-A new format is one module with ``read(path) -> dict[str, ndarray]`` and one line in ``FORMATS``.
+A new format is one function ``read_<format>(path) -> dict[str, ndarray]`` and one line in ``FORMATS``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,18 @@ from pathlib import Path
 from advisor.catalog.weights.arrays import Tensors
 from advisor.core.errors import WeightsError
 
-Tensors = Tensors
-
-FORMATS = ("caffemodel", "checkpoint", "graphdef", "keras", "keras_h5", "onnx", "tfjs", "tflite", "torch")
-
-#: No model of this catalogue comes near; a header that claims more is damaged or hostile.
-MAX_VALUES = 2**29
+FORMATS = {
+    "caffemodel": "protobuf",
+    "checkpoint": "tensorflow_files",
+    "graphdef": "protobuf",
+    "keras": "keras",
+    "keras_h5": "keras",
+    "onnx": "protobuf",
+    "tfjs": "tensorflow_files",
+    "tflite": "tensorflow_files",
+    "torch": "torch",
+}
+"""The module of each format."""
 
 
 def read(format_name: str, path: Path) -> Tensors:
@@ -27,9 +33,9 @@ def read(format_name: str, path: Path) -> Tensors:
     """
     if format_name not in FORMATS:
         raise WeightsError(f"no reader is called '{format_name}' (there are {', '.join(FORMATS)})")
-    module = import_module(f"{__name__}.{format_name}")
+    module = import_module(f"{__name__}.{FORMATS[format_name]}")
     try:
-        tensors: Tensors = module.read(path)
+        tensors: Tensors = getattr(module, f"read_{format_name}")(path)
     except WeightsError:
         raise
     except Exception as error:  # a damaged file can fail a parser in any way there is

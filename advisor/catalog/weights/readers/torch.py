@@ -20,19 +20,20 @@ from typing import IO, Any
 
 import numpy as np
 
-from advisor.catalog.weights.arrays import Array, Tensors
-from advisor.catalog.weights.readers import MAX_VALUES
+from advisor.catalog.weights.arrays import MAX_VALUES, Array, Tensors
 
 # torch.serialization.MAGIC_NUMBER, the first object of the older form.
 _MAGIC = 0x1950A86A20F9469CFC6C
 _MAX_PICKLE_BYTES = 64 * 2**20
 _MAX_MEMO = 10_000_000
 
+# NumPy has no bfloat16: two bytes that are converted at the end.
+_BFLOAT16 = "V2"
 _STORAGES = {
     "FloatStorage": "<f4",
     "DoubleStorage": "<f8",
     "HalfStorage": "<f2",
-    "BFloat16Storage": "bfloat16",
+    "BFloat16Storage": _BFLOAT16,
     "LongStorage": "<i8",
     "IntStorage": "<i4",
     "ShortStorage": "<i2",
@@ -43,19 +44,14 @@ _STORAGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _StorageType:
-    dtype: str
-
-    @property
-    def itemsize(self) -> int:
-        return 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
-
-
-@dataclass(frozen=True, slots=True)
 class _Storage:
-    kind: _StorageType
+    dtype: str
     key: str
     count: int
+
+    @property
+    def size_bytes(self) -> int:
+        return self.count * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +62,7 @@ class _Tensor:
     stride: tuple[int, ...]
 
 
-def read(path: Path) -> Tensors:
+def read_torch(path: Path) -> Tensors:
     """Return tensors by name (nested dictionaries joined by dots), in PyTorch's layout.
 
     Raises:
@@ -90,7 +86,7 @@ def _read_zip(path: Path) -> tuple[Any, Callable[[_Storage], bytes]]:
     def storage(wanted: _Storage) -> bytes:
         with zipfile.ZipFile(path) as archive:
             info = archive.getinfo(f"{root}data/{wanted.key}")
-            if info.file_size != wanted.count * wanted.kind.itemsize:
+            if info.file_size != wanted.size_bytes:
                 raise ValueError(f"the storage {wanted.key} has {info.file_size} bytes")
             return archive.read(info)
 
@@ -116,8 +112,8 @@ def _raw_storage(file: IO[bytes], storage: _Storage | None) -> bytes:
     (count,) = struct.unpack("<q", header)
     if count != storage.count or count > MAX_VALUES:
         raise ValueError(f"a storage of {count} values where {storage.count} are expected")
-    data = file.read(count * storage.kind.itemsize)
-    if len(data) != count * storage.kind.itemsize:
+    data = file.read(storage.size_bytes)
+    if len(data) != storage.size_bytes:
         raise ValueError("a storage is cut off")
     return data
 
@@ -145,15 +141,16 @@ class _Restricted(pickle.Unpickler):
         if (module, name) == ("torch._utils", "_rebuild_parameter"):
             return _rebuild_parameter
         if module == "torch" and name in _STORAGES:
-            return _StorageType(_STORAGES[name])
+            return _STORAGES[name]
         raise ValueError(f"the file asks for '{module}.{name}': only tensors are read, nothing is run")
 
     def persistent_load(self, reference: Any) -> _Storage:
-        marker, kind, key, _, count = reference[:5]
+        marker, dtype, key, _, count = reference[:5]
         view = reference[5] if len(reference) > 5 else None
-        if marker != "storage" or not isinstance(kind, _StorageType) or not isinstance(count, int) or view is not None:
+        known = marker == "storage" and dtype in _STORAGES.values()
+        if not known or not isinstance(count, int) or view is not None:
             raise ValueError("a reference that is not a tensor's storage")
-        return _Storage(kind, str(key), count)
+        return _Storage(dtype, str(key), count)
 
 
 def _rebuild_tensor(storage: _Storage, offset: int, size: Any, stride: Any, *_: Any) -> _Tensor:
@@ -173,7 +170,9 @@ def _named(content: Any, prefix: str) -> Iterator[tuple[str, _Tensor]]:
 
 
 def _array(tensor: _Tensor, data: bytes) -> Array:
-    flat = _decoded(data, tensor.storage.kind)
+    flat = np.frombuffer(data, tensor.storage.dtype)
+    if tensor.storage.dtype == _BFLOAT16:  # the upper half of a float32
+        flat = (flat.view("<u2").astype(np.uint32) << 16).view(np.float32)
     if len(tensor.size) != len(tensor.stride) or min((*tensor.size, *tensor.stride, tensor.offset, 0)) < 0:
         raise ValueError("a tensor with an impossible shape")
     last = tensor.offset + sum((size - 1) * step for size, step in zip(tensor.size, tensor.stride, strict=True))
@@ -183,10 +182,3 @@ def _array(tensor: _Tensor, data: bytes) -> Array:
     strides = [step * flat.itemsize for step in tensor.stride]
     view = np.lib.stride_tricks.as_strided(flat[tensor.offset :], tensor.size, strides, writeable=False)
     return view.copy()
-
-
-def _decoded(data: bytes, kind: _StorageType) -> Array:
-    if kind.dtype != "bfloat16":
-        return np.frombuffer(data, kind.dtype)
-    # bfloat16 is the upper half of a float32.
-    return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
