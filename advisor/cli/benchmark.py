@@ -10,8 +10,7 @@ import typer
 from advisor.cli import options
 from advisor.cli.options import numbers, shape_of, split
 from advisor.cli.output import print_json, progress
-from advisor.core.errors import UsageError
-from advisor.core.exits import ExitCode
+from advisor.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from advisor.measurement.latency.findings import Benchmark

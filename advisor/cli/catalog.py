@@ -9,7 +9,7 @@ import typer
 
 from advisor.cli.options import AsJson, Catalogs, Mirror, Offline, channels, split
 from advisor.cli.output import download_bars, print_json, progress
-from advisor.core.exits import ExitCode
+from advisor.core.errors import ExitCode
 
 SCHEMA_VERSION = 1
 

@@ -8,7 +8,7 @@ import typer
 
 from advisor.cli.options import Format
 from advisor.cli.output import warn_of_problems
-from advisor.core.exits import ExitCode
+from advisor.core.errors import ExitCode
 
 
 def compare(

@@ -9,7 +9,7 @@ import typer
 from advisor.cli import options
 from advisor.cli.options import channels, split
 from advisor.cli.output import print_json, progress
-from advisor.core.exits import ExitCode
+from advisor.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from advisor.compression.user_model.values import Compression

@@ -9,7 +9,6 @@ import typer
 from advisor.cli import options
 from advisor.cli.options import AsJson, ProfileFolders
 from advisor.cli.output import print_json, progress
-from advisor.core.exits import ExitCode
 
 SCHEMA_VERSION = 1
 
@@ -132,7 +131,7 @@ def calibrate(
     Example: advisor devices calibrate our-board --ssh pi@board.local
     """
     from advisor import devices
-    from advisor.core.errors import StageError
+    from advisor.core.errors import ExitCode, StageError
     from advisor.reporting.devices_table import print_calibrated
 
     try:

@@ -8,7 +8,7 @@ import typer
 
 from advisor.cli.options import AsJson
 from advisor.cli.output import print_json
-from advisor.core.exits import ExitCode
+from advisor.core.errors import ExitCode
 
 
 def doctor(as_json: AsJson = False) -> None:

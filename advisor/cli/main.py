@@ -21,8 +21,7 @@ from advisor.cli.reevaluate import reevaluate
 from advisor.cli.report import report
 from advisor.cli.search import search
 from advisor.cli.search_options import GroupedCommand
-from advisor.core.errors import AdvisorError
-from advisor.core.exits import ExitCode
+from advisor.core.errors import AdvisorError, ExitCode
 from advisor.version import __version__
 
 HELP_WIDTH = 120

@@ -9,8 +9,7 @@ import typer
 from advisor.cli.compare import check_format
 from advisor.cli.options import Format
 from advisor.cli.output import progress, warn_of_problems
-from advisor.core.errors import UsageError
-from advisor.core.exits import ExitCode
+from advisor.core.errors import ExitCode, UsageError
 
 
 def reevaluate(

@@ -9,7 +9,7 @@ import typer
 from advisor.cli.options import RunArgument
 from advisor.cli.output import warn_of_problems
 from advisor.cli.search_options import LIMITS, takes
-from advisor.core.exits import ExitCode
+from advisor.core.errors import ExitCode
 
 
 @takes(LIMITS)

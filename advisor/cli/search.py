@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from advisor.cli.search_options import OUTPUT, SEARCH_OPTIONS, takes
-from advisor.core.exits import ExitCode
+from advisor.core.errors import ExitCode
 
 
 @takes(SEARCH_OPTIONS)

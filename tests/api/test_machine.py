@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from advisor.api import State, doctor
 from advisor.cli.main import app
-from advisor.core.exits import ExitCode
+from advisor.core.errors import ExitCode
 
 
 @pytest.mark.integration

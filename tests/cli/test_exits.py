@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.core.errors import StageError, UsageError, WeightsError
-from advisor.core.exits import ExitCode
+from advisor.core.errors import ExitCode, StageError, UsageError, WeightsError
 
 
 def test_the_numbers_are_those_of_the_documentation() -> None:

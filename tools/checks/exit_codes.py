@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from advisor.core.exits import ExitCode
+from advisor.core.errors import ExitCode
 
 PROJECT = Path(__file__).resolve().parents[2]
 COMMANDS = PROJECT / "advisor" / "cli"
