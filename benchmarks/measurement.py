@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.datasets.images import InputSpec
-from advisor.measurement.latency.background import busy_processes
-from advisor.measurement.latency.conditions import observe
+from advisor.measurement.latency.conditions import busy_processes, observe
 from advisor.measurement.latency.results import LatencyResult
 from advisor.measurement.latency.timing import interleave, measure
 from advisor.measurement.operators.profile import profile
@@ -118,7 +117,7 @@ def agreement(models: Sequence[Path], scale: Scale) -> list[Row]:
         ratios, found = [], []
         for _ in range(scale.rounds):
             theirs = tool_median_ms(path, scale.tool_runs)
-            found.append(measure(path, [1], "search", retries=0).results[0])
+            found.append(measure(path, [1], "search", retry=False).results[0])
             ours = found[-1].wall.median
             ratios.append(ours / theirs)
             _tell(f"{path.stem}: advisor {ours:.4g} ms, litert-benchmark {theirs:.4g} ms")

@@ -62,34 +62,29 @@ class Host:
 @lru_cache(maxsize=1)
 def describe() -> Host:
     """Return the description of this machine; it is read once per process."""
+    import psutil
+
     fields = _cpuinfo()
     flags = set((fields.get("flags") or fields.get("Features") or "").split())
     return Host(
         cpu=fields.get("model name") or fields.get("Hardware") or platform.processor() or platform.machine(),
         architecture=platform.machine(),
         cores=usable_cores(),
-        memory_bytes=_memory_bytes(),
+        memory_bytes=int(psutil.virtual_memory().total),
         system=_system(),
         features=tuple(name for name in _FEATURES if name in flags),
         virtual="hypervisor" in flags if flags else None,
-        governor=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        governor=read_text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
     )
 
 
 def _cpuinfo() -> dict[str, str]:
     """Return the rows of the first processor in /proc/cpuinfo."""
     fields: dict[str, str] = {}
-    for line in _read("/proc/cpuinfo").splitlines():
+    for line in read_text(Path("/proc/cpuinfo")).splitlines():
         name, _, value = line.partition(":")
         fields.setdefault(name.strip(), value.strip())
     return fields
-
-
-def _memory_bytes() -> int:
-    """Return the installed memory in bytes."""
-    import psutil
-
-    return int(psutil.virtual_memory().total)
 
 
 def _system() -> str:
@@ -100,9 +95,9 @@ def _system() -> str:
         return f"{platform.system()} {platform.release()}"
 
 
-def _read(path: str) -> str:
+def read_text(path: Path) -> str:
     """Return the text of a file, empty if it cannot be read."""
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
+        return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""

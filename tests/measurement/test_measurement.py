@@ -37,7 +37,7 @@ def test_artefacts_that_differ_much_keep_their_ranking_beside_busy_processes(
 def test_what_is_promised_of_an_idle_machine_is_judged_on_an_idle_machine_alone(
     float_model: Path, contended: bool, answer: str
 ) -> None:
-    row = replace(measure(float_model, [1], "load", retries=0).results[0], contended=contended)
+    row = replace(measure(float_model, [1], "load", retry=False).results[0], contended=contended)
     assert _judged(True, [row]) == answer
 
 

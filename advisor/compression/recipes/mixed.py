@@ -194,7 +194,7 @@ class _Search:
 
 def latency_ms(data: bytes) -> float:
     """Return the least CPU time of one run at one thread, in ms."""
-    from advisor.measurement.latency.screen import least_cpu_ms
+    from advisor.measurement.latency.timing import least_cpu_ms
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.core.errors import RuntimeRefusal, StageError
 from advisor.datasets.images import InputSpec
 from advisor.devices.connections.agent import one_line
-from advisor.measurement.processes.child import existing_model
+from advisor.measurement.processes.model_file import existing_model
 
 if TYPE_CHECKING:
     import numpy as np

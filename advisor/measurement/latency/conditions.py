@@ -1,20 +1,28 @@
-"""Check whether the machine is quiet enough for timing, and say why not."""
+"""Check whether the machine is quiet enough for timing, and say why not; or run a background load."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.devices.connections.agent import Load
+from advisor.measurement.host import read_text
 
 OBSERVED_S = 0.5
 PATIENCE_S = 5.0
 TOLERATED = 0.5  # processors that others may take from the threads: the usual load of a desktop
 # With these drivers, `powersave` still raises the frequency during work (kernel pages of intel_pstate and amd-pstate).
 SCALING_POWERSAVE = frozenset({"intel_pstate", "amd-pstate-epp", "amd_pstate_epp"})
+
+# The process ends shortly after its parent.
+_BURN = "import os, sys\nparent = int(sys.argv[1])\nwhile os.getppid() == parent:\n    sum(range(100_000))\n"
 
 
 @dataclass(frozen=True)
@@ -39,10 +47,6 @@ class Conditions:
         """Return the reasons why a timing with this many threads would be meaningless."""
         found = (self._load(threads), self._frequency(), self._quota(threads))
         return tuple(clause for clause in found if clause)
-
-    def to_json(self) -> dict[str, object]:
-        """Return a JSON object."""
-        return asdict(self)
 
     def _load(self, threads: int) -> str:
         free = max(0, self.cores - threads)
@@ -73,9 +77,9 @@ def observe(seconds: float = OBSERVED_S) -> Conditions:
     return Conditions(
         cores=seen["cores"],
         others_cores=seen["others_cores"],
-        governor=_read(frequency / "scaling_governor"),
-        driver=_read(frequency / "scaling_driver"),
-        quota_cores=quota(_read(Path("/sys/fs/cgroup/cpu.max"))),
+        governor=read_text(frequency / "scaling_governor"),
+        driver=read_text(frequency / "scaling_driver"),
+        quota_cores=quota(read_text(Path("/sys/fs/cgroup/cpu.max"))),
     )
 
 
@@ -111,9 +115,15 @@ def quota(text: str) -> float | None:
     return int(fields[0]) / int(fields[1])
 
 
-def _read(path: Path) -> str:
-    """Return the text of a file, empty if it cannot be read."""
+@contextlib.contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Keep ``count`` processors busy as long as the context lasts."""
+    command = [sys.executable, "-I", "-S", "-c", _BURN, str(os.getpid())]
+    children = [subprocess.Popen(command, stdin=subprocess.DEVNULL) for _ in range(count)]
     try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
+        yield
+    finally:
+        for child in children:
+            child.kill()
+        for child in children:
+            child.wait()

@@ -12,7 +12,8 @@ from pathlib import Path
 from advisor.core.errors import UsageError
 from advisor.devices.connections.agent import AgentError, new_interpreter
 from advisor.measurement.latency.summary import percentile
-from advisor.measurement.processes.child import call_json, existing_model
+from advisor.measurement.processes.child import call_json
+from advisor.measurement.processes.model_file import existing_model
 from advisor.tflite.metadata import read_metadata
 
 TIME_LIMIT_S = 1.5

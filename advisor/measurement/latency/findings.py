@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from advisor.measurement import host
-from advisor.measurement.latency.advice import advise_threads
 from advisor.measurement.latency.conditions import Conditions
 from advisor.measurement.latency.end_to_end import Pipeline
 from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
@@ -47,16 +47,17 @@ class FileBenchmark:
 
     def to_json(self) -> dict[str, object]:
         """Return a JSON object."""
-        timing = self.timing.to_json() if self.timing else None
-        loaded = [latency_json(row) for row in self.loaded]
-        sustained = None
-        if self.sustained:
-            row = self.sustained
-            sustained = {**asdict(row), "first_ms": row.first_ms, "last_ms": row.last_ms, "ratio": row.ratio}
-        extra = {"timing": timing, "loaded": loaded, "sustained": sustained, "advice": list(self.advice)}
-        plain = {"model": self.model, "size_bytes": self.size_bytes, "arena_bytes": self.arena_bytes}
-        pipeline = asdict(self.pipeline) if self.pipeline else None
-        return {**plain, "failure": self.failure or None, "pipeline": pipeline, **extra}
+        return {
+            "model": self.model,
+            "size_bytes": self.size_bytes,
+            "arena_bytes": self.arena_bytes,
+            "failure": self.failure or None,
+            "pipeline": asdict(self.pipeline) if self.pipeline else None,
+            "timing": self.timing.to_json() if self.timing else None,
+            "loaded": [row.to_json() for row in self.loaded],
+            "sustained": self.sustained.to_json() if self.sustained else None,
+            "advice": list(self.advice),
+        }
 
 
 @dataclass(frozen=True)
@@ -93,15 +94,14 @@ class Benchmark:
 
     def to_json(self) -> dict[str, object]:
         """Return a JSON object with everything except single runs."""
-        ratios = [{**asdict(row), "differs": row.differs} for row in self.ratios]
         return {
             "schema_version": SCHEMA_VERSION,
             "files": [file.to_json() for file in self.files],
-            "ratios": ratios,
+            "ratios": [row.to_json() for row in self.ratios],
             "effort": self.effort,
             "kernels": self.kernels,
             "runtime": self.runtime,
-            "conditions": self.conditions.to_json(),
+            "conditions": asdict(self.conditions),
             "host": self.host.to_json(),
             "notes": list(self.notes),
         }
@@ -111,6 +111,42 @@ class Benchmark:
         return "\n".join(file.timing.to_log() for file in self.files if file.timing)
 
 
-def latency_json(row: LatencyResult) -> dict[str, object]:
-    """Return a result as a JSON object, with the figures for ranking and for the budget."""
-    return {**asdict(row), "rank_ms": row.rank_ms, "budget_ms": row.budget_ms, "clock": row.clock}
+def advise_threads(timing: ModelTiming, loaded: Sequence[LatencyResult] = ()) -> tuple[str, ...]:
+    """Return which thread count is the fastest, and which is the fastest during a background load if it was measured.
+
+    Args:
+        timing: the measurement without other load.
+        loaded: the same thread counts during a load on the other processors; their wall time counts.
+    """
+    alone = {result.threads: result for result in timing.results}
+    beside = {result.threads: result.wall.median for result in loaded}
+    if 1 not in alone or len(alone) < 2:
+        return _single(beside)
+    contended = [count for count, row in alone.items() if row.contended]
+    if contended:
+        counts = ", ".join(map(str, contended))
+        first = f"the machine was contended at {counts} threads: measure again on a quiet machine to compare counts"
+    else:
+        first = _fastest({count: row.rank_ms for count, row in alone.items()}, "without other load")
+    return (first, _fastest(beside, "during a load on the other processors")) if beside else (first,)
+
+
+def _single(beside: Mapping[int, float]) -> tuple[str, ...]:
+    """Return the latency of a single thread count during a load."""
+    counts = [f"{_threads(count)}: {time_ms:.2f} ms" for count, time_ms in beside.items()]
+    return (f"during a load on the other processors, {', '.join(counts)}",) if counts else ()
+
+
+def _fastest(times: Mapping[int, float], where: str) -> str:
+    """Name the fastest thread count, and compare it with one thread or with the best of several threads."""
+    best = min(times, key=lambda count: times[count])
+    if best != 1:
+        return (
+            f"{best} threads are {times[1] / times[best]:.1f}x faster {where} ({times[1]:.2f} -> {times[best]:.2f} ms)"
+        )
+    other = min((count for count in times if count != 1), key=lambda count: times[count])
+    return f"1 thread is the fastest {where} ({times[1]:.2f} ms): {other} threads take {times[other]:.2f} ms"
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'' if count == 1 else 's'}"

@@ -86,6 +86,10 @@ class LatencyResult:
         """
         return self._trusted.p90
 
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object, with the figures for ranking and for the budget."""
+        return {**asdict(self), "rank_ms": self.rank_ms, "budget_ms": self.budget_ms, "clock": self.clock}
+
     def to_quantities(self, source: str) -> dict[str, Quantity]:
         """Return ``latency`` and ``latency_p90`` in ms with provenance ``measured``."""
         low, high = self.interval_ms
@@ -135,10 +139,7 @@ class ModelTiming:
         Raises:
             KeyError: this thread count was not measured.
         """
-        for result in self.results:
-            if result.threads == threads:
-                return result
-        raise KeyError(threads)
+        return {result.threads: result for result in self.results}[threads]
 
     def to_quantities(self, threads: int) -> dict[str, Quantity]:
         """Return ``latency``, ``latency_p90`` and, if known, ``memory`` at one thread count."""
@@ -151,10 +152,9 @@ class ModelTiming:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object with everything except single runs."""
-        data: dict[str, Any] = {"schema_version": agent.SCHEMA_VERSION, **asdict(self), "host": self.host.to_json()}
-        for row, result in zip(data["results"], self.results, strict=True):
-            row.update(rank_ms=result.rank_ms, budget_ms=result.budget_ms, clock=result.clock)
-        return data
+        results = [result.to_json() for result in self.results]
+        plain = {**asdict(self), "results": results, "host": self.host.to_json()}
+        return {"schema_version": agent.SCHEMA_VERSION, **plain}
 
     def to_log(self) -> str:
         """Return log lines in the format of MLPerf's LoadGen (``:::MLLOG {...}``), four per thread count."""
@@ -199,3 +199,7 @@ class Ratio:
     def differs(self) -> bool:
         """Whether the interval excludes 1."""
         return not self.low <= 1 <= self.high
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return {**asdict(self), "differs": self.differs}

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import StageError, UsageError, nearest
 from advisor.measurement import host
-from advisor.measurement.latency.background import busy_processes
-from advisor.measurement.latency.checks import Plan, Tell, described, distinct, known_effort, python_of, usable
-from advisor.measurement.latency.conditions import Conditions, require_quiet
+from advisor.measurement.latency.conditions import Conditions, busy_processes, require_quiet
 from advisor.measurement.latency.end_to_end import time_pipeline
 from advisor.measurement.latency.findings import Benchmark, FileBenchmark
-from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
+from advisor.measurement.latency.results import LatencyResult, Ratio
 from advisor.measurement.latency.sustained import sustain
 from advisor.measurement.latency.timing import Setup, interleave, measure, ratio, thread_counts
+from advisor.measurement.processes.model_file import read_model
+from advisor.measurement.processes.runtimes import interpreter, parse
+
+Tell = Callable[[str], None]
+EFFORTS = ("quick", "normal", "full", "search")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The checked arguments of :func:`benchmark`; ``setup`` says how to load a file."""
+
+    threads: tuple[int, ...]
+    effort: str
+    setup: Setup
+    contended: bool
+    sustained_s: float | None
+    pipeline: bool
+    image: Path | None
 
 
 def benchmark(
@@ -34,46 +51,77 @@ def benchmark(
     force: bool = False,
     tell: Tell | None = None,
 ) -> Benchmark:
-    """Measure one ``.tflite`` file, or several interleaved in one run.
-
-    Args:
-        models: one or more files.
-        threads: thread counts; memory and load time are measured with the first.
-        effort: ``quick``, ``normal`` or ``full``.
-        shape: shape of the first input, if a file does not state it.
-        kernels: ``default`` (XNNPACK for the operators that it supports) or ``builtin``.
-        runtime: another runtime, such as ``tflite-runtime==2.14.0``; it gets its own environment.
-        cpus: processors to pin the threads to, None for all; on a phone's processor, use the large cores.
-        contended: whether to measure each thread count during a load on the other processors, too.
-        sustained_s: seconds of an additional run without a pause, None for no such run.
-        pipeline: whether to measure from an image to an answer, too, if the input of a file is an image.
-        image: the image for that, None for a bundled photograph.
-        force: whether to measure on a busy machine.
-        tell: called with a line for each step.
+    """Measure one ``.tflite`` file, or several in turn; :func:`advisor.api.benchmark` explains the arguments.
 
     Raises:
         UsageError: a file is missing, damaged or cannot be run, an option is not valid, or the machine is too busy. Of
             several files, those that cannot be run have a ``failure`` if at least one can be run.
     """
-    say = tell or _say_nothing
-    effort = known_effort(effort)
+    say = tell or (lambda _text: None)
+    if effort not in EFFORTS:
+        raise UsageError(f"unknown effort '{effort}'{nearest(effort, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
     counts = tuple(thread_counts(threads))
-    files = [described(model) for model in distinct(models)]
-    python = python_of(runtime, say)
-    setup = Setup(kernels, tuple(shape) if shape else None, python, usable(cpus))
+    files = [_checked(model) for model in _distinct(models)]
+    setup = Setup(kernels, tuple(shape) if shape else None, _python_of(runtime, say), _usable(cpus))
     plan = Plan(counts, effort, setup, contended, sustained_s, pipeline, Path(image) if image else None)
     say("checking that the machine is quiet")
     conditions = require_quiet(counts, force)
     with _as_usage_error():
         quiet = not conditions.objections(max(counts))
-        timed = [_alone(files[0], plan, say, retries=int(quiet))] if len(files) == 1 else _together(files, plan, say)
+        timed = [_alone(files[0], plan, say, retry=quiet)] if len(files) == 1 else _together(files, plan, say)
         complete = [_completed(file, plan, say) for file in timed]
     notes = _notes(conditions, plan, complete)
     return Benchmark(tuple(complete), _ratios(complete), effort, kernels, conditions, host.describe(), notes)
 
 
-def _say_nothing(_text: str) -> None:
-    """Ignore a line of progress."""
+def _distinct(models: Sequence[Path | str]) -> list[str]:
+    """Return the paths as text.
+
+    Raises:
+        UsageError: there is no path, or one is given twice.
+    """
+    names = [str(model) for model in models]
+    if not names:
+        raise UsageError("no model given", "give one or more .tflite files")
+    twice = next((name for index, name in enumerate(names) if name in names[:index]), None)
+    if twice is not None:
+        raise UsageError(f"'{twice}' is given twice", "to compare a file with itself, copy it under another name")
+    return names
+
+
+def _checked(model: str) -> FileBenchmark:
+    """Read a file and return its size and the memory of its activations.
+
+    Raises:
+        UsageError: it is missing, damaged, or larger than the free memory.
+    """
+    file = read_model(model)
+    file.require_memory()
+    return FileBenchmark(model, file.graph.size_bytes, file.arena_bytes)
+
+
+def _python_of(runtime: str | None, say: Tell) -> Path | None:
+    """Return the Python interpreter of another runtime's environment, None for this environment."""
+    if runtime is None:
+        return None
+    wanted = parse(runtime)
+    say(f"preparing {wanted}")
+    return interpreter(wanted)
+
+
+def _usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
+    """Return the processors to pin the threads to, without repeats; None for all.
+
+    Raises:
+        UsageError: this process may not use one of them.
+    """
+    if not cpus:
+        return None
+    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    wrong = next((cpu for cpu in cpus if cpu not in usable), None)
+    if wrong is not None:
+        raise UsageError(f"--cpus: processor {wrong} cannot be used", f"processors: {', '.join(map(str, usable))}")
+    return tuple(dict.fromkeys(cpus))
 
 
 @contextmanager
@@ -85,10 +133,10 @@ def _as_usage_error() -> Iterator[None]:
         raise UsageError(error.message, error.hint) from error
 
 
-def _alone(file: FileBenchmark, plan: Plan, say: Tell, retries: int) -> FileBenchmark:
+def _alone(file: FileBenchmark, plan: Plan, say: Tell, retry: bool) -> FileBenchmark:
     """Measure one file in a new process."""
     say(f"measuring {Path(file.model).name}")
-    timing = measure(file.model, plan.threads, plan.effort, retries=retries, setup=plan.setup)
+    timing = measure(file.model, plan.threads, plan.effort, retry=retry, setup=plan.setup)
     return replace(file, timing=timing)
 
 
@@ -112,7 +160,7 @@ def _loaded(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
     """Return the file with its memory and load time, or with the reason why it does not run."""
     say(f"loading {Path(file.model).name}")
     try:
-        timing = measure(file.model, plan.threads[:1], "load", retries=0, setup=plan.setup)
+        timing = measure(file.model, plan.threads[:1], "load", retry=False, setup=plan.setup)
     except StageError as error:
         return replace(file, failure=error.message)
     return replace(file, timing=timing)
@@ -129,7 +177,7 @@ def _with_results(file: FileBenchmark, rows: Sequence[LatencyResult], effort: st
     if fresh is None:
         return file
     first = replace(rows[0], load_ms=fresh.results[0].load_ms, first_ms=fresh.results[0].first_ms)
-    timing: ModelTiming = replace(fresh, results=(first, *rows[1:]), effort=effort)
+    timing = replace(fresh, results=(first, *rows[1:]), effort=effort)
     return replace(file, timing=timing)
 
 
@@ -163,7 +211,7 @@ def _with_pipeline(file: FileBenchmark, plan: Plan) -> FileBenchmark:
 def _during_load(model: str, plan: Plan) -> tuple[LatencyResult, ...]:
     """Measure each thread count while every other processor is busy (a single processor is busy, too)."""
     with busy_processes(max(1, host.describe().cores - 1)):
-        return measure(model, plan.threads, plan.effort, retries=0, setup=plan.setup).results
+        return measure(model, plan.threads, plan.effort, retry=False, setup=plan.setup).results
 
 
 def _ratios(files: Sequence[FileBenchmark]) -> tuple[Ratio, ...]:

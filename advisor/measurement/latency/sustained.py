@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
 from advisor.devices.connections import agent
-from advisor.devices.connections.agent import SustainedDocument, WindowReading
+from advisor.devices.connections.agent import SustainedDocument
 from advisor.measurement.latency.timing import DEFAULT, Setup
-from advisor.measurement.processes.child import existing_model, run_json
+from advisor.measurement.processes.child import run_json
+from advisor.measurement.processes.model_file import existing_model
 
 WINDOWS = 30
 SPAN_S = 60.0  # compare the first and last minute, or the first and last fifth of a run below five minutes
@@ -71,6 +71,10 @@ class Sustained:
             return f"slows down by {self.ratio - 1:.0%} in a long run: {spans}"
         return f"keeps its speed: {spans} ({self.ratio - 1:+.1%})"
 
+    def to_json(self) -> dict[str, object]:
+        """Return a JSON object."""
+        return {**asdict(self), "first_ms": self.first_ms, "last_ms": self.last_ms, "ratio": self.ratio}
+
 
 def sustain(
     model: Path | str, threads: int, seconds: float, setup: Setup = DEFAULT, windows: int = WINDOWS
@@ -90,11 +94,8 @@ def sustain(
         seconds=seconds,
         clock="CPU time" if threads == 1 else "wall time",
         span_s=min(SPAN_S, seconds / 5),
-        windows=_windows(document["windows"]),
+        windows=tuple(
+            Window(row["start_s"], row["runs"], (row["cpu_ns"] or row["wall_ns"]) / 1e6) for row in document["windows"]
+        ),
         others_cores=document["load"]["others_cores"],
     )
-
-
-def _windows(rows: Sequence[WindowReading]) -> tuple[Window, ...]:
-    """Return the windows by CPU time if it is known, otherwise by wall time."""
-    return tuple(Window(row["start_s"], row["runs"], (row["cpu_ns"] or row["wall_ns"]) / 1e6) for row in rows)

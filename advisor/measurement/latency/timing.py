@@ -1,21 +1,32 @@
-"""Measure latency, load time and memory of ``.tflite`` files on this machine in new child processes."""
+"""Measure latency, load time and memory of ``.tflite`` files on this machine, in new child processes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from advisor.core.errors import UsageError, nearest
+from advisor.core.errors import RuntimeRefusal, UsageError, nearest
 from advisor.devices.connections import agent
-from advisor.devices.connections.agent import EFFORTS, Document, Effort
+from advisor.devices.connections.agent import (
+    EFFORTS,
+    AgentError,
+    Document,
+    Effort,
+    new_interpreter,
+    one_line,
+    set_inputs,
+)
 from advisor.measurement import host
 from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
 from advisor.measurement.latency.summary import paired_ratio
 from advisor.measurement.latency.trust import disturbance, judge
-from advisor.measurement.processes.child import CHILD_MEMORY_LIMIT, existing_model, run_json
+from advisor.measurement.processes.child import run_json
+from advisor.measurement.processes.model_file import CHILD_MEMORY_LIMIT, existing_model
+
+SCREEN_RUNS = 5
 
 
 @dataclass(frozen=True)
@@ -58,22 +69,20 @@ def effort_named(name: str) -> Effort:
 def measure(
     model: Path | str,
     threads: Sequence[int] = (1,),
-    effort: Effort | str = "quick",
+    effort: str = "quick",
     *,
-    timeout_s: float | None = None,
-    retries: int = 1,
+    retry: bool = True,
     setup: Setup = DEFAULT,
 ) -> ModelTiming:
     """Measure one file at each thread count in a new child process.
 
-    A contended thread count is measured again after a pause, and the least disturbed attempt is used.
+    A contended thread count is measured again after a pause, and the less disturbed attempt is used.
 
     Args:
         model: a ``.tflite`` file.
         threads: thread counts; memory is measured with the first.
-        effort: one of ``EFFORTS``, or its name.
-        timeout_s: time limit of one child process, None for a limit that depends on the effort.
-        retries: how often a contended thread count is measured again.
+        effort: name of one of the agent's ``EFFORTS``.
+        retry: whether to measure contended thread counts again.
         setup: how to load the file.
 
     Raises:
@@ -81,26 +90,31 @@ def measure(
         StageError: the file cannot be loaded or run, or the child crashed or timed out.
     """
     path, counts = existing_model(model), thread_counts(threads)
-    asked = effort_named(effort) if isinstance(effort, str) else effort
-    document = _run_agent([path], counts, asked, timeout_s, setup)
+    document = _run_agent([path], counts, effort, setup)
     results = {result.threads: result for result in _results(document)}
-    for attempt in range(retries):
-        contended = [count for count in counts if results[count].contended]
-        if not contended:
-            break
-        time.sleep(0.25 * (attempt + 1))
-        again = _results(_run_agent([path], contended, asked, timeout_s, setup))
-        for result in again:
+    contended = [count for count in counts if results[count].contended]
+    if retry and contended:
+        time.sleep(0.25)
+        for result in _results(_run_agent([path], contended, effort, setup)):
             results[result.threads] = min(results[result.threads], result, key=disturbance)
-    return _timing(str(model), document, tuple(results[count] for count in counts), asked)
+    memory, content = document["memory"] or {}, document["load_content_ns"]
+    return ModelTiming(
+        model=str(model),
+        results=tuple(results[count] for count in counts),
+        peak_memory_bytes=memory.get("private_bytes"),
+        dirty_memory_bytes=memory.get("dirty_bytes"),
+        process_memory_bytes=memory.get("process_bytes"),
+        load_content_ms=None if content is None else content / 1e6,
+        runtime=f"{document['runtime']}=={document['runtime_version']}",
+        effort=effort,
+        host=host.describe(),
+    )
 
 
 def interleave(
     models: Sequence[Path | str],
     threads: Sequence[int] = (1,),
-    effort: Effort | str = "quick",
-    *,
-    timeout_s: float | None = None,
+    effort: str = "quick",
     setup: Setup = DEFAULT,
 ) -> tuple[tuple[LatencyResult, ...], ...]:
     """Time several files in one process, block by block in turn, so that a drift of the machine affects all equally.
@@ -113,9 +127,29 @@ def interleave(
         StageError: as :func:`measure`.
     """
     paths, counts = [existing_model(model) for model in models], thread_counts(threads)
-    asked = effort_named(effort) if isinstance(effort, str) else effort
-    results = _results(_run_agent(paths, counts, asked, timeout_s, setup))
+    results = _results(_run_agent(paths, counts, effort, setup))
     return tuple(results[start : start + len(counts)] for start in range(0, len(results), len(counts)))
+
+
+def least_cpu_ms(model: Path) -> float:
+    """Return the shortest CPU time of ``SCREEN_RUNS`` runs at one thread in this process, in ms.
+
+    At one thread, the calling thread does all the work, and other processes change its CPU time by a few percent only.
+    Therefore this can run next to other jobs. Use it to filter with a margin, not to recommend a model.
+
+    Raises:
+        UsageError: the file is missing.
+        RuntimeRefusal: the runtime cannot load or run it.
+    """
+    path = existing_model(model)
+    try:
+        interpreter = new_interpreter(str(path), threads=1, kernels="default")
+        interpreter.allocate_tensors()
+        set_inputs(interpreter)
+        interpreter.invoke()
+        return min(_cpu_ns(interpreter.invoke) for _ in range(SCREEN_RUNS)) / 1e6
+    except (AgentError, RuntimeError, ValueError) as error:
+        raise RuntimeRefusal(f"{path.name}: {one_line(error)}") from error
 
 
 def ratio(reference: str, first: LatencyResult, model: str, second: LatencyResult) -> Ratio:
@@ -137,21 +171,13 @@ def thread_counts(threads: Sequence[int]) -> list[int]:
     return counts
 
 
-def _run_agent(
-    paths: Sequence[Path], threads: Sequence[int], effort: Effort, timeout_s: float | None, setup: Setup
-) -> Document:
+def _run_agent(paths: Sequence[Path], threads: Sequence[int], effort: str, setup: Setup) -> Document:
     """Run the agent in a child process and return its document."""
-    lanes = len(paths) * len(threads)
-    limit = timeout_s or 60 + lanes * (30 + 2 * effort.max_seconds)
-    options = ["--threads", ",".join(map(str, threads)), "--effort", effort.name, *setup.options()]
+    limit = 60 + len(paths) * len(threads) * (30 + 2 * effort_named(effort).max_seconds)
+    options = ["--threads", ",".join(map(str, threads)), "--effort", effort, *setup.options()]
     subject = " and ".join(path.name for path in paths)
     files = [str(path.absolute()) for path in paths]
     return cast("Document", run_json([agent.__file__, *files, *options], limit, subject, setup.python))
-
-
-def runtime_of(document: Document) -> str:
-    """Return the runtime as package and version."""
-    return f"{document['runtime']}=={document['runtime_version']}"
 
 
 def _results(document: Document) -> tuple[LatencyResult, ...]:
@@ -159,18 +185,8 @@ def _results(document: Document) -> tuple[LatencyResult, ...]:
     return tuple(judge(lane, document["load"]) for lane in document["lanes"])
 
 
-def _timing(model: str, document: Document, results: tuple[LatencyResult, ...], effort: Effort) -> ModelTiming:
-    """Combine the memory of the first document with the best results."""
-    memory = document["memory"] or {}
-    content = document["load_content_ns"]
-    return ModelTiming(
-        model=model,
-        results=results,
-        peak_memory_bytes=memory.get("private_bytes"),
-        dirty_memory_bytes=memory.get("dirty_bytes"),
-        process_memory_bytes=memory.get("process_bytes"),
-        load_content_ms=None if content is None else content / 1e6,
-        runtime=runtime_of(document),
-        effort=effort.name,
-        host=host.describe(),
-    )
+def _cpu_ns(call: Callable[[], object]) -> int:
+    """Return the CPU time of this thread during a call."""
+    start = time.thread_time_ns()
+    call()
+    return time.thread_time_ns() - start

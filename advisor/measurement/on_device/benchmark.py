@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -20,26 +20,15 @@ from advisor.measurement.latency.summary import LEVEL
 from advisor.measurement.latency.timing import ratio
 from advisor.measurement.latency.trust import judge
 from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
-from advisor.measurement.processes.child import existing_model
+from advisor.measurement.processes.model_file import ModelFile, read_model
 
 if TYPE_CHECKING:
     from advisor.devices.prediction.predictor import Predictor
     from advisor.devices.profiles import DeviceProfile, DeviceTarget
-    from advisor.tflite.model import Model
 
 Tell = Callable[[str], None]
 PREDICTION_LEVEL = 0.8
 SECONDS = {"quick": 6, "normal": 10, "full": 60, "search": 1, "load": 1}
-
-
-@dataclass(frozen=True)
-class ModelFile:
-    """A file that was read."""
-
-    model: str
-    path: Path
-    graph: Model
-    arena_bytes: int
 
 
 def benchmark_on_device(
@@ -67,7 +56,7 @@ def benchmark_on_device(
     Raises:
         UsageError: a file is missing or damaged, or the target does not run ``.tflite`` files.
     """
-    files = [_read(model) for model in dict.fromkeys(map(str, models))]
+    files = [read_model(model) for model in dict.fromkeys(map(str, models))]
     if connection is None:
         tell(f"predicting for {profile.name}")
         rows = _predicted(files, profile, target, predictor(), threads)
@@ -89,15 +78,6 @@ def benchmark_on_device(
     notes = _limits(files, profile)
     reached = connection.label if connection else ""
     return DeviceBenchmark(profile.name, target.name, reached, effort, tuple(rows), ratios, delegations, notes)
-
-
-def _read(model: str) -> ModelFile:
-    from advisor.tflite.arena import activation_arena_bytes
-    from advisor.tflite.model import read
-
-    path = existing_model(model)
-    graph = read(path)
-    return ModelFile(model, path, graph, activation_arena_bytes(graph))
 
 
 def _row(file: ModelFile, threads: int) -> DeviceRow:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 from advisor.core.quantity import Quantity
 from advisor.measurement.accelerators.delegation import Delegation
-from advisor.measurement.latency.findings import SCHEMA_VERSION, latency_json
+from advisor.measurement.latency.findings import SCHEMA_VERSION
 from advisor.measurement.latency.results import LatencyResult, Ratio
 
 
@@ -87,7 +87,7 @@ class DeviceRow:
         """Return a JSON object."""
         plain = {**asdict(self), "status": self.status, "failure": self.failure or None}
         latency = self.latency.to_json() if self.latency else None
-        return {**plain, "latency": latency, "result": latency_json(self.result) if self.result else None}
+        return {**plain, "latency": latency, "result": self.result.to_json() if self.result else None}
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class DeviceBenchmark:
             "connection": self.connection or None,
             "effort": self.effort,
             "rows": [row.to_json() for row in self.rows],
-            "ratios": [{**asdict(row), "differs": row.differs} for row in self.ratios],
+            "ratios": [row.to_json() for row in self.ratios],
             "accelerators": [{"model": model, **delegation.to_json()} for model, delegation in self.delegations],
             "notes": list(self.notes),
         }

@@ -16,7 +16,8 @@ from advisor.measurement.latency.summary import LEVEL
 from advisor.measurement.latency.timing import effort_named
 from advisor.measurement.latency.trust import judge
 from advisor.measurement.on_device.findings import Agreement, DeviceBenchmark, DeviceRow
-from advisor.measurement.processes.child import call_json, existing_model, refuse_too_large
+from advisor.measurement.processes.child import call_json
+from advisor.measurement.processes.model_file import read_model
 
 PROCESS = "advisor.measurement.on_device.gpu_process"
 NO_GPU = (
@@ -44,20 +45,17 @@ def benchmark_on_gpu(
     Raises:
         UsageError: a file is missing or damaged, or there is no GPU that LiteRT can use.
     """
-    from advisor.tflite.arena import activation_arena_bytes
-    from advisor.tflite.model import read
-
     rows, delegations, limit_s = [], [], 180 + 3 * effort_named(effort).max_seconds
     adapters = dict.fromkeys([""])
     for model in dict.fromkeys(map(str, models)):
-        path = existing_model(model)
-        graph = read(path)
-        delegations.append((model, delegate(graph, accelerator("gpu"))))
-        row = DeviceRow(model, 0, graph.size_bytes, activation_arena_bytes(graph))
-        refuse_too_large(path.name, row.size_bytes + row.arena_bytes)
-        tell(f"{path.name} on the GPU")
+        file = read_model(model)
+        delegations.append((model, delegate(file.graph, accelerator("gpu"))))
+        row = DeviceRow(model, 0, file.graph.size_bytes, file.arena_bytes)
+        file.require_memory()
+        name = file.path.name
+        tell(f"{name} on the GPU")
         try:
-            document = call_json(PROCESS, limit_s, path.name, path=str(path.absolute()), effort=effort)
+            document = call_json(PROCESS, limit_s, name, path=str(file.path.absolute()), effort=effort)
         except StageError as error:
             rows.append(replace(row, failure=error.message))
             continue

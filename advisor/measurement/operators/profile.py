@@ -24,7 +24,7 @@ from advisor.measurement.operators.runs import (
     undisturbed,
     undisturbed_median,
 )
-from advisor.measurement.processes.child import existing_model, refuse_too_large
+from advisor.measurement.processes.model_file import read_model
 from advisor.tflite.model import Model
 
 __all__ = ["OperatorTime", "Profile", "TypeTime", "profile"]
@@ -62,22 +62,18 @@ def profile(
             below 1.
         StageError: the runtime cannot load, run or profile it.
     """
-    from advisor.tflite.arena import activation_arena_bytes
-    from advisor.tflite.model import read
-
-    path = existing_model(model)
+    file = read_model(model)
     if threads < 1 or runs < 1:
         raise UsageError(f"{threads} threads and {runs} runs cannot be profiled", "both must be at least 1")
-    asked = [accelerator(name) for name in dict.fromkeys(accelerators)]
-    graph = read(path)
-    refuse_too_large(path.name, graph.size_bytes + activation_arena_bytes(graph))
-    collected = collect(ProfileRequest(path, threads, runs, kernels, shape), by_cuts)
-    graph = with_shapes(graph, collected.shapes)
+    wanted = [accelerator(name) for name in dict.fromkeys(accelerators)]
+    file.require_memory()
+    collected = collect(ProfileRequest(file.path, threads, runs, kernels, shape), by_cuts)
+    graph = with_shapes(file.graph, collected.shapes)
     found = _profile(str(model), graph, collected, threads)
     whole = replace(
         found,
         roofline=roofline.measure() if with_roofline else None,
-        delegations=tuple(delegate(graph, rules) for rules in asked),
+        delegations=tuple(delegate(graph, each) for each in wanted),
     )
     return replace(whole, advice=advise(whole))
 

@@ -13,11 +13,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from advisor.core.errors import RuntimeRefusal, StageError, UsageError, last_line
-from advisor.core.units import show_bytes
+from advisor.core.errors import RuntimeRefusal, StageError, last_line
 from advisor.devices.connections.agent import report
 
-CHILD_MEMORY_LIMIT = 3 * 10**9
 # The package's folder is appended, not inserted at the front: it must not hide the standard library.
 _CALL = "import sys; sys.path.append(sys.argv[1]); from advisor.measurement.processes import child; child.main()"
 _HINTS = {"shape": "give the shape that the product uses, such as --shape 1,224,224,3"}
@@ -96,39 +94,6 @@ def main() -> None:
     """Make the call of :func:`call_json` in the child, print its document, and exit."""
     module, arguments = sys.argv[2:]
     sys.exit(report(lambda: import_module(module).collect(**json.loads(arguments))))
-
-
-def existing_model(model: Path | str) -> Path:
-    """Return ``model`` as a path.
-
-    Raises:
-        UsageError: the file does not exist.
-    """
-    path = Path(model)
-    if not path.is_file():
-        raise UsageError(f"no model file '{path}'", "give the path of a .tflite file")
-    return path
-
-
-def refuse_too_large(name: str, needed: int) -> None:
-    """Refuse a file whose constants and activations do not fit into the memory of a measuring process.
-
-    Args:
-        name: name of the file, for the error.
-        needed: bytes that it needs.
-
-    Raises:
-        UsageError: they do not fit.
-    """
-    import psutil
-
-    free = int(psutil.virtual_memory().available)
-    if needed > min(free, CHILD_MEMORY_LIMIT):
-        limit = show_bytes(CHILD_MEMORY_LIMIT)
-        raise UsageError(
-            f"{name} needs {show_bytes(needed)} for its constants and activations",
-            f"{show_bytes(free)} are free on this machine, and a measuring process may take {limit}",
-        )
 
 
 def _kill_group(child: subprocess.Popen[str]) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 
+import psutil
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.measurement.latency.background import busy_processes
-from advisor.measurement.latency.conditions import Conditions, observe, quota, require_quiet
+from advisor.measurement.latency.conditions import Conditions, busy_processes, observe, quota, require_quiet
 
 PROCESSORS = len(os.sched_getaffinity(0))
 
@@ -65,3 +68,43 @@ def test_observing_sees_this_machine() -> None:
     found = observe(0.05)
     assert found.cores == PROCESSORS
     assert found.others_cores is None or found.others_cores >= 0
+
+
+def children() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "range(100_000)" in " ".join(child.cmdline())]
+
+
+def ended(pid: int, seconds: float = 30.0) -> bool:
+    """Wait for a process that is not ours to end; one that nobody collected yet has ended, too."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.integration
+def test_so_many_run_and_none_is_left() -> None:
+    with busy_processes(2):
+        assert len(children()) == 2
+    assert children() == []
+
+
+@pytest.mark.integration
+def test_an_exception_leaves_none() -> None:
+    with pytest.raises(KeyError), busy_processes(1):
+        raise KeyError
+    assert children() == []
+
+
+@pytest.mark.integration
+def test_they_end_when_their_starter_was_killed() -> None:
+    code = (
+        "import os, signal\nfrom advisor.measurement.latency import conditions\nimport psutil\n"
+        "with conditions.busy_processes(1):\n"
+        "    print(psutil.Process().children()[0].pid, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert ended(int(done.stdout))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import StageError, UsageError
-from advisor.measurement.latency.screen import least_cpu_ms
+from advisor.measurement.latency.timing import least_cpu_ms
 
 
 def test_more_work_takes_more_time(int8_model: Path, swish_model: Path) -> None:

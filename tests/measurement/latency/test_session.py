@@ -15,7 +15,6 @@ from advisor.measurement.latency.findings import Benchmark
 from advisor.measurement.latency.session import benchmark
 from advisor.measurement.on_device.gpu import benchmark_on_gpu
 from advisor.measurement.operators.profile import profile
-from advisor.measurement.processes.child import refuse_too_large
 from tests.measurement import small_models
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
@@ -168,11 +167,6 @@ def test_no_model_is_refused() -> None:
 def test_an_unknown_effort_is_refused(float_model: Path, effort: str) -> None:
     with pytest.raises(UsageError, match=f"unknown effort '{effort}'"):
         benchmark(float_model, effort=effort)
-
-
-def test_a_model_larger_than_the_memory_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"big\.tflite needs 1000000\.0 GB"):
-        refuse_too_large("big.tflite", 10**15)
 
 
 @pytest.mark.parametrize("command", [benchmark, profile, benchmark_on_gpu])

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.errors import StageError, UsageError
-from advisor.measurement.latency.advice import advise_threads
+from advisor.measurement.latency.findings import advise_threads
 from advisor.measurement.latency.timing import measure
 from advisor.measurement.operators.advice import advise
 from advisor.measurement.operators.profile import Profile, profile
@@ -184,7 +184,7 @@ def test_advice_on_conversions_and_partitions_has_its_evidence(swish_profile: Pr
 
 @pytest.mark.integration
 def test_threads_are_advised_only_from_a_quiet_machine(float_model: Path) -> None:
-    timing = measure(float_model, [1, 2], "search", retries=0)
+    timing = measure(float_model, [1, 2], "search", retry=False)
     calm = tuple(replace(row, contended=False) for row in timing.results)
     faster = (calm[0], replace(calm[1], wall=replace(calm[1].wall, median=calm[0].wall.median / 2)))
     assert advise_threads(replace(timing, results=faster))[0].startswith("2 threads are 2.0x faster without other load")

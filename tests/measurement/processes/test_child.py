@@ -9,7 +9,8 @@ import psutil
 import pytest
 
 from advisor.core.errors import StageError, UsageError
-from advisor.measurement.processes.child import existing_model, run_json
+from advisor.measurement.processes.child import run_json
+from advisor.measurement.processes.model_file import existing_model
 
 pytestmark = pytest.mark.integration
 

@@ -79,5 +79,5 @@ def test_an_older_runtime_measures_in_an_environment_made_once(
     code = "import importlib.util as u; print(u.find_spec('ai_edge_litert'), u.find_spec('advisor'))"
     seen = subprocess.run([str(python), "-I", "-c", code], capture_output=True, text=True, check=True).stdout
     assert seen.split() == ["None", "None"]
-    timing = measure(float_model, [1], "search", retries=0, setup=Setup(python=python))
+    timing = measure(float_model, [1], "search", retry=False, setup=Setup(python=python))
     assert timing.runtime == "tflite-runtime==2.14.0"

@@ -60,7 +60,7 @@ def cut(master: Path, output: str, path: Path) -> None:
 
 def screen(backbone: Path) -> float:
     """Return the least CPU time of one run at one thread, in ms; other work on the machine hardly changes it."""
-    from advisor.measurement.latency.screen import least_cpu_ms
+    from advisor.measurement.latency.timing import least_cpu_ms
 
     return least_cpu_ms(backbone)
 
