@@ -17,7 +17,8 @@ from pathlib import Path
 from advisor.api import benchmark, compress, diagnose, search
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights import FetchOptions, fetch
+from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.options import FetchOptions
 from advisor.compression.calibration import choose
 from advisor.compression.image_folder import CALIBRATION
 from advisor.compression.recipes import RECIPES

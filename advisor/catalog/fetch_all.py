@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.catalog.cards import Card, WeightSource
-from advisor.catalog.weights import FetchOptions, WeightsFile, fetch
+from advisor.catalog.cards import Card, WeightsFile, WeightSource
+from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.options import FetchOptions
 from advisor.catalog.weights.store import Cache
 from advisor.core.errors import WeightsError
 

@@ -109,7 +109,7 @@ def fetch(
     """
     from advisor.catalog.catalogue import load_catalogue
     from advisor.catalog.fetch_all import fetch_all
-    from advisor.catalog.weights import FetchOptions
+    from advisor.catalog.weights.options import FetchOptions
     from advisor.core.errors import UsageError
 
     if bool(names) == everything:

@@ -10,7 +10,8 @@ import pytest
 
 from advisor.catalog.cards import MemberFile
 from advisor.catalog.fetch_all import Fetched, fetch_all
-from advisor.catalog.weights import FetchOptions, fetch
+from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.options import FetchOptions
 from tests.catalog.conftest import Shelf
 from tests.catalog.weights.conftest import CONTENT, card, home, sha256
 

@@ -9,9 +9,10 @@ import pytest
 
 from advisor.catalog import load_catalogue
 from advisor.catalog.build import build_model
-from advisor.catalog.cards import Card
+from advisor.catalog.cards import Card, WeightsFile
 from advisor.catalog.frozen import to_tflite
-from advisor.catalog.weights import FetchOptions, WeightsFile, fetch
+from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import WeightsError
 from tests.requirements import skip_or_fail
 

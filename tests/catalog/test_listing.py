@@ -11,7 +11,7 @@ import pytest
 from advisor.catalog import Catalogue, load_catalogue
 from advisor.catalog.cards import MemberFile, WeightSource
 from advisor.catalog.listing import Wanted, count, is_here, place, rows
-from advisor.catalog.weights import FetchOptions
+from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import UsageError
 
 HASH = "a" * 64

@@ -17,7 +17,7 @@ from PIL import Image
 from skimage import data
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights import fetch
+from advisor.catalog.weights.fetching import fetch
 from advisor.core.errors import WeightsError
 from advisor.store import RunFolder, cache_root
 from tests.requirements import skip_or_fail

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog.cards import Card, Preprocessing
+from advisor.catalog.cards import Card, Preprocessing, WeightsFile
 from advisor.catalog.user_models import classifier
-from advisor.catalog.weights.file import WeightsFile
 from advisor.core.errors import StageError, UsageError
 from advisor.tflite.float16 import to_float32
 from advisor.tflite.metadata import Metadata

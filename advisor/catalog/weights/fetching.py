@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from advisor.catalog.cards import Card, WeightSource
+from advisor.catalog.cards import Card, WeightsFile, WeightSource
 from advisor.catalog.weights.digest import Unavailable
-from advisor.catalog.weights.file import WeightsFile
 from advisor.catalog.weights.missing import missing, tried
 from advisor.catalog.weights.options import FetchOptions
 from advisor.catalog.weights.origins import MirrorUrl, Origin, PackedCopy, origin_of

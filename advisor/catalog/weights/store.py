@@ -9,9 +9,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from advisor.catalog.cards import MemberFile, WeightSource
+from advisor.catalog.cards import MemberFile, WeightsFile, WeightSource
 from advisor.catalog.weights.digest import HashMismatch, Unavailable, check
-from advisor.catalog.weights.file import WeightsFile
 from advisor.catalog.weights.recorded_hashes import fully_known, remember
 
 _log = logging.getLogger(__name__)

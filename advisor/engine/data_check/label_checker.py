@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from advisor.catalog.cards import Card
+from advisor.catalog.cards import Card, WeightsFile
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.listing import is_here
-from advisor.catalog.weights import FetchOptions, WeightsFile, fetch
+from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import StageError
 from advisor.datasets.checks.repeated import kept_together
 from advisor.datasets.dataset import Dataset

@@ -11,8 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
-from advisor.catalog.cards import Card
-from advisor.catalog.weights.file import WeightsFile
+from advisor.catalog.cards import Card, WeightsFile
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline.images import Images, Part
 from advisor.engine.pipeline.names import StageName

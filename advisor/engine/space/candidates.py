@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 
-from advisor.catalog.cards import Card
+from advisor.catalog.cards import Card, WeightsFile
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights import FetchOptions, WeightsFile
 from advisor.catalog.weights.missing import none_to_be_had
+from advisor.catalog.weights.options import FetchOptions
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.core.errors import UsageError, WeightsError, nearest
 from advisor.core.training import HEAD_SUBSET
@@ -119,7 +119,7 @@ def find_weights(question: Question, execution: Execution, cards: Sequence[Card]
     Raises:
         WeightsError: no card is left.
     """
-    from advisor.catalog.weights import fetch
+    from advisor.catalog.weights.fetching import fetch
 
     options = FetchOptions(offline=execution.offline, mirror=execution.mirror)
 

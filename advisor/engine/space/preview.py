@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from advisor.catalog.cards import Card
-from advisor.catalog.weights import WeightsFile
+from advisor.catalog.cards import Card, WeightsFile
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration
@@ -185,7 +184,8 @@ def _locate_weights(
     question: Question, execution: Execution, cards: Sequence[Card]
 ) -> tuple[Candidates, dict[str, int | None]]:
     """Return the cards that would be tried, with their weights on disk, and the bytes to download for each."""
-    from advisor.catalog.weights import FetchOptions, locate
+    from advisor.catalog.weights.fetching import locate
+    from advisor.catalog.weights.options import FetchOptions
 
     options = FetchOptions(offline=execution.offline, mirror=execution.mirror)
     downloads: dict[str, int | None] = {}

@@ -15,8 +15,7 @@ from advisor.training.finetune.data import FinetuneData
 from advisor.training.finetune.finetune import FINETUNE_ALL, FINETUNE_TOP, VERSION, WEIGHTS, Finetuning, finetune
 
 if TYPE_CHECKING:
-    from advisor.catalog.cards import Card
-    from advisor.catalog.weights import WeightsFile
+    from advisor.catalog.cards import Card, WeightsFile
 
 __all__ = ["FINETUNING", "VERSION", "WEIGHTS", "Finetuning", "epochs_done", "tune"]
 

@@ -20,7 +20,8 @@ from advisor.catalog.user_models.description import Given, missing
 from advisor.catalog.user_models.import_model import Added, add, inspect
 from advisor.catalog.user_models.keras_archive import check, fixed_side
 from advisor.catalog.user_models.master import prepare
-from advisor.catalog.weights import FetchOptions, fetch
+from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import StageError, UsageError, WeightsError
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read

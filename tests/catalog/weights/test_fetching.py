@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.weights import FetchOptions, fetch, locate
-from advisor.catalog.weights.file import WeightsFile
+from advisor.catalog.cards import WeightsFile
+from advisor.catalog.weights.fetching import fetch, locate
+from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import UsageError, WeightsError
 from tests.catalog.conftest import Answer, Shelf
 from tests.catalog.weights.conftest import CONTENT, MEMBER, IndexSetting, card, home, packaged, sha256, tarball, wheel

@@ -13,8 +13,9 @@ import pytest
 
 from advisor.catalog.build import build_model
 from advisor.catalog.cards import MemberFile, WeightSource
-from advisor.catalog.weights import FetchOptions, fetch, locate
+from advisor.catalog.weights.fetching import fetch, locate
 from advisor.catalog.weights.network import download
+from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import WeightsError
 from tests.catalog.conftest import Answer, Shelf
 from tests.catalog.weights.conftest import CONTENT, card, sha256

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.weights import FetchOptions, fetch
+from advisor.catalog.weights.fetching import fetch
 from advisor.catalog.weights.missing import MOST_LINES, MissingWeights, none_to_be_had
+from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import WeightsError
 from tests.catalog.weights.conftest import CONTENT, card, home, packaged, sha256, tarball, wheel
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights import FetchOptions, fetch
+from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import WeightsError
 from advisor.engine.data_check import LabelChecker, check_data
 from advisor.engine.data_check.label_checker import PREFERRED

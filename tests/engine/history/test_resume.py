@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog.cards import Card
+from advisor.catalog.cards import Card, WeightsFile
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights import WeightsFile
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.core.errors import UsageError
 from advisor.engine.history.manifest import describe_run, write_manifest

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights import fetch
+from advisor.catalog.weights.fetching import fetch
 from advisor.engine.question import resolve
 from advisor.engine.space.cached import cached_results
 from advisor.engine.space.candidates import Candidates, chosen_recipes, make_plan, materials_of, read_images

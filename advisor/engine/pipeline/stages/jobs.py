@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.catalog.cards import Card
-from advisor.catalog.weights.file import WeightsFile
+from advisor.catalog.cards import Card, WeightsFile
 from advisor.datasets.images import InputSpec
 from advisor.tflite.metadata import Metadata
 
