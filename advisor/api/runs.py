@@ -51,7 +51,7 @@ class Run:
 
     @property
     def pick(self) -> Evaluation | None:
-        """The recommended evaluation; the nearest one if nothing meets the budget."""
+        """The recommended evaluation; the one closest to the limits if nothing meets the budget."""
         return self.decision.pick
 
     @property

@@ -51,7 +51,7 @@ class Decision:
     """The answer of a run.
 
     Attributes:
-        pick: the recommended evaluation; the least bad one where ``feasible`` is false; None where nothing ran.
+        pick: the recommended evaluation; the one closest to the limits where ``feasible`` is false; None where nothing ran.
         feasible: the pick meets the budget.
         reason: one sentence why.
         runner_up: the next best evaluation of another artefact, or None.
@@ -108,7 +108,7 @@ def decide(
         return Decision(None, False, UNRANKED)
     feasible = [evaluation for evaluation in known if budget.met_by(evaluation)]
     if not feasible:
-        return _least_bad(known, budget)
+        return _closest(known, budget)
     pick, ties = _choose(feasible, tie, preference)
     others = _without_artefact(feasible, pick)
     runner_up = _choose(others, tie, preference)[0] if others else None
@@ -157,7 +157,7 @@ def _cost(pool: Sequence[Evaluation], preference: Preference) -> Callable[[Evalu
     return lambda e: preference.cost(latency_of(e) / fastest, size_of(e) / smallest, most - accuracy_of(e))
 
 
-def _least_bad(known: Sequence[Evaluation], budget: Budget) -> Decision:
+def _closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
     if not known:
         return Decision(
             None,
@@ -169,7 +169,7 @@ def _least_bad(known: Sequence[Evaluation], budget: Budget) -> Decision:
     return Decision(
         pick=pick,
         feasible=False,
-        reason=f"Nothing meets the budget; the least bad is {describe(pick)}: {broken}.",
+        reason=f"Nothing meets the budget; closest to the limits is {describe(pick)}: {broken}.",
         relaxations=relaxations(known, budget),
         front=front(known),
     )

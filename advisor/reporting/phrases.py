@@ -31,7 +31,7 @@ def verdict(view: RunView, evaluation: Evaluation) -> str:
     """Return the verdict on an evaluation in one or two words."""
     key = evaluation.configuration.key
     if key == view.pick_key:
-        return "pick" if view.decision.feasible else "least bad"
+        return "pick" if view.decision.feasible else "closest"
     if evaluation.status is not Status.OK:
         return evaluation.status.value
     if key in view.device_picks:

@@ -66,7 +66,7 @@ def test_published_figures_half_a_point_apart_tie() -> None:
     assert not tied_by_interval(first, evaluation("second", accuracy=70.9, half_width=None))
 
 
-def test_nothing_that_fits_gives_the_least_bad_and_the_price_of_each_relaxation() -> None:
+def test_nothing_that_fits_gives_the_closest_and_the_price_of_each_relaxation() -> None:
     near = evaluation("near", accuracy=70, latency=55, p90=60, size=3e6)
     accurate = evaluation("accurate", accuracy=90, latency=200, p90=220, size=3e6)
     decision = decide([near, accurate], BUDGET)

@@ -240,7 +240,7 @@ def test_without_images_the_files_know_imagenets_labels(without_images: Searched
     assert "espresso" in metadata.labels
 
 
-def test_a_budget_that_nothing_meets_gives_the_least_bad_and_its_price(without_images: Searched) -> None:
+def test_a_budget_that_nothing_meets_gives_the_closest_and_its_price(without_images: Searched) -> None:
     assert without_images.code == 3
     assert "Nothing meets the budget" in without_images.out
     recommendation = json.loads((without_images.run.path / "recommendation.json").read_text())

@@ -63,7 +63,7 @@ def test_both_accuracies_are_named_and_classes_are_those_of_the_hold_out() -> No
     assert "(validation)" in page
 
 
-def test_infeasible_run_shows_the_least_bad_and_the_price() -> None:
+def test_infeasible_run_shows_the_closest_and_the_price() -> None:
     view = infeasible_view()
     page = unescape(without_scripts(render_html(view)))
 

@@ -79,7 +79,7 @@ def test_infeasible_run_says_so_with_the_price_of_each_relaxation() -> None:
     view = infeasible_view()
     output = " ".join(said(view).split())
 
-    assert "Nothing meets the budget: the least bad is" in output
+    assert "Nothing meets the budget: closest to the limits is" in output
     assert view.decision.relaxations
     assert all(f"To meet the budget: {relaxation.text}" in output for relaxation in view.decision.relaxations)
     assert "Pick:" not in output

@@ -110,7 +110,7 @@ class SearchLoop:
         return stop
 
     async def rescue(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
-        """Evaluate a little of what was skipped if nothing meets the budget: the least-bad answer needs figures.
+        """Evaluate a few skipped configurations if nothing meets the budget: the closest answer needs figures.
 
         These are the cards with the fewest MACs of those that were too slow. If there are none, these are the smallest
         of the files over the size budget.

@@ -45,7 +45,7 @@ def skip_ruled_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluatio
 def ruled_out(plan: Plan, limits: Budget) -> dict[Configuration, str]:
     """Return what cannot meet the size budget or has a licence that is not accepted, with the reason.
 
-    A reason that holds for everything rules nothing out: the least-bad answer needs figures.
+    A reason that holds for everything rules nothing out: the closest answer needs figures.
     """
     return {**plan.too_large(limits.size_bytes), **_not_licensed(plan, limits)}
 

@@ -108,7 +108,7 @@ def test_no_longer_meeting_the_budget_is_worse_and_meeting_it_again_a_change(tmp
 def test_where_nothing_meets_the_budget_any_more_no_pick_is_claimed(tmp_path: Path) -> None:
     found = compared(tmp_path, [with_latency(BEST, 300), with_latency(FAST, 60)], [BEST, FAST])
     assert found.result is ComparisonResult.CHANGED
-    assert found.reason.startswith("Nothing meets the budget; the least bad is fast int8")
+    assert found.reason.startswith("Nothing meets the budget; closest to the limits is fast int8")
     assert "the pick was best int8" in found.reason
 
 

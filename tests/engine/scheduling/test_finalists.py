@@ -41,7 +41,7 @@ def test_what_failed_is_none() -> None:
     assert _names([failed, _made("best")]) == ["best"]
 
 
-def test_where_nothing_meets_the_budget_the_least_bad_is_judged() -> None:
+def test_where_nothing_meets_the_budget_the_closest_is_judged() -> None:
     assert _names([_made("slow", latency=80), _made("slower", latency=90, accuracy=70)]) == ["slow"]
 
 
