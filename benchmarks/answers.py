@@ -26,7 +26,7 @@ from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.question import resolve
 from advisor.engine.space.priors import prior_accuracy
 from advisor.reporting.html import render_html
-from advisor.reporting.load import load_view
+from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from benchmarks.tables import Row, keep
 

@@ -86,16 +86,15 @@ def report(
         UsageError: no run folder, a damaged one, an invalid option, or report files that are in the way.
     """
     from advisor.engine.history.loaded_run import load_run
-    from advisor.reporting.files import write_all
-    from advisor.reporting.load import view_of
-    from advisor.reporting.output_dir import checked_place
+    from advisor.reporting.files import report_folder, write_all
+    from advisor.reporting.view import view_of
 
     changes = {
         "prefer": prefer, "budget": budget, "size_budget": size_budget, "memory_budget": memory_budget,
         "max_drop": max_drop, "min_accuracy": min_accuracy, "confidence": confidence, "licence": licence,
         "must_run_on": must_run_on, "profiles": profiles,
     }  # fmt: skip
-    folder = checked_place(Path(to), force) if to is not None else None
+    folder = report_folder(Path(to), force) if to is not None else None
     loaded = load_run(run, changes)
     if folder is None and loaded.own_question:
         folder = loaded.folder.path
@@ -221,7 +220,7 @@ def reevaluate(
     from advisor.engine.progress import Progress
     from advisor.engine.run import run_search
     from advisor.reporting.files import write_all
-    from advisor.reporting.load import load_view
+    from advisor.reporting.view import load_view
 
     def search(request: Request) -> RunFolder:
         return run_search(request, Progress(False)).run

@@ -35,7 +35,7 @@ class Run:
     @cached_property
     def view(self) -> RunView:
         """The content of the report."""
-        from advisor.reporting.load import load_view
+        from advisor.reporting.view import load_view
 
         return load_view(RunFolder.open(self.path))
 

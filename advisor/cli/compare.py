@@ -23,13 +23,13 @@ def compare(
     Example: advisor compare runs/20260131-120000-photos runs/latest --format markdown
     """
     from advisor import api
-    from advisor.reporting.changes import render
+    from advisor.reporting.comparisons import render_comparison
 
     check_format(form)
     for run in (before, after):
         warn_of_problems(run)
     comparison = api.compare(before, after)
-    typer.echo(render(comparison, form), nl=False)
+    typer.echo(render_comparison(comparison, form), nl=False)
     if comparison.recommends_otherwise:
         raise typer.Exit(ExitCode.CHANGED)
 
@@ -41,7 +41,7 @@ def check_format(form: str) -> None:
         UsageError: an unknown name.
     """
     from advisor.core.errors import UsageError, nearest
-    from advisor.reporting.changes import FORMATS
+    from advisor.reporting.comparisons import FORMATS
 
     if form not in FORMATS:
         raise UsageError(f"--format: unknown '{form}'{nearest(form, FORMATS)}", f"one of: {', '.join(FORMATS)}")

@@ -99,7 +99,7 @@ def compress(
 
 def _show(found: Compression, as_json: bool) -> None:
     if as_json:
-        from advisor.reporting.escape import finite
+        from advisor.reporting.text import finite
 
         print_json(finite(found.to_json()))
         return

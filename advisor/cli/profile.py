@@ -66,11 +66,10 @@ def profile(
     Example: advisor profile model.tflite --html profile.html
     """
     from advisor import api
-    from advisor.reporting.profile.files import Wanted, write_files
+    from advisor.reporting.profile.page import requested_files, write_files
 
-    single = Wanted(html=_path(html), tsv=_path(tsv), trace=_path(trace), graph=_path(graph))
-    wanted = Wanted.into(_path(out), single)
-    wanted.check()
+    paths = {"html": html, "tsv": tsv, "trace": trace, "graph": graph}
+    wanted = requested_files(Path(out) if out else None, {form: Path(path) for form, path in paths.items() if path})
     with progress() as tell:
         diagnosis = _diagnosis(model, against, calibration, mean, std, tell)
         tell(f"profiling {Path(model).name}")
@@ -81,14 +80,14 @@ def profile(
             shape=shape_of(shape),
             accelerators=split(accelerator) or (),
         )
-    written = write_files(found, wanted, diagnosis)
+    write_files(found, wanted, diagnosis)
     if as_json:
         more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
         print_json({**found.to_json(), **more})
         return
     from advisor.reporting.profile.profile_table import print_profile
 
-    print_profile(found, everything=everything, written=written, diagnosis=diagnosis)
+    print_profile(found, everything=everything, written=tuple(wanted.values()), diagnosis=diagnosis)
 
 
 def _diagnosis(
@@ -108,7 +107,3 @@ def _diagnosis(
     tell(f"comparing {Path(model).name} with {Path(against).name}")
     means, stds = channels(mean, "--mean"), channels(std, "--std")
     return api.diagnose(model, against, calibration=calibration, mean=means, std=stds)
-
-
-def _path(text: str | None) -> Path | None:
-    return Path(text) if text else None

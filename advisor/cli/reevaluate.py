@@ -42,7 +42,7 @@ def reevaluate(
     Example: advisor reevaluate --all --device raspberry-pi-4
     """
     from advisor import api
-    from advisor.reporting.reevaluated import render
+    from advisor.reporting.comparisons import render_reevaluations
 
     check_format(form)
     if every == (run is not None):
@@ -54,6 +54,6 @@ def reevaluate(
         found = api.reevaluate(
             run, runs=runs, device=device or (), profiles=profiles or (), since_last=since_last, tell=tell
         )
-    typer.echo(render(found, form), nl=False)
+    typer.echo(render_reevaluations(found, form), nl=False)
     if any(result.changed for result in found):
         raise typer.Exit(ExitCode.CHANGED)

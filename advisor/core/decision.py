@@ -51,7 +51,8 @@ class Decision:
     """The answer of a run.
 
     Attributes:
-        pick: the recommended evaluation; the one closest to the limits where ``feasible`` is false; None where nothing ran.
+        pick: the recommended evaluation; the one closest to the limits where ``feasible`` is false; None where nothing
+            ran.
         feasible: the pick meets the budget.
         reason: one sentence why.
         runner_up: the next best evaluation of another artefact, or None.

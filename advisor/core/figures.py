@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.units import show_bytes, show_ms
+from advisor.core.units import plural, show_bytes, show_ms
 
 HOST = "host"
 
@@ -39,7 +39,7 @@ def name(evaluation: Evaluation) -> str:
     """Return the name of an evaluation for people: card, recipe and target."""
     configuration = evaluation.configuration
     target = configuration.target
-    threads = f"{target.threads} thread{'s'[: target.threads > 1]}"
+    threads = plural(target.threads, "thread")
     place = threads if target.device == HOST else f"{target.device} ({target.accelerator}, {threads})"
     return f"{configuration.card} {configuration.variant_name} on {place}"
 

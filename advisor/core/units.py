@@ -108,6 +108,11 @@ def channel_values(text: str, option: str) -> tuple[float, ...]:
     return values
 
 
+def plural(count: int, one: str, many: str = "") -> str:
+    """Format a count with its noun: ``1 image``, ``2 images``."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def show_bytes(size: float) -> str:
     """Format a size for people: ``512 B``, ``3.9 MB`` (10^6)."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

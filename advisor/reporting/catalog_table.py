@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from advisor.core.units import show_bytes
+from advisor.core.units import plural, show_bytes
 from advisor.reporting.console import WIDE, Column, default_console, table, write
-from advisor.reporting.text import plain, plural
+from advisor.reporting.text import MISSING, plain
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card, MemberFile, Published, WeightSource
@@ -35,7 +35,6 @@ COLUMNS = (
     Column("here", left=True),
     Column("weights from", left=True, width=150),
 )
-_MISSING = "\u2013"
 
 
 def print_rows(rows: Sequence[Row]) -> None:
@@ -218,4 +217,4 @@ def _numbers(values: Sequence[float]) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return _MISSING if value is None else f"{value:.1f}"
+    return MISSING if value is None else f"{value:.1f}"

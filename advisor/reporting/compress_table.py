@@ -10,18 +10,16 @@ from rich.text import Text
 from advisor.compression.user_model.notes import notes_text
 from advisor.compression.user_model.values import Compression, Form, Taken
 from advisor.core.statistics import Interval
+from advisor.core.units import plural
 from advisor.reporting import text
-from advisor.reporting.console import WIDE, Column, default_console, figure, line, span, table, write
+from advisor.reporting.console import WIDE, Column, default_console, line, next_command, table, write
+from advisor.reporting.text import figure, span
 
 ALL = 0.999
 """Share of the arithmetic from which the rest is not worth a line."""
 
 _SIZES = (Column("MB"), Column("deflated"), Column("zstd", width=96))
-_SPEED = (
-    Column("ms"),
-    Column("95 %", width=WIDE),
-    Column("memory MB", width=WIDE, short="memory"),
-)
+_SPEED = (Column("ms"), Column("95 %", width=WIDE), Column("memory MB", width=WIDE, short="memory"))
 _LABELLED = (Column("top-1 %"), Column("95 %", width=WIDE), Column("drop"), Column("95 %", width=76))
 _UNLABELLED = (Column("as float %"), Column("95 %", width=WIDE), Column("SNR dB"))
 
@@ -29,16 +27,11 @@ _UNLABELLED = (Column("as float %"), Column("95 %", width=WIDE), Column("SNR dB"
 def print_compression(found: Compression, console: Console | None = None) -> None:
     """Write the table and the sentences to ``console``, or to standard output."""
     console = console or default_console()
-    write(parts(found, console), console)
-
-
-def parts(found: Compression, console: Console) -> list[RenderableType]:
-    """Return the output for the console's width."""
     labelled = any(form.likeness and form.likeness.top1 for form in found.forms)
     answers = _LABELLED if labelled else _UNLABELLED
     columns = (Column("form", left=True), *_SIZES, *answers, *_SPEED, Column(f"{found.accelerator} takes", width=WIDE))
     good = [form for form in found.forms if form.status == "ok"]
-    return [
+    parts: list[RenderableType] = [
         Text.assemble((text.plain(found.model), "bold")),
         Text(text.plain(f"calibrated on {found.calibration}"), style="dim"),
         Text(text.plain(f"scored on {found.scored}"), style="dim"),
@@ -47,6 +40,7 @@ def parts(found: Compression, console: Console) -> list[RenderableType]:
         Text(),
         *_sentences(found),
     ]
+    write(parts, console)
 
 
 def _row(form: Form, labelled: bool) -> list[str | Text]:
@@ -89,9 +83,12 @@ def _sentences(found: Compression) -> Iterator[Text]:
             yield line(form.recipe, f"not timed: {form.reason}", "yellow")
         if form.taken and form.taken.left and (form.taken.share < ALL or form.taken.pieces > 1):
             yield line(form.recipe, _left(form.taken, found.accelerator))
-        if said := notes_text(form.notes):
-            yield line(form.recipe, said)
-    yield from _limit(found)
+        if notes := notes_text(form.notes):
+            yield line(form.recipe, notes)
+    if found.max_drop_points is not None:
+        names = ", ".join(form.recipe for form in found.good) or "none"
+        style = "green" if found.good else "bold yellow"
+        yield line("Within --max-drop", f"{names} ({found.max_drop_points:g} points)", style)
     for note in found.notes:
         yield line("Note", note, "yellow")
     if any(form.status == "ok" for form in found.forms[1:]):
@@ -101,19 +98,8 @@ def _sentences(found: Compression) -> Iterator[Text]:
 
 def _left(taken: Taken, accelerator: str) -> str:
     reasons = "; ".join(f"{reason} ({count}x)" for reason, count in taken.left.items())
-    pieces = f", in {text.plural(taken.pieces, 'piece')}" if taken.taken else ""
+    pieces = f", in {plural(taken.pieces, 'piece')}" if taken.taken else ""
     return f"{accelerator} runs {taken.share:.0%} of the arithmetic{pieces}; the rest falls back to the CPU: {reasons}"
-
-
-def _limit(found: Compression) -> Iterator[Text]:
-    if found.max_drop_points is None:
-        return
-    limit = f"{found.max_drop_points:g} points"
-    if found.good:
-        names = ", ".join(form.recipe for form in found.good)
-        yield line("Within --max-drop", f"{names} ({limit})", "green")
-    else:
-        yield line("Within --max-drop", f"none ({limit})", "bold yellow")
 
 
 def _next(found: Compression) -> Text:
@@ -122,6 +108,4 @@ def _next(found: Compression) -> Text:
     worst = min(scored, key=lambda form: form.likeness.agreement.value if form.likeness else 1.0, default=None)
     if worst is None:
         return Text()
-    return Text.assemble(
-        ("Next: ", "bold"), (text.plain(f"advisor profile {worst.path} --against {found.model}"), "cyan")
-    )
+    return next_command(f"advisor profile {worst.path} --against {found.model}")

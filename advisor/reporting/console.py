@@ -76,6 +76,11 @@ def line(label: str, sentence: str, style: str = "") -> Text:
     return Text.assemble((f"{label}: ", f"bold {style}".strip()), text.plain(sentence))
 
 
+def next_command(command: str) -> Text:
+    """Return the line that names the command to run next."""
+    return Text.assemble(("Next: ", "bold"), (text.plain(command), "cyan"))
+
+
 def write(parts: Iterable[RenderableType], console: Console) -> None:
     """Print the parts; in ASCII where the output does not support Unicode."""
     group = Group(*parts)
@@ -86,16 +91,3 @@ def write(parts: Iterable[RenderableType], console: Console) -> None:
     with recorder.capture() as capture:
         recorder.print(group)
     console.print(Text(capture.get().rstrip("\n").translate(_ASCII).encode("ascii", "replace").decode("ascii")))
-
-
-def figure(value: float) -> str:
-    """Format with three significant digits: ``0.203``, ``1.51``, ``12.3``, ``142``."""
-    size = abs(value)
-    if size >= 99.95:
-        return text.number(value)
-    return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}" if size >= 0.9995 else f"{value:.3f}"
-
-
-def span(low: float, high: float) -> str:
-    """Format an interval."""
-    return f"{figure(low)}\u2013{figure(high)}"

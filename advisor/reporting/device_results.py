@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.core.decision import Decision
@@ -10,7 +10,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.figures import artefact_of
 from advisor.core.latency_distribution import percent
-from advisor.core.units import show_ms
+from advisor.core.units import plural, show_ms
 from advisor.reporting.view import RunView
 
 
@@ -47,9 +47,10 @@ class DeviceDecision:
 
 def device_results(view: RunView, evaluation: Evaluation) -> tuple[DeviceResult, ...]:
     """Return the results of an evaluation's file on every device of the question."""
+    required = evaluation.required_figures or {}
     return (
-        *_results(view, evaluation.device_figures, False),
-        *_results(view, evaluation.required_figures or {}, True),
+        *(_result(view, device, figures, False) for device, figures in evaluation.device_figures.items()),
+        *(_result(view, device, figures, True) for device, figures in required.items()),
     )
 
 
@@ -72,24 +73,17 @@ def foreign_runtimes(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
 
     others = [each for decision in view.by_device.values() for each in decision.front]
     targets = dict.fromkeys(each.configuration.target for each in (*rows, *others))
-    foreign = {
-        target.device: runtime
-        for target in targets
-        if (runtime := target.runtime.partition("==")[0]) not in TFLITE_RUNTIMES
-    }
+    runtimes = [(target.device, target.runtime.partition("==")[0]) for target in targets]
+    foreign = {device: runtime for device, runtime in runtimes if runtime not in TFLITE_RUNTIMES}
     return [
         f"{device}: the latencies were measured with {runtime}, which does not run .tflite files; use them as a guide"
         for device, runtime in foreign.items()
     ]
 
 
-def _results(view: RunView, known: Mapping[str, DeviceFigures], required: bool) -> Iterable[DeviceResult]:
-    return (_result(view, device, figures, required) for device, figures in known.items())
-
-
 def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) -> DeviceResult:
-    threads, probability = figures.threads, figures.budget_probability
-    target = f"{figures.accelerator}, {threads} thread{'s'[: threads > 1]}, {figures.runtime}"
+    probability = figures.budget_probability
+    target = f"{figures.accelerator}, {plural(figures.threads, 'thread')}, {figures.runtime}"
     if figures.reason or figures.latency_ms is None:
         return DeviceResult(device, target, figures.reason or "not known", "", False, required)
     p90_ms, limit = figures.p90_ms or figures.latency_ms, view.budget.latency_ms

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from advisor.core.units import show_bytes, show_ms
+from advisor.core.units import plural, show_bytes, show_ms
 from advisor.devices.profiles import listing
 from advisor.measurement.accelerators.rules import serving
 from advisor.reporting.console import Column, default_console, table, write
-from advisor.reporting.text import plain, plural
+from advisor.reporting.text import plain
 
 if TYPE_CHECKING:
     from advisor.devices.calibration.calibrate import Calibrated

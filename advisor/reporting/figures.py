@@ -3,81 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from advisor.core.budget import show_budget_probability
 from advisor.core.evaluation import Evaluation
 from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.units import show_bytes, show_ms
+from advisor.core.units import plural, show_bytes, show_ms
 from advisor.reporting import text
-from advisor.reporting.view import Figure, RunView
+from advisor.reporting.view import RunView
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A labelled figure with a remark, for the cards of the page.
+
+    Attributes:
+        label: what it is.
+        value: the figure with its unit.
+        remark: its limit, interval and provenance.
+        share_of_limit: the figure divided by its limit (1 = just met), None without a limit of this kind.
+    """
+
+    label: str
+    value: str
+    remark: str = ""
+    share_of_limit: float | None = None
 
 
 def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
     """Return the known ones of accuracy, latency, size, memory and drop of ``evaluation``."""
+    budget = view.budget
     figures = (
         _accuracy(view, evaluation),
-        _held_out(evaluation),
-        _robust(evaluation),
+        _on_holdout("Top-1 on the hold-out", evaluation.holdout_accuracy, "expect this · {} images, measured once"),
+        _on_holdout("Under capture conditions", evaluation.capture.holdout, "mean over all conditions, {} images"),
         _latency(view, evaluation),
-        _size(view, evaluation),
-        _memory(view, evaluation),
-        _drop(view, evaluation),
+        _bytes("File size", evaluation.size, budget.size_bytes, _downloads(evaluation)),
+        _bytes("Peak memory", evaluation.memory, budget.memory_bytes),
+        _drop(evaluation.drop, budget.max_drop_points),
     )
     return tuple(figure for figure in figures if figure is not None)
 
 
 def _accuracy(view: RunView, evaluation: Evaluation) -> Figure | None:
-    quantity = evaluation.accuracy
+    quantity, floor = evaluation.accuracy, view.budget.min_accuracy
     if quantity is None:
         return None
-    ends = text.interval(quantity)
     sample = f" on {quantity.n} images" if quantity.n else ""
-    remarks = [f"95 %: {ends}" if ends else "", f"{quantity.provenance.value}{sample}"]
-    floor = view.budget.min_accuracy
-    if floor is not None:
-        remarks.append(f"at least {floor:g} % required")
+    required = f"at least {floor:g} % required" if floor is not None else ""
     label = "Top-1 on validation" if evaluation.holdout_accuracy else "Top-1 accuracy"
-    return Figure(label, f"{quantity.value:.1f} %", _join(remarks))
+    remark = _join(_interval(quantity), f"{quantity.provenance.value}{sample}", required)
+    return Figure(label, f"{quantity.value:.1f} %", remark)
 
 
-def _held_out(evaluation: Evaluation) -> Figure | None:
-    quantity = evaluation.holdout_accuracy
+def _on_holdout(label: str, quantity: Quantity | None, remark: str) -> Figure | None:
     if quantity is None:
         return None
-    remarks = [f"95 %: {text.interval(quantity)}", "expect this", f"{quantity.n} images, measured once"]
-    return Figure("Top-1 on the hold-out", f"{quantity.value:.1f} %", _join(remarks))
-
-
-def _robust(evaluation: Evaluation) -> Figure | None:
-    quantity = evaluation.capture.holdout
-    if quantity is None:
-        return None
-    remarks = [f"95 %: {text.interval(quantity)}", f"mean over all conditions, {quantity.n} images"]
-    return Figure("Under capture conditions", f"{quantity.value:.1f} %", _join(remarks))
+    remark = f"95 %: {text.interval(quantity)} · {remark.format(quantity.n)}"
+    return Figure(label, f"{quantity.value:.1f} %", remark)
 
 
 def _latency(view: RunView, evaluation: Evaluation) -> Figure | None:
-    quantity = evaluation.latency_p90 or evaluation.latency
+    quantity, limit = evaluation.latency_p90 or evaluation.latency, view.budget.latency_ms
     if quantity is None:
         return None
-    target = evaluation.configuration.target
     median = f"median {show_ms(evaluation.latency.value)}" if evaluation.latency and evaluation.latency_p90 else ""
-    limit = view.budget.latency_ms
     certain = show_budget_probability(evaluation, limit) if limit is not None else ""
-    remarks = [median, certain or _limit(limit, show_ms), text.provenance(quantity, target.device)]
     percentile = f"with {percent(view.budget.confidence)} confidence" if certain else "90th percentile"
     label = f"Latency, {percentile}" if evaluation.latency_p90 else "Latency, median"
-    return Figure(label, show_ms(quantity.value), _join(remarks), _share(quantity, view.budget.latency_ms))
+    provenance = text.provenance(quantity, evaluation.configuration.target.device)
+    remark = _join(median, certain or _limit(limit, show_ms), provenance)
+    return Figure(label, show_ms(quantity.value), remark, _share(quantity, limit))
 
 
-def _size(view: RunView, evaluation: Evaluation) -> Figure | None:
-    quantity = evaluation.size
+def _bytes(label: str, quantity: Quantity | None, limit: float | None, remark: str = "") -> Figure | None:
     if quantity is None:
         return None
-    remarks = [_limit(view.budget.size_bytes, show_bytes), _downloads(evaluation)]
-    share = _share(quantity, view.budget.size_bytes)
-    return Figure("File size", show_bytes(quantity.value), _join([*remarks, text.provenance(quantity)]), share)
+    remark = _join(_limit(limit, show_bytes), remark, text.provenance(quantity))
+    return Figure(label, show_bytes(quantity.value), remark, _share(quantity, limit))
 
 
 def _downloads(evaluation: Evaluation) -> str:
@@ -88,24 +92,17 @@ def _downloads(evaluation: Evaluation) -> str:
     return f"to download {', '.join(known)}" if known else ""
 
 
-def _memory(view: RunView, evaluation: Evaluation) -> Figure | None:
-    quantity = evaluation.memory
+def _drop(quantity: Quantity | None, limit: float | None) -> Figure | None:
     if quantity is None:
         return None
-    remarks = [_limit(view.budget.memory_bytes, show_bytes), text.provenance(quantity)]
-    share = _share(quantity, view.budget.memory_bytes)
-    return Figure("Peak memory", show_bytes(quantity.value), _join(remarks), share)
+    allowed = f"of {limit:g} allowed" if limit is not None else ""
+    remark = _join(allowed, _interval(quantity), text.provenance(quantity))
+    return Figure("Lost by compression", f"{text.points(quantity)} points", remark, _share(quantity, limit))
 
 
-def _drop(view: RunView, evaluation: Evaluation) -> Figure | None:
-    quantity = evaluation.drop
-    if quantity is None:
-        return None
+def _interval(quantity: Quantity) -> str:
     ends = text.interval(quantity)
-    limit = view.budget.max_drop_points
-    asked = f"of {limit:g} allowed" if limit is not None else ""
-    remarks = [asked, f"95 %: {ends}" if ends else "", text.provenance(quantity)]
-    return Figure("Lost by compression", f"{text.points(quantity)} points", _join(remarks), _share(quantity, limit))
+    return f"95 %: {ends}" if ends else ""
 
 
 def _limit(limit: float | None, show: Callable[[float], str]) -> str:
@@ -116,15 +113,14 @@ def _share(quantity: Quantity, limit: float | None) -> float | None:
     return max(0.0, quantity.value / limit) if limit else None
 
 
-def _join(remarks: list[str]) -> str:
+def _join(*remarks: str) -> str:
     return " · ".join(remark for remark in remarks if remark)
 
 
 def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
     """Return sentences that say how reliable the answer is."""
-    return tuple(
-        sentence for sentence in (_accuracy_basis(evaluation), _latency_basis(evaluation), _tie_basis(view)) if sentence
-    )
+    sentences = (_accuracy_basis(evaluation), _latency_basis(evaluation), _tie_basis(view))
+    return tuple(sentence for sentence in sentences if sentence)
 
 
 def _accuracy_basis(evaluation: Evaluation) -> str:
@@ -149,14 +145,10 @@ def _latency_basis(evaluation: Evaluation) -> str:
     target = evaluation.configuration.target
     if quantity is None:
         return "Its latency is unknown."
-    place = f"{target.device} ({target.runtime}, {target.accelerator}, {text.threads(target.threads)})"
+    place = f"{target.device} ({target.runtime}, {target.accelerator}, {plural(target.threads, 'thread')})"
     if quantity.provenance is Provenance.MEASURED:
-        busy = (
-            " Other programs used the machine meanwhile: measure again before you rely on it."
-            if evaluation.contended
-            else ""
-        )
-        return f"Latency was measured on {place}.{busy}"
+        busy = " Other programs used the machine meanwhile: measure again before you rely on it."
+        return f"Latency was measured on {place}.{busy if evaluation.contended else ''}"
     ends = text.interval(quantity)
     margin = f", between {ends.replace(text.DASH, ' and ')} ms" if ends else ""
     return f"Latency on {place} is {quantity.provenance.value}{margin}, not measured: try it there before you decide."
@@ -166,5 +158,5 @@ def _tie_basis(view: RunView) -> str:
     count = len({(e.configuration.card, e.configuration.compression) for e in view.decision.ties})
     if not count:
         return ""
-    others = text.plural(count, "other model file")
+    others = plural(count, "other model file")
     return f"The most accurate candidate is statistically tied with {others}; more images would narrow the intervals."

@@ -5,79 +5,92 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from advisor.core.decision import Decision
+from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.evaluation_json import evaluation_to_json
-from advisor.core.quantity import Quantity
-from advisor.reporting.escape import finite, spreadsheet
+from advisor.reporting.html import render_html
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.risks import risks
+from advisor.reporting.text import finite, spreadsheet
 from advisor.reporting.view import RunView
-from advisor.store.files import write_atomically
+from advisor.store.files import ensure_output_dir, write_atomically
 
 SCHEMA_VERSION = 1
 """Of recommendation.json and of front.csv's columns; raised when either changes its meaning."""
 
-FRONT_COLUMNS = (
-    "key",
-    "role",
-    "card",
-    "family",
-    "training",
-    "compression",
-    "device",
-    "runtime",
-    "accelerator",
-    "threads",
-    "top1_percent",
-    "top1_low_percent",
-    "top1_high_percent",
-    "top1_provenance",
-    "holdout_top1_percent",
-    "holdout_top1_low_percent",
-    "holdout_top1_high_percent",
-    "robust_top1_percent",
-    "robust_top1_low_percent",
-    "robust_top1_high_percent",
-    "latency_median_ms",
-    "latency_low_ms",
-    "latency_high_ms",
-    "latency_p90_ms",
-    "latency_provenance",
-    "size_bytes",
-    "size_provenance",
-    "memory_bytes",
-    "memory_provenance",
-    "drop_points",
-    "drop_low_points",
-    "drop_high_points",
-    "meets_budget",
-    "contended",
-    "artefact",
-    "artefact_sha256",
-)
+FRONT: Mapping[str, str] = {
+    "key": "configuration.key",
+    "role": "",
+    "card": "configuration.card",
+    "family": "family",
+    "training": "configuration.training",
+    "compression": "configuration.compression",
+    "device": "configuration.target.device",
+    "runtime": "configuration.target.runtime",
+    "accelerator": "configuration.target.accelerator",
+    "threads": "configuration.target.threads",
+    "top1_percent": "accuracy.value",
+    "top1_low_percent": "accuracy.low",
+    "top1_high_percent": "accuracy.high",
+    "top1_provenance": "accuracy.provenance",
+    "holdout_top1_percent": "holdout_accuracy.value",
+    "holdout_top1_low_percent": "holdout_accuracy.low",
+    "holdout_top1_high_percent": "holdout_accuracy.high",
+    "robust_top1_percent": "capture.holdout.value",
+    "robust_top1_low_percent": "capture.holdout.low",
+    "robust_top1_high_percent": "capture.holdout.high",
+    "latency_median_ms": "latency.value",
+    "latency_low_ms": "latency.low",
+    "latency_high_ms": "latency.high",
+    "latency_p90_ms": "latency_p90.value",
+    "latency_provenance": "latency.provenance",
+    "size_bytes": "size.value",
+    "size_provenance": "size.provenance",
+    "memory_bytes": "memory.value",
+    "memory_provenance": "memory.provenance",
+    "drop_points": "drop.value",
+    "drop_low_points": "drop.low",
+    "drop_high_points": "drop.high",
+    "meets_budget": "",
+    "contended": "contended",
+    "artefact": "artefact",
+    "artefact_sha256": "artefact_sha256",
+}
+"""Columns of front.csv, each with the attribute of an evaluation that it holds, or empty."""
+
+
+REPORT_FILES = ("recommendation.json", "front.csv", "report.md", "report.html")
+
+
+def report_folder(folder: Path, force: bool = False) -> Path:
+    """Make the folder for the report files and return it.
+
+    Raises:
+        UsageError: it is a run folder or a file, it cannot be made, or it holds report files and ``force`` is not set.
+    """
+    if (folder / "request.yaml").exists():
+        raise UsageError(
+            f"--to: '{folder}' is a run folder, which keeps the report of its own question", "choose another folder"
+        )
+    ensure_output_dir(folder, REPORT_FILES, force)
+    return folder
 
 
 def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
     """Write all four files into ``folder``, each atomically; those for programs first, in case the page fails."""
-    written = (
-        _write(folder / "recommendation.json", recommendation_json(view)),
-        _write(folder / "front.csv", front_csv(view)),
-        _write(folder / "report.md", render_markdown(view)),
-    )
-    from advisor.reporting.html import render_html
-
-    return (*written, _write(folder / "report.html", render_html(view)))
-
-
-def _write(path: Path, content: str) -> Path:
-    """Write a file; bytes in file names that are not text are written as escapes."""
-    write_atomically(path, content.encode("utf-8", "backslashreplace").decode("utf-8"))
-    return path
+    renderers = (recommendation_json, front_csv, render_markdown, render_html)
+    paths = tuple(folder / name for name in REPORT_FILES)
+    for path, render in zip(paths, renderers, strict=True):
+        # Bytes of file names that are not text are written as escapes.
+        write_atomically(path, render(view).encode("utf-8", "backslashreplace").decode("utf-8"))
+    return paths
 
 
 def recommendation_json(view: RunView) -> str:
@@ -130,49 +143,26 @@ def front_csv(view: RunView) -> str:
     """Return the front, one line an evaluation, fastest first; a figure that is not known is an empty cell."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(FRONT_COLUMNS)
-    for evaluation in _fronts(view):
-        writer.writerow([spreadsheet(value) for value in _front_row(view, evaluation)])
+    writer.writerow(FRONT)
+    # The front of the answer comes first, then the rest of the fronts of single devices.
+    decisions = (view.decision, *view.by_device.values())
+    rows = {evaluation.configuration.key: evaluation for decision in decisions for evaluation in decision.front}
+    for evaluation in rows.values():
+        writer.writerow([spreadsheet(_front_cell(view, evaluation, column)) for column in FRONT])
     return buffer.getvalue()
 
 
-def _fronts(view: RunView) -> tuple[Evaluation, ...]:
-    """Return the front of the answer, then the rest of the fronts of single devices."""
-    decisions = (view.decision, *view.by_device.values())
-    found = {evaluation.configuration.key: evaluation for own in decisions for evaluation in own.front}
-    return tuple(found.values())
-
-
-def _front_row(view: RunView, evaluation: Evaluation) -> list[object]:
-    configuration = evaluation.configuration
-    target = configuration.target
-    accuracy, latency, drop = evaluation.accuracy, evaluation.latency, evaluation.drop
-    return [
-        configuration.key,
-        _role(view, configuration.key),
-        configuration.card,
-        evaluation.family,
-        configuration.training,
-        configuration.compression,
-        target.device,
-        target.runtime,
-        target.accelerator,
-        target.threads,
-        *_with_ends(accuracy),
-        _origin(accuracy),
-        *_with_ends(evaluation.holdout_accuracy),
-        *_with_ends(evaluation.capture.holdout),
-        *_with_ends(latency),
-        evaluation.latency_p90.value if evaluation.latency_p90 else None,
-        _origin(latency),
-        *_bytes(evaluation.size),
-        *_bytes(evaluation.memory),
-        *_with_ends(drop),
-        str(view.budget.met_by(evaluation)).lower(),
-        str(evaluation.contended).lower(),
-        evaluation.artefact,
-        evaluation.artefact_sha256,
-    ]
+def _front_cell(view: RunView, evaluation: Evaluation, column: str) -> object:
+    if column == "role":
+        return _role(view, evaluation.configuration.key)
+    if column == "meets_budget":
+        return str(view.budget.met_by(evaluation)).lower()
+    value: Any = evaluation
+    for name in FRONT[column].split("."):
+        value = getattr(value, name, None)
+    if column in ("size_bytes", "memory_bytes") and value is not None:
+        return round(value)
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _role(view: RunView, key: str) -> str:
@@ -181,15 +171,3 @@ def _role(view: RunView, key: str) -> str:
     if key in view.device_picks:
         return "device_pick"
     return "tie" if key in view.tie_keys else "front"
-
-
-def _with_ends(quantity: Quantity | None) -> tuple[float | None, float | None, float | None]:
-    return (None, None, None) if quantity is None else (quantity.value, quantity.low, quantity.high)
-
-
-def _origin(quantity: Quantity | None) -> str:
-    return "" if quantity is None else quantity.provenance.value
-
-
-def _bytes(quantity: Quantity | None) -> tuple[int | None, str]:
-    return (None, "") if quantity is None else (round(quantity.value), quantity.provenance.value)

@@ -1,87 +1,212 @@
-"""The self-contained page: it opens offline, loads nothing, and survives a broken section."""
+"""The self-contained page of a run: it opens offline, loads nothing, and survives a broken section."""
 
 from __future__ import annotations
 
 import base64
 import gzip
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
-from jinja2 import Environment
 from markupsafe import Markup
 
-from advisor.core.quantity import Quantity
-from advisor.reporting import text
-from advisor.reporting.escape import json_for_script
-from advisor.reporting.payload import payload
-from advisor.reporting.phrases import limits
-from advisor.reporting.sections import SECTIONS, Section
-from advisor.reporting.templating import asset, content_policy, page_environment, plotly_script, trusted
+from advisor.core.evaluation import Status
+from advisor.core.figures import latency_of
+from advisor.reporting.classes import confused_pairs, heatmap, recalls
+from advisor.reporting.device_results import device_decisions, device_results
+from advisor.reporting.figures import foundations, key_figures
+from advisor.reporting.funnel import funnel
+from advisor.reporting.payload import facets, payload
+from advisor.reporting.phrases import counts, limits, method, parts, verdict
+from advisor.reporting.profile.diagnosis import diagnosis_html
+from advisor.reporting.ranking import fastest_per_artefact, ranked
+from advisor.reporting.risks import risks
+from advisor.reporting.templating import asset, json_for_script, plotly_script, render, render_page, trusted
 from advisor.reporting.view import RunView
 
 _log = logging.getLogger(__name__)
 
+REJECTED_SHOWN = 100
+
+ROWS_SHOWN = 1000
+"""Evaluations in the page's table, best first; the plots show all of them."""
+
+FAILURES_SHOWN = 500
+
+Variables = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the page.
+
+    Attributes:
+        id: anchor and name of the template.
+        title: title in the navigation.
+        variables: returns the variables of the template, None where the run has nothing to show; an error affects
+            this section only.
+    """
+
+    id: str
+    title: str
+    variables: Callable[[RunView], Variables | None]
+
+
+def _answer(view: RunView) -> Variables:
+    pick = view.decision.pick
+    return {
+        "pick": pick,
+        "figures": key_figures(view, pick) if pick else (),
+        "foundations": foundations(view, pick) if pick else (),
+        "ties": fastest_per_artefact(view.decision.ties),
+        "risks": risks(view, pick) if pick else (),
+        "counts": counts(view),
+    }
+
+
+def _explore(view: RunView) -> Variables | None:
+    if not view.ok:
+        return None
+    return {"facets": facets(view), "front": sorted(view.decision.front, key=latency_of)}
+
+
+def _devices(view: RunView) -> Variables | None:
+    if not view.by_device and not view.budget.must_run_on:
+        return None
+    pick = view.decision.pick
+    return {"pick": pick, "results": device_results(view, pick) if pick else (), "decisions": device_decisions(view)}
+
+
+def _classes(view: RunView) -> Variables | None:
+    pick = view.decision.pick
+    if pick is None or not pick.answers.has_classes:
+        return None
+    labels = view.dataset.classes if view.dataset else ()
+    answers = pick.holdout_answers or pick.answers
+    found = recalls(answers, labels)
+    return {
+        "pick": pick,
+        "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
+        "recalls": found,
+        "weakest": min(found, key=lambda recall: recall.recall, default=None),
+        "pairs": confused_pairs(answers, labels),
+        "heatmap": heatmap(answers, labels),
+    }
+
+
+def _robustness(view: RunView) -> Variables | None:
+    pick = view.decision.pick
+    if pick is None or not pick.capture.by_condition:
+        return None
+    rows = sorted(pick.capture.by_condition, key=lambda row: row.top1)
+    return {"pick": pick, "robust": pick.capture.holdout, "rows": rows}
+
+
+def _operators(view: RunView) -> Variables | None:
+    pick = view.decision.pick
+    if pick is None or pick.file_features is None:
+        return None
+    operators = sorted(pick.file_features.operators.items(), key=lambda row: -row[1])
+    total = max(sum(count for _, count in operators), 1)
+    return {"pick": pick, "file": pick.file_features, "operators": operators, "total": total}
+
+
+def _losses(view: RunView) -> Variables | None:
+    if not view.diagnoses:
+        return None
+    return {"losses": [(row, found, diagnosis_html(found)) for row, found in view.diagnosed]}
+
+
+def _evaluations(view: RunView) -> Variables | None:
+    if not view.evaluations:
+        return None
+    rows = ranked(view)
+    return {
+        "rows": [(row, verdict(view, row)) for row in rows[:ROWS_SHOWN]],
+        "several": len({row.configuration.target.device for row in rows}) > 1,
+        "judged": any(row.holdout_accuracy for row in rows),
+        "hidden": max(0, len(rows) - ROWS_SHOWN),
+    }
+
+
+def _funnel(view: RunView) -> Variables | None:
+    return {"steps": funnel(view), "total": len(view.evaluations)} if view.evaluations else None
+
+
+def _failures(view: RunView) -> Variables | None:
+    stopped = (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))
+    without_weights = view.manifest.get("without_weights") or {}
+    if not stopped and not without_weights:
+        return None
+    return {
+        "rows": stopped[:FAILURES_SHOWN],
+        "hidden": max(0, len(stopped) - FAILURES_SHOWN),
+        "without_weights": without_weights,
+    }
+
+
+def _data(view: RunView) -> Variables | None:
+    dataset = view.dataset
+    if dataset is None:
+        return None
+    return {
+        "dataset": dataset,
+        "parts": parts(dataset),
+        "largest": max([1, *dataset.images_per_class.values()]),
+        "rejected": dataset.rejected[:REJECTED_SHOWN],
+        "more_rejected": max(0, len(dataset.rejected) - REJECTED_SHOWN),
+    }
+
+
+SECTIONS = (
+    Section("answer", "Answer", _answer),
+    Section("explore", "Trade-offs", _explore),
+    Section("devices", "Devices", _devices),
+    Section("classes", "Classes", _classes),
+    Section("robustness", "Capture", _robustness),
+    Section("operators", "Operators", _operators),
+    Section("losses", "Losses", _losses),
+    Section("evaluations", "All evaluations", _evaluations),
+    Section("funnel", "Funnel", _funnel),
+    Section("failures", "Failures", _failures),
+    Section("data", "Data", _data),
+    Section("method", "Method", method),
+)
+
 
 def render_html(view: RunView, sections: Sequence[Section] = SECTIONS) -> str:
     """Return the whole page. A section that fails becomes an error card; the other sections are not affected."""
-    environment = _environment()
-    shown = [section for section in sections if _is_wanted(section, view)]
-    bodies = [(section, _section(environment, section, view)) for section in shown]
-    scripts = (asset("advisor.reporting", "unpack.js"), asset("advisor.reporting", "report.js"))
-    return environment.get_template("page.html.j2").render(
+    bodies = [(section, _section(section, view)) for section in sections]
+    return render_page(
+        "page",
+        styles=["report.css"],
+        scripts=[asset("unpack.js"), asset("report.js")],
+        packed_scripts=[plotly_script()],
         view=view,
         limits=limits(view),
-        sections=bodies,
-        data=trusted(packed(_data(view))),
+        sections=[(section, body) for section, body in bodies if body is not None],
+        data=trusted(packed(_script_data(view))),
         library=trusted(packed_plotly()),
-        style=trusted(asset("advisor.reporting", "report.css")),
-        scripts=[trusted(script) for script in scripts],
-        policy=content_policy((*scripts, plotly_script())),
     )
 
 
-def _is_wanted(section: Section, view: RunView) -> bool:
-    """Return whether a section is shown; one whose check fails is shown, and its card tells the error."""
+def _section(section: Section, view: RunView) -> Markup | None:
     try:
-        return section.wanted(view)
-    except Exception:
-        return True
-
-
-def _section(environment: Environment, section: Section, view: RunView) -> Markup:
-    try:
-        body = environment.get_template(f"{section.id}.html.j2").render(view=view, **section.context(view))
+        variables = section.variables(view)
+        return None if variables is None else render(section.id, view=view, **variables)
     except Exception as error:
         _log.exception("report: the section '%s' could not be made", section.id)
-        body = environment.get_template("error.html.j2").render(section=section, error=error, kind=type(error).__name__)
-    return trusted(body)
+        return render("error", section=section, error=error, kind=type(error).__name__)
 
 
-def _data(view: RunView) -> str:
+def _script_data(view: RunView) -> str:
     """Return the data of the script; if that fails, the error: the page still has every table."""
     try:
         return json_for_script(payload(view))
     except Exception as error:
         _log.exception("report: the plots' data could not be made")
         return json_for_script({"error": f"{type(error).__name__}: {error}"})
-
-
-@cache
-def _environment() -> Environment:
-    environment = page_environment("advisor.reporting")
-    environment.globals["text"] = text
-    environment.filters["cell"] = cell
-    return environment
-
-
-def cell(quantity: Quantity | None, shown: str, ends: str = "") -> Markup:
-    """Return a table cell with a figure, its interval and provenance (a function, because there are thousands)."""
-    if quantity is None:
-        return Markup('<td class="n none">') + shown
-    title = f"{quantity.source}{f', n = {quantity.n}' if quantity.n else ''}"
-    template = Markup('<td class="n" title="{}">{}<small>{} {}</small>')
-    return template.format(title, shown, ends, quantity.provenance.value)
 
 
 @cache

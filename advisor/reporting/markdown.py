@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
+from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Quantity
 from advisor.reporting import text
 from advisor.reporting.device_results import device_decisions, device_results, sentence
-from advisor.reporting.escape import markdown as escaped
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.funnel import funnel
-from advisor.reporting.method import command_line, shown
-from advisor.reporting.phrases import counts, limits, parts, verdict
+from advisor.reporting.phrases import command_line, counts, limits, parts, shown, verdict
 from advisor.reporting.ranking import shortlist
 from advisor.reporting.risks import risks
 from advisor.reporting.view import RunView
@@ -31,19 +30,9 @@ JUDGED = (
 
 def render_markdown(view: RunView) -> str:
     """Return the report. A part that fails becomes an error line; the other parts are not affected."""
-    parts: tuple[Callable[[RunView], Iterable[str]], ...] = (
-        _headline,
-        _figures,
-        _alternatives,
-        _table,
-        _losses,
-        _funnel,
-        _failures,
-        _data,
-        _method,
-    )
-    blocks = [block for part in parts if (block := _block(part, view))]
-    return "\n\n".join(blocks) + "\n"
+    parts = (_headline, _figures, _alternatives, _table, _losses, _funnel, _failures, _data, _method)
+    blocks = [_block(part, view) for part in parts]
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def _block(part: Callable[[RunView], Iterable[str]], view: RunView) -> str:
@@ -69,7 +58,7 @@ def _figures(view: RunView) -> Iterable[str]:
     pick = view.decision.pick
     if pick is None:
         return
-    yield from _rows(("figure", "value", "remark"), "lrl")
+    yield from _heading(("figure", "value", "remark"), "lrl")
     for figure in key_figures(view, pick):
         yield _row((figure.label, figure.value, figure.remark))
     yield ""
@@ -78,53 +67,54 @@ def _figures(view: RunView) -> Iterable[str]:
 
 def _alternatives(view: RunView) -> Iterable[str]:
     decision = view.decision
-    if decision.pick is not None:
-        yield from (
-            f"- **On each device**: {escaped(sentence(result))}" for result in device_results(view, decision.pick)
-        )
+    results = device_results(view, decision.pick) if decision.pick else ()
+    yield from (f"- **On each device**: {escaped(sentence(result))}" for result in results)
     yield from (f"- **{escaped(own.device)}**: {escaped(own.decision.reason)}" for own in device_decisions(view))
     if decision.runner_up is not None:
         yield f"- **Runner-up**: {escaped(decision.runner_up_reason or text.name(decision.runner_up))}"
     yield from (f"- **The pick changes if** {escaped(flip.text)}" for flip in decision.flips)
     yield from (f"- **To meet the budget**: {escaped(relaxation.text)}" for relaxation in decision.relaxations)
-    if decision.pick is not None:
-        for risk in risks(view, decision.pick):
-            yield f"- **Risk, {risk.level}**: {escaped(risk.name)}: {escaped(risk.text)}"
+    found = risks(view, decision.pick) if decision.pick else ()
+    yield from (f"- **Risk, {risk.level}**: {escaped(risk.name)}: {escaped(risk.text)}" for risk in found)
 
 
 def _table(view: RunView) -> Iterable[str]:
     rows = shortlist(view)
-    if not rows:
-        return
     judged = any(row.holdout_accuracy for row in rows)
-    top1 = ("validation % (95 %)", "hold-out % (95 %)", "robust %") if judged else ("top-1 % (95 %)",)
-    headers = ("", "model", "compression", "device", "threads", *top1, "median ms", "p90 ms", "size MB", "memory MB")
-    alignment = f"llll{'r' * (len(headers) - 2)}l"
-    yield from _rows((*headers, "deflated MB", "zstd MB", "from (top-1, latency)"), alignment)
-    for row in rows:
-        yield _row(_cells(view, row, judged))
+    cells = [_cells(view, row, judged) for row in rows]
+    if not cells:
+        return
+    yield from _heading(cells[0], f"llll{'r' * (len(cells[0]) - 5)}l")
+    for by_title in cells:
+        yield _row(by_title.values())
     if judged:
         yield ""
         yield JUDGED
 
 
-def _cells(view: RunView, row: Evaluation, judged: bool) -> Sequence[str]:
-    return (
-        verdict(view, row),
-        row.configuration.card,
-        row.configuration.variant_name,
-        row.configuration.target.device,
-        str(row.configuration.target.threads),
-        _share(row.accuracy),
-        *([_share(row.holdout_accuracy), text.percent(row.capture.holdout)] if judged else []),
-        text.milliseconds(row.latency),
-        text.milliseconds(row.latency_p90),
-        text.megabytes(row.size),
-        text.megabytes(row.memory),
-        _download(row.file_facts.download_bytes),
-        _download(row.file_facts.download_zstd_bytes),
-        text.provenance_note(row),
-    )
+def _cells(view: RunView, row: Evaluation, judged: bool) -> dict[str, str]:
+    """Return the cells of a row by the titles of their columns."""
+    cells = {
+        "": verdict(view, row),
+        "model": row.configuration.card,
+        "compression": row.configuration.variant_name,
+        "device": row.configuration.target.device,
+        "threads": str(row.configuration.target.threads),
+        "validation % (95 %)" if judged else "top-1 % (95 %)": _share(row.accuracy),
+    }
+    if judged:
+        cells["hold-out % (95 %)"] = _share(row.holdout_accuracy)
+        cells["robust %"] = text.percent(row.capture.holdout)
+    return {
+        **cells,
+        "median ms": text.milliseconds(row.latency),
+        "p90 ms": text.milliseconds(row.latency_p90),
+        "size MB": text.megabytes(row.size),
+        "memory MB": text.megabytes(row.memory),
+        "deflated MB": _download(row.file_facts.download_bytes),
+        "zstd MB": _download(row.file_facts.download_zstd_bytes),
+        "from (top-1, latency)": text.provenance_note(row),
+    }
 
 
 def _download(size: float | None) -> str:
@@ -137,8 +127,7 @@ def _share(quantity: Quantity | None) -> str:
 
 
 def _losses(view: RunView) -> Iterable[str]:
-    rows = [(row, view.diagnoses[row.configuration.key]) for row in view.ok if row.configuration.key in view.diagnoses]
-    for row, found in rows:
+    for row, found in view.diagnosed:
         why = found.verdict[1] if len(found.verdict) > 1 else found.verdict[0]
         yield f"- **Why {escaped(text.name(row))} loses {text.points(row.drop)} points**: {escaped(why)}"
 
@@ -154,7 +143,7 @@ def _failures(view: RunView) -> Iterable[str]:
         return
     yield f"<details><summary>{len(rows)} failed or skipped</summary>"
     yield ""
-    yield from _rows(("configuration", "status", "stage", "reason"), "llll")
+    yield from _heading(("configuration", "status", "stage", "reason"), "llll")
     for row in rows[:FAILURES_SHOWN]:
         yield _row((text.name(row), row.status.value, row.stage, row.reason))
     if len(rows) > FAILURES_SHOWN:
@@ -187,8 +176,8 @@ def _method(view: RunView) -> Iterable[str]:
     yield f"Run {escaped(view.name)}. {escaped(shown(versions))}".rstrip()
 
 
-def _rows(headers: Sequence[str], alignment: str) -> Iterable[str]:
-    yield _row(headers)
+def _heading(titles: Iterable[str], alignment: str) -> Iterable[str]:
+    yield _row(titles)
     yield "| " + " | ".join("---:" if side == "r" else "---" for side in alignment) + " |"
 
 

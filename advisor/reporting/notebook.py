@@ -14,8 +14,6 @@ from advisor.reporting.ranking import shortlist
 from advisor.reporting.view import RunView
 
 WIDTH, HEIGHT, MARGIN = 560, 260, 44
-FIGURES = ("top-1 %", "95 %", "hold-out %", "p90 ms", "size MB")
-HEADERS = ("", "model", "compression", "threads", *FIGURES, "from (top-1, latency)")
 
 
 def summary_html(view: RunView) -> str:
@@ -32,28 +30,32 @@ def summary_html(view: RunView) -> str:
 
 
 def _table(view: RunView) -> Markup:
-    head = Markup("").join(Markup("<th>{}</th>").format(header) for header in HEADERS)
-    body = Markup("").join(_row(view, row) for row in shortlist(view))
+    rows = shortlist(view)
+    head = Markup("").join(Markup("<th>{}</th>").format(title) for title in _cells(view, rows[0]))
+    body = Markup("").join(_row(view, row) for row in rows)
     return Markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(head, body)
 
 
 def _row(view: RunView, row: Evaluation) -> Markup:
-    configuration = row.configuration
-    cells = (
-        verdict(view, row),
-        configuration.card,
-        configuration.variant_name,
-        configuration.target.threads,
-        text.percent(row.accuracy),
-        text.interval(row.accuracy),
-        text.percent(row.holdout_accuracy),
-        text.milliseconds(row.latency_p90 or row.latency),
-        text.megabytes(row.size),
-        text.provenance_note(row),
-    )
-    style = "font-weight:bold" if configuration.key == view.pick_key else ""
-    joined = Markup("").join(Markup("<td>{}</td>").format(cell) for cell in cells)
-    return Markup('<tr style="{}">{}</tr>').format(style, joined)
+    style = "font-weight:bold" if row.configuration.key == view.pick_key else ""
+    cells = Markup("").join(Markup("<td>{}</td>").format(cell) for cell in _cells(view, row).values())
+    return Markup('<tr style="{}">{}</tr>').format(style, cells)
+
+
+def _cells(view: RunView, row: Evaluation) -> dict[str, str]:
+    """Return the cells of a row by the titles of their columns."""
+    return {
+        "": verdict(view, row),
+        "model": row.configuration.card,
+        "compression": row.configuration.variant_name,
+        "threads": str(row.configuration.target.threads),
+        "top-1 %": text.percent(row.accuracy),
+        "95 %": text.interval(row.accuracy),
+        "hold-out %": text.percent(row.holdout_accuracy),
+        "p90 ms": text.milliseconds(row.latency_p90 or row.latency),
+        "size MB": text.megabytes(row.size),
+        "from (top-1, latency)": text.provenance_note(row),
+    }
 
 
 def _plot(view: RunView) -> Markup:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import TimingFacts
 from advisor.core.quantity import Quantity
+from advisor.core.units import plural
 from advisor.reporting.ranking import ranked
-from advisor.reporting.text import threads
 from advisor.reporting.view import RunView
 
 LOG_RATIO = 8.0
@@ -45,7 +45,7 @@ def facets(view: RunView) -> tuple[Facet, ...]:
     for field, title, value in _FACETS:
         values = _distinct([value(evaluation) for evaluation in view.evaluations])
         if len(values) > 1:
-            options = tuple((str(v), threads(v) if isinstance(v, int) else v or "unnamed") for v in values)
+            options = tuple((str(v), plural(v, "thread") if isinstance(v, int) else v or "unnamed") for v in values)
             groups.append(Facet(field, title, options))
     licences = _distinct(list(_licences(view).values()))
     if len(licences) > 1:

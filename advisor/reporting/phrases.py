@@ -1,13 +1,21 @@
-"""Phrases that all forms of a report share: limits, verdicts, counts, what the images were used for."""
+"""Phrases that all forms of a report share: limits, verdicts, counts, and how the run was made."""
 
 from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import PurePath
 
 from advisor.core.budget import ON
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import show_figure
 from advisor.core.latency_distribution import CONFIDENCE, percent
+from advisor.core.units import plural, show_seconds
 from advisor.reporting import text
 from advisor.reporting.view import DatasetSummary, RunView
+
+_SHOWN_ALONE = ("command_line", "versions", "durations", "weights", "without_weights")
+"""Entries of the manifest that have a place of their own in the report."""
 
 
 def limits(view: RunView) -> tuple[tuple[str, str], ...]:
@@ -40,19 +48,15 @@ def verdict(view: RunView, evaluation: Evaluation) -> str:
         return "tie"
     if key in view.front_keys:
         return "front"
-    broken = view.budget.violations(evaluation)
-    return "over " + ", ".join(_broken(name) for name in broken) if broken else "dominated"
-
-
-def _broken(limit: str) -> str:
-    return "budget " + limit if limit.startswith(ON) else limit
+    broken = [f"budget {name}" if name.startswith(ON) else name for name in view.budget.violations(evaluation)]
+    return f"over {', '.join(broken)}" if broken else "dominated"
 
 
 def counts(view: RunView) -> str:
     """Return how many evaluations ran, met the budget, failed and were skipped."""
     meets = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
     failed, skipped = len(view.with_status(Status.FAILED)), len(view.with_status(Status.SKIPPED))
-    total = text.plural(len(view.evaluations), "configuration")
+    total = plural(len(view.evaluations), "configuration")
     return f"{total}: {meets} meet the budget, {len(view.ok) - meets} do not, {failed} failed, {skipped} skipped."
 
 
@@ -63,3 +67,42 @@ def parts(dataset: DatasetSummary) -> str:
         f"{dataset.train} for training, {dataset.validation} to compare candidates (validation), {dataset.holdout} "
         f"held out to test the finalists{own}"
     )
+
+
+def method(view: RunView) -> dict[str, object]:
+    """Return how the run was made, as the variables of the page's last section."""
+    manifest = view.manifest
+    durations = manifest.get("durations") or {}
+    others = {key: value for key, value in manifest.items() if key not in _SHOWN_ALONE}
+    return {
+        "command_line": command_line(view),
+        "weights": {name: shown(origin) for name, origin in (manifest.get("weights") or {}).items()},
+        "versions": manifest.get("versions") or {},
+        "durations": {str(stage): show_seconds(float(value)) for stage, value in durations.items()},
+        "request": {key: shown(value) for key, value in view.request.items() if _is_given(value)},
+        "manifest": {key: shown(value) for key, value in others.items() if _is_given(value)},
+        "pick": view.decision.pick,
+    }
+
+
+def _is_given(value: object) -> bool:
+    return value not in (None, "", [], {}) and value is not False
+
+
+def command_line(view: RunView) -> str:
+    """Return the command line, ready to be typed again; the program is without its folder."""
+    given = view.manifest.get("command_line") or ""
+    if isinstance(given, str):
+        return given
+    program, *arguments = (str(part) for part in given)
+    name = PurePath(program).name
+    return shlex.join(["advisor" if name in ("__main__.py", "advisor.exe") else name, *arguments])
+
+
+def shown(value: object) -> str:
+    """Return a value of the manifest on one line."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {shown(item)}" for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(shown(item) for item in value)
+    return text.plain(value)

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from advisor.core.figures import HOST
 from advisor.core.quantity import Provenance
-from advisor.core.units import show_bytes, show_ms, show_seconds
+from advisor.core.units import plural, show_bytes, show_ms, show_seconds
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
 from advisor.reporting.console import Column, default_console, table, write
-from advisor.reporting.text import plain, plural
+from advisor.reporting.text import plain
 
 MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
 LEGEND = "latency: timed here before, ~ predicted from timings on this machine, ? rough (from MACs only)"

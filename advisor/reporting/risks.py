@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -30,13 +29,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Risk:
-    """One risk.
-
-    Attributes:
-        name: topic.
-        level: severity.
-        text: a sentence with its figures.
-    """
+    """One risk: its topic, its severity, and a sentence with its figures."""
 
     name: str
     level: Level
@@ -45,8 +38,13 @@ class Risk:
 
 def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
     """Return every risk; where a figure is missing, the risk says that it is unknown."""
-    makers: tuple[Callable[[RunView, Evaluation], Risk | None], ...] = (_budget, _compression, _capture, _licence)
-    return tuple(risk for make in makers if (risk := make(view, evaluation)) is not None)
+    found = (
+        _budget(view, evaluation),
+        _compression(evaluation),
+        _capture(view, evaluation),
+        _licence(view, evaluation),
+    )
+    return tuple(risk for risk in found if risk is not None)
 
 
 def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:
@@ -57,8 +55,8 @@ def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:
     if probability is not None:
         level = Level.SOME if probability >= view.budget.confidence else Level.HIGH
         level = Level.LOW if probability >= SURE else level
-        said = f"{percent(probability)} sure to meet {show_ms(limit)} on {device}: predicted, not measured"
-        return Risk("Latency budget", level, f"{said}. A few measurements on the device would narrow the interval.")
+        chance = f"{percent(probability)} sure to meet {show_ms(limit)} on {device}: predicted, not measured"
+        return Risk("Latency budget", level, f"{chance}. A few measurements on the device would narrow the interval.")
     room = 1 - latency.value / limit
     if room < 0:
         return Risk("Latency budget", Level.HIGH, f"{show_ms(latency.value)} on {device} is over {show_ms(limit)}.")
@@ -68,7 +66,7 @@ def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:
     )
 
 
-def _compression(_view: RunView, evaluation: Evaluation) -> Risk | None:
+def _compression(evaluation: Evaluation) -> Risk:
     drop, recipe = evaluation.drop, evaluation.configuration.compression
     if recipe == "float32":
         return Risk("Compression", Level.LOW, "No loss: the file is not compressed.")
@@ -87,21 +85,17 @@ def _compression(_view: RunView, evaluation: Evaluation) -> Risk | None:
 def _capture(view: RunView, evaluation: Evaluation) -> Risk | None:
     if view.dataset is None:
         return None
-    known = captured(evaluation)
-    if not known:
+    if not evaluation.capture.by_condition:
         return Risk("Capture", Level.SOME, "Accuracy in poor light, blur and noise was not measured.")
-    worst = min(known, key=lambda row: row.accuracy)
+    worst = min(evaluation.capture.by_condition, key=lambda row: row.top1)
     usual = evaluation.holdout_accuracy or evaluation.accuracy  # the conditions were tried on the hold-out
-    lost = (usual.value if usual else worst.accuracy) - worst.accuracy
+    lost = (usual.value if usual else worst.top1) - worst.top1
     level = Level.LOW if lost < 5 else Level.SOME if lost < 15 else Level.HIGH
-    return Risk(
-        "Capture",
-        level,
-        f"Worst under {worst.name}: {worst.accuracy:.1f} %, {lost:.1f} points less than on the unchanged images.",
-    )
+    condition = f"{worst.condition} {worst.strength:g}: {worst.top1:.1f} %"
+    return Risk("Capture", level, f"Worst under {condition}, {lost:.1f} points less than on the unchanged images.")
 
 
-def _licence(view: RunView, evaluation: Evaluation) -> Risk | None:
+def _licence(view: RunView, evaluation: Evaluation) -> Risk:
     own = evaluation.card_facts.licence
     if not own:
         return Risk("Licence", Level.HIGH, "The licence of the network is not stated: find it out before you ship it.")
@@ -109,17 +103,3 @@ def _licence(view: RunView, evaluation: Evaluation) -> Risk | None:
         return Risk("Licence", Level.LOW, f"{own}: permissive; keep its notice in the app.")
     level = Level.SOME if view.budget.licence else Level.HIGH
     return Risk("Licence", level, f"{own}: not permissive; have it reviewed before you ship it.")
-
-
-@dataclass(frozen=True)
-class Captured:
-    """Top-1 in % under one capture condition."""
-
-    name: str
-    accuracy: float
-
-
-def captured(evaluation: Evaluation) -> tuple[Captured, ...]:
-    """Return the top-1 under each capture condition; empty where it was not measured."""
-    rows = evaluation.capture.by_condition
-    return tuple(Captured(f"{row.condition} {row.strength:g}", row.top1) for row in rows)

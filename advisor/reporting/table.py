@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST
 from advisor.core.quantity import Quantity
+from advisor.core.units import plural
 from advisor.engine.question.names import ROBUST
 from advisor.reporting import text
-from advisor.reporting.console import default_console, write
+from advisor.reporting.console import default_console, next_command, write
 from advisor.reporting.device_results import device_decisions, device_results, foreign_runtimes, sentence
 from advisor.reporting.phrases import counts
 from advisor.reporting.ranking import shortlist
@@ -29,83 +29,86 @@ ROBUST_WIDTH = 150
 
 MAX_FLIPS = 3
 
+_NAMES = ("", "model", "compression", "device")
+"""Titles of the columns that hold names, aligned to the left."""
+
 
 def print_answer(view: RunView, console: Console | None = None) -> None:
     """Write the answer to ``console``, or to standard output (plain if NO_COLOR is set or it is not a terminal)."""
     console = console or default_console()
-    write([answer(view, console)], console)
-
-
-def answer(view: RunView, console: Console) -> RenderableType:
-    """Return the answer of a run, for the width of ``console``."""
-    lines: list[RenderableType] = [] if view.decision.pick is None else [_table(view, console), Text()]
-    lines.extend(_sentences(view))
-    return Group(*lines)
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """Which columns the table has.
-
-    Attributes:
-        wide: figures have intervals, and memory has a column.
-        judged: there are two accuracies, on validation and on the hold-out.
-        robust: the accuracy under capture conditions has a column.
-        devices: the device has a column.
-    """
-
-    wide: bool
-    judged: bool
-    robust: bool
-    devices: bool
-
-    @classmethod
-    def of(cls, rows: Sequence[Evaluation], width: int) -> _Shape:
-        return cls(
-            wide=width >= FULL_WIDTH,
-            judged=any(row.holdout_accuracy for row in rows),
-            robust=width >= ROBUST_WIDTH and any(row.capture.holdout for row in rows),
-            devices=any(row.configuration.target.device != HOST for row in rows),
-        )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return ("", "model", "compression", *(["device"] if self.devices else []))
-
-    @property
-    def figures(self) -> tuple[str, ...]:
-        if not self.wide:
-            return ("thr.", *(("valid.", "hold-out %") if self.judged else ("top-1 %",)), "ms (p90)", "MB")
-        top1 = ("validation % (95 %)", "hold-out % (95 %)") if self.judged else ("top-1 % (95 %)",)
-        latency = "ms, median (p90)" if self.judged else "latency ms, median (p90)"
-        return ("threads", *top1, *(["robust %"] if self.robust else []), latency, "size MB", "memory MB")
+    table: list[RenderableType] = [] if view.decision.pick is None else [_table(view, console), Text()]
+    write([*table, *_sentences(view)], console)
 
 
 def _table(view: RunView, console: Console) -> Table:
-    rows = shortlist(view)
-    shape = _Shape.of(rows, console.width)
+    wide, rows = console.width >= FULL_WIDTH, shortlist(view)
+    cells = [_cells(view, row, rows, console.width) for row in rows]
     notes = [text.provenance_note(row) for row in rows]
-    per_row = shape.wide and len(set(notes)) > 1
+    per_row = wide and len(set(notes)) > 1
     table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if shape.wide else 0), header_style="bold", show_edge=False
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if wide else 0), header_style="bold", show_edge=False
     )
-    for header in shape.names:
-        table.add_column(header, overflow="fold")
-    for header in shape.figures:
-        table.add_column(header, justify="right")
+    for title in cells[0]:
+        if title in _NAMES:
+            table.add_column(title, overflow="fold")
+        else:
+            table.add_column(title, justify="right")
     if per_row:
         table.add_column("from (top-1, latency)")
-    for row, note in zip(rows, notes, strict=True):
-        cells = [*_cells(view, row, shape), *([note] if per_row else [])]
-        table.add_row(*(Text(cell) for cell in cells), style=_style(view, row))
+    for row, by_title, note in zip(rows, cells, notes, strict=True):
+        shown = [*by_title.values(), *([note] if per_row else [])]
+        table.add_row(*map(Text, shown), style=_style(view, row))
     table.caption = Text("\n".join(_legend(view, rows, () if per_row else notes)), style="dim")
     table.caption_justify = "left"
     return table
 
 
+def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], width: int) -> dict[str, str]:
+    """Return the cells of a row by the titles of their columns, which are the same for all ``rows``."""
+    configuration, wide, judged = row.configuration, width >= FULL_WIDTH, _are_judged(rows)
+    key = configuration.key
+    cells = {
+        "": "▶" if key == view.pick_key else "≈" if key in view.tie_keys else "",
+        "model": text.plain(configuration.card),
+        "compression": text.plain(configuration.variant_name),
+    }
+    if any(other.configuration.target.device != HOST for other in rows):
+        cells["device"] = text.plain(configuration.target.device)
+    cells["threads" if wide else "thr."] = str(configuration.target.threads)
+    if judged and wide:
+        cells["validation % (95 %)"] = _share(row.accuracy, wide)
+        cells["hold-out % (95 %)"] = _share(row.holdout_accuracy, wide)
+    elif judged:
+        cells["valid."] = text.percent(row.accuracy)
+        cells["hold-out %"] = _share(row.holdout_accuracy, wide)
+    else:
+        cells["top-1 % (95 %)" if wide else "top-1 %"] = _share(row.accuracy, wide)
+    if width >= ROBUST_WIDTH and any(other.capture.holdout for other in rows):
+        cells["robust %"] = text.percent(row.capture.holdout)
+    p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
+    latency = text.milliseconds(row.latency) + p90 + ("*" if row.contended else "")
+    if wide:
+        cells["ms, median (p90)" if judged else "latency ms, median (p90)"] = latency
+        return {**cells, "size MB": text.megabytes(row.size), "memory MB": text.megabytes(row.memory)}
+    return {**cells, "ms (p90)": latency, "MB": text.megabytes(row.size)}
+
+
+def _are_judged(rows: Sequence[Evaluation]) -> bool:
+    """Return whether there are two accuracies, on validation and on the hold-out."""
+    return any(row.holdout_accuracy for row in rows)
+
+
+def _share(quantity: Quantity | None, wide: bool) -> str:
+    """Format a share with its interval, in full if the table is wide."""
+    ends = text.interval(quantity)
+    if not ends:
+        return text.percent(quantity)
+    return text.percent(quantity) + (f" ({ends})" if wide else f" {text.half_width(quantity)}")
+
+
 def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> list[str]:
     lines = [f"from (top-1, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
-    if any(row.holdout_accuracy for row in rows):
+    if _are_judged(rows):
         chooses = "validation" if view.request.get("objective") != ROBUST else "validation under capture conditions"
         lines.append(f"ranked by {chooses}; expect the accuracy on the hold-out, which is measured once, for finalists")
         if any(row.capture.holdout for row in rows):
@@ -128,40 +131,12 @@ def _style(view: RunView, row: Evaluation) -> str:
     return "" if key in view.tie_keys or key in view.front_keys else "dim"
 
 
-def _cells(view: RunView, row: Evaluation, shape: _Shape) -> list[str]:
-    configuration, wide = row.configuration, shape.wide
-    key = configuration.key
-    mark = "▶" if key == view.pick_key else "≈" if key in view.tie_keys else ""
-    p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
-    top1 = [_share(row.accuracy, wide)]
-    if shape.judged:
-        top1 = [top1[0] if wide else text.percent(row.accuracy), _share(row.holdout_accuracy, wide)]
-    cells = [
-        mark,
-        text.plain(configuration.card),
-        text.plain(configuration.variant_name),
-        *([text.plain(configuration.target.device)] if shape.devices else []),
-        str(configuration.target.threads),
-        *top1,
-        *([text.percent(row.capture.holdout)] if shape.robust else []),
-        text.milliseconds(row.latency) + p90 + ("*" if row.contended else ""),
-        text.megabytes(row.size),
-    ]
-    return [*cells, text.megabytes(row.memory)] if wide else cells
-
-
-def _share(quantity: Quantity | None, wide: bool) -> str:
-    """Format a share with its interval, in full if the table is wide."""
-    ends = text.interval(quantity)
-    if not ends:
-        return text.percent(quantity)
-    return text.percent(quantity) + (f" ({ends})" if wide else f" {text.half_width(quantity)}")
-
-
 def _sentences(view: RunView) -> list[Text]:
     decision = view.decision
     pick = "Pick for all devices" if view.by_device else "Pick"
-    lines = [_labelled(pick if decision.feasible else "Nothing meets the budget", decision.reason, view)]
+    label, style = (pick, "bold green") if decision.feasible else ("Nothing meets the budget", "bold yellow")
+    reason = text.plain(decision.reason).removeprefix(f"{label}; ")
+    lines = [Text.assemble((f"{label}: ", style), reason)]
     if decision.pick is not None:
         lines += [_line("  ", sentence(result)) for result in device_results(view, decision.pick)]
     for own in device_decisions(view):
@@ -172,28 +147,16 @@ def _sentences(view: RunView) -> list[Text]:
     lines += [_line("To meet the budget: ", relaxation.text) for relaxation in decision.relaxations]
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
         lines.append(_line("To meet the budget: ", "no change of the limits admits a candidate"))
-    lines += _remarks(view)
+    lines.append(Text(counts(view), style="dim"))
+    if view.dataset and view.dataset.rejected:
+        rejected = plural(len(view.dataset.rejected), "image")
+        lines.append(Text(f"{rejected} could not be used: see the report.", style="dim"))
+    if view.dataset and view.dataset.leaking:
+        lines.append(Text(view.dataset.leaking, style="yellow"))
     if view.next_command:
-        lines.append(Text.assemble(("Next: ", "bold"), (text.plain(view.next_command), "cyan")))
+        lines.append(next_command(view.next_command))
     return lines
-
-
-def _labelled(label: str, sentence: str, view: RunView) -> Text:
-    style = "bold green" if view.decision.feasible else "bold yellow"
-    rest = text.plain(sentence)
-    rest = rest.removeprefix(f"{label}; ")
-    return Text.assemble((f"{label}: ", style), rest)
 
 
 def _line(label: str, sentence: str) -> Text:
     return Text.assemble((label, "bold"), text.plain(sentence))
-
-
-def _remarks(view: RunView) -> list[Text]:
-    lines = [Text(counts(view), style="dim")]
-    if view.dataset and view.dataset.rejected:
-        rejected = text.plural(len(view.dataset.rejected), "image")
-        lines.append(Text(f"{rejected} could not be used: see the report.", style="dim"))
-    if view.dataset and view.dataset.leaking:
-        lines.append(Text(view.dataset.leaking, style="yellow"))
-    return lines

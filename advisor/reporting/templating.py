@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
@@ -13,21 +14,64 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from advisor.core.quantity import Quantity
+from advisor.reporting import text
 
-def page_environment(package: str) -> Environment:
-    """Return the templates of a package: every value is escaped, and a missing one is an error."""
-    return Environment(
-        loader=PackageLoader(package, "templates"),
+_SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+def render_page(
+    template: str, styles: Sequence[str], scripts: Sequence[str], packed_scripts: Sequence[str] = (), **values: object
+) -> str:
+    """Return a page that loads nothing.
+
+    Args:
+        template: its template.
+        styles: names of its style sheets.
+        scripts: the scripts that it contains.
+        packed_scripts: further scripts that these scripts unpack and run.
+        values: variables of the template.
+    """
+    return render(
+        template,
+        style=trusted("".join(map(asset, styles))),
+        scripts=[trusted(script) for script in scripts],
+        policy=content_policy((*scripts, *packed_scripts)),
+        **values,
+    )
+
+
+def render(template: str, **values: object) -> Markup:
+    """Return a template with its variables: every value is escaped, and a missing one is an error."""
+    return trusted(_environment().get_template(f"{template}.html.j2").render(**values))
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("advisor.reporting"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["text"] = text
+    environment.filters |= {"cell": cell, "figure": text.figure}
+    return environment
 
 
-def asset(package: str, name: str) -> str:
-    """Return a style sheet or script of a package."""
-    return (files(package) / "assets" / name).read_text(encoding="utf-8")
+def cell(quantity: Quantity | None, shown: str, ends: str = "") -> Markup:
+    """Return a table cell with a figure, its interval and provenance (a function, because there are thousands)."""
+    if quantity is None:
+        return Markup('<td class="n none">') + shown
+    title = f"{quantity.source}{f', n = {quantity.n}' if quantity.n else ''}"
+    template = Markup('<td class="n" title="{}">{}<small>{} {}</small>')
+    return template.format(title, shown, ends, quantity.provenance.value)
+
+
+def asset(name: str) -> str:
+    """Return a style sheet or script of the package."""
+    return (files("advisor.reporting") / "assets" / name).read_text(encoding="utf-8")
 
 
 @cache
@@ -48,19 +92,16 @@ def trusted(content: str) -> Markup:
     return Markup(content)  # noqa: S704
 
 
+def json_for_script(value: object) -> str:
+    """Return JSON that cannot end its script element, whatever the strings contain."""
+    return json.dumps(text.finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(_SCRIPT)
+
+
 def content_policy(scripts: Sequence[str]) -> str:
     """Return a content security policy: only these scripts run, and nothing is loaded."""
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
-    rules: Mapping[str, str] = {
-        "default-src": "'none'",
-        "script-src": hashes or "'none'",
-        "style-src": "'unsafe-inline'",
-        "img-src": "data: blob:",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-    }
-    return "; ".join(f"{name} {value}" for name, value in rules.items())
-
-
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )

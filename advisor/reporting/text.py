@@ -1,11 +1,15 @@
-"""Figures and untrusted names as text."""
+"""Figures and untrusted names as text, and as cells and values of files for programs."""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 from advisor.core.escape import plain as plain
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST
 from advisor.core.quantity import Quantity
+from advisor.core.units import plural as plural
 
 DASH = "\u2013"
 MINUS = "\u2212"
@@ -17,6 +21,16 @@ def number(value: float) -> str:
     if abs(value) >= 99.95:
         return f"{value:,.0f}".replace(",", "\u202f" if abs(value) >= 9999.5 else "")
     return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
+
+
+def figure(value: float) -> str:
+    """Format with three significant digits: ``0.203``, ``1.51``, ``12.3``, ``142``."""
+    return number(value) if abs(value) >= 0.9995 else f"{value:.3f}"
+
+
+def span(low: float, high: float) -> str:
+    """Format an interval."""
+    return f"{figure(low)}{DASH}{figure(high)}"
 
 
 def percent(quantity: Quantity | None) -> str:
@@ -74,14 +88,22 @@ def name(evaluation: Evaluation) -> str:
     configuration = evaluation.configuration
     target = configuration.target
     place = "" if target.device == HOST else f"{target.device}, "
-    return f"{configuration.card} {configuration.variant_name}, {place}{threads(target.threads)}"
+    return f"{configuration.card} {configuration.variant_name}, {place}{plural(target.threads, 'thread')}"
 
 
-def threads(count: int) -> str:
-    """Format a number of threads: ``1 thread``, ``2 threads``."""
-    return f"{count} thread" + ("" if count == 1 else "s")
+def finite(value: Any) -> Any:
+    """Return ``value`` as strict JSON allows it: NaN and infinities become None, keys become text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
 
 
-def plural(count: int, one: str, many: str = "") -> str:
-    """Format a count with its noun: ``1 image``, ``2 images``."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
+def spreadsheet(value: object) -> object:
+    """Return a CSV cell that no spreadsheet interprets as a formula."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return f"'{value}"
+    return value

@@ -1,23 +1,21 @@
-"""All content of a report as one value, which every renderer reads."""
+"""All content of a report as one value, read from a run folder, which every renderer reads."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.budget import Budget
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
-
-
-@dataclass(frozen=True)
-class RejectedImage:
-    """A file of the data folder that is not used, and the reason."""
-
-    path: str
-    reason: str
+from advisor.engine.history.diagnoses import FILE as DIAGNOSES
+from advisor.engine.history.loaded_run import LoadedRun, load_run
+from advisor.store import RunFolder
 
 
 @dataclass(frozen=True)
@@ -30,8 +28,7 @@ class DatasetSummary:
         train: images that candidates were trained on for the comparison.
         validation: images that candidates were compared on.
         holdout: images that finalists were tested on.
-        rejected: files that are not used.
-        fingerprint: hash over the images and their labels.
+        rejected: ``path`` and ``reason`` of each file that is not used.
         own_split: the parts that the user's own split names.
         leaks: images and groups that this split puts into several parts.
     """
@@ -41,8 +38,7 @@ class DatasetSummary:
     train: int
     validation: int
     holdout: int
-    rejected: tuple[RejectedImage, ...] = ()
-    fingerprint: str = ""
+    rejected: tuple[Mapping[str, str], ...] = ()
     own_split: tuple[str, ...] = ()
     leaks: int = 0
 
@@ -71,16 +67,16 @@ class RunView:
 
     Attributes:
         name: the run folder's name, such as ``20260131-1200-image-classification``.
-        folder: path of the run folder as the user would type it.
         request: the resolved request (task, budget strings, data folder, device, time limit, seed, ...).
         manifest: ``command_line`` (the arguments), ``versions`` (name to version), ``durations`` (stage to seconds),
             ``weights`` (card to hash and source), ``without_weights`` (card to reason), ``host``, ``seeds``,
             ``data_fingerprint``, ...; unknown entries are shown too.
         budget: the limits in base units.
-        dataset: the user's images, or None where the run had none.
         evaluations: all of them, whatever their status.
         decision: the answer; for several devices, one model for all of them.
         by_device: the answer for each device alone, where there are several.
+        dataset: the user's images, or None where the run had none.
+        folder: path of the run folder as the user would type it.
         next_command: the command to run next; empty for none.
         diagnoses: why a compressed file loses accuracy, by its configuration's key.
     """
@@ -128,13 +124,84 @@ class RunView:
         """Key of the pick, empty where there is none."""
         return self.decision.pick.configuration.key if self.decision.pick else ""
 
+    @property
+    def diagnosed(self) -> tuple[tuple[Evaluation, Diagnosis], ...]:
+        """The evaluations with a diagnosis of their file."""
+        found = ((row, self.diagnoses.get(row.configuration.key)) for row in self.ok)
+        return tuple((row, diagnosis) for row, diagnosis in found if diagnosis is not None)
 
-@dataclass(frozen=True)
-class Figure:
-    """A labelled figure with a remark, for the cards of the page."""
 
-    label: str
-    value: str
-    remark: str = ""
-    share_of_limit: float | None = field(default=None)
-    """Figure divided by its limit (1 = just met), None without a limit of this kind."""
+def load_view(run: RunFolder) -> RunView:
+    """Read a run folder, however far it came, and decide; see :func:`advisor.engine.history.loaded_run.load_run`.
+
+    Raises:
+        UsageError: its request is damaged.
+    """
+    return view_of(load_run(run.path))
+
+
+def view_of(run: LoadedRun) -> RunView:
+    """Return the content of the reports of a run."""
+    folder = typed_path(run.folder.path)
+    return RunView(
+        name=run.name,
+        request=run.request.written,
+        manifest=run.manifest,
+        budget=run.question.limits,
+        evaluations=run.evaluations,
+        decision=run.decision,
+        by_device=run.by_device,
+        dataset=_dataset(run.dataset),
+        folder=folder,
+        next_command=_next_command(folder, run),
+        diagnoses=_diagnoses(run.folder),
+    )
+
+
+def typed_path(path: Path) -> str:
+    """Return the path relative to the working directory, as the user would type it."""
+    relative = os.path.relpath(path)
+    return relative if not relative.startswith("..") else str(path)
+
+
+def _dataset(document: Mapping[str, Any]) -> DatasetSummary | None:
+    try:
+        return DatasetSummary(
+            folder=document["folder"],
+            images_per_class=document["pictures_per_class"],
+            train=document["train"],
+            validation=document["validation"],
+            holdout=document["holdout"],
+            rejected=tuple({"path": row["path"], "reason": row["reason"]} for row in document["rejected"]),
+            own_split=tuple(document["own_split"]),
+            leaks=len(document["leaks"]),
+        )
+    except (KeyError, TypeError):
+        return None
+
+
+def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
+    """Return the diagnoses of compressed files; nothing where they are missing or of another version."""
+    try:
+        rows = folder.read_json(DIAGNOSES).get("forms") or []
+        return {str(row["key"]): Diagnosis.from_json(row["diagnosis"]) for row in rows}
+    except (KeyError, TypeError, ValueError):
+        return {}
+
+
+def _next_command(folder: str, run: LoadedRun) -> str:
+    """Return the command to run next: open the report, search with a limit that can be met, or export."""
+    decision, pick = run.decision, run.decision.pick
+    if pick is not None and decision.feasible and not run.own_question:
+        return f"advisor export {folder} --pick {pick.configuration.key} --to bundle"
+    options = {"latency": "--budget", "size": "--size-budget", "drop": "--max-drop", "memory": "--memory-budget"}
+    for relaxation in decision.relaxations:
+        if relaxation.limit in options:
+            needed = relaxation.needed.replace(" points", "pt").replace(" ", "")
+            return f"advisor search --request {folder}/request.yaml {options[relaxation.limit]} {needed}"
+    if pick is not None and pick.card_facts.lacks_weights:
+        return f"advisor catalog show {pick.configuration.card}"
+    if run.question.data is None and decision.feasible:
+        return f"advisor search --request {folder}/request.yaml --data YOUR_IMAGES"
+    opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
+    return f"{opener} {folder}/report.html"

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from advisor.engine.data_check import DataCheck, check_data
-from advisor.reporting.contact_sheet import page as sheet
-from advisor.reporting.contact_sheet.page import render, sections
-from advisor.reporting.contact_sheet.thumbnails import SIDE, data_uri
+from advisor.reporting import contact_sheet as sheet
+from advisor.reporting.contact_sheet import SIDE, data_uri, render, sections
 from tests.datasets.folders import image, make
 
 if TYPE_CHECKING:
@@ -59,9 +58,9 @@ def test_the_page_shows_the_suspects_and_asks_for_nothing(
 
 def test_only_so_many_are_shown_and_the_rest_is_counted(checked: DataCheck, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sheet, "MEMBERS", 1)
-    copies = next(section for section in sections(checked) if section.finding.kind == "exact duplicates")
-    assert [len(group.images) for group in copies.groups] == [1]
-    assert copies.groups[0].more == 1
+    copies = next(section for section in sections(checked) if section["finding"].kind == "exact duplicates")
+    assert [len(group["images"]) for group in copies["groups"]] == [1]
+    assert copies["groups"][0]["more"] == 1
     assert "and 1 more" in render(checked)
 
 

@@ -14,9 +14,9 @@ from rich.console import Console
 
 from advisor.reporting.files import front_csv, recommendation_json
 from advisor.reporting.html import render_html
-from advisor.reporting.load import load_view
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.table import print_answer
+from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from advisor.store.integrity import integrity_problems
 from tests.reporting.test_device_results import ROWS

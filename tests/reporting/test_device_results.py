@@ -12,10 +12,9 @@ from advisor.core.evaluation import Evaluation, Status, Target
 from advisor.reporting.device_results import device_decisions, device_results, sentence
 from advisor.reporting.files import front_csv, recommendation
 from advisor.reporting.html import render_html
-from advisor.reporting.load import load_view
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.table import print_answer
-from advisor.reporting.view import RunView
+from advisor.reporting.view import RunView, load_view
 from tests.builders import evaluation
 from tests.run_folders import write_run
 

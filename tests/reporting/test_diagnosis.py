@@ -6,8 +6,7 @@ from dataclasses import replace
 from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer, Outlier
 from advisor.reporting.html import render_html
 from advisor.reporting.markdown import render_markdown
-from advisor.reporting.profile.diagnosis_html import diagnosis_html
-from advisor.reporting.profile.diagnosis_plots import channel_plot, snr_plot
+from advisor.reporting.profile.diagnosis import channel_plot, diagnosis_html, snr_plot
 from tests.reporting.views import run_view
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from advisor.core.evaluation_json import evaluation_from_json
-from advisor.reporting.files import FRONT_COLUMNS, front_csv, recommendation_json, write_all
+from advisor.reporting.files import FRONT, front_csv, recommendation_json, write_all
 from advisor.reporting.view import RunView
 from tests.reporting.views import HOSTILE, infeasible_view, judged_view, run_view
 
@@ -64,7 +64,7 @@ def test_front_has_a_row_for_each_member_with_stable_columns() -> None:
     view = run_view()
     rows = list(csv.DictReader(front_csv(view).splitlines()))
 
-    assert tuple(rows[0]) == FRONT_COLUMNS
+    assert list(rows[0]) == list(FRONT)
     assert [row["key"] for row in rows] == [row.configuration.key for row in view.decision.front]
     assert [row["role"] for row in rows].count("pick") == 1
     for row, evaluation in zip(rows, view.decision.front, strict=True):

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from advisor.core.evaluation_facts import ImageAnswers, TimingFacts
-from advisor.reporting.html import render_html
-from advisor.reporting.sections import SECTIONS, Section
+from advisor.reporting.html import SECTIONS, Section, render_html
 from advisor.reporting.view import RunView
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
 
@@ -126,7 +125,7 @@ def test_section_that_raises_becomes_a_card_and_the_report_survives() -> None:
     def broken(view: RunView) -> Mapping[str, Any]:
         raise ValueError("<no> such figure")
 
-    sections = [replace(section, context=broken) if section.id == "funnel" else section for section in SECTIONS]
+    sections = [replace(section, variables=broken) if section.id == "funnel" else section for section in SECTIONS]
     page = without_scripts(render_html(run_view(), sections))
 
     assert "This section could not be made" in page

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.reporting.escape import markdown
+from advisor.core.escape import markdown
 from advisor.reporting.markdown import render_markdown
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
 

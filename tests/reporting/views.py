@@ -20,7 +20,7 @@ from advisor.core.evaluation_facts import (
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import wilson
 from advisor.engine.pipeline.names import StageName
-from advisor.reporting.view import DatasetSummary, RejectedImage, RunView
+from advisor.reporting.view import DatasetSummary, RunView
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -229,10 +229,9 @@ def _dataset(classes: Sequence[str]) -> DatasetSummary:
         validation=sum(holdout),
         holdout=sum(holdout),
         rejected=(
-            RejectedImage(f"{classes[0]}/IMG_0031.jpg", "truncated: 2,048 of 48,113 bytes"),
-            RejectedImage(f"{classes[-1]}/notes.txt", "not a picture"),
+            {"path": f"{classes[0]}/IMG_0031.jpg", "reason": "truncated: 2,048 of 48,113 bytes"},
+            {"path": f"{classes[-1]}/notes.txt", "reason": "not a picture"},
         ),
-        fingerprint="3f1c" * 16,
     )
 
 

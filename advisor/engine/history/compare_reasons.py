@@ -71,7 +71,9 @@ def reason(
     ]
     because = f" Because {'; '.join(causes)}." if causes else f" {after.decision.reason}"
     if now is not None and not after.decision.feasible:
-        return f"Nothing meets the budget; closest to the limits is {_named(now)}, the pick was {_named(then)}.{because}"
+        return (
+            f"Nothing meets the budget; closest to the limits is {_named(now)}, the pick was {_named(then)}.{because}"
+        )
     return f"The pick changed from {_named(then)} to {_named(now)}.{because}"
 
 

@@ -8,11 +8,13 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from advisor.core.units import plural
 from advisor.measurement.latency.findings import Benchmark, FileBenchmark
 from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
 from advisor.measurement.latency.summary import Verdict
 from advisor.reporting import text
-from advisor.reporting.console import WIDE, Column, default_console, figure, line, span, table, write
+from advisor.reporting.console import WIDE, Column, default_console, line, next_command, table, write
+from advisor.reporting.text import figure, span
 
 STYLES = {Verdict.STABLE: "green", Verdict.UNSTABLE: "yellow", Verdict.CONTENDED: "bold yellow"}
 LATENCY = (
@@ -60,11 +62,6 @@ PIPELINE = (
 def print_benchmark(found: Benchmark, console: Console | None = None) -> None:
     """Write the tables and sentences to ``console``, or to standard output."""
     console = console or default_console()
-    write(parts(found, console), console)
-
-
-def parts(found: Benchmark, console: Console) -> list[RenderableType]:
-    """Return the output for the console's width."""
     names = short_names(found)
     shown: list[RenderableType] = [*_head(found, names), Text()]
     shown += [table(LATENCY, _latencies(found, names), console), *_reasons(found, names), Text()]
@@ -77,7 +74,7 @@ def parts(found: Benchmark, console: Console) -> list[RenderableType]:
     if any(file.pipeline for file in found.files):
         shown += [Text("From an image to an answer, ms", style="bold")]
         shown += [table(PIPELINE, _pipelines(found, names), console), Text()]
-    return [*shown, *_sentences(found, names)]
+    write([*shown, *_sentences(found, names)], console)
 
 
 def short_names(found: Benchmark) -> dict[str, str]:
@@ -143,7 +140,7 @@ def _reasons(found: Benchmark, names: dict[str, str]) -> Iterator[Text]:
         yield line("Verdict", f"all stable, block medians vary by {most:.1%} at most", "green")
     else:
         for file, row in timed:
-            label = f"{names[file.model]}, {text.threads(row.threads)}".removeprefix(", ")
+            label = f"{names[file.model]}, {plural(row.threads, 'thread')}".removeprefix(", ")
             ranked = f"; ranked by {row.clock.partition(',')[0]}: {figure(row.rank_ms)} ms" if row.contended else ""
             yield line(label, f"{row.verdict.value}, {row.reason}{ranked}", STYLES[row.verdict])
     for file in found.failed:
@@ -184,4 +181,4 @@ def _sentences(found: Benchmark, names: dict[str, str]) -> Iterator[Text]:
         yield line("Note", note, "yellow")
     model = next((file.model for file in found.files if file.timing), None)
     if model is not None:
-        yield Text.assemble(("Next: ", "bold"), (text.plain(f"advisor profile {model}"), "cyan"))
+        yield next_command(f"advisor profile {model}")

@@ -9,10 +9,12 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from advisor.core.quantity import Provenance
+from advisor.core.units import plural
 from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
 from advisor.reporting import text
-from advisor.reporting.console import Column, default_console, figure, line, span, table, write
-from advisor.reporting.profile import delegation_lines
+from advisor.reporting.console import Column, default_console, line, table, write
+from advisor.reporting.profile.profile_table import delegation_lines
+from advisor.reporting.text import figure, span
 
 COLUMNS = (
     Column("file", left=True),
@@ -31,19 +33,15 @@ STYLES = {"failed": "bold red", "throttled": "bold yellow", "contended": "yellow
 def print_device_benchmark(found: DeviceBenchmark, console: Console | None = None) -> None:
     """Write the table and sentences to ``console``, or to standard output."""
     console = console or default_console()
-    write(parts(found, console), console)
-
-
-def parts(found: DeviceBenchmark, console: Console) -> list[RenderableType]:
-    """Return the output for the console's width."""
-    return [
+    parts: list[RenderableType] = [
         Text.assemble((text.plain(f"{found.device}:{found.target}"), "bold"), f"  {_how(found)}"),
         Text(),
         table(COLUMNS, map(_row, found.rows), console),
         Text(),
         *_remarks(found),
-        *delegation_lines.lines([(Path(model).name, delegation) for model, delegation in found.delegations]),
+        *delegation_lines([(Path(model).name, delegation) for model, delegation in found.delegations]),
     ]
+    write(parts, console)
 
 
 def _how(found: DeviceBenchmark) -> str:
@@ -83,7 +81,9 @@ def _remarks(found: DeviceBenchmark) -> Iterator[Text]:
         elif row.agreement:
             yield line("Outputs", f"{name}: {_agreement(row)}", "green" if row.agreement.alike else "red")
         elif row.reason:
-            yield line("Note", f"{name}, {text.threads(row.threads)}: {row.reason}", "yellow" if row.throttled else "")
+            yield line(
+                "Note", f"{name}, {plural(row.threads, 'thread')}: {row.reason}", "yellow" if row.throttled else ""
+            )
     for ratio in found.ratios:
         differs = "" if ratio.differs else ", which is not a significant difference"
         first, other = Path(ratio.reference).name, Path(ratio.model).name

@@ -1,48 +1,100 @@
-"""``profile.html``: the slowest operators, the roofline, every figure in tables; self-contained like the report."""
+"""The files that ``advisor profile`` writes; the page loads nothing, like the report."""
 
 from __future__ import annotations
 
-from functools import cache
+import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
-from jinja2 import Environment
-
 from advisor.compression.diagnosis.values import Diagnosis
-from advisor.core.units import show_bytes
+from advisor.core.errors import UsageError
+from advisor.core.units import plural, show_bytes
+from advisor.measurement.operators.profile_export import to_trace, to_tsv
+from advisor.measurement.operators.profile_graph import to_graph
 from advisor.measurement.operators.profile_values import OperatorTime, Profile
-from advisor.reporting import text
-from advisor.reporting.console import figure
-from advisor.reporting.escape import json_for_script
-from advisor.reporting.profile.delegation_lines import reasons
-from advisor.reporting.profile.diagnosis_html import diagnosis_html
-from advisor.reporting.profile.profile_table import quality
-from advisor.reporting.templating import asset, content_policy, page_environment, plotly_script, trusted
+from advisor.reporting.profile.diagnosis import diagnosis_html
+from advisor.reporting.profile.profile_table import quality, unsupported
+from advisor.reporting.templating import asset, json_for_script, plotly_script, render_page, trusted
+from advisor.reporting.text import figure
+
+FILES = {
+    "html": "profile.html",
+    "json": "profile.json",
+    "tsv": "profile.tsv",
+    "trace": "trace.json",
+    "graph": "graph.json",
+}
+"""Forms of a profile, with the names of their files in a folder."""
 
 BARS = 20
 
 
+def requested_files(folder: Path | None, paths: Mapping[str, Path]) -> dict[str, Path]:
+    """Return the file of each requested form, and make their folders before anything is measured.
+
+    Args:
+        folder: takes all forms, except those with a path of their own; None for none.
+        paths: path of single forms.
+
+    Raises:
+        UsageError: a file cannot be written.
+    """
+    everything = {form: folder / name for form, name in FILES.items()} if folder else {}
+    wanted = {**everything, **paths}
+    for path in wanted.values():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot write '{path}': {error.strerror}", "choose another place") from error
+        if path.is_dir() or not os.access(path.parent, os.W_OK):
+            reason = "it is a folder" if path.is_dir() else "its folder is not writable"
+            raise UsageError(f"cannot write '{path}': {reason}", "choose another place")
+    return wanted
+
+
+def write_files(profile: Profile, wanted: Mapping[str, Path], diagnosis: Diagnosis | None = None) -> None:
+    """Write the requested forms; the diagnosis goes into the JSON and the page.
+
+    Raises:
+        UsageError: a file cannot be written.
+    """
+    for form, path in wanted.items():
+        try:
+            path.write_text(_content(form, profile, diagnosis), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"cannot write '{path}': {error.strerror}", "choose another place") from error
+
+
+def _content(form: str, profile: Profile, diagnosis: Diagnosis | None) -> str:
+    if form == "html":
+        return render(profile, diagnosis)
+    if form == "json":
+        more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
+        return json.dumps({**profile.to_json(), **more}, indent=1, allow_nan=False)
+    if form == "tsv":
+        return to_tsv(profile)
+    return json.dumps(to_trace(profile) if form == "trace" else to_graph(profile), allow_nan=False)
+
+
 def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
-    """Return the whole page; names from the file are escaped.
+    """Return the page: the slowest operators, the roofline, every figure in tables; names from the file are escaped.
 
     Args:
         profile: what was found.
         diagnosis: how the file differs from its float origin, None where it was not requested.
     """
-    scripts = (plotly_script(), asset("advisor.reporting.profile", "profile.js"))
-    return (
-        _environment()
-        .get_template("profile.html.j2")
-        .render(
-            profile=profile,
-            name=Path(profile.model).name,
-            facts=facts(profile),
-            quality=quality(profile),
-            diagnosis=diagnosis_html(diagnosis) if diagnosis else None,
-            data=trusted(json_for_script(payload(profile))),
-            style=trusted(asset("advisor.reporting", "report.css") + asset("advisor.reporting.profile", "profile.css")),
-            scripts=[trusted(script) for script in scripts],
-            policy=content_policy(scripts),
-        )
+    return render_page(
+        "profile",
+        styles=["report.css", "profile.css"],
+        scripts=[plotly_script(), asset("profile.js")],
+        profile=profile,
+        name=Path(profile.model).name,
+        facts=facts(profile),
+        quality=quality(profile),
+        diagnosis=diagnosis_html(diagnosis) if diagnosis else None,
+        reasons=unsupported,
+        data=trusted(json_for_script(payload(profile))),
     )
 
 
@@ -59,25 +111,18 @@ def payload(profile: Profile) -> dict[str, object]:
 def facts(profile: Profile) -> tuple[tuple[str, str, str], ...]:
     """Return label, figure and remark of the key figures."""
     slowest = profile.top(1)[0]
+    partitions = "off" if profile.kernels == "builtin" else plural(profile.partitions, "partition")
     return (
         (
             "A run",
             f"{figure(profile.plain_us / 1e3)} ms",
-            f"median of {text.plural(profile.runs, 'run')}, {text.threads(profile.threads)}",
+            f"median of {plural(profile.runs, 'run')}, {plural(profile.threads, 'thread')}",
         ),
         ("Operators / run", f"{profile.coverage:.1%}", f"good is 95 to 102 %; profiler {profile.overhead:+.1%}"),
-        (
-            "MACs",
-            f"{figure(profile.macs / 1e6)} million",
-            f"{profile.parameters / 1e6:.2f} million parameters",
-        ),
+        ("MACs", f"{figure(profile.macs / 1e6)} million", f"{profile.parameters / 1e6:.2f} million parameters"),
         ("Activations", show_bytes(profile.arena_bytes), "peak, computed from their lifetimes"),
-        ("XNNPACK", _partitions(profile), f"slowest step: {slowest.type}, {slowest.share:.1%}"),
+        ("XNNPACK", partitions, f"slowest step: {slowest.type}, {slowest.share:.1%}"),
     )
-
-
-def _partitions(profile: Profile) -> str:
-    return "off" if profile.kernels == "builtin" else text.plural(profile.partitions, "partition")
 
 
 def _bar(row: OperatorTime) -> dict[str, object]:
@@ -93,11 +138,3 @@ def _point(row: OperatorTime) -> dict[str, object]:
 def _common(row: OperatorTime) -> dict[str, object]:
     output = row.node.outputs[0] if row.node and row.node.outputs else ""
     return {"type": row.type, "where": row.where, "step": row.position, "kernel": row.kernel, "output": output}
-
-
-@cache
-def _environment() -> Environment:
-    environment = page_environment("advisor.reporting.profile")
-    environment.filters["figure"] = figure
-    environment.filters["reasons"] = reasons
-    return environment

@@ -9,13 +9,16 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from advisor.compression.diagnosis.values import Diagnosis
-from advisor.core.units import show_bytes
+from advisor.core.units import plural, show_bytes
+from advisor.measurement.accelerators.delegation import Delegation
 from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
 from advisor.reporting import text
-from advisor.reporting.console import WIDE, Column, default_console, figure, line, table, write
-from advisor.reporting.profile import delegation_lines, diagnosis_lines
+from advisor.reporting.console import WIDE, Column, default_console, line, next_command, table, write
+from advisor.reporting.profile.diagnosis import diagnosis_lines
+from advisor.reporting.text import figure
 
 SHOWN = 10
+REASONS_SHOWN = 6
 GOOD_COVERAGE = (0.95, 1.02)
 TYPES = (
     Column("type", left=True),
@@ -61,15 +64,9 @@ def print_profile(
         diagnosis: how it differs from its float origin.
     """
     console = console or default_console()
-    more = diagnosis_lines.lines(diagnosis, console, everything) if diagnosis else ()
-    write([*parts(profile, console, everything), *more, *_files(profile, written)], console)
-
-
-def parts(profile: Profile, console: Console, everything: bool = False) -> list[RenderableType]:
-    """Return the output for the console's width."""
     rows = profile.operators if everything else profile.top(SHOWN)
     title = "Every step" if everything else f"The {len(rows)} slowest of {len(profile.operators)} steps"
-    return [
+    parts: list[RenderableType] = [
         *_head(profile),
         Text(),
         Text("By type", style="bold"),
@@ -78,20 +75,53 @@ def parts(profile: Profile, console: Console, everything: bool = False) -> list[
         Text(title, style="bold"),
         table(OPERATORS, _operators(rows, everything), console),
         *(() if profile.delegations else (Text(),)),
-        *delegation_lines.lines([("", delegation) for delegation in profile.delegations]),
+        *delegation_lines([("", delegation) for delegation in profile.delegations]),
         *((Text(),) if profile.delegations else ()),
         *(line("Advice", sentence, "green") for sentence in profile.advice),
         *(line("Note", note, "yellow") for note in profile.notes),
+        *(diagnosis_lines(diagnosis, console, everything) if diagnosis else ()),
+        *(line("Written", str(path)) for path in written),
     ]
+    if not written:
+        parts.append(next_command(f"advisor profile {profile.model} --html profile.html"))
+    write(parts, console)
+
+
+def delegation_lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[Text]:
+    """Return a heading, and for each file and accelerator a sentence and why operators are not supported.
+
+    Args:
+        delegations: each with the file's name, which is shown if there are several; empty returns nothing.
+    """
+    if not delegations:
+        return
+    yield Text()
+    yield Text("Accelerators (computed from the file, not measured)", style="bold")
+    described: set[str] = set()
+    several = len({name for name, _ in delegations}) > 1
+    for name, delegation in delegations:
+        label = f"{name}, {delegation.accelerator.name}" if several else delegation.accelerator.name
+        yield line(text.plain(label), delegation.sentence, "yellow" if delegation.objections else "green")
+        if delegation.accelerator.about and delegation.accelerator.name not in described:
+            yield Text(f"  {text.plain(delegation.accelerator.about)}", style="dim")
+        described.add(delegation.accelerator.name)
+        yield from (Text(f"  not supported: {text.plain(reason)}") for reason in unsupported(delegation))
+
+
+def unsupported(delegation: Delegation) -> list[str]:
+    """Return the most frequent reasons with their counts, and how many more there are."""
+    found = [f"{reason} ({count}x)" if count > 1 else reason for reason, count in delegation.reasons.items()]
+    more = len(found) - REASONS_SHOWN
+    return found[:REASONS_SHOWN] + ([f"and {plural(more, 'other reason')}"] if more > 0 else [])
 
 
 def totals(profile: Profile) -> str:
     """Return parameters, MACs, activations and partitions as a sentence."""
     builtin = profile.kernels == "builtin"
-    entered = "XNNPACK not used" if builtin else text.plural(profile.partitions, "XNNPACK partition")
+    entered = "XNNPACK not used" if builtin else plural(profile.partitions, "XNNPACK partition")
     return (
         f"{profile.parameters / 1e6:.2f} million parameters, {profile.macs / 1e6:.1f} million MACs, "
-        f"activations {show_bytes(profile.arena_bytes)}, {text.plural(len(profile.by_type), 'operator type')}, "
+        f"activations {show_bytes(profile.arena_bytes)}, {plural(len(profile.by_type), 'operator type')}, "
         f"{entered}"
     )
 
@@ -102,13 +132,13 @@ def quality(profile: Profile) -> str:
     good = "" if low <= profile.coverage <= high else f" (good is {low:.0%} to {high:.0%})"
     return (
         f"the operators make up {profile.coverage:.1%} of the run time{good}; the profiler slows a run by "
-        f"{profile.overhead:+.1%}; {text.plural(profile.runs, 'run')}, {profile.rejected_runs} disturbed runs excluded"
+        f"{profile.overhead:+.1%}; {plural(profile.runs, 'run')}, {profile.rejected_runs} disturbed runs excluded"
     )
 
 
 def _head(profile: Profile) -> Iterator[Text]:
     name = text.plain(Path(profile.model).name)
-    whole = f"{figure(profile.plain_us / 1e3)} ms a run at {text.threads(profile.threads)}"
+    whole = f"{figure(profile.plain_us / 1e3)} ms a run at {plural(profile.threads, 'thread')}"
     yield Text.assemble((name, "bold"), f"  {whole}")
     yield Text(text.plain(totals(profile)))
     yield Text(text.plain(quality(profile)), style="dim")
@@ -118,7 +148,7 @@ def _head(profile: Profile) -> Iterator[Text]:
 
 
 def _type(row: TypeTime) -> list[str | Text]:
-    shares = [_percent(row.share), _percent(row.cumulative)]
+    shares = [f"{100 * row.share:.1f}", f"{100 * row.cumulative:.1f}"]
     macs = figure(row.macs / 1e6) if row.macs else text.MISSING
     return [row.type, _where(row.where), str(row.count), figure(row.time_us), *shares, macs, row.data_type]
 
@@ -134,8 +164,8 @@ def _operators(rows: Sequence[OperatorTime], in_order: bool) -> Iterator[list[st
             row.type,
             _where(row.where),
             figure(row.time_us),
-            _percent(row.share),
-            _percent(cumulative),
+            f"{100 * row.share:.1f}",
+            f"{100 * cumulative:.1f}",
             figure(node.macs / 1e6) if node and node.macs else text.MISSING,
             figure(node.bytes_moved / 1e3) if node else text.MISSING,
             figure(row.gflops) if row.gflops else text.MISSING,
@@ -147,15 +177,3 @@ def _operators(rows: Sequence[OperatorTime], in_order: bool) -> Iterator[list[st
 
 def _where(place: str) -> Text:
     return Text(place, style="yellow" if place == "builtin" else "")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}"
-
-
-def _files(profile: Profile, written: Sequence[Path]) -> Iterator[Text]:
-    for path in written:
-        yield line("Written", str(path))
-    if not written:
-        command = f"advisor profile {profile.model} --html profile.html"
-        yield Text.assemble(("Next: ", "bold"), (text.plain(command), "cyan"))

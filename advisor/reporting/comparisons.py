@@ -1,9 +1,9 @@
-"""The comparison of two runs: as text, as Markdown for a pull request, as JSON for programs."""
+"""Comparisons and re-evaluations of runs: as text, as Markdown for a pull request, as JSON for programs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 
 from advisor.core.escape import markdown as escaped
@@ -11,9 +11,12 @@ from advisor.core.escape import plain
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import show_figure
 from advisor.core.quantity import Quantity
+from advisor.core.units import plural
 from advisor.engine.history.compare import ChangedFigure, Comparison
 from advisor.engine.history.differences import Difference
-from advisor.reporting.escape import finite
+from advisor.engine.history.reevaluation.session import Reevaluation
+from advisor.reporting.text import finite
+from advisor.reporting.view import typed_path
 
 SCHEMA_VERSION = 1
 SHOWN = 20
@@ -22,10 +25,11 @@ SHOWN = 20
 FORMATS = ("text", "markdown", "json")
 
 
-def render(comparison: Comparison, form: str) -> str:
+def render_comparison(comparison: Comparison, form: str) -> str:
     """Return the comparison in one of :data:`FORMATS`, ending in a line break."""
-    renderers: Mapping[str, Callable[[Comparison], str]] = {"text": _text, "markdown": _markdown, "json": _json}
-    return renderers[form](comparison)
+    if form == "json":
+        return _json(comparison_json(comparison))
+    return _markdown(comparison) if form == "markdown" else _text(comparison)
 
 
 def comparison_json(comparison: Comparison) -> dict[str, object]:
@@ -47,8 +51,8 @@ def comparison_json(comparison: Comparison) -> dict[str, object]:
     return value
 
 
-def _json(comparison: Comparison) -> str:
-    return json.dumps(comparison_json(comparison), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+def _json(document: object) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _figure(row: ChangedFigure) -> dict[str, object]:
@@ -129,3 +133,62 @@ def _changed(row: ChangedFigure) -> str:
 
 def _value(figure: str, quantity: Quantity | None) -> str:
     return "unknown" if quantity is None else f"{show_figure(figure, quantity.value)} {quantity.provenance}"
+
+
+def render_reevaluations(found: Sequence[Reevaluation], form: str) -> str:
+    """Return the results in one of :data:`FORMATS`, ending in a line break."""
+    if form == "json":
+        return _json(_reevaluations_json(found))
+    if form == "markdown":
+        return _reevaluations_markdown(found)
+    lines = [plain(line) for result in found for line in _lines(result)]
+    return "\n".join([*lines, _summary(found)]) + "\n"
+
+
+def _reevaluations_json(found: Sequence[Reevaluation]) -> dict[str, object]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "changed": sum(result.changed for result in found),
+        "results": [
+            {
+                "run": result.parent,
+                "device": result.device,
+                "causes": result.causes,
+                "new_run": str(result.run) if result.run else None,
+                "changed": result.changed,
+                "remarks": result.remarks,
+                "error": result.error,
+                "comparison": comparison_json(result.comparison) if result.comparison else None,
+            }
+            for result in found
+        ],
+    }
+
+
+def _reevaluations_markdown(found: Sequence[Reevaluation]) -> str:
+    lines = [f"## advisor: {_summary(found)}", ""]
+    for result in found:
+        first, *rest = _lines(result)
+        lines += [f"- {escaped(first)}", *(f"  - {escaped(line)}" for line in rest)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(result: Reevaluation) -> list[str]:
+    place = f"{result.parent} on {result.device}"
+    if result.error:
+        return [f"{place}: skipped: {result.error}"]
+    if result.comparison is None:
+        causes = f" ({'; '.join(result.causes)})" if result.causes else ", nothing changed since the run"
+        return [f"{place}: unchanged{causes}", *result.remarks]
+    return [
+        f"{place}: {result.comparison.result.value} ({'; '.join(result.causes)})",
+        result.comparison.reason,
+        *result.remarks,
+        *([f"new run: {typed_path(result.run)}"] if result.run else []),
+    ]
+
+
+def _summary(found: Sequence[Reevaluation]) -> str:
+    changed, failed = sum(result.changed for result in found), sum(bool(result.error) for result in found)
+    passed = f", {failed} skipped" if failed else ""
+    return f"{plural(len(found), 'answer')}: {changed} changed{passed}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from advisor.engine.question import resolve
 from advisor.reporting.files import write_all
-from advisor.reporting.load import load_view
+from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from tests.reporting.views import run_view
 

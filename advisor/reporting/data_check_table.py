@@ -8,11 +8,12 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from advisor.core.units import plural
 from advisor.datasets.checks.findings import Finding, Kind
 from advisor.datasets.checks.image_quality import Condition
 from advisor.engine.data_check import DataCheck
 from advisor.reporting import text
-from advisor.reporting.console import Column, default_console, line, table, write
+from advisor.reporting.console import Column, default_console, line, next_command, table, write
 
 NAMED = 3
 """Examples of each finding on the terminal; the page shows more."""
@@ -42,22 +43,18 @@ def print_checked(
         console: where to.
     """
     console = console or default_console()
-    write([*parts(checked, console), *_next(checked, sheet, manifest)], console)
-
-
-def parts(checked: DataCheck, console: Console) -> list[RenderableType]:
-    """Return the tables for the console's width."""
     dataset = checked.survey.dataset
     counts = ", ".join(f"{name} {count}" for name, count in zip(dataset.classes, dataset.counts, strict=True))
     shown: list[RenderableType] = [
-        Text(text.plain(f"{text.plural(len(dataset.images), 'image')} in {len(dataset.classes)} classes: {counts}")),
+        Text(text.plain(f"{plural(len(dataset.images), 'image')} in {len(dataset.classes)} classes: {counts}")),
         Text(),
     ]
     if checked.findings:
         shown += [table(FINDINGS, (_row(checked, finding) for finding in checked.findings), console), Text()]
     else:
         shown += [Text("No problems found.", style="bold green"), Text()]
-    return [*shown, table(CONDITIONS, map(_condition, checked.conditions), console), Text(), *_advice(checked)]
+    shown += [table(CONDITIONS, map(_condition, checked.conditions), console), Text()]
+    write([*shown, *_advice(checked), *_next(checked, sheet, manifest)], console)
 
 
 def _row(checked: DataCheck, finding: Finding) -> list[str | Text]:
@@ -87,9 +84,7 @@ def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[Te
     if manifest:
         images = checked.survey.dataset.images
         left = sum(image.path in checked.left_out for image in images)
-        yield line("Written", f"{manifest} ({text.plural(len(images) - left, 'image')}, {left} excluded)")
-        yield Text.assemble(("Next: ", "bold"), (text.plain(f"advisor search --data {manifest} --budget 50ms"), "cyan"))
+        yield line("Written", f"{manifest} ({plural(len(images) - left, 'image')}, {left} excluded)")
+        yield next_command(f"advisor search --data {manifest} --budget 50ms")
     elif checked.left_out:
-        yield Text.assemble(
-            ("Next: ", "bold"), ("the same command with --fix cleaned.csv excludes the suspicious images", "cyan")
-        )
+        yield next_command("the same command with --fix cleaned.csv excludes the suspicious images")

@@ -8,8 +8,8 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.reporting.escape import json_for_script, spreadsheet
-from advisor.reporting.text import plain
+from advisor.reporting.templating import json_for_script
+from advisor.reporting.text import plain, spreadsheet
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -10,7 +10,7 @@ import pytest
 
 from advisor.engine.history.compare import Comparison, compare
 from advisor.engine.history.loaded_run import load_run
-from advisor.reporting.changes import FORMATS, SHOWN, comparison_json, render
+from advisor.reporting.comparisons import FORMATS, SHOWN, comparison_json, render_comparison
 from tests.builders import evaluation
 from tests.reporting.views import HOSTILE
 from tests.run_folders import candidates, images, write_run
@@ -28,7 +28,7 @@ def comparison(tmp_path: Path) -> Comparison:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_format_says_outcome_reason_and_cause(comparison: Comparison, form: str) -> None:
-    text = render(comparison, form).replace("\\", "")
+    text = render_comparison(comparison, form).replace("\\", "")
     assert "changed" in text
     assert "20.0 ms" in text or '"value": 20' in text
     assert "best/head/int8" in text
@@ -36,7 +36,7 @@ def test_every_format_says_outcome_reason_and_cause(comparison: Comparison, form
 
 
 def test_json_holds_every_figure_with_its_provenance(comparison: Comparison) -> None:
-    document = json.loads(render(comparison, "json"))
+    document = json.loads(render_comparison(comparison, "json"))
     assert document == comparison_json(comparison)
     assert document["schema_version"] == 1
     assert document["recommends_otherwise"] is True
@@ -46,7 +46,7 @@ def test_json_holds_every_figure_with_its_provenance(comparison: Comparison) -> 
 
 
 def test_names_cannot_break_the_page_or_the_terminal(comparison: Comparison) -> None:
-    markdown, text = render(comparison, "markdown"), render(comparison, "text")
+    markdown, text = render_comparison(comparison, "markdown"), render_comparison(comparison, "text")
     assert "<script>" not in markdown
     assert "<img" not in markdown
     assert "\u202e" not in markdown + text
@@ -55,5 +55,5 @@ def test_names_cannot_break_the_page_or_the_terminal(comparison: Comparison) -> 
 
 def test_a_long_list_is_cut_and_says_so(comparison: Comparison) -> None:
     many = comparison.figures * SHOWN
-    text = render(replace(comparison, figures=many), "text")
+    text = render_comparison(replace(comparison, figures=many), "text")
     assert "more: --format json shows all" in text

@@ -1,13 +1,21 @@
-"""Plots of a diagnosis as SVG: they need no script and print well."""
+"""Why a quantized file is less accurate than its float origin: on the terminal, and as a part of a page with plots."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from markupsafe import Markup
+from rich.console import Console, RenderableType
+from rich.text import Text
 
-from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer
+from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer, Outlier
+from advisor.reporting import text
+from advisor.reporting.console import WIDE, Column, line, table
+from advisor.reporting.templating import render
+
+SHOWN = 10
 
 WIDTH, HEIGHT = 640, 170
 LEFT, BOTTOM = 44, 22
@@ -17,6 +25,86 @@ BARS = 200
 TOP_DB = 60.0
 
 _BAR = Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}</title></rect>')
+
+LAYERS = (
+    Column("op"),
+    Column("type", left=True, width=WIDE),
+    Column("layer", left=True),
+    Column("SNR dB alone", short="alone"),
+    Column("arriving"),
+    Column("range", width=76),
+    Column("used %"),
+    Column("clipped %", short="cut %"),
+    Column("widest channel", width=76, short="channel"),
+    Column("kernel", width=WIDE),
+    Column("scale", left=True, width=WIDE),
+)
+
+
+def diagnosis_lines(found: Diagnosis, console: Console, everything: bool = False) -> Iterator[RenderableType]:
+    """Return the heading, the layers that add most noise (or all, in order), and the verdict."""
+    rows = found.layers if everything else found.worst(SHOWN)
+    yield Text()
+    yield Text(text.plain(f"Compared with {Path(found.against).name}, layer by layer"), style="bold")
+    yield Text(text.plain(f"{found.images} images: {found.source}"), style="dim")
+    if rows:
+        yield table(LAYERS, map(_row, rows), console)
+        yield Text()
+    for place, sentence in enumerate(found.verdict):
+        yield line("Verdict" if place == 0 else "Why", sentence, "green")
+
+
+def _row(layer: Layer) -> list[str | Text]:
+    used = layer.range_used
+    return [
+        str(layer.index),
+        layer.operator,
+        layer.name,
+        decibel(layer.own_snr_db),
+        decibel(layer.snr_db),
+        span(layer.range),
+        text.MISSING if used is None else f"{100 * used:.0f}",
+        text.MISSING if layer.range is None else f"{100 * layer.clipped:.1f}",
+        outlier(layer.channels),
+        outlier(layer.kernel),
+        scale(layer),
+    ]
+
+
+def decibel(value: float | None) -> str:
+    """Format a ratio in dB; a dash where nothing differs."""
+    return text.MISSING if value is None else f"{value:.0f}"
+
+
+def span(ends: tuple[float, float] | None) -> str:
+    """Format a range; a dash for float outputs."""
+    return text.MISSING if ends is None else f"{ends[0]:.3g} to {ends[1]:.3g}"
+
+
+def outlier(found: Outlier | None) -> str:
+    """Format a channel and its range as a multiple of the median."""
+    return text.MISSING if found is None else f"{found.channel}: {found.ratio:.1f}x"
+
+
+def scale(layer: Layer) -> str:
+    """Return the granularity of a kernel's scale."""
+    return text.MISSING if layer.per_channel is None else "per channel" if layer.per_channel else "per tensor"
+
+
+def diagnosis_html(found: Diagnosis) -> Markup:
+    """Return verdict, plots and every layer; names from the files are escaped."""
+    layers = {layer.index: layer for layer in found.layers}
+    return render(
+        "diagnosis",
+        found=found,
+        against=Path(found.against).name,
+        snr=snr_plot(found),
+        plots=[(layers[one.index], channel_plot(layers[one.index], one)) for one in found.channels],
+        decibel=decibel,
+        outlier=outlier,
+        scale=scale,
+        span=span,
+    )
 
 
 def snr_plot(found: Diagnosis) -> Markup:
@@ -59,18 +147,16 @@ def _snr_bar(layer: Layer, x: float, step: float) -> Markup:
 
 
 def _channel_bars(layer: Layer, channels: Channels, low: float, high: float) -> Iterator[Markup]:
-    outlier = layer.channels.channel if layer.channels else -1
+    widest = layer.channels.channel if layer.channels else -1
     size = math.ceil(len(channels.least) / BARS)
     groups = range(0, len(channels.least), size)
     step = (WIDTH - LEFT) / max(1, len(groups))
     for place, start in enumerate(groups):
         least, most = min(channels.least[start : start + size]), max(channels.most[start : start + size])
         top, bottom = _value_y(most, low, high), _value_y(least, low, high)
-        kind = "weak" if start <= outlier < start + size else "bar"
-        yield _BAR.format(
-            kind, LEFT + place * step, top, max(0.8, step - 0.6), max(0.8, bottom - top),
-            f"channel {start}: {least:.3g} to {most:.3g}",
-        )  # fmt: skip
+        kind = "weak" if start <= widest < start + size else "bar"
+        title = f"channel {start}: {least:.3g} to {most:.3g}"
+        yield _BAR.format(kind, LEFT + place * step, top, max(0.8, step - 0.6), max(0.8, bottom - top), title)
 
 
 def _decibel_y(value: float | None) -> float:

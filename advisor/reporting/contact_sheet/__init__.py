@@ -1,1 +1,0 @@
-"""Findings of a data check: on the terminal, and as a page with the suspicious images."""
