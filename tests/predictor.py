@@ -9,7 +9,7 @@ import yaml
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CardFacts, TimingFacts
-from advisor.devices.profiles.paths import shipped_profiles
+from advisor.devices.profiles import shipped_profiles
 from tests.builders import evaluation
 
 

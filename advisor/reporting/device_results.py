@@ -69,7 +69,7 @@ def device_decisions(view: RunView) -> tuple[DeviceDecision, ...]:
 
 def foreign_runtimes(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
     """Return a sentence for each device whose latencies belong to a runtime that cannot run ``.tflite`` files."""
-    from advisor.devices.profiles.compatibility import TFLITE_RUNTIMES
+    from advisor.devices.profiles import TFLITE_RUNTIMES
 
     others = [each for decision in view.by_device.values() for each in decision.front]
     targets = dict.fromkeys(each.configuration.target for each in (*rows, *others))

@@ -10,9 +10,8 @@ import pytest
 from advisor.devices.latency.features import load_features
 from advisor.devices.latency.table import build_table
 from advisor.devices.prediction.predictor import CALIBRATED, device_predictor
-from advisor.devices.profiles import load_profiles, read_profile
+from advisor.devices.profiles import load_profiles, read_profile, shipped_profiles
 from advisor.devices.profiles.listing import filtered
-from advisor.devices.profiles.paths import shipped_profiles
 from advisor.devices.profiles.team import add_profile, known_devices
 from advisor.engine.history.reevaluation.reevaluate import Devices
 from advisor.reporting.devices_table import print_device

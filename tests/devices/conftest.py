@@ -19,8 +19,7 @@ from advisor.devices.connections import agent
 from advisor.devices.latency.features import FeatureTable, load_features
 from advisor.devices.latency.table import LatencyTable, build_table
 from advisor.devices.prediction.predictor import Predictor, fit_predictor
-from advisor.devices.profiles import Profiles, load_profiles
-from advisor.devices.profiles.paths import shipped_profiles
+from advisor.devices.profiles import Profiles, load_profiles, shipped_profiles
 from tests.devices.debug_daemon import DebugDaemon
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail

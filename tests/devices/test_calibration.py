@@ -13,7 +13,7 @@ from advisor.devices.latency.features import FeatureTable
 from advisor.devices.prediction.predictor import CALIBRATED, Predictor
 from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Limits, Profiles, load_profiles, read_profile
 from advisor.devices.profiles.measurements import Measurement
-from advisor.devices.profiles.writing import write_profile
+from advisor.devices.profiles.team import write_profile
 
 TARGET = DeviceTarget("cpu-x4", "ai-edge-litert", "cpu", 4, "2.3.0", ("float32",))
 BOARD = DeviceProfile(

@@ -11,7 +11,7 @@ from advisor.core.errors import UsageError
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.connections.ssh import SshConnection
 from advisor.devices.profiles import read_profile
-from advisor.devices.profiles.writing import write_profile
+from advisor.devices.profiles.team import write_profile
 
 BOARD = """\
 name: board

@@ -22,8 +22,7 @@ from advisor.devices.latency.kernels import ModelSpace
 from advisor.devices.latency.model import choose, estimate, queries_of
 from advisor.devices.latency.posterior import posterior_of
 from advisor.devices.latency.table import Column, LatencyTable, silicon, target_vector
-from advisor.devices.profiles import Profiles
-from advisor.devices.profiles.paths import shipped_profiles
+from advisor.devices.profiles import Profiles, shipped_profiles
 from benchmarks.latency_protocols.validation import (
     calibrate,
     calibration_of,

@@ -115,7 +115,7 @@ def test_two_folders_may_not_have_the_same_device(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         write(tmp_path / name)
     with pytest.raises(UsageError, match="the device 'gadget' is in"):
-        load_profiles([tmp_path / "a", tmp_path / "b"], builtin=False)
+        load_profiles([tmp_path / "a", tmp_path / "b"])
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.protocol import Connection, Job
-from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
-from advisor.devices.profiles.compatibility import MEASURABLE_RUNTIMES
+from advisor.devices.profiles import HOST, MEASURABLE_RUNTIMES, DeviceProfile, DeviceTarget
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
@@ -139,7 +138,7 @@ def keep(
 ) -> Calibrated:
     """Write the profile with the new measurements into ``folder``, and evaluate the predictions before and after."""
     from advisor.devices.calibration.report import calibration_report, with_measurements
-    from advisor.devices.profiles.writing import write_profile
+    from advisor.devices.profiles.team import write_profile
 
     after = with_measurements(profile, target, FORM, latency_ms)
     report = calibration_report(predictor, profile, after, target, FORM, models)
@@ -150,7 +149,7 @@ def _available() -> list[tuple[Card, ModelFeatures]]:
     """Return the shipped cards whose features the predictor knows."""
     from advisor.catalog.catalogue import load_catalogue
     from advisor.devices.latency.features import load_features
-    from advisor.devices.profiles.paths import shipped_profiles
+    from advisor.devices.profiles import shipped_profiles
 
     known = load_features(shipped_profiles()).models
     return [(card, known[card.name]) for card in load_catalogue().values() if card.name in known and not card.own_file]

@@ -19,8 +19,7 @@ from advisor.devices.latency.model import Estimate, choose, estimate, queries_of
 from advisor.devices.latency.posterior import NOISE, Posterior, posterior_of
 from advisor.devices.latency.table import build_table, column_of
 from advisor.devices.prediction.values import Prediction
-from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles
-from advisor.devices.profiles.paths import shipped_profiles
+from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles, shipped_profiles
 from advisor.devices.profiles.team import known_devices
 
 CALIBRATED = "calibrated"

@@ -1,11 +1,22 @@
 """Device profiles: read, write, list and select them."""
 
-from advisor.devices.profiles.loading import Profiles, load_profiles, read_profile
-from advisor.devices.profiles.values import HOST, NAME_PATTERN, Cluster, DeviceProfile, DeviceTarget, Limits
+from advisor.devices.profiles.loading import Profiles, load_profiles, read_profile, shipped_profiles
+from advisor.devices.profiles.values import (
+    HOST,
+    MEASURABLE_RUNTIMES,
+    NAME_PATTERN,
+    TFLITE_RUNTIMES,
+    Cluster,
+    DeviceProfile,
+    DeviceTarget,
+    Limits,
+)
 
 __all__ = [
     "HOST",
+    "MEASURABLE_RUNTIMES",
     "NAME_PATTERN",
+    "TFLITE_RUNTIMES",
     "Cluster",
     "DeviceProfile",
     "DeviceTarget",
@@ -13,4 +24,5 @@ __all__ = [
     "Profiles",
     "load_profiles",
     "read_profile",
+    "shipped_profiles",
 ]

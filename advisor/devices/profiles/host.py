@@ -13,7 +13,7 @@ from advisor.isolation.resources import usable_cores
 
 _CPUINFO = Path("/proc/cpuinfo")
 _MAX_FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
-_RUNTIMES = (("ai-edge-litert", "ai_edge_litert"), ("tflite-runtime", "tflite_runtime"))
+_RUNTIMES = ("ai-edge-litert", "tflite-runtime")
 
 
 def host_profile() -> DeviceProfile:
@@ -79,9 +79,9 @@ def _memory_bytes() -> int | None:
 
 
 def _runtime() -> tuple[str, str]:
-    for distribution, _ in _RUNTIMES:
+    for distribution in _RUNTIMES:
         try:
             return distribution, metadata.version(distribution)
         except metadata.PackageNotFoundError:
             continue
-    return _RUNTIMES[0][0], ""
+    return _RUNTIMES[0], ""

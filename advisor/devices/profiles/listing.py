@@ -7,25 +7,14 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from advisor.core.errors import UsageError, nearest
-from advisor.devices.profiles.paths import shipped_profiles
-from advisor.devices.profiles.values import DeviceProfile, DeviceTarget
+from advisor.devices.profiles.loading import shipped_profiles
+from advisor.devices.profiles.values import KINDS, DeviceProfile, DeviceTarget
 
 SHIPPED, OWN, THIS_MACHINE = "shipped", "own", "this machine"
 
 
 def filtered(profiles: Iterable[DeviceProfile], kind: str = "", soc: str = "") -> tuple[DeviceProfile, ...]:
-    """Return the profiles of one kind whose processor's name contains a text: this machine first, the others by name.
-
-    Args:
-        profiles: the devices.
-        kind: one of :data:`advisor.devices.profiles.schema.KINDS`, or empty for all.
-        soc: part of the name of the system on chip, a core or the neural accelerator; upper and lower case are equal.
-
-    Raises:
-        UsageError: the kind is unknown. The error names the nearest one.
-    """
-    from advisor.devices.profiles.schema import KINDS
-
+    """Return some profiles, this machine first, the others by name; see :func:`advisor.devices.list_devices`."""
     if kind and kind not in KINDS:
         raise UsageError(f"--kind: unknown kind '{kind}'{nearest(kind, KINDS)}", f"kinds: {', '.join(KINDS)}")
     meant = (profile for profile in profiles if kind in ("", profile.kind) and _has(profile, soc.casefold()))

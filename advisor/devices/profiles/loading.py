@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,21 +10,14 @@ from advisor.core.errors import UsageError, nearest
 from advisor.devices.profiles.measurements import read_measurements
 from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
 
+_PACKAGE = Path(__file__).resolve().parents[2]
 
-class Profiles(Mapping[str, DeviceProfile]):
+
+class Profiles(dict[str, DeviceProfile]):
     """Device profiles by name, which a ``device:target`` text can select."""
 
     def __init__(self, profiles: Iterable[DeviceProfile]) -> None:
-        self._by_name = {profile.name: profile for profile in profiles}
-
-    def __getitem__(self, name: str) -> DeviceProfile:
-        return self._by_name[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
-
-    def __len__(self) -> int:
-        return len(self._by_name)
+        super().__init__((profile.name, profile) for profile in profiles)
 
     def profile(self, name: str) -> DeviceProfile:
         """Return the profile called ``name``.
@@ -32,11 +25,9 @@ class Profiles(Mapping[str, DeviceProfile]):
         Raises:
             UsageError: there is none. The error names the nearest one.
         """
-        if name not in self._by_name:
-            raise UsageError(
-                f"unknown device '{name}'{nearest(name, self._by_name)}", "advisor devices list shows them all"
-            )
-        return self._by_name[name]
+        if name not in self:
+            raise UsageError(f"unknown device '{name}'{nearest(name, self)}", "advisor devices list shows them all")
+        return self[name]
 
     def select(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:
         """Return the device and target of ``"galaxy-s24"`` (its default target) or ``"galaxy-s24:qnn-npu"``.
@@ -49,24 +40,32 @@ class Profiles(Mapping[str, DeviceProfile]):
         return profile, profile.target(target)
 
 
-def load_profiles(folders: Sequence[Path] = (), *, builtin: bool = True) -> Profiles:
-    """Load the shipped profiles, those in ``folders``, and the profile of this machine.
+def shipped_profiles() -> Path:
+    """Return the folder of the shipped profiles: next to the package in a checkout, inside it in the wheel.
+
+    Raises:
+        UsageError: the installation is not complete.
+    """
+    for folder in (_PACKAGE / "_data" / "device_profiles", _PACKAGE.parent / "device_profiles"):
+        if folder.is_dir():
+            return folder
+    raise UsageError("the shipped device profiles are missing", "install the package again")
+
+
+def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
+    """Load the profile of this machine, the shipped profiles and those in ``folders``.
 
     A profile in a folder replaces a shipped one of the same name. Two folders must not contain the same name.
 
     Args:
         folders: folders with ``*.yaml`` files, each with an optional ``*.csv`` of the same name.
-        builtin: whether to include the shipped profiles.
 
     Raises:
         UsageError: a folder is missing, or a profile or CSV is not valid; the error names file and line.
     """
     from advisor.devices.profiles.host import host_profile
-    from advisor.devices.profiles.paths import shipped_profiles
 
-    found = {HOST: host_profile()}
-    if builtin:
-        found.update(_read_folder(shipped_profiles()))
+    found = {HOST: host_profile(), **_read_folder(shipped_profiles())}
     own: dict[str, DeviceProfile] = {}
     for folder in folders:
         for name, profile in _read_folder(folder).items():
@@ -74,8 +73,9 @@ def load_profiles(folders: Sequence[Path] = (), *, builtin: bool = True) -> Prof
                 raise UsageError(
                     f"the device '{name}' is in both {own[name].origin} and {profile.origin}", "keep one of the two"
                 )
+            found.pop(name, None)
             own[name] = profile
-    return Profiles({**found, **own}.values())
+    return Profiles([*found.values(), *own.values()])
 
 
 def _read_folder(folder: Path) -> dict[str, DeviceProfile]:

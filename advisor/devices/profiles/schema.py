@@ -13,10 +13,9 @@ from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.connections.ssh import KEYS_ONLY, has_password
 from advisor.devices.profiles.measurements import PRECISIONS
 from advisor.devices.profiles.validation import FileKind
-from advisor.devices.profiles.values import NAME_PATTERN, Cluster, DeviceProfile, DeviceTarget, Limits
+from advisor.devices.profiles.values import KINDS, NAME_PATTERN, Cluster, DeviceProfile, DeviceTarget, Limits
 from advisor.store.yamlfile import Document
 
-KINDS = ("phone", "board", "module", "accelerator", "microcontroller", "computer")
 ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
 _LINE = r"^[^\x00-\x1f\x7f]*$"
 
@@ -152,13 +151,8 @@ def _check_targets(data: ProfileSchema, document: Document) -> None:
 
 def _profile(data: ProfileSchema, document: Document) -> DeviceProfile:
     return DeviceProfile(
-        name=data.name,
-        title=data.title,
-        kind=data.kind,
-        soc=data.soc,
-        isa=data.isa,
-        npu=data.npu,
-        cores=tuple(Cluster(c.core, c.count, c.max_mhz) for c in data.cores),
+        **data.model_dump(include={"name", "title", "kind", "soc", "isa", "npu", "default_target"}),
+        cores=tuple(Cluster(**cluster.model_dump()) for cluster in data.cores),
         memory_bytes=data.memory,
         storage_bytes=data.storage,
         limits=Limits(data.limits.arena, data.limits.flash, data.limits.package),
@@ -168,7 +162,6 @@ def _profile(data: ProfileSchema, document: Document) -> DeviceProfile:
             )
             for t in data.targets
         ),
-        default_target=data.default_target,
         connection=_connection(data.connection, document.path.parent) if data.connection else None,
         sources=tuple(data.sources),
         origin=document.path,
@@ -178,12 +171,5 @@ def _profile(data: ProfileSchema, document: Document) -> DeviceProfile:
 def _connection(data: ConnectionSchema, folder: Path) -> ConnectionSettings:
     """Return the connection settings; a relative path of the binary starts at the profile's folder."""
     binary = folder / Path(data.benchmark_model).expanduser() if data.benchmark_model else None
-    return ConnectionSettings(
-        ssh=data.ssh,
-        adb=data.adb,
-        port=data.port,
-        python=data.python,
-        benchmark_model=binary,
-        cores=data.cores,
-        config=Path(data.config).expanduser() if data.config else None,
-    )
+    config = Path(data.config).expanduser() if data.config else None
+    return ConnectionSettings(**{**data.model_dump(), "benchmark_model": binary, "config": config})

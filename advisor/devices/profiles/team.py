@@ -1,16 +1,18 @@
-"""Find, add and remove the team's own device profiles; the shipped ones stay unchanged."""
+"""Find, add, write and remove the team's own device profiles; the shipped ones stay unchanged."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from advisor.catalog.user_catalogue import config_root
 from advisor.core.errors import UsageError, nearest
-from advisor.devices.profiles.loading import Profiles, load_profiles, read_profile
-from advisor.devices.profiles.paths import shipped_profiles
+from advisor.devices.connections.settings import ConnectionSettings
+from advisor.devices.profiles.loading import Profiles, load_profiles, read_profile, shipped_profiles
+from advisor.devices.profiles.measurements import write_measurements
 from advisor.devices.profiles.values import HOST, NAME_PATTERN, DeviceProfile
 
 
@@ -50,23 +52,12 @@ def known_devices(folders: Sequence[Path] = ()) -> Profiles:
         UsageError: a folder is missing, a profile is not valid, or two folders contain the same device.
     """
     own = own_folder()
-    return load_profiles(distinct([*([own] if own.is_dir() else []), *folders]))
+    distinct = {folder.resolve(): folder for folder in ([own, *folders] if own.is_dir() else folders)}
+    return load_profiles(distinct.values())
 
 
 def add_profile(file: Path, folder: Path | None = None, *, replace: bool = False) -> Added:
-    """Check the profile ``file`` and the CSV of the same name, and copy both into ``folder``.
-
-    Args:
-        file: a YAML file, named after the device.
-        folder: where to copy the profile; None for the team's own folder.
-        replace: whether to overwrite a profile of the same name.
-
-    Raises:
-        UsageError: the profile is not valid (the error names file and line), it exists already, or the folder is that
-            of the shipped profiles or is not writable.
-    """
-    from advisor.devices.profiles.writing import write_profile
-
+    """Check a profile and copy it with its measurements; see :func:`advisor.devices.add`."""
     folder = folder or own_folder()
     _refuse_shipped(folder, "--into")
     profile = read_profile(file)
@@ -84,17 +75,7 @@ def add_profile(file: Path, folder: Path | None = None, *, replace: bool = False
 
 
 def remove_profile(name: str, folder: Path | None = None) -> tuple[Path, ...]:
-    """Remove the profile ``name`` and its measurements, and return the removed files.
-
-    A profile that is no longer readable can still be removed.
-
-    Args:
-        name: name of the device.
-        folder: where the profile is; None for the team's own folder.
-
-    Raises:
-        UsageError: it does not exist (the error names the nearest), it is a shipped one, or it cannot be removed.
-    """
+    """Remove a profile, readable or not, with its measurements; see :func:`advisor.devices.remove`."""
     folder = folder or own_folder()
     _refuse_shipped(folder, "--from")
     names = _names(folder)
@@ -107,6 +88,83 @@ def remove_profile(name: str, folder: Path | None = None) -> tuple[Path, ...]:
     except OSError as error:
         raise UsageError(f"{path} cannot be removed: {error.strerror}") from error
     return tuple(files)
+
+
+def write_profile(profile: DeviceProfile, folder: Path) -> Path:
+    """Write ``profile`` as ``<name>.yaml`` and its measurements as ``<name>.csv``, and return the YAML file's path.
+
+    Each file is replaced as a whole, so a profile is never half written.
+
+    Raises:
+        UsageError: the profile does not match the schema, or the folder is not writable.
+    """
+    import yaml
+
+    if profile.name == HOST:
+        raise UsageError(
+            "the profile of 'host' is not written, because it is read from the machine", "give the device another name"
+        )
+    if not re.fullmatch(NAME_PATTERN, profile.name):
+        raise UsageError(
+            f"'{profile.name}' is not a valid device name", "use lower-case letters, digits, '.', '-' and '_'"
+        )
+    text = yaml.safe_dump(_document(profile), sort_keys=False, allow_unicode=True, width=120)
+    path, rows = folder / f"{profile.name}.yaml", folder / f"{profile.name}.csv"
+    staging = folder / f".{profile.name}.new"
+    try:
+        staging.mkdir(parents=True, exist_ok=True)
+        drafts = staging / path.name, staging / rows.name
+        drafts[0].write_text(text, encoding="utf-8")
+        write_measurements(drafts[1], profile.measurements)
+        read_profile(drafts[0])
+        drafts[1].replace(rows)
+        drafts[0].replace(path)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {folder}: {error.strerror}", "check its permissions and the free space"
+        ) from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return path
+
+
+def _document(profile: DeviceProfile) -> dict[str, object]:
+    """Return the YAML document without unknown facts."""
+    sizes = {"memory": profile.memory_bytes, "storage": profile.storage_bytes}
+    limits = {name.removesuffix("_bytes"): size for name, size in asdict(profile.limits).items()}
+    return _known(
+        {
+            "name": profile.name,
+            "title": profile.title,
+            "kind": profile.kind,
+            "soc": profile.soc,
+            "isa": profile.isa,
+            "npu": profile.npu,
+            "cores": [_known(asdict(cluster)) for cluster in profile.cores],
+            **_in_bytes(sizes),
+            "limits": _in_bytes(limits),
+            "targets": [_known(asdict(target)) for target in profile.targets],
+            "default_target": profile.default_target,
+            "connection": _connection(profile.connection) if profile.connection else None,
+            "sources": profile.sources,
+        }
+    )
+
+
+def _connection(settings: ConnectionSettings) -> dict[str, object]:
+    paths = {"benchmark_model": settings.benchmark_model, "config": settings.config}
+    python = settings.python if settings.ssh else ""
+    absolute = {name: str(path.absolute()) for name, path in paths.items() if path}
+    plain = {"ssh": settings.ssh, "adb": settings.adb, "port": settings.port, "python": python, "cores": settings.cores}
+    return _known({**plain, **absolute})
+
+
+def _in_bytes(sizes: Mapping[str, int | None]) -> dict[str, object]:
+    return {name: f"{size}B" for name, size in sizes.items() if size is not None}
+
+
+def _known(facts: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in facts.items() if value not in (None, "", (), [], {})}
 
 
 def _not_there(name: str, folder: Path, names: Sequence[str]) -> UsageError:
@@ -130,8 +188,3 @@ def _refuse_shipped(folder: Path, option: str) -> None:
 
 def _names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.yaml"))
-
-
-def distinct(folders: Iterable[Path]) -> list[Path]:
-    """Return the folders without repeats."""
-    return list({folder.resolve(): folder for folder in folders}.values())

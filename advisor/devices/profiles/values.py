@@ -1,8 +1,9 @@
-"""Describe a device: its hardware, its targets, its limits and its known latencies."""
+"""Describe a device: its hardware, its targets and the forms that they run, its limits and its known latencies."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,22 @@ if TYPE_CHECKING:
     from advisor.devices.connections.settings import ConnectionSettings
 
 HOST = "host"
+KINDS = ("phone", "board", "module", "accelerator", "microcontroller", "computer")
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 """Pattern for the names of devices, targets and runtimes; such names are safe in file names and on a command line."""
+
+TFLITE_RUNTIMES = frozenset({"tflite", "tflite-micro", "tflite-runtime", "ai-edge-litert"})
+"""Runtimes that run a ``.tflite`` file without converting it."""
+
+MEASURABLE_RUNTIMES = TFLITE_RUNTIMES - {"tflite-micro"}
+"""Runtimes that the agent and ``benchmark_model`` measure over a connection."""
+
+_PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
+    "float16": ("float16", "float32"),
+    "int8": ("int8",),
+    "int16x8": ("int16x8",),
+}
+"""For each form, the precisions of which a target needs at least one. Every other form needs ``float32``."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +91,18 @@ class DeviceTarget:
         runtime = f"{self.runtime}=={self.version}" if self.version else self.runtime
         return Target(device, runtime, self.accelerator, self.threads)
 
+    def incompatibility(self, form: str) -> str:
+        """Return why the target does not run files of a form, such as ``takes int8, not float32``; empty if it does.
+
+        Searches, benchmarks and calibrations use this rule.
+        """
+        # NPUs and TPUs compute in one arithmetic. The mixed arithmetic of dynamic_int8 runs on the CPU instead.
+        if form == "dynamic_int8" and self.accelerator in ("npu", "tpu"):
+            return "does not compute floats with 8-bit weights"
+        if set(_PRECISIONS_FOR.get(form, ("float32",))) & set(self.precisions):
+            return ""
+        return f"takes {', '.join(self.precisions)}, not {form}"
+
 
 @dataclass(frozen=True)
 class DeviceProfile:
@@ -84,7 +111,7 @@ class DeviceProfile:
     Attributes:
         name: short name used in commands, such as ``raspberry-pi-4``.
         title: its name as people read it.
-        kind: ``phone``, ``board``, ``module``, ``accelerator``, ``microcontroller``, ``computer``.
+        kind: one of :data:`KINDS`.
         soc: system on chip.
         isa: instruction set of its CPU, such as ``armv8.2-a``.
         cores: clusters of cores, fastest first; empty if not known.

@@ -74,7 +74,7 @@ def _predictions(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, P
         return {}
     from advisor.devices.latency.features import load_features
     from advisor.devices.prediction.predictor import device_predictor
-    from advisor.devices.profiles.paths import shipped_profiles
+    from advisor.devices.profiles import shipped_profiles
 
     table = load_features(shipped_profiles())
     cards = [card for card in plan.cards if not card.own_file and card.macs and card.params]

@@ -10,7 +10,6 @@ from advisor.core.forms import form_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
-from advisor.devices.profiles.compatibility import form_incompatibility
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class TargetDevice:
 
 def form_rejection(form: str, device: TargetDevice) -> str:
     """Return why a target does not run a form, with the target's name; empty if it does."""
-    reason = form_incompatibility(form, device.target)
+    reason = device.target.incompatibility(form)
     return f"{device.label}:{device.target.name} {reason}" if reason else ""
 
 

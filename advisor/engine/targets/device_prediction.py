@@ -47,7 +47,7 @@ class DevicePredictor:
         """Fit the predictor, which takes about half a second."""
         from advisor.devices.latency.features import load_features
         from advisor.devices.prediction.predictor import device_predictor
-        from advisor.devices.profiles.paths import shipped_profiles
+        from advisor.devices.profiles import shipped_profiles
 
         return cls(device_predictor(), load_features(shipped_profiles()))
 

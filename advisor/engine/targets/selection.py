@@ -8,8 +8,7 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.core.figures import HOST
-from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles
-from advisor.devices.profiles.compatibility import TFLITE_RUNTIMES
+from advisor.devices.profiles import TFLITE_RUNTIMES, DeviceProfile, DeviceTarget, Profiles
 from advisor.engine.question import Question
 from advisor.engine.targets.compatibility import TargetDevice
 

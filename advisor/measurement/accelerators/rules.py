@@ -202,7 +202,7 @@ def accelerators() -> Mapping[str, Accelerator]:
     Raises:
         UsageError: a file is not valid; the error names file and line.
     """
-    from advisor.devices.profiles.paths import shipped_profiles
+    from advisor.devices.profiles import shipped_profiles
 
     return MappingProxyType(read_folder(shipped_profiles() / FOLDER))
 

@@ -12,7 +12,7 @@ from advisor.core.errors import AdvisorError, StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.connections.agent import Lane
 from advisor.devices.connections.protocol import Connection, Job, Timing
-from advisor.devices.profiles.compatibility import MEASURABLE_RUNTIMES, form_incompatibility
+from advisor.devices.profiles import MEASURABLE_RUNTIMES
 from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import serving
 from advisor.measurement.latency.results import LatencyResult, Ratio
@@ -133,10 +133,10 @@ def _prediction(
     """
     from advisor.devices.latency.features import load_features
     from advisor.devices.latency.from_file import features_of, model_features
-    from advisor.devices.profiles.paths import shipped_profiles
+    from advisor.devices.profiles import shipped_profiles
 
     seen, table = features_of(file.graph), load_features(shipped_profiles())
-    reason = form_incompatibility(seen.form, target)
+    reason = target.incompatibility(seen.form)
     if reason:
         raise UsageError(f"{target.name} {reason}")
     name = max((known for known in table.models if known in file.path.stem), key=len, default=file.path.stem)

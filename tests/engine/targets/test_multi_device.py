@@ -11,7 +11,7 @@ import yaml
 
 from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
-from advisor.devices.profiles.paths import shipped_profiles
+from advisor.devices.profiles import shipped_profiles
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from tests.devices.conftest import SshServer, ssh_server
 from tests.engine.conftest import SMALLEST, Searched, command, environment, searched_once

@@ -19,8 +19,7 @@ from advisor.core.latency_distribution import SHARES, LatencyDistribution
 from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.connections.protocol import Job, Timing
 from advisor.devices.connections.settings import ConnectionSettings
-from advisor.devices.profiles import DeviceTarget, read_profile
-from advisor.devices.profiles.paths import shipped_profiles
+from advisor.devices.profiles import DeviceTarget, read_profile, shipped_profiles
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.targets.compatibility import TargetDevice

@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 from advisor.core.errors import UsageError
-from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget, load_profiles
-from advisor.devices.profiles.team import distinct, known_devices, own_folder
+from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.listing import OWN, provenance
+from advisor.devices.profiles.team import known_devices, own_folder
 from advisor.engine.history.compare import Comparison, compare
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.engine.history.reevaluation.card_changes import Search
@@ -74,11 +75,10 @@ class Devices:
         Raises:
             UsageError: an unknown device or target, or a profile that is refused.
         """
-        own = [own_folder()] if own_folder().is_dir() else []
-        if not selectors and not folders and not own:
+        if not selectors and not folders and not own_folder().is_dir():
             return cls()
         profiles = known_devices(folders)
-        names = selectors or [name for name in load_profiles(distinct([*own, *folders]), builtin=False) if name != HOST]
+        names = selectors or [name for name, profile in profiles.items() if provenance(profile) == OWN]
         for name in names:
             if name == HOST:
                 raise UsageError("--device: 'host' is this machine, which is measured, not predicted", "leave it out")
