@@ -19,15 +19,12 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.catalog.weights.options import FetchOptions
-from advisor.compression.calibration import choose
-from advisor.compression.image_folder import CALIBRATION
+from advisor.compression.calibration import CALIBRATION, choose
 from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
 from advisor.compression.user_model import jobs
-from advisor.compression.user_model.comparison import compare_answers
-from advisor.compression.user_model.notes import notes_text
-from advisor.compression.user_model.timing import time_forms
-from advisor.compression.user_model.values import Compression, Form, Likeness
+from advisor.compression.user_model.compress import compare_answers, time_forms
+from advisor.compression.user_model.values import Compression, Form, Likeness, notes_text
 from advisor.core.errors import AdvisorError
 from advisor.core.statistics import Interval
 from advisor.datasets.images import InputSpec

@@ -1,4 +1,4 @@
-"""Read the images that quantization ranges are measured on: the user's, or the bundled photographs."""
+"""Read the images that quantization ranges are measured on: a user's folder, or the bundled photographs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.datasets.images import InputSpec
+from advisor.core.errors import StageError, UsageError
+from advisor.datasets import decode
+from advisor.datasets.images import InputSpec, load
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +27,10 @@ PHOTOGRAPHS_VERSION = 2
 """Raised when the drawn crops change."""
 
 CROPS_A_PHOTOGRAPH = 12
+
+CALIBRATION = 100
+FEWEST = 10
+"""With fewer calibration images, one unusual image decides the range of every activation."""
 
 
 @dataclass(frozen=True)
@@ -95,3 +101,39 @@ def _photographs() -> list[Any]:
     shipped = Path(data.__file__).parent
     samples = [Image.fromarray(image) for image in load_sample_images().images]
     return samples + [Image.open(shipped / name).convert("RGB") for name in PHOTOGRAPHS]
+
+
+def find_images(folder: Path) -> tuple[Path, ...]:
+    """Return the readable images of a folder and its sub-folders, sorted.
+
+    Raises:
+        UsageError: no such folder, or fewer than ``FEWEST`` readable images in it.
+    """
+    if not folder.is_dir():
+        what = "is a file, not a folder" if folder.exists() else "does not exist"
+        raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of images")
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and decode.is_candidate(file))
+    with decode.quiet():
+        verdicts = [(file, _reason(file)) for file in files]
+    good = tuple(file for file, reason in verdicts if not reason)
+    if len(good) < FEWEST:
+        bad = next((f"; '{file.name}': {reason}" for file, reason in verdicts if reason), "")
+        raise UsageError(
+            f"--calibration: {len(good)} readable images of {len(files)} in '{folder}', and {FEWEST} are needed{bad}",
+            f"give about {CALIBRATION} images like those that the app will see",
+        )
+    return good
+
+
+def _reason(file: Path) -> str:
+    """Return why an image cannot be used; empty if it can."""
+    try:
+        load(file, decode.MIN_SIDE)
+    except StageError as error:
+        return error.message
+    return ""
+
+
+def drawn(paths: tuple[Path, ...], count: int, seed: int) -> tuple[Path, ...]:
+    """Return ``count`` of the paths, drawn by ``seed`` and sorted; all if there are no more."""
+    return paths if len(paths) <= count else tuple(sorted(random.Random(seed).sample(paths, count)))

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from advisor.compression.user_model.notes import notes_text
-from advisor.compression.user_model.values import Compression, Form, Taken
+from advisor.compression.user_model.values import Compression, Form, Taken, notes_text
 from advisor.core.statistics import Interval
 from advisor.core.units import plural
 from advisor.reporting import text

@@ -6,9 +6,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from advisor.compression.calibration import CalibrationImages, drawn, find_images
 from advisor.compression.diagnosis.diagnose import IMAGES, SECONDS
 from advisor.compression.diagnosis.values import Diagnosis
-from advisor.compression.image_folder import drawn, find_images
 from advisor.compression.input_spec import spec_of_file
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import InputSpec
@@ -69,7 +69,6 @@ def diagnose_images(
     model: Path, against: Path, images: Sequence[Path], spec: InputSpec, source: str, seconds: float
 ) -> Diagnosis:
     """Read the images, or crops of the bundled photographs, and compare the files."""
-    from advisor.compression.calibration import CalibrationImages
     from advisor.compression.diagnosis.diagnose import diagnose as diagnosed
 
     arrays = CalibrationImages(tuple(images), spec).read()

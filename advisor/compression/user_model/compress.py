@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.compression.calibration import CalibrationImages
-from advisor.compression.make import MadeFile
+from advisor.compression.diagnosis.signals import decibel
 from advisor.compression.recipes import Recipe
+from advisor.compression.recipes.inputs import RecipeInputs
 from advisor.compression.user_model import jobs
-from advisor.compression.user_model.comparison import compare_answers
 from advisor.compression.user_model.question import FLOAT, Question
-from advisor.compression.user_model.timing import time_forms
-from advisor.compression.user_model.values import Compression, Form, sizes_of
+from advisor.compression.user_model.values import Compression, Form, Likeness, Speed
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
-from advisor.isolation import ChildPool, Limits
-from advisor.isolation.pool import trainers
+from advisor.core.statistics import paired_difference, wilson
+from advisor.isolation import Limits
+from advisor.isolation.pool import ChildPool, trainers
+from advisor.measurement.latency.findings import FileBenchmark
+from advisor.measurement.latency.session import benchmark
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 LIMITS = Limits(seconds=3600, memory_bytes=10_000_000_000)
 """Limits of one recipe. Training takes minutes, and gradients keep every activation of a batch."""
 
 FEW = 200
 """Below this number of images one answer is more than half a point."""
+
+EFFORT = "search"
+"""The effort of a search when files are timed: about a second a file."""
 
 Tell = Callable[[str], None]
 
@@ -42,7 +50,7 @@ def compress(question: Question, tell: Tell, latency: bool = True) -> Compressio
     Raises:
         UsageError: the float file itself cannot be run.
     """
-    with _children() as pool:
+    with tempfile.TemporaryDirectory(prefix="advisor-compress-") as folder, trainers(Path(folder, "log.txt")) as pool:
         forms = [_made(pool, question, one, tell) for one in question.recipes]
         forms = _scored(pool, question, forms, tell)
     notes: tuple[str, ...] = ()
@@ -62,49 +70,40 @@ def compress(question: Question, tell: Tell, latency: bool = True) -> Compressio
     )
 
 
-@contextlib.contextmanager
-def _children() -> Iterator[ChildPool]:
-    """Yield child processes that hide their output; if one dies, its last line is in the error."""
-    with tempfile.TemporaryDirectory(prefix="advisor-compress-") as folder, trainers(Path(folder, "log.txt")) as pool:
-        yield pool
-
-
 def _call(pool: ChildPool, function: str, *arguments: Any) -> Any:
     return pool.call(f"{jobs.__name__}:{function}", *arguments, limits=LIMITS)
 
 
 def _made(pool: ChildPool, question: Question, one: Recipe, tell: Tell) -> Form:
     path, start = question.path_of(one.name), time.monotonic()
+    notes: Mapping[str, Any] = {}
     try:
-        if one.name == FLOAT:
-            made = _call(pool, "describe", path)
-        else:
+        if one.name != FLOAT:
             tell(f"making {one.name}")
-            made = _form(pool, question, one.name, path)
-        taken = _call(pool, "taken_of", path, question.accelerator)
+            notes = _write(pool, question, one.name, path)
+        sizes, taken = _call(pool, "describe", path, question.accelerator)
     except (UnsupportedRecipe, RuntimeRefusal) as error:
         return Form(one.name, "skipped", error.message)
     except AdvisorError as error:
         return Form(one.name, "failed", error.message)
-    seconds = time.monotonic() - start
-    return Form(one.name, "ok", path=str(path), seconds=seconds, sizes=sizes_of(made), taken=taken, notes=made.notes)
+    return Form(one.name, "ok", "", str(path), time.monotonic() - start, sizes, taken, notes=notes)
 
 
-def _form(pool: ChildPool, question: Question, name: str, path: Path) -> MadeFile:
-    """Write a file under another name and rename it when it is complete."""
+def _write(pool: ChildPool, question: Question, name: str, path: Path) -> Mapping[str, Any]:
+    """Write a file under another name, rename it when it is complete, and return the recipe's notes."""
     images, unfinished = question.images, path.with_suffix(".part")
     calibration = CalibrationImages(images.calibration, question.spec, question.seed)
+    inputs = RecipeInputs(None, images.training, question.max_drop_points, question.learn_s)
     try:
-        made: MadeFile = _call(
-            pool, "make", question.model, name, calibration, images.training, question.max_drop_points,
-            question.learn_s, question.metadata, unfinished,
-        )  # fmt: skip
+        notes: Mapping[str, Any] = _call(
+            pool, "make", question.model, name, calibration, inputs, question.metadata, unfinished
+        )
         unfinished.replace(path)
     except OSError as error:
         raise StageError(f"{path} cannot be written: {error.strerror or error}") from None
     finally:
         unfinished.unlink(missing_ok=True)
-    return replace(made, path=path)
+    return notes
 
 
 def _scored(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) -> list[Form]:
@@ -130,6 +129,53 @@ def _scored(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) 
         except StageError as error:
             scored.append(replace(form, status="failed", reason=error.message))
     return scored
+
+
+def compare_answers(own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> Likeness:
+    """Compare answers with the float file's, and with the labels if they are known.
+
+    Args:
+        own: (n, classes).
+        floats: the float file's on the same images.
+        labels: true classes; empty if they are not known.
+    """
+    import numpy as np
+
+    answers, expected = own.argmax(axis=1), floats.argmax(axis=1)
+    same = int((answers == expected).sum())
+    signal, noise = (float((values.astype(np.float64) ** 2).sum()) for values in (floats, own - floats))
+    alike = Likeness(len(own), wilson(same, len(own)), decibel(signal, noise))
+    if not labels:
+        return alike
+    right, float_right = (
+        [bool(one == label) for one, label in zip(row, labels, strict=True)] for row in (answers, expected)
+    )
+    top1, drop = wilson(sum(right), len(right)), paired_difference(float_right, right)
+    return Likeness(alike.images, alike.agreement, alike.snr_db, top1, drop)
+
+
+def time_forms(forms: list[Form], tell: Tell) -> tuple[list[Form], tuple[str, ...]]:
+    """Return the rows with their latency at one thread, and notes on the timing.
+
+    A file that the runtime cannot run keeps its other figures and says why it has no latency.
+    """
+    paths = [form.path for form in forms if form.status == "ok"]
+    try:
+        found = benchmark(*paths, effort=EFFORT, pipeline=False, force=True, tell=tell)
+    except UsageError as error:
+        return forms, (f"not timed: {error.message}",)
+    rows = {file.model: file for file in found.files}
+    return [_timed(form, rows.get(form.path)) for form in forms], found.notes
+
+
+def _timed(form: Form, found: FileBenchmark | None) -> Form:
+    if found is None:
+        return form
+    if found.timing is None:
+        return replace(form, reason=found.failure)
+    result, (low, high) = found.timing.results[0], found.timing.results[0].interval_ms
+    memory = found.timing.peak_memory_bytes
+    return replace(form, speed=Speed(result.rank_ms, low, high, memory, result.verdict.value))
 
 
 def _notes(question: Question) -> Iterator[str]:

@@ -6,8 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from advisor.compression.calibration import choose
-from advisor.compression.image_folder import CALIBRATION, FEWEST, drawn, find_images
+from advisor.compression.calibration import CALIBRATION, FEWEST, choose, drawn, find_images
 from advisor.compression.recipes.base import Needs
 from advisor.compression.recipes.inputs import TrainingImages
 from advisor.core.errors import UsageError

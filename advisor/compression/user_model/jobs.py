@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from advisor.compression.calibration import CalibrationImages
-from advisor.compression.make import MadeFile, describe_file, make_file
-from advisor.compression.recipes.inputs import RecipeInputs, TrainingImages
+from advisor.compression.make import Sizes, make_file, sizes_of
+from advisor.compression.quantization.observe import Observer
+from advisor.compression.recipes.inputs import RecipeInputs
 from advisor.compression.user_model.values import Taken
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from advisor.compression.quantization.observe import Observer
-
 SCORING_SEED = 1
 """Added to the seed: other crops of the bundled photographs than those for calibration."""
 
@@ -29,43 +29,33 @@ def make(
     model: Path,
     recipe: str,
     calibration: CalibrationImages,
-    training: TrainingImages | None,
-    max_drop_points: float | None,
-    learn_s: float,
+    inputs: RecipeInputs,
     metadata: Metadata | None,
     out: Path,
-) -> MadeFile:
+) -> Mapping[str, Any]:
     """Make one file; see :func:`advisor.compression.make.make_file`.
 
     Raises:
         UnsupportedRecipe: the recipe does not apply.
         StageError: the recipe failed.
     """
-    inputs = RecipeInputs(None, training, max_drop_points, learn_s, _observer())
-    return make_file(model, recipe, calibration, inputs, metadata, out)
+    return make_file(model, recipe, calibration, replace(inputs, observer=_observer()), metadata, out)
 
 
 @cache
 def _observer() -> Observer:
     """Return the observer that this process keeps between recipes of the same model."""
-    from advisor.compression.quantization.observe import Observer
-
     return Observer()
 
 
-def describe(path: Path) -> MadeFile:
-    """Return what a file takes in bytes; see :func:`advisor.compression.make.describe_file`."""
-    return describe_file(path)
-
-
-def taken_of(path: Path, target: str) -> Taken:
-    """Return how much of a file an accelerator runs."""
+def describe(path: Path, target: str) -> tuple[Sizes, Taken]:
+    """Return the sizes of a file, and how much of it an accelerator runs."""
     from advisor.measurement.accelerators.delegation import delegate
     from advisor.measurement.accelerators.rules import accelerator
     from advisor.tflite.model import read
 
     found = delegate(read(path.read_bytes(), path.name), accelerator(target))
-    return Taken(found.taken, found.operators, found.share, found.kept, found.reasons)
+    return sizes_of(path), Taken(found.taken, found.operators, found.share, found.kept, found.reasons)
 
 
 def answer(path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> NDArray[np.float32]:

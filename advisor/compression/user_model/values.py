@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from advisor.compression.make import MadeFile
+from advisor.compression.make import Sizes
 from advisor.core.statistics import Interval
+
+NAMED = 4
+"""Operators left in float that a note names."""
 
 
 @dataclass(frozen=True)
@@ -46,30 +49,6 @@ class Speed:
     high: float
     memory_bytes: int | None
     verdict: str
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of a file in bytes.
-
-    Attributes:
-        size_bytes: the file.
-        download_bytes: deflated, as an app's package carries it.
-        download_zstd_bytes: by Zstandard.
-        arena_bytes: memory that the activations need at once, computed from their lifetimes.
-    """
-
-    size_bytes: int
-    download_bytes: int
-    download_zstd_bytes: int
-    arena_bytes: int
-
-
-def sizes_of(made: MadeFile) -> Sizes:
-    """Return the sizes of a file whose download sizes were computed."""
-    download = made.download
-    assert download is not None, "advisor compress computes the download sizes of every file"
-    return Sizes(made.size_bytes, download.deflated_bytes, download.zstd_bytes, made.arena_bytes)
 
 
 @dataclass(frozen=True)
@@ -162,3 +141,26 @@ class Compression:
         """Return a JSON object."""
         rows = [{**asdict(form), "within": form.within(self.max_drop_points)} for form in self.forms]
         return {"schema_version": 1, **asdict(self), "forms": rows}
+
+
+def notes_text(notes: Mapping[str, Any]) -> str:
+    """Return a recipe's notes as a sentence; empty if there are none."""
+    return "; ".join(_sentences(notes))
+
+
+def _sentences(notes: Mapping[str, Any]) -> Iterator[str]:
+    left = notes.get("float_operators")
+    if left is not None:
+        more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
+        named = f": {', '.join(map(str, left[:NAMED]))}{more}" if left else ""
+        yield f"{len(left)} operators left in float{named}"
+        if "latency_ms" in notes and "int8_latency_ms" in notes:
+            yield f"{notes['latency_ms']:.2f} ms, int8 takes {notes['int8_latency_ms']:.2f}"
+        if "drop_points" in notes and "int8_drop_points" in notes:
+            scored = f"{notes.get('judged_on', 0)} images that chose it"
+            yield f"loses {notes['drop_points']:.1f} points on {scored}, int8 loses {notes['int8_drop_points']:.1f}"
+    if "zero_share" in notes:
+        yield f"{notes['zero_share']:.0%} of the weights are 0"
+    learning = notes.get("learning")
+    if isinstance(learning, Mapping) and "steps" in learning and "seconds" in learning:
+        yield f"trained {learning['steps']} steps in {learning['seconds']:.0f} s"

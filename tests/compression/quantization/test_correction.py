@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.compression.download import deflated_bytes
+from advisor.compression.make import deflated_bytes
 from advisor.compression.quantization.correction import correct
 from advisor.compression.quantization.grid import Grid, Grids
 from advisor.compression.quantization.observe import observe

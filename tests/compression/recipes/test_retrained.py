@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from advisor.compression.calibration import from_photographs
-from advisor.compression.download import deflated_bytes
+from advisor.compression.make import deflated_bytes
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.inputs import Compressed, RecipeInputs, TrainingImages
 from advisor.compression.recipes.retrained import _inner

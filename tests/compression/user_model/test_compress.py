@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.compression.user_model.comparison import compare_answers
-from advisor.compression.user_model.compress import _scored, compress
+from advisor.compression.user_model.compress import _scored, compare_answers, compress
 from advisor.compression.user_model.question import ask
 from advisor.compression.user_model.values import Form
 from advisor.isolation import ChildPool

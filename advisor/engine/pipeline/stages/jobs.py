@@ -189,16 +189,15 @@ def compress(
         the recipe's ``notes``.
     """
     from advisor.compression.calibration import CalibrationImages
-    from advisor.compression.make import make_file
+    from advisor.compression.make import arena_bytes, make_file, sizes_of
 
     images = CalibrationImages(tuple(calibration or ()), view, seed, STAND_IN_CROPS if stands_in else None)
-    inputs = (more or More(None, None)).inputs()
-    made = make_file(model, recipe, images, inputs, metadata, path, download_sizes=not stands_in)
-    found = {"arena_bytes": made.arena_bytes, "notes": dict(made.notes)}
-    if made.download is None:
-        return found
-    sizes = made.download
-    return {**found, "download_bytes": sizes.deflated_bytes, "download_zstd_bytes": sizes.zstd_bytes}
+    notes = make_file(model, recipe, images, (more or More(None, None)).inputs(), metadata, path)
+    if stands_in:
+        return {"arena_bytes": arena_bytes(path), "notes": notes}
+    sizes = sizes_of(path)
+    downloads = {"download_bytes": sizes.download_bytes, "download_zstd_bytes": sizes.download_zstd_bytes}
+    return {"arena_bytes": sizes.arena_bytes, "notes": notes, **downloads}
 
 
 def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:

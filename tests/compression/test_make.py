@@ -3,10 +3,11 @@ from __future__ import annotations
 import io
 import random
 import zipfile
+from pathlib import Path
 
 import zstandard
 
-from advisor.compression.download import DownloadSizes, deflated_bytes, download_sizes_of, zstd_bytes
+from advisor.compression.make import Sizes, arena_bytes, deflated_bytes, sizes_of, zstd_bytes
 
 COARSE = bytes(random.Random(0).choices(range(16), k=40_000))
 
@@ -29,5 +30,9 @@ def test_zstd_bytes_are_those_of_a_frame_that_can_be_read_again() -> None:
     assert zstd_bytes(COARSE) == len(frame)
 
 
-def test_figures_carry_both() -> None:
-    assert download_sizes_of(COARSE) == DownloadSizes(deflated_bytes(COARSE), zstd_bytes(COARSE))
+def test_sizes_carry_both(float_model: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(float_model)
+    sizes = sizes_of(path)
+    assert sizes == Sizes(len(float_model), deflated_bytes(float_model), zstd_bytes(float_model), sizes.arena_bytes)
+    assert sizes.arena_bytes == arena_bytes(path) > 0

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from advisor.compression.user_model.notes import notes_text
+from advisor.compression.user_model.values import notes_text
 
 
 def test_operators_left_in_float_are_counted_named_and_priced() -> None:
