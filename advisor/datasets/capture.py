@@ -12,17 +12,15 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
 
 from advisor.datasets import distortions
 from advisor.datasets.images import load
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.random import Generator
-    from numpy.typing import NDArray
-
-    Pixels = NDArray[np.uint8]
+Pixels = NDArray[np.uint8]
 
 VERSION = 1
 """Raised when equal images, conditions, strengths and seeds give other pixels."""
@@ -76,8 +74,6 @@ def apply(image: Pixels, condition: Condition, strength: float, seed: int) -> Pi
     Raises:
         ValueError: the array is not a square RGB image, or the strength is negative.
     """
-    import numpy as np
-
     if image.ndim != 3 or image.shape[0] != image.shape[1] or image.shape[2] != 3 or image.dtype != np.uint8:
         raise ValueError(f"a square RGB image of uint8 is needed, got {image.dtype} {image.shape}")
     if not strength >= 0:
@@ -101,8 +97,6 @@ def random_capture(image: Pixels, seed: Sequence[int]) -> Pixels:
         image: as in :func:`apply`.
         seed: integers of 0 or more, such as the image's own seed and an epoch; the test uses other seeds.
     """
-    import numpy as np
-
     draw = np.random.default_rng([*seed, VERSION])
     condition = CONDITIONS[int(draw.integers(len(CONDITIONS)))]
     return apply(image, condition, float(draw.uniform(*AUGMENTING)), int(draw.integers(2**31)))

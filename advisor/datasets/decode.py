@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
 SUFFIXES = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif"})
@@ -66,8 +64,6 @@ def open_image(source: Path | BytesIO) -> Image.Image:
         ValueError: the image has more than ``MAX_PIXELS`` pixels, or a side below ``MIN_SIDE``.
         OSError: the file is not an image in one of ``FORMATS``.
     """
-    from PIL import Image
-
     try:
         image = Image.open(source, formats=FORMATS)
     except Image.DecompressionBombError as error:
@@ -93,8 +89,6 @@ def quiet() -> Iterator[None]:
 
 def reason(error: Exception) -> str:
     """Return why an image cannot be used, from the error on reading it (one of :data:`READ_ERRORS`)."""
-    from PIL import UnidentifiedImageError
-
     if isinstance(error, UnidentifiedImageError):
         return "not a JPEG, PNG, WebP, BMP or GIF image"
     if isinstance(error, OSError) and error.strerror:

@@ -10,14 +10,13 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from io import BytesIO
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.random import Generator
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from PIL import Image
 
-    Pixels = NDArray[np.uint8]
+Pixels = NDArray[np.uint8]
 
 GAMMA = 2.2
 _MESH = 14
@@ -36,8 +35,6 @@ def framing(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 def low_light(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Reduce the light to 0.35^strength and add photon noise (its variance is the number of photons)."""
-    import numpy as np
-
     table = (np.arange(256, dtype=np.float32) / 255) ** GAMMA * np.float32(0.35**strength)
     light = table[photo]
     grain = draw.standard_normal(light.shape, dtype=np.float32)
@@ -47,8 +44,6 @@ def low_light(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 def colour_cast(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Apply a wrong white balance: gains of red, green and blue with a fixed mean."""
-    import numpy as np
-
     angle = draw.uniform(0, 2 * math.pi)
     warm, green = math.cos(angle), 0.5 * math.sin(angle)
     gains = np.exp(0.2 * strength * np.array([warm - green / 2, green, -warm - green / 2]))
@@ -57,8 +52,6 @@ def colour_cast(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 def motion_blur(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Blur along a straight line with a length of 4 % of the side times the strength."""
-    import numpy as np
-
     side = len(photo)
     length = 0.04 * strength * side
     angle = draw.uniform(0, math.pi)
@@ -75,9 +68,6 @@ def motion_blur(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 def jpeg(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
     """Compress like messenger apps: JPEG of quality 100 * 0.3^strength (30, 9) with halved colour resolution."""
-    import numpy as np
-    from PIL import Image
-
     if strength <= 0:
         return photo
     file = BytesIO()
@@ -108,8 +98,6 @@ def fisheye(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa:
 @lru_cache(maxsize=16)
 def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tuple[float, ...]]]:
     """Return target boxes with their source corners, for Pillow's mesh transform."""
-    import numpy as np
-
     cells = min(_MESH, side)  # a cell has at least one pixel
     edges = [round(side * place / cells) for place in range(cells + 1)]
     x, y = np.meshgrid(*(2 * np.array(edges) / side - 1 for _ in range(2)))
@@ -131,8 +119,6 @@ def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tupl
 
 def _homography(quad: list[tuple[float, float]], side: float) -> list[float]:
     """Return the eight coefficients that map a square's corners (from top left, counter-clockwise) to ``quad``."""
-    import numpy as np
-
     square = ((0.0, 0.0), (0.0, side), (side, side), (side, 0.0))
     rows = []
     for (u, v), (x, y) in zip(square, quad, strict=True):
@@ -141,24 +127,16 @@ def _homography(quad: list[tuple[float, float]], side: float) -> list[float]:
 
 
 def _transformed(photo: Pixels, method: str, data: Sequence[object]) -> Pixels:
-    import numpy as np
-    from PIL import Image
-
     image = Image.fromarray(photo)
     turned = image.transform(image.size, Image.Transform[method], data, Image.Resampling.BILINEAR)
     return np.asarray(turned)
 
 
 def _resized(photo: Pixels, box: tuple[float, float, float, float]) -> Pixels:
-    import numpy as np
-    from PIL import Image
-
     image = Image.fromarray(photo)
     return np.asarray(image.resize(image.size, Image.Resampling.BILINEAR, box=box))
 
 
 def _pixels(values: NDArray[np.number]) -> Pixels:
-    import numpy as np
-
     rounded: Pixels = np.clip(np.rint(values), 0, 255).astype(np.uint8)
     return rounded

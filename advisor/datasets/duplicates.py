@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
 THUMBNAIL = 32
 BITS = 64
@@ -39,7 +37,6 @@ class Pair:
 
 def perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Return the 64-bit hash of each grey thumbnail: uint8 (N, THUMBNAIL, THUMBNAIL) to uint64 (N,)."""
-    import numpy as np
     from scipy.fft import dctn
 
     low = dctn(thumbnails.astype(np.float32), axes=(1, 2), norm="ortho")[:, :_LOW, :_LOW].reshape(len(thumbnails), -1)
@@ -57,8 +54,6 @@ def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     Args:
         thumbnails: grey, uint8 (N, THUMBNAIL, THUMBNAIL).
     """
-    import numpy as np
-
     hashes = _in_blocks(perceptual_hashes, thumbnails)
     pairs = []
     for row in range(0, len(hashes), _BLOCK):
@@ -76,16 +71,12 @@ def _in_blocks(
     function: Callable[[NDArray[np.uint8]], NDArray[np.uint64]], thumbnails: NDArray[np.uint8]
 ) -> NDArray[np.uint64]:
     """Apply a function to blocks of rows, as its intermediate values need eight times the memory."""
-    import numpy as np
-
     blocks = [function(thumbnails[start : start + _BLOCK]) for start in range(0, len(thumbnails), _BLOCK)]
     return np.concatenate(blocks) if blocks else np.zeros(0, np.uint64)
 
 
 def correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
     """Return the correlation of two grey thumbnails; 1 for two flat ones of the same level."""
-    import numpy as np
-
     one, two = (thumbnail.astype(np.float64) - thumbnail.mean() for thumbnail in (first, second))
     scale = float(np.sqrt((one**2).sum() * (two**2).sum()))
     if scale < 1e-9:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
 from advisor.datasets import decode
 from advisor.datasets.duplicates import THUMBNAIL
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from PIL import Image
 
 SIDE = 128
 """Images are measured at this size, as sharpness depends on it."""
@@ -55,9 +54,6 @@ def measure(source: Path | bytes) -> tuple[ImageStats, NDArray[np.uint8]]:
     Raises:
         one of :data:`advisor.datasets.decode.READ_ERRORS`: not an image, damaged, too large or too small.
     """
-    import numpy as np
-    from PIL import Image
-
     with decode.open_image(BytesIO(source) if isinstance(source, bytes) else source) as image:
         width, height = image.size
         quality = _jpeg_quality(getattr(image, "quantization", None))

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
 from advisor.core.errors import StageError
 from advisor.datasets import decode
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from PIL import Image
 
 _ORIENTATION_TAG = 0x0112
 _DRAFT_FACTOR = 2
@@ -68,13 +66,11 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
     Raises:
         StageError: the file is missing or cannot be decoded.
     """
-    import numpy as np
-
     try:
         with decode.open_image(Path(path)) as image:
             image.draft(None, (_DRAFT_FACTOR * size, _DRAFT_FACTOR * size))
             image.load()
-            small = _to_rgb(image).resize((size, size), _bilinear())
+            small = _to_rgb(image).resize((size, size), Image.Resampling.BILINEAR)
             return np.asarray(_upright(small, image), dtype=np.uint8)
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise StageError(
@@ -94,8 +90,6 @@ def normalise(
         out: C-contiguous float32 of the array's shape to write to and return; reusing it for many images avoids most
             of the cost.
     """
-    import numpy as np
-
     result = np.empty(array.shape, np.float32) if out is None else out
     columns = array.shape[-2] if array.ndim > 1 else 1  # whole rows at once, as three values at a time are slow
     lines = (*array.shape[:-2], 3 * columns)
@@ -105,15 +99,7 @@ def normalise(
     return result
 
 
-def _bilinear() -> Image.Resampling:
-    from PIL import Image
-
-    return Image.Resampling.BILINEAR
-
-
 def _to_rgb(image: Image.Image) -> Image.Image:
-    from PIL import Image
-
     if image.mode.startswith("I"):
         return _from_sixteen_bits(image)
     if image.mode in {"RGBA", "LA", "PA", "RGBa", "La"} or "transparency" in image.info:
@@ -124,17 +110,12 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 def _from_sixteen_bits(image: Image.Image) -> Image.Image:
     """Scale 16-bit grey to 8 bits; Pillow's own conversion clips."""
-    import numpy as np
-    from PIL import Image
-
     values = np.asarray(image).astype(np.float32) / 257.0
     return Image.fromarray(np.clip(np.rint(values), 0, 255).astype(np.uint8)).convert("RGB")
 
 
 def _upright(small: Image.Image, original: Image.Image) -> Image.Image:
     """Apply the EXIF orientation after the resize: the result is the same for a square, and it is cheaper."""
-    from PIL import Image
-
     try:
         orientation = original.getexif().get(_ORIENTATION_TAG, 1)
     except (OSError, SyntaxError, ValueError, KeyError, TypeError):

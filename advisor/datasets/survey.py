@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.datasets import decode, spellings
 from advisor.datasets.dataset import Dataset, LabelledImage, Rejected, fingerprint
@@ -16,10 +18,6 @@ from advisor.datasets.duplicates import THUMBNAIL
 from advisor.datasets.image_stats import ImageStats, measure
 from advisor.datasets.layouts import Entry, Listing, list_files
 from advisor.isolation.resources import usable_cores
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 IN_FLIGHT = 64
 """Files that are read ahead, which limits the memory."""
@@ -128,8 +126,6 @@ def _row(found: ImageStats) -> tuple[float, ...]:
 
 def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8]]:
     """Return empty arrays for ``count`` measures and thumbnails; memory is allocated as they fill."""
-    import numpy as np
-
     whole, number = np.int32, np.float32
     kinds = (whole, whole, number, number, number, number, np.uint8)
     fields = np.dtype(list(zip(ImageStats.__dataclass_fields__, kinds, strict=True)))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.datasets.capture import random_capture
 from advisor.datasets.images import load
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 MAX_CACHE_BYTES = 4_000_000_000
 """Above this size, images are decoded again in each epoch."""
@@ -28,8 +26,6 @@ class Batches:
     """
 
     def __init__(self, images: Sequence[Path], labels: Sequence[int], size: int, cache: Path) -> None:
-        import numpy as np
-
         self._images, self._size = images, size
         self._labels = np.asarray(labels, dtype=np.int64)
         self._decoded = self._decode(cache) if len(images) * size * size * 3 <= MAX_CACHE_BYTES else None
@@ -56,15 +52,11 @@ class Batches:
             yield images, self._labels[chosen]
 
     def _read(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
-        import numpy as np
-
         if self._decoded is not None:
             return np.array(self._decoded[indices])
         return np.stack([load(self._images[index], self._size) for index in indices])
 
     def _decode(self, cache: Path) -> NDArray[np.uint8]:
-        import numpy as np
-
         shape = (len(self._images), self._size, self._size, 3)
         if not cache.exists():
             partial = cache.with_suffix(".partial")
@@ -82,8 +74,6 @@ class Batches:
 
 def _capture(images: NDArray[np.uint8], indices: NDArray[np.int64], share: float, seed: tuple[int, int]) -> None:
     """Apply capture conditions to a share of the images, in place."""
-    import numpy as np
-
     for place, index in enumerate(indices):
         draw = (*seed, int(index))
         if np.random.default_rng(draw).random() < share:

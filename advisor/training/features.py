@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
 from advisor.training.capture_augmentation import AS_IT_IS, CaptureAugmentation
 
 if TYPE_CHECKING:
-    import numpy as np
     from ai_edge_litert.interpreter import Interpreter
-    from numpy.typing import NDArray
 
 OUTPUT_NAME = "features"
 
@@ -39,8 +40,6 @@ def extract(
     Raises:
         StageError: the model has another input size, an image cannot be read, or a feature is not finite.
     """
-    import numpy as np
-
     interpreter = _interpreter(model_path)
     source, sink = _input_index(interpreter, spec.size), _output_index(interpreter)
     rows: list[NDArray[np.float32]] = []
@@ -98,8 +97,6 @@ def joined(parts: Sequence[Path], rows: NDArray[np.int64] | None = None) -> NDAr
         parts: ``.npy`` files of features, float32 (n, F) each.
         rows: indices into the concatenated rows; None for all.
     """
-    import numpy as np
-
     shapes = [np.load(part, mmap_mode="r", allow_pickle=False).shape for part in parts]
     starts = np.cumsum([0, *(shape[0] for shape in shapes)])
     wanted = np.arange(starts[-1]) if rows is None else rows

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageFilter
 
 from advisor.core.errors import StageError
 from advisor.datasets.duplicates import Pair
 from advisor.datasets.images import load
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from PIL import Image
 
 SIDE = 48
 SMALLEST = 0.8
@@ -68,8 +66,6 @@ def candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
 
     All pairs are compared in blocks, with the memory of one block.
     """
-    import numpy as np
-
     if len(features) < 2:
         return []
     centred = _compact(features)
@@ -90,8 +86,6 @@ def candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
 
 def _compact(features: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return a copy of the features, or a random projection of a large set (Johnson and Lindenstrauss)."""
-    import numpy as np
-
     if len(features) <= LARGE or features.shape[1] <= COMPACT:
         return features.copy()
     directions = np.random.default_rng(0).standard_normal((features.shape[1], COMPACT), np.float32)
@@ -112,9 +106,6 @@ def _best_place(whole: NDArray[np.float32], part: NDArray[np.float32]) -> float:
 
 
 def _correlation(whole: NDArray[np.float32], part: NDArray[np.float32], side: int) -> float:
-    import numpy as np
-    from PIL import Image
-
     template = _array(Image.fromarray(part).resize((side, side), Image.Resampling.BILINEAR)).ravel()
     template = template - template.mean()
     strength = float(np.linalg.norm(template))
@@ -127,13 +118,9 @@ def _correlation(whole: NDArray[np.float32], part: NDArray[np.float32], side: in
 
 def _grey(path: Path) -> NDArray[np.float32]:
     """Return a slightly blurred grey image, as parts are compared at whole pixels only."""
-    from PIL import Image, ImageFilter
-
     grey = Image.fromarray(load(path, 2 * SIDE)).convert("L").filter(ImageFilter.GaussianBlur(1))
     return _array(grey.resize((SIDE, SIDE), Image.Resampling.BILINEAR)) - 128.0
 
 
 def _array(image: Image.Image) -> NDArray[np.float32]:
-    import numpy as np
-
     return np.asarray(image, np.float32)

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.datasets.checks.findings import Finding, Kind, counted
 from advisor.datasets.survey import Survey
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 SMALL_SIDE = 64
 LONG_RATIO = 3.0
@@ -77,8 +75,6 @@ class Condition:
 
 def conditions(survey: Survey) -> tuple[Condition, ...]:
     """Return the distribution of each measure; that of compression is for JPEGs only."""
-    import numpy as np
-
     rows = []
     for measure in MEASURES:
         values = _values(survey, measure)
@@ -110,8 +106,6 @@ def captured(survey: Survey) -> Iterator[Finding]:
 
 def sizes(survey: Survey) -> Iterator[Finding]:
     """Yield findings on images of unusual size, and on images smaller than the input of most models."""
-    import numpy as np
-
     width, height = survey.stats["width"], survey.stats["height"]
     short, long = np.minimum(width, height), np.maximum(width, height)
     yield from _singled(

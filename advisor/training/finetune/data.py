@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.datasets.images import InputSpec
 from advisor.training.finetune.levels import agrees, level_layers
 from advisor.training.finetune.network import Start
@@ -14,8 +17,6 @@ from advisor.training.head.train import folds, train_head
 
 if TYPE_CHECKING:
     import keras
-    import numpy as np
-    from numpy.typing import NDArray
 
 VALIDATION_FOLDS = 8
 CHECKED = 2
@@ -43,8 +44,6 @@ class FinetuneData:
 
     def unseen(self, seed: int) -> NDArray[np.bool_]:
         """Return a mask of the images for validation, (N,)."""
-        import numpy as np
-
         if len(self.validation):
             return np.isin(np.arange(len(self.labels)), self.validation)
         drawn: NDArray[np.bool_] = folds(np.asarray(self.labels, dtype=np.int64), VALIDATION_FOLDS, seed) == 0
@@ -53,8 +52,6 @@ class FinetuneData:
 
 def begin(backbone: keras.Model, data: FinetuneData, learnt: NDArray[np.bool_], seed: int) -> Start:
     """Fit a head to the images of the mask ``learnt``; on all levels, if Keras computes the same levels as the file."""
-    import numpy as np
-
     features, levels = data.features, level_layers(backbone)
     few = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
     if not agrees(backbone, levels, few, features[: len(few)]):
@@ -66,8 +63,6 @@ def begin(backbone: keras.Model, data: FinetuneData, learnt: NDArray[np.bool_], 
 
 def class_weights(labels: NDArray[np.int64], classes: int, balance: float) -> NDArray[np.float32]:
     """Return a weight for each class, with a mean of 1 over the images."""
-    import numpy as np
-
     counts = np.maximum(np.bincount(labels, minlength=classes), 1).astype(np.float64)
     weights = counts**-balance
     result: NDArray[np.float32] = (weights * counts.sum() / (weights * counts).sum()).astype(np.float32)

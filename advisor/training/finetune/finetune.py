@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.core.errors import StageError
 from advisor.training.batches import Batches
 from advisor.training.finetune import network
@@ -26,8 +29,6 @@ from advisor.training.head.train import GRID
 
 if TYPE_CHECKING:
     import keras
-    import numpy as np
-    from numpy.typing import NDArray
 
 __all__ = ["FINETUNE_ALL", "FINETUNE_TOP", "VERSION", "WEIGHTS", "Finetuned", "Finetuning", "finetune"]
 
@@ -98,8 +99,6 @@ class _Session:
     def __init__(
         self, backbone: keras.Model, data: FinetuneData, hyperparameters: Finetuning, folder: Path, after: Path | None
     ) -> None:
-        import numpy as np
-
         folder.mkdir(parents=True, exist_ok=True)
         self._hyperparameters, self._folder = (hyperparameters if after is None else hyperparameters.going_on()), folder
         self.epochs = self._hyperparameters.epochs
@@ -164,8 +163,6 @@ class _Session:
 
     def _train_once(self, number: int) -> float:
         """Train one epoch and return the mean loss."""
-        import numpy as np
-
         hyperparameters = self._hyperparameters
         whole = number >= hyperparameters.epochs - hyperparameters.full_epochs
         side = network.training_side(self._model, self._size, 1.0 if whole else hyperparameters.shrink)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.tflite.levels import LARGEST_SHARE
 
 if TYPE_CHECKING:
     import keras
-    import numpy as np
-    from numpy.typing import NDArray
 
 MARGIN = 1e-2
 """Largest difference between Keras and the file, over the standard deviation of the features."""
@@ -67,8 +68,6 @@ def agrees(backbone: keras.Model, names: list[str], images: NDArray[np.float32],
         images: normalised, float32 (n, S, S, 3).
         features: of the same images by LiteRT, float32 (n, F).
     """
-    import numpy as np
-
     width = int(backbone.outputs[0].shape[-1]) + sum(int(backbone.get_layer(name).output.shape[-1]) for name in names)
     if width != features.shape[1]:
         return False

@@ -8,17 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.datasets.images import InputSpec
 from advisor.training.finetune.levels import with_levels
 
 if TYPE_CHECKING:
     import keras
-    import numpy as np
-    from numpy.typing import NDArray
 
     from advisor.training.head.train import Head
 
-    Floats = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 LEAST_SPREAD = 0.02
 """Least standard deviation of a feature over the median one. Dividing by less would enlarge small changes too much."""
@@ -58,7 +59,6 @@ def build(backbone: keras.Model, start: Start, spec: InputSpec, trained: float) 
         trained: share of the backbone's layers that are trained, from the top.
     """
     import keras
-    import numpy as np
 
     body = _copy(backbone)
     _freeze(body, trained)
@@ -87,8 +87,6 @@ def parts(model: keras.Model, backbone: keras.Model, start: Start) -> tuple[Floa
 
 
 def _scales(start: Start) -> tuple[Floats, Floats]:
-    import numpy as np
-
     width = len(start.head.weights)
     middle = np.zeros(width, np.float32) if start.mean is None else start.mean
     if start.spread is None:

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.training.augment import augmented
 from advisor.training.finetune.hyperparameters import Finetuning
 
 if TYPE_CHECKING:
     import keras
-    import numpy as np
     import tensorflow as tf
-    from numpy.typing import NDArray
 
 WARMUP_STEPS = 100
 
@@ -113,16 +114,12 @@ class Optimizer:
 
     def save(self, place: Path) -> None:
         """Write the model, the means and the optimizer's state."""
-        import numpy as np
-
         self._model.save_weights(place.with_suffix(".weights.h5"))
         values: dict[str, Any] = {str(number): np.asarray(value) for number, value in enumerate(self._state())}
         np.savez(place.with_suffix(".npz"), **values)
 
     def restore(self, place: Path) -> None:
         """Read back what :meth:`save` wrote."""
-        import numpy as np
-
         self._model.load_weights(place.with_suffix(".weights.h5"))
         with np.load(place.with_suffix(".npz"), allow_pickle=False) as kept:
             for number, variable in enumerate(self._state()):

@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.core.errors import UnsupportedRecipe
 from advisor.training.flatgraph.operators import OPERATIONS
 
 if TYPE_CHECKING:
-    import numpy as np
     import tensorflow as tf
     from ai_edge_litert import schema_py_generated as schema
-    from numpy.typing import NDArray
 
     from advisor.tflite.model import Model
 
@@ -118,8 +119,6 @@ class Graph:
 
     def with_weights(self, weights: Mapping[int, NDArray[np.float32]]) -> bytes:
         """Return the file with these constants replaced."""
-        import numpy as np
-
         from advisor.tflite.rewrite import add_buffer, drop_unused_buffers, pack
 
         for index, value in weights.items():
@@ -151,8 +150,6 @@ def read_graph(data: bytes) -> Graph:
 
 
 def _constants(model: Model) -> dict[int, NDArray[Any]]:
-    import numpy as np
-
     kinds = {"float32": "<f4", "int32": "<i4", "int64": "<i8"}
     found = {}
     for index, tensor in enumerate(model.tensors):

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
 from advisor.training.augment import Augmentation, augmented
@@ -22,9 +25,7 @@ from advisor.training.flatgraph.graph import Change, Graph
 from advisor.training.flatgraph.weights import Weight
 
 if TYPE_CHECKING:
-    import numpy as np
     import tensorflow as tf
-    from numpy.typing import NDArray
 
 AUGMENTATION = Augmentation(crop=0.7, colour=0.1, mixup=0.0)
 
@@ -102,7 +103,6 @@ class _Training:
         schedule: Schedule,
         change: Change | None,
     ) -> None:
-        import numpy as np
         import tensorflow as tf
 
         self._graph, self._weights, self._schedule, self._change = graph, weights, schedule, change
@@ -113,8 +113,6 @@ class _Training:
 
     def run(self, batches: Batches) -> Course:
         """Take all steps and return the course."""
-        import numpy as np
-
         began, losses = time.monotonic(), list[float]()
         planned = max(1, round(self._schedule.epochs * len(batches) / self._schedule.batch))
         for number, images in enumerate(self._stream(batches)):
@@ -128,7 +126,6 @@ class _Training:
 
     def _one(self, images: NDArray[np.uint8], number: int, planned: int, done: float) -> float:
         """Take a step; the rate falls with the share of steps or of time, whichever is larger."""
-        import numpy as np
         import tensorflow as tf
 
         warm = min(1.0, (number + 1) / (0.05 * planned + 1))
@@ -143,8 +140,6 @@ class _Training:
 
     def _stream(self, batches: Batches) -> Iterator[NDArray[np.uint8]]:
         """Yield whole batches without end, in a new order each pass."""
-        import numpy as np
-
         size = min(self._schedule.batch, len(batches))
         passes = 0
         while True:

@@ -13,15 +13,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
+
 from advisor.training.flatgraph.graph import Graph, Node
 from advisor.training.flatgraph.operators import OPERATIONS
 
 if TYPE_CHECKING:
-    import numpy as np
     import tensorflow as tf
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 POSITIONS = 6000
 """Largest number of rows in a fit: about six for each input of the widest layer of a mobile network."""
@@ -51,8 +53,6 @@ def refit(graph: Graph, kernels: Collection[int], share: float, images: Floats) 
     Returns:
         the result for each kernel.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
-
     with threadpool_limits(limits=1, user_api="blas"):
         return _refit(graph, kernels, share, images)
 
@@ -88,8 +88,6 @@ def _value(graph: Graph, index: int, values: Mapping[int, tf.Tensor], changed: M
 def _refit_layer(
     graph: Graph, node: Node, whole: Mapping[int, tf.Tensor], thinned: Mapping[int, tf.Tensor], share: float
 ) -> Refitted:
-    import numpy as np
-
     options = copy.copy(node.options)
     options.fusedActivationFunction = 0
     linear = Node(node.name, options, node.inputs, node.output)
@@ -103,7 +101,6 @@ def _refit_layer(
 
 def _rows(node: Node, value: tf.Tensor, kernel: Floats) -> Floats:
     """Return the inputs of each output position of a layer, (positions, weights of an output channel)."""
-    import numpy as np
     import tensorflow as tf
 
     if node.name == "FULLY_CONNECTED":
@@ -120,8 +117,6 @@ def _rows(node: Node, value: tf.Tensor, kernel: Floats) -> Floats:
 
 def _fit(rows: NDArray[np.float64], targets: NDArray[np.float64], kernel: Floats, share: float) -> Refitted:
     """Fit each output channel to its targets with the weights that it keeps."""
-    import numpy as np
-
     weights = kernel.reshape(len(kernel), -1).astype(np.float64)
     keep = _kept(np.abs(weights) * np.sqrt(np.square(rows).mean(axis=0)), share)
     mean, centre = rows.mean(axis=0), targets.mean(axis=0)
@@ -139,8 +134,6 @@ def _fit(rows: NDArray[np.float64], targets: NDArray[np.float64], kernel: Floats
 
 def _kept(scores: NDArray[np.float64], share: float) -> NDArray[np.bool_]:
     """Return a mask of the weights to keep: those of the kernel with the greatest scores."""
-    import numpy as np
-
     keep = np.ones(scores.size, bool)
     keep[np.argsort(scores, axis=None, kind="stable")[: round(share * scores.size)]] = False
     return keep.reshape(scores.shape)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING:
-    import numpy as np
-    import tensorflow as tf
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    Floats = NDArray[np.float32]
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+Floats = NDArray[np.float32]
 
 DEPTHWISE = "DEPTHWISE_CONV_2D"
 

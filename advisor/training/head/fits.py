@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.training.head.logistic import CLOSELY, fit_path
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Fitted = tuple[NDArray[np.float32], NDArray[np.float32]]
+Fitted = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 ABSENT = -30.0
 """Bias of a class without an image, so that it is never predicted."""
@@ -38,8 +36,6 @@ def fit(
     Returns:
         weights (D, C) and bias (C,), float32, by strength.
     """
-    import numpy as np
-
     stacked = np.concatenate([features, *views]) if views else features
     repeated = np.tile(targets, 1 + len(views))
     fitted = {}
@@ -57,8 +53,6 @@ def _logistic(
     tolerance: float,
 ) -> dict[float, Fitted]:
     """Fit from strong to weak penalty; a class without an image, as in a fold, is never predicted."""
-    import numpy as np
-
     present = np.unique(targets)
     if len(present) == 1:
         nothing = np.zeros((standard.shape[1], 1), np.float32)
@@ -71,8 +65,6 @@ def _all_classes(
     some: NDArray[np.float32], offsets: NDArray[np.float32], present: NDArray[np.int64], classes: int
 ) -> Fitted:
     """Return a head with one column for each class from one of the classes present, (D, P) and (P,)."""
-    import numpy as np
-
     weights = np.zeros((len(some), classes), np.float32)
     bias = np.full(classes, ABSENT, np.float32)
     weights[:, present] = some
@@ -82,8 +74,6 @@ def _all_classes(
 
 def _nearest_mean(standard: NDArray[np.float32], targets: NDArray[np.int64], classes: int) -> Fitted:
     """Return the head whose logit is minus half the squared distance to the class's mean, over the mean distance."""
-    import numpy as np
-
     present = np.unique(targets)
     means = np.stack([standard[targets == label].mean(axis=0) for label in present])
     spread = float(np.square(standard - means[np.searchsorted(present, targets)]).sum(axis=1).mean())

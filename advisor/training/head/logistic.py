@@ -9,14 +9,12 @@ optimum.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    Floats = NDArray[np.float32]
-    Doubles = NDArray[np.float64]
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 
 ROUGHLY, CLOSELY = 1e-3, 1e-4
 """Largest gradient, in scaled coordinates, at the end of a fit: to compare penalties, and for the final head."""
@@ -41,8 +39,6 @@ def fit_path(
     Returns:
         weights, float32 (D, classes), and bias, float32 (classes,), by strength.
     """
-    import numpy as np
-
     weights = np.zeros((features.shape[1], classes), np.float32)
     bias = np.zeros(classes, np.float32)
     squares = np.einsum("nd,nd->d", features, features) / len(features)
@@ -63,7 +59,6 @@ def _fit(
     tolerance: float,
 ) -> tuple[Floats, Floats]:
     """Fit for one penalty on the mean loss, starting from the given weights and bias."""
-    import numpy as np
     from scipy.optimize import minimize
 
     scale = (1.0 / np.sqrt(_TYPICAL_CURVATURE * squares + penalty)).astype(np.float32)[:, None]

@@ -7,13 +7,11 @@ thousand features are fitted in a fraction of a second.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    Floats = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 DIMENSIONS = 512
 """Number of directions. On TrashNet a head on 512 of MobileNetV2's 3,152 is as accurate as one on all."""
@@ -36,23 +34,17 @@ class Space:
 
     def enter(self, features: Floats) -> Floats:
         """Map features (N, F) to (N, D)."""
-        import numpy as np
-
         starts = range(0, max(1, len(features)), _ROWS)
         return np.concatenate([(features[start : start + _ROWS] - self.mean) @ self.basis for start in starts])
 
     def leave(self, weights: Floats, bias: Floats) -> tuple[Floats, Floats]:
         """Return a head (D, C) and (C,) on mapped features as the same head on the original features."""
-        import numpy as np
-
         outside = self.basis @ weights
         return outside.astype(np.float32), (bias - self.mean @ outside).astype(np.float32)
 
 
 def find_space(features: Floats) -> Space:
     """Find the space of a training part's features (N, F). Equal features give equal spaces."""
-    import numpy as np
-
     mean, scale = _moments(features)
     scale[scale < 1e-6] = 1.0
     some = features[np.linspace(0, len(features) - 1, min(len(features), _ROWS)).astype(int)]
@@ -62,8 +54,6 @@ def find_space(features: Floats) -> Space:
 
 def _moments(features: Floats) -> tuple[Floats, Floats]:
     """Return mean and standard deviation (F,) in chunks, as 100,000 images fill a gigabyte."""
-    import numpy as np
-
     chunks = [features[start : start + _ROWS] for start in range(0, len(features), _ROWS)]
     mean = np.sum([chunk.sum(axis=0, dtype=np.float64) for chunk in chunks], axis=0) / len(features)
     squares = np.sum([np.square(chunk - mean).sum(axis=0) for chunk in chunks], axis=0) / len(features)
@@ -72,7 +62,6 @@ def _moments(features: Floats) -> tuple[Floats, Floats]:
 
 def _directions(standard: Floats) -> Floats:
     """Return the principal directions (F, D) of standardised rows; the identity if F is at most ``DIMENSIONS``."""
-    import numpy as np
     from scipy.linalg import eigh
 
     rows, width = standard.shape

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
 from advisor.core.errors import StageError
 from advisor.training.head.fits import fit
 from advisor.training.head.logistic import ROUGHLY
 from advisor.training.head.space import find_space
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 VERSION = 3
 """Raised when equal features give another head."""
@@ -66,9 +65,6 @@ def train_head(
     Raises:
         StageError: a class has no image, or the arrays' shapes do not match.
     """
-    import numpy as np
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
-
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
     with threadpool_limits(limits=1):
@@ -107,9 +103,6 @@ def fit_head(
     Raises:
         StageError: as :func:`train_head`.
     """
-    import numpy as np
-    from threadpoolctl import threadpool_limits
-
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
     with threadpool_limits(limits=1):
@@ -121,8 +114,6 @@ def fit_head(
 
 def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the row-wise softmax of logits (N, C), float32."""
-    import numpy as np
-
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     result: NDArray[np.float32] = (powers / powers.sum(axis=1, keepdims=True)).astype(np.float32)
     return result
@@ -133,8 +124,6 @@ def folds(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]
 
     Unlike in scikit-learn, a class may have fewer images than there are folds.
     """
-    import numpy as np
-
     generator = np.random.default_rng(seed)
     fold = np.empty(len(labels), dtype=np.int64)
     start = 0
@@ -147,8 +136,6 @@ def folds(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]
 
 def _merit(probabilities: NDArray[np.float32], targets: NDArray[np.int64]) -> tuple[float, float]:
     """Return accuracy and mean log-likelihood, to compare in this order."""
-    import numpy as np
-
     right = probabilities.argmax(axis=1) == targets
     likelihood = np.log(np.maximum(probabilities[np.arange(len(targets)), targets], 1e-7))
     return round(float(right.mean()), 6), float(likelihood.mean())
@@ -162,8 +149,6 @@ def _cross_validated(
     views: Sequence[NDArray[np.float32]],
 ) -> Iterator[tuple[float, NDArray[np.float32]]]:
     """Yield each candidate strength with its out-of-fold probabilities (N, C)."""
-    import numpy as np
-
     few = int(np.bincount(targets, minlength=classes).min()) < FEW_IMAGES
     strengths = (0.0, *GRID) if few else GRID
     found = {strength: np.zeros((len(targets), classes), np.float32) for strength in strengths}
@@ -182,8 +167,6 @@ def _require_fitting(
     classes: int,
     views: Sequence[NDArray[np.float32]],
 ) -> None:
-    import numpy as np
-
     if features.ndim != 2 or len(features) != len(targets) or any(view.shape != features.shape for view in views):
         shapes = [features.shape, *(view.shape for view in views)]
         raise StageError(f"features {shapes} and {len(targets)} labels do not fit together")

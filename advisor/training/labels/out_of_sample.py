@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
 from advisor.training.head.space import find_space
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 LANDMARKS = 3_000
 """Time grows with the number of images times their square: 20,000 images take half a minute on one core."""
@@ -51,9 +50,6 @@ def left_out(
         seed: draws the landmarks of a large set.
         landmarks: largest number of landmarks.
     """
-    import numpy as np
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
-
     targets = np.asarray(labels)
     wanted = np.eye(int(targets.max()) + 1)[targets] - 1 / (targets.max() + 1)
     with threadpool_limits(limits=1):
@@ -86,8 +82,6 @@ class _Regression:
 
     def without_each(self) -> Floats:
         """Return the prediction for each row, trained without that row."""
-        import numpy as np
-
         answers = np.empty_like(self.wanted)
         for part, kernel in _kernels(self.rows, self.places):
             weighted = kernel @ self.inverse
@@ -98,8 +92,6 @@ class _Regression:
 
     def without(self, group: list[int]) -> Floats:
         """Return the predictions for a group of rows, trained without the group."""
-        import numpy as np
-
         wanted = self.wanted[group]
         if len(group) > len(self.places):
             return self._fitted_without(group)
@@ -111,8 +103,6 @@ class _Regression:
 
     def _fitted_without(self, group: list[int]) -> Floats:
         """Fit the rows outside the group again, which is cheaper for groups larger than the number of landmarks."""
-        import numpy as np
-
         normal, moments = self.normal.copy(), self.moments.copy()
         for part, kernel in _kernels(self.rows, self.places, group):
             normal -= kernel.T @ kernel
@@ -123,15 +113,12 @@ class _Regression:
 
 def _scaled(features: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return rows in the space of heads, scaled for the kernel."""
-    import numpy as np
-
     rows = find_space(features).enter(features)
     rows *= np.sqrt(NARROWNESS / max(float(rows.var(axis=0).sum()), 1e-9))
     return rows
 
 
 def _fit(rows: NDArray[np.float32], wanted: Floats, seed: int, landmarks: int) -> _Regression:
-    import numpy as np
     from scipy.linalg import inv
 
     places = np.sort(np.random.default_rng(seed).permutation(len(rows))[:landmarks])
@@ -147,8 +134,6 @@ def _kernels(
     rows: NDArray[np.float32], places: NDArray[np.int64], chosen: Sequence[int] | None = None
 ) -> Iterator[tuple[NDArray[np.int64], Floats]]:
     """Yield chunks of row indices, of all rows or of those chosen, with their kernels."""
-    import numpy as np
-
     indices = np.arange(len(rows)) if chosen is None else np.asarray(chosen)
     for start in range(0, len(indices), _ROWS):
         part = indices[start : start + _ROWS]
@@ -157,8 +142,6 @@ def _kernels(
 
 def _kernel(rows: NDArray[np.float32], places: NDArray[np.int64], part: Sequence[int] | NDArray[np.int64]) -> Floats:
     """Return exp(-squared distance) of a part of the rows to the landmarks, by ``|a - b|^2 = a^2 - 2 ab + b^2``."""
-    import numpy as np
-
     these, those = rows[part].astype(np.float64), rows[places].astype(np.float64)
     kernel = these @ those.T
     kernel *= 2
@@ -169,7 +152,6 @@ def _kernel(rows: NDArray[np.float32], places: NDArray[np.int64], part: Sequence
 
 
 def _probabilities(scores: Floats, labels: NDArray[np.int64]) -> NDArray[np.float32]:
-    import numpy as np
     from scipy.special import softmax
 
     result: NDArray[np.float32] = softmax(SHARPER * _scale(scores, labels) * scores, axis=1).astype(np.float32)
@@ -178,7 +160,6 @@ def _probabilities(scores: Floats, labels: NDArray[np.int64]) -> NDArray[np.floa
 
 def _scale(scores: Floats, labels: NDArray[np.int64]) -> float:
     """Return the factor on the scores that makes the labels most likely (Guo et al., ICML 2017)."""
-    import numpy as np
     from scipy.optimize import minimize_scalar
     from scipy.special import logsumexp
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
 DOUBTED = 0.05
 """Only labels with a lower probability are named, as classifiers of small sets are often unsure."""
@@ -43,7 +41,6 @@ def suspects(labels: Sequence[int], probabilities: NDArray[np.float32]) -> tuple
         labels: N class indices; each of the classes has an image.
         probabilities: (N, C), of a classifier that was not trained on the image.
     """
-    import numpy as np
     from cleanlab.filter import find_label_issues
 
     given = np.asarray(labels)
