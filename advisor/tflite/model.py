@@ -8,21 +8,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from advisor.core.errors import UsageError
-from advisor.tflite.values import BITS, MetadataEntry, Model, Operator, Quantization, Signature, Subgraph, Tensor
+from advisor.tflite.values import Model, Operator, Subgraph, Tensor
 from advisor.tflite.verify import MAX_FILE_BYTES, Damage
 
-__all__ = [
-    "BITS",
-    "MetadataEntry",
-    "Model",
-    "Operator",
-    "Quantization",
-    "Signature",
-    "Subgraph",
-    "Tensor",
-    "guarded",
-    "read",
-]
+__all__ = ["Model", "Operator", "Subgraph", "Tensor", "guarded", "read"]
+
+_T = TypeVar("_T")
 
 
 def read(source: bytes | Path, name: str = "") -> Model:
@@ -35,14 +26,11 @@ def read(source: bytes | Path, name: str = "") -> Model:
     Raises:
         UsageError: the file is absent, damaged, truncated or not a `.tflite` file.
     """
-    from advisor.tflite.reader import build
+    from advisor.tflite.reader import parse
 
     called = name or (str(source) if isinstance(source, Path) else "the model")
     data = _content(source) if isinstance(source, Path) else source
-    return guarded(called, lambda: build(data))
-
-
-_T = TypeVar("_T")
+    return guarded(called, lambda: parse(data)[1])
 
 
 def guarded(name: str, build: Callable[[], _T]) -> _T:

@@ -1,22 +1,44 @@
-"""Turn a flatbuffer into values, with every index and size checked."""
+"""Turn a flatbuffer into tables and values, with every index and size checked."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.tflite.options import options_of
-from advisor.tflite.values import BITS, MetadataEntry, Model, Operator, Quantization, Signature, Subgraph, Tensor
+from advisor.tflite.values import (
+    BITS,
+    OPTIONS,
+    MetadataEntry,
+    Model,
+    Operator,
+    Quantization,
+    Signature,
+    Subgraph,
+    Tensor,
+)
 from advisor.tflite.verify import Damage, verify
 
 _MAX_RANK = 32
 """Largest number of dimensions of a tensor; runtimes accept 8."""
 
 
-def build(data: bytes) -> Model:
-    """Return the value of the file ``data``.
+def _names(kind: Any) -> dict[int, str]:
+    """Return the names of an enumeration of the schema by their numbers."""
+    return {number: name for name, number in vars(kind).items() if isinstance(number, int)}
+
+
+_TYPES = _names(schema.TensorType)
+_ACTIVATIONS = _names(schema.ActivationFunctionType)
+BUILTINS = _names(schema.BuiltinOperator)
+"""The names of the builtin operators by their numbers."""
+
+
+def parse(data: bytes) -> tuple[schema.ModelT, Model]:
+    """Return the tables of the file ``data``, every buffer's content inside them, and their value.
 
     Raises:
         Damage: what is wrong with the file; a reader's own error where it trips over something not checked here.
@@ -25,11 +47,34 @@ def build(data: bytes) -> Model:
     root = schema.Model.GetRootAs(data, 0)
     if root.Version() != 3:
         raise Damage(f"its schema version is {root.Version()}, not 3")
-    model = _Reader(root, data).model()
+    tables = _tables(root, data)
+    model = _Reader(tables).model(len(data))
     if not model.subgraphs:
         raise Damage("it holds no graph")
     _check(model)
+    return tables, model
+
+
+def _tables(root: schema.Model, data: bytes) -> schema.ModelT:
+    """Return the tables with a list in place of each one that the file leaves out."""
+    model = schema.ModelT.InitFromObj(root)
+    for name in ("buffers", "metadata", "operatorCodes", "signatureDefs", "subgraphs"):
+        setattr(model, name, getattr(model, name) or [])
+    for buffer in model.buffers:
+        if buffer.offset > 1:
+            buffer.data = _content_behind(data, buffer.offset, buffer.size)
+    for graph in model.subgraphs:
+        graph.tensors, graph.operators = graph.tensors or [], graph.operators or []
+        for owner in (graph, *graph.operators):
+            owner.inputs, owner.outputs = list(_indices(owner.inputs)), list(_indices(owner.outputs))
     return model
+
+
+def _content_behind(data: bytes, offset: int, size: int) -> Any:
+    """Return the bytes of a buffer that lies behind the flatbuffer."""
+    if offset + size > len(data):
+        raise Damage(f"a buffer ends at byte {offset + size}, but the file has {len(data)}")
+    return np.frombuffer(data, np.uint8)[offset : offset + size]
 
 
 def _text(value: bytes | None) -> str:
@@ -37,107 +82,97 @@ def _text(value: bytes | None) -> str:
 
 
 def _indices(vector: Any) -> tuple[int, ...]:
-    return () if isinstance(vector, int) else tuple(int(number) for number in vector)
+    return () if vector is None else tuple(int(number) for number in vector)
 
 
 class _Reader:
-    """Turns the results of the generated accessors into values."""
+    """Turns tables into values."""
 
-    def __init__(self, root: schema.Model, data: bytes) -> None:
-        self._root = root
-        self._data = data
-        self._types = {code: name.lower() for name, code in vars(schema.TensorType).items() if isinstance(code, int)}
-        self._names = {code: name for name, code in vars(schema.BuiltinOperator).items() if isinstance(code, int)}
-        self._buffers = [self._buffer(root.Buffers(index)) for index in range(root.BuffersLength())]
-        self._codes = [self._code(root.OperatorCodes(index)) for index in range(root.OperatorCodesLength())]
+    def __init__(self, tables: schema.ModelT) -> None:
+        self._tables = tables
+        self._buffers = [b"" if buffer.data is None else bytes(buffer.data) for buffer in tables.buffers]
+        self._codes = [_code(code) for code in tables.operatorCodes]
 
-    def model(self) -> Model:
-        root = self._root
+    def model(self, size_bytes: int) -> Model:
+        tables = self._tables
         return Model(
-            version=root.Version(),
-            description=_text(root.Description()),
-            subgraphs=tuple(self._subgraph(root.Subgraphs(i)) for i in range(root.SubgraphsLength())),
-            signatures=tuple(self._signature(root.SignatureDefs(i)) for i in range(root.SignatureDefsLength())),
-            metadata=tuple(self._metadata(root.Metadata(i)) for i in range(root.MetadataLength())),
-            size_bytes=len(self._data),
+            version=tables.version,
+            description=_text(tables.description),
+            subgraphs=tuple(map(self._subgraph, tables.subgraphs)),
+            signatures=tuple(map(_signature, tables.signatureDefs)),
+            metadata=tuple(map(self._metadata, tables.metadata)),
+            size_bytes=size_bytes,
         )
 
-    def _buffer(self, buffer: schema.Buffer) -> bytes:
-        return buffer_content(self._data, buffer.Offset(), buffer.Size(), buffer.DataAsNumpy())
-
-    def _code(self, code: schema.OperatorCode) -> tuple[str, int]:
-        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
-        name = self._names.get(number, f"BUILTIN_{number}")
-        custom = _text(code.CustomCode())
-        return (f"CUSTOM:{custom}" if name == "CUSTOM" and custom else name), code.Version()
-
-    def _subgraph(self, graph: schema.SubGraph) -> Subgraph:
+    def _subgraph(self, graph: schema.SubGraphT) -> Subgraph:
         return Subgraph(
-            name=_text(graph.Name()),
-            tensors=tuple(self._tensor(graph.Tensors(index)) for index in range(graph.TensorsLength())),
-            operators=tuple(self._operator(graph.Operators(index)) for index in range(graph.OperatorsLength())),
-            inputs=_indices(graph.InputsAsNumpy()),
-            outputs=_indices(graph.OutputsAsNumpy()),
+            name=_text(graph.name),
+            tensors=tuple(map(self._tensor, graph.tensors)),
+            operators=tuple(map(self._operator, graph.operators)),
+            inputs=tuple(graph.inputs),
+            outputs=tuple(graph.outputs),
         )
 
-    def _tensor(self, tensor: schema.Tensor) -> Tensor:
-        if tensor.Buffer() >= len(self._buffers):
-            raise Damage(f"tensor {_text(tensor.Name())!r} names buffer {tensor.Buffer()} of {len(self._buffers)}")
-        if tensor.ShapeLength() > _MAX_RANK:
-            raise Damage(f"tensor {_text(tensor.Name())!r} has {tensor.ShapeLength()} dimensions")
+    def _tensor(self, tensor: schema.TensorT) -> Tensor:
+        name, shape = _text(tensor.name), _indices(tensor.shape)
+        if tensor.buffer >= len(self._buffers):
+            raise Damage(f"tensor {name!r} names buffer {tensor.buffer} of {len(self._buffers)}")
+        if len(shape) > _MAX_RANK:
+            raise Damage(f"tensor {name!r} has {len(shape)} dimensions")
         return Tensor(
-            name=_text(tensor.Name()),
-            shape=_indices(tensor.ShapeAsNumpy()),
-            dtype=self._types.get(tensor.Type(), f"type_{tensor.Type()}"),
-            buffer=self._buffers[tensor.Buffer()],
-            quantization=_quantization(tensor.Quantization()),
-            is_variable=bool(tensor.IsVariable()),
-            is_sparse=tensor.Sparsity() is not None,
+            name=name,
+            shape=shape,
+            dtype=_TYPES.get(tensor.type, f"type_{tensor.type}").lower(),
+            buffer=self._buffers[tensor.buffer],
+            quantization=_quantization(tensor.quantization),
+            is_variable=bool(tensor.isVariable),
+            is_sparse=tensor.sparsity is not None,
         )
 
-    def _operator(self, operator: schema.Operator) -> Operator:
-        if operator.OpcodeIndex() >= len(self._codes):
-            raise Damage(f"an operator names code {operator.OpcodeIndex()} of {len(self._codes)}")
-        name, version = self._codes[operator.OpcodeIndex()]
-        inputs, outputs = _indices(operator.InputsAsNumpy()), _indices(operator.OutputsAsNumpy())
-        return Operator(name, version, inputs, outputs, options_of(operator))
+    def _operator(self, operator: schema.OperatorT) -> Operator:
+        if operator.opcodeIndex >= len(self._codes):
+            raise Damage(f"an operator names code {operator.opcodeIndex} of {len(self._codes)}")
+        name, version = self._codes[operator.opcodeIndex]
+        return Operator(name, version, tuple(operator.inputs), tuple(operator.outputs), _options(operator))
 
-    def _signature(self, signature: schema.SignatureDef) -> Signature:
-        inputs = (signature.Inputs(index) for index in range(signature.InputsLength()))
-        outputs = (signature.Outputs(index) for index in range(signature.OutputsLength()))
-        return Signature(
-            key=_text(signature.SignatureKey()),
-            subgraph=signature.SubgraphIndex(),
-            inputs=tuple((_text(entry.Name()), entry.TensorIndex()) for entry in inputs),
-            outputs=tuple((_text(entry.Name()), entry.TensorIndex()) for entry in outputs),
-        )
-
-    def _metadata(self, entry: schema.Metadata) -> MetadataEntry:
-        if entry.Buffer() >= len(self._buffers):
-            raise Damage(f"metadata {_text(entry.Name())!r} names buffer {entry.Buffer()} of {len(self._buffers)}")
-        return MetadataEntry(_text(entry.Name()), self._buffers[entry.Buffer()])
+    def _metadata(self, entry: schema.MetadataT) -> MetadataEntry:
+        if entry.buffer >= len(self._buffers):
+            raise Damage(f"metadata {_text(entry.name)!r} names buffer {entry.buffer} of {len(self._buffers)}")
+        return MetadataEntry(_text(entry.name), self._buffers[entry.buffer])
 
 
-def buffer_content(data: bytes, offset: int, size: int, inside: schema.Buffer) -> bytes:
-    """Return a buffer's bytes: ``inside`` the flatbuffer, or behind it at ``offset`` (0 and 1 mean inside).
-
-    Raises:
-        Damage: the place behind the flatbuffer lies outside the file.
-    """
-    if offset <= 1:
-        return b"" if isinstance(inside, int) else bytes(inside)
-    if offset + size > len(data):
-        raise Damage(f"a buffer ends at byte {offset + size}, but the file has {len(data)}")
-    return data[offset : offset + size]
+def _code(code: schema.OperatorCodeT) -> tuple[str, int]:
+    number = max(code.builtinCode, code.deprecatedBuiltinCode)
+    name, custom = BUILTINS.get(number, f"BUILTIN_{number}"), _text(code.customCode)
+    return (f"CUSTOM:{custom}" if name == "CUSTOM" and custom else name), code.version
 
 
-def _quantization(parameters: schema.QuantizationParameters) -> Quantization | None:
-    if parameters is None or parameters.ScaleLength() == 0:
+def _options(operator: schema.OperatorT) -> dict[str, float | str]:
+    """Return the known options of an operator by name."""
+    table = vars(operator.builtinOptions) if operator.builtinOptions else {}
+    fields = {re.sub("(?=[A-Z])", "_", name).lower(): value for name, value in table.items()}
+    options = {name: fields[name] for name in OPTIONS if name in fields}
+    for name, value in options.items():
+        if name == "fused_activation_function":
+            options[name] = _ACTIVATIONS.get(value, f"activation_{value}")
+        elif isinstance(value, bool):
+            options[name] = int(value)
+    return options
+
+
+def _quantization(parameters: schema.QuantizationParametersT | None) -> Quantization | None:
+    if parameters is None or parameters.scale is None or len(parameters.scale) == 0:
         return None
-    return Quantization(
-        scales=tuple(float(scale) for scale in parameters.ScaleAsNumpy()),
-        zero_points=_indices(parameters.ZeroPointAsNumpy()),
-        axis=parameters.QuantizedDimension(),
+    scales = tuple(float(scale) for scale in parameters.scale)
+    return Quantization(scales, _indices(parameters.zeroPoint), parameters.quantizedDimension)
+
+
+def _signature(signature: schema.SignatureDefT) -> Signature:
+    return Signature(
+        key=_text(signature.signatureKey),
+        subgraph=signature.subgraphIndex,
+        inputs=tuple((_text(entry.name), entry.tensorIndex) for entry in signature.inputs or []),
+        outputs=tuple((_text(entry.name), entry.tensorIndex) for entry in signature.outputs or []),
     )
 
 

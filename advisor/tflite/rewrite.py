@@ -10,8 +10,8 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import StageError
-from advisor.tflite.model import guarded, read
-from advisor.tflite.reader import buffer_content
+from advisor.tflite.model import guarded
+from advisor.tflite.reader import parse
 from advisor.tflite.verify import FILE_IDENTIFIER
 
 DESCRIBING_METADATA = b"TFLITE_METADATA"
@@ -50,35 +50,12 @@ def unpack(data: bytes, name: str = "the model") -> schema.ModelT:
         UsageError: the file is damaged.
         StageError: the file has an operator whose options this version does not know and would lose.
     """
-    read(data, name)
-    model = guarded(name, lambda: _tables(data))
+    model, _ = guarded(name, lambda: parse(data))
+    model.metadata = [entry for entry in model.metadata if entry.name != DESCRIBING_METADATA]
     for graph in model.subgraphs:
-        for operator in graph.operators or []:
+        for operator in graph.operators:
             _check_options(operator)
     return model
-
-
-def _tables(data: bytes) -> schema.ModelT:
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
-    for buffer in model.buffers:
-        if buffer.offset > 1:
-            content = buffer_content(data, buffer.offset, buffer.size, 0)
-            buffer.data = np.frombuffer(content, dtype=np.uint8) if content else None
-    for graph in model.subgraphs:
-        graph.operators = graph.operators or []
-        for operator in graph.operators:
-            operator.inputs = _listed(operator.inputs)
-            operator.outputs = _listed(operator.outputs)
-        graph.inputs = _listed(graph.inputs)
-        graph.outputs = _listed(graph.outputs)
-    model.metadata = [entry for entry in model.metadata or [] if entry.name != DESCRIBING_METADATA]
-    model.signatureDefs = model.signatureDefs or []
-    model.operatorCodes = model.operatorCodes or []
-    return model
-
-
-def _listed(indices: Any) -> list[int]:
-    return [] if indices is None else [int(index) for index in indices]
 
 
 def _check_options(operator: schema.OperatorT) -> None:

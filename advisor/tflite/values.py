@@ -38,6 +38,14 @@ BITS = MappingProxyType(
 )
 """Bits of one element, by type; strings, resources and variants have no fixed width."""
 
+OPTIONS = (
+    *("fused_activation_function", "padding", "stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor"),
+    *("depth_multiplier", "filter_height", "filter_width", "axis", "beta", "keep_dims", "keep_num_dims"),
+    *("weights_format", "align_corners", "half_pixel_centers", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"),
+    *("block_size", "mode", "num_splits", "asymmetric_quantize_inputs"),
+)
+"""The numbers among an operator's builtin options that decide which kernels take it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
@@ -113,7 +121,7 @@ class Operator:
         version: the operator's version, which a runtime must know.
         inputs: tensor indices; -1 for an optional input that is absent.
         outputs: tensor indices.
-        options: the numbers among its builtin options by name (``stride_h``); ``fused_activation_function`` by name.
+        options: those of ``OPTIONS`` that it has, by name; ``fused_activation_function`` by its name.
     """
 
     name: str

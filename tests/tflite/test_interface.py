@@ -6,8 +6,9 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import StageError, UsageError
 from advisor.tflite.interface import fold_normalization, to_float_io
-from advisor.tflite.model import Quantization, read
+from advisor.tflite.model import read
 from advisor.tflite.surgery import attach_head, select_output
+from advisor.tflite.values import Quantization
 
 from .conftest import Array, Quantize, Run
 from .graphs import Graph, tiny_features

@@ -17,6 +17,7 @@ from advisor.devices.profiles.validation import MAX_YAML_BYTES, FileKind
 from advisor.measurement.accelerators.operator_facts import SHAPE_FACTS, Fact, constant_tensors, facts, types_of
 from advisor.store.yamlfile import read_yaml
 from advisor.tflite.model import Model, Operator
+from advisor.tflite.values import OPTIONS
 
 FOLDER = "accelerators"
 
@@ -78,9 +79,7 @@ class Limits(_Strict):
 
 
 def _known_facts(value: object) -> object:
-    from advisor.tflite.options import option_names
-
-    known = {*SHAPE_FACTS, *option_names()}
+    known = {*SHAPE_FACTS, *OPTIONS}
     for name in value if isinstance(value, dict) else ():
         if name not in known:
             raise ValueError(f"'{name}' is not a fact of an operator{nearest(str(name), known)}")
