@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import StageError
-from advisor.tflite.rewrite import pack, unpack
-from advisor.tflite.signature import sign
+from advisor.tflite.rewrite import pack, sign, unpack
 
 if TYPE_CHECKING:
     import keras

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.tflite.rewrite import pack
+from advisor.tflite.rewrite import content_of, pack
 
 _NO_INPUT = -1
 
@@ -26,7 +26,7 @@ def operator_alone(tables: schema.ModelT, index: int) -> tuple[bytes, tuple[int,
     operators = [*_preparing(tables, graph, graph.operators[index]), graph.operators[index]]
     made = {tensor for operator in operators[:-1] for tensor in operator.outputs}
     taken = [tensor for tensor in operators[-1].inputs if tensor != _NO_INPUT and tensor not in made]
-    inputs = tuple(tensor for tensor in dict.fromkeys(taken) if not _is_constant(tables, graph, tensor))
+    inputs = tuple(tensor for tensor in dict.fromkeys(taken) if content_of(tables, graph.tensors[tensor]) is None)
     file = _file(tables, graph, operators, inputs, operators[-1].outputs)
     return pack(file), inputs
 
@@ -35,12 +35,11 @@ def _preparing(tables: schema.ModelT, graph: schema.SubGraphT, operator: schema.
     """Return the operators that expand constants for this one, such as DEQUANTIZE of stored weights."""
     makers = {tensor: maker for maker in graph.operators for tensor in maker.outputs}
     found = [makers[tensor] for tensor in operator.inputs if tensor in makers]
-    return [maker for maker in found if all(_is_constant(tables, graph, tensor) for tensor in maker.inputs)]
-
-
-def _is_constant(tables: schema.ModelT, graph: schema.SubGraphT, tensor: int) -> bool:
-    content = tables.buffers[graph.tensors[tensor].buffer].data
-    return content is not None and len(content) > 0
+    return [
+        maker
+        for maker in found
+        if all(content_of(tables, graph.tensors[tensor]) is not None for tensor in maker.inputs)
+    ]
 
 
 def _file(
@@ -67,9 +66,9 @@ def _file(
 def _tensor(tables: schema.ModelT, tensor: schema.TensorT, buffers: list[schema.BufferT]) -> schema.TensorT:
     """Return a copy of the tensor, with its content in a new buffer of ``buffers``; buffer 0 is empty."""
     made = copy.copy(tensor)
-    content = tables.buffers[tensor.buffer].data
+    content = content_of(tables, tensor)
     made.buffer = 0
-    if content is not None and len(content):
+    if content is not None:
         made.buffer = len(buffers)
         buffers.append(schema.BufferT(data=content))
     return made

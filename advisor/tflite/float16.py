@@ -13,8 +13,10 @@ from advisor.tflite.rewrite import (
     add_buffer,
     add_metadata,
     add_tensor,
+    content_of,
     drop_unused_buffers,
-    operator_code,
+    new_operator,
+    operator_name,
     pack,
     unpack,
 )
@@ -74,25 +76,18 @@ def _expand_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
     """Make readers of an expanded constant read the constant itself, now float32; return the number of constants."""
     expanded: dict[int, int] = {}
     for operator in graph.operators:
-        code = model.operatorCodes[operator.opcodeIndex]
-        kind = max(code.builtinCode, code.deprecatedBuiltinCode)
-        if kind == schema.BuiltinOperator.DEQUANTIZE and _is_half_constant(model, graph, operator.inputs[0]):
+        source = graph.tensors[operator.inputs[0]] if operator_name(model, operator) == "DEQUANTIZE" else None
+        if source and source.type == schema.TensorType.FLOAT16 and content_of(model, source) is not None:
             expanded[operator.outputs[0]] = operator.inputs[0]
     for constant in dict.fromkeys(expanded.values()):
         tensor = graph.tensors[constant]
-        values: npt.NDArray[np.float16] = np.frombuffer(model.buffers[tensor.buffer].data.tobytes(), dtype="<f2")
+        values: npt.NDArray[np.float16] = np.frombuffer(content_of(model, tensor).tobytes(), dtype="<f2")
         tensor.type = schema.TensorType.FLOAT32
         tensor.buffer = add_buffer(model, values.astype("<f4").tobytes())
     graph.operators = [each for each in graph.operators if not expanded.keys() & set(each.outputs)]
     for operator in graph.operators:
         operator.inputs = [expanded.get(index, index) for index in operator.inputs]
     return len(expanded)
-
-
-def _is_half_constant(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> bool:
-    tensor = graph.tensors[index]
-    content = model.buffers[tensor.buffer].data
-    return tensor.type == schema.TensorType.FLOAT16 and content is not None and len(content) > 0
 
 
 def _store_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
@@ -113,15 +108,14 @@ def _is_float_constant(model: schema.ModelT, graph: schema.SubGraphT, index: int
     if index < 0:
         return False
     tensor = graph.tensors[index]
-    content = model.buffers[tensor.buffer].data
     plain = tensor.type == schema.TensorType.FLOAT32 and tensor.sparsity is None and not tensor.isVariable
-    return plain and content is not None and len(content) > 0
+    return plain and content_of(model, tensor) is not None
 
 
 def _dequantize(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> schema.OperatorT:
     """Convert constant ``index`` to float16 and return the operator that expands it into a new tensor."""
     constant = graph.tensors[index]
-    half = _halved(model.buffers[constant.buffer].data)
+    half = _halved(content_of(model, constant))
     if index in graph.outputs:
         index = add_tensor(model, graph, constant.name, constant.shape, schema.TensorType.FLOAT16, half)
     else:
@@ -129,11 +123,7 @@ def _dequantize(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> sc
         constant.buffer = add_buffer(model, half)
     name = (constant.name or b"constant") + b"_float32"
     output = add_tensor(model, graph, name, constant.shape, schema.TensorType.FLOAT32)
-    operator = schema.OperatorT()
-    operator.opcodeIndex = operator_code(model, schema.BuiltinOperator.DEQUANTIZE, _DEQUANTIZE_VERSION)
-    operator.inputs = [index]
-    operator.outputs = [output]
-    return operator
+    return new_operator(model, schema.BuiltinOperator.DEQUANTIZE, [index], output, version=_DEQUANTIZE_VERSION)
 
 
 def _halved(content: Any) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import StageError
-from advisor.tflite.rewrite import add_tensor, operator_code, pack, single_graph, unpack
+from advisor.tflite.rewrite import add_tensor, new_operator, pack, single_graph, unpack
 
 _FLOAT32 = schema.TensorType.FLOAT32
 
@@ -36,42 +36,21 @@ def to_float_io(data: bytes) -> bytes:
     """
     model = unpack(data)
     graph, signature = single_graph(model)
-    first = [_quantized_input(model, graph, place, signature) for place in range(len(graph.inputs))]
-    last = [_dequantized_output(model, graph, place, signature) for place in range(len(graph.outputs))]
-    graph.operators = [*_present(first), *graph.operators, *_present(last)]
+    first, last = [], []
+    for place, stored in enumerate(graph.inputs):
+        version = _version(graph.tensors[stored], _QUANTIZE_VERSIONS)
+        if version:
+            graph.inputs[place] = _float_twin(model, graph, stored, signature.inputs)
+            code = schema.BuiltinOperator.QUANTIZE
+            first.append(new_operator(model, code, [graph.inputs[place]], stored, version=version))
+    for place, stored in enumerate(graph.outputs):
+        version = _version(graph.tensors[stored], _DEQUANTIZE_VERSIONS)
+        if version:
+            graph.outputs[place] = _float_twin(model, graph, stored, signature.outputs)
+            code = schema.BuiltinOperator.DEQUANTIZE
+            last.append(new_operator(model, code, [stored], graph.outputs[place], version=version))
+    graph.operators = [*first, *graph.operators, *last]
     return pack(model)
-
-
-def _present(operators: Sequence[Any]) -> list[Any]:
-    return [operator for operator in operators if operator is not None]
-
-
-def _quantized_input(
-    model: schema.ModelT, graph: schema.SubGraphT, place: int, signature: Any
-) -> schema.OperatorT | None:
-    """Add a float32 tensor before input ``place``; return the operator between, or None if none is needed."""
-    stored = graph.inputs[place]
-    version = _version(graph.tensors[stored], _QUANTIZE_VERSIONS)
-    if version == 0:
-        return None
-    graph.inputs[place] = _float_twin(model, graph, stored)
-    _redirect(signature.inputs, stored, graph.inputs[place])
-    code = operator_code(model, schema.BuiltinOperator.QUANTIZE, version)
-    return schema.OperatorT(opcodeIndex=code, inputs=[graph.inputs[place]], outputs=[stored])
-
-
-def _dequantized_output(
-    model: schema.ModelT, graph: schema.SubGraphT, place: int, signature: Any
-) -> schema.OperatorT | None:
-    """Add a float32 tensor after output ``place``; return the operator between, or None if none is needed."""
-    stored = graph.outputs[place]
-    version = _version(graph.tensors[stored], _DEQUANTIZE_VERSIONS)
-    if version == 0:
-        return None
-    graph.outputs[place] = _float_twin(model, graph, stored)
-    _redirect(signature.outputs, stored, graph.outputs[place])
-    code = operator_code(model, schema.BuiltinOperator.DEQUANTIZE, version)
-    return schema.OperatorT(opcodeIndex=code, inputs=[stored], outputs=[graph.outputs[place]])
 
 
 def _version(tensor: schema.TensorT, versions: Mapping[int, int]) -> int:
@@ -85,9 +64,12 @@ def _version(tensor: schema.TensorT, versions: Mapping[int, int]) -> int:
     return versions[tensor.type]
 
 
-def _float_twin(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> int:
+def _float_twin(model: schema.ModelT, graph: schema.SubGraphT, index: int, entries: Any) -> int:
+    """Add a float32 tensor that takes the place of tensor ``index`` in the entries of a signature."""
     tensor = graph.tensors[index]
-    return add_tensor(model, graph, (tensor.name or b"") + b"_float32", tensor.shape, _FLOAT32)
+    twin = add_tensor(model, graph, (tensor.name or b"") + b"_float32", tensor.shape, _FLOAT32)
+    _redirect(entries, index, twin)
+    return twin
 
 
 def _redirect(entries: Any, old: int, new: int) -> None:
@@ -121,8 +103,8 @@ def fold_normalization(data: bytes, mean: Sequence[float], std: Sequence[float])
     factor = add_tensor(model, graph, "normalization/scale", (len(mean),), _FLOAT32, scale)
     offset = add_tensor(model, graph, "normalization/shift", (len(mean),), _FLOAT32, shift)
     graph.operators = [
-        _multiply(model, image, factor, scaled),
-        _add(model, scaled, offset, normalized),
+        new_operator(model, schema.BuiltinOperator.MUL, [image, factor], scaled, schema.MulOptionsT()),
+        new_operator(model, schema.BuiltinOperator.ADD, [scaled, offset], normalized, schema.AddOptionsT()),
         *graph.operators,
     ]
     graph.inputs = [image]
@@ -145,22 +127,3 @@ def _affine(mean: Sequence[float], std: Sequence[float], channels: int) -> tuple
     if not np.isfinite(means).all() or not (np.isfinite(deviations) & (deviations > 0)).all():
         raise StageError(f"a normalization by {tuple(mean)} and {tuple(std)} is not finite and positive")
     return (1 / deviations).astype("<f4").tobytes(), (-means / deviations).astype("<f4").tobytes()
-
-
-def _multiply(model: schema.ModelT, left: int, right: int, output: int) -> schema.OperatorT:
-    code = operator_code(model, schema.BuiltinOperator.MUL, 1)
-    kind = schema.BuiltinOptions.MulOptions
-    return _binary(code, left, right, output, kind, schema.MulOptionsT())
-
-
-def _add(model: schema.ModelT, left: int, right: int, output: int) -> schema.OperatorT:
-    code = operator_code(model, schema.BuiltinOperator.ADD, 1)
-    kind = schema.BuiltinOptions.AddOptions
-    return _binary(code, left, right, output, kind, schema.AddOptionsT())
-
-
-def _binary(code: int, left: int, right: int, output: int, kind: int, options: Any) -> schema.OperatorT:
-    operator = schema.OperatorT(opcodeIndex=code, inputs=[left, right], outputs=[output])
-    operator.builtinOptionsType = kind
-    operator.builtinOptions = options
-    return operator

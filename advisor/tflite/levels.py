@@ -8,12 +8,11 @@ layer's features alone 81 % (MobileNetV2, cross-validated).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.tflite.rewrite import add_tensor, operator_code, pack, single_graph, unpack
+from advisor.tflite.rewrite import add_tensor, new_operator, operator_name, pack, single_graph, unpack
 
 VERSION = 1
 """Raised when an equal backbone gives other features."""
@@ -23,7 +22,6 @@ LARGEST_SHARE = 4
 
 _WINDOWED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D"})
 _PADS = frozenset({"PAD", "PADV2"})
-_NAMES: dict[int, str] = {value: name for name, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
 _FLOAT32 = schema.TensorType.FLOAT32
 _INT32 = schema.TensorType.INT32
 
@@ -62,7 +60,9 @@ def with_levels(data: bytes) -> bytes:
     means = _add_means(model, graph, levels)
     width = int(graph.tensors[features].shape[1]) + sum(level.channels for level in levels)
     output = add_tensor(model, graph, "levels/features", (1, width), _FLOAT32)
-    graph.operators.append(_concatenation(model, [features, *means], output))
+    joined = [features, *means]
+    options = schema.ConcatenationOptionsT(axis=1)
+    graph.operators.append(new_operator(model, schema.BuiltinOperator.CONCATENATION, joined, output, options))
     graph.outputs = [output]
     signature.outputs[0].tensorIndex = output
     return pack(model)
@@ -93,11 +93,11 @@ def _read_level(
     model: schema.ModelT, graph: schema.SubGraphT, operator: schema.OperatorT, made_by: dict[int, int]
 ) -> Level | None:
     """Return the map that a convolution or pooling reads, before padding; None for a global pooling and the like."""
-    if _name(model, operator) not in _WINDOWED:
+    if operator_name(model, operator) not in _WINDOWED:
         return None
     source = int(operator.inputs[0])
     maker = made_by.get(source)
-    if maker is not None and _name(model, graph.operators[maker]) in _PADS:
+    if maker is not None and operator_name(model, graph.operators[maker]) in _PADS:
         source = int(graph.operators[maker].inputs[0])
         maker = made_by.get(source)
     shape = [int(side) for side in graph.tensors[source].shape]
@@ -126,38 +126,10 @@ def _add_means(model: schema.ModelT, graph: schema.SubGraphT, levels: list[Level
     means, behind = [], {}
     for number, level in enumerate(levels):
         mean = add_tensor(model, graph, f"levels/{number}", (1, level.channels), _FLOAT32)
-        behind[level.made_by] = _mean(model, [level.tensor, axes], mean)
+        options = schema.ReducerOptionsT(keepDims=False)
+        behind[level.made_by] = new_operator(model, schema.BuiltinOperator.MEAN, [level.tensor, axes], mean, options)
         means.append(mean)
     graph.operators = [
         one for place, operator in enumerate(graph.operators) for one in (operator, behind.get(place)) if one
     ]
     return means
-
-
-def _mean(model: schema.ModelT, inputs: list[int], output: int) -> schema.OperatorT:
-    options = schema.ReducerOptionsT()
-    options.keepDims = False
-    return _operator(model, schema.BuiltinOperator.MEAN, inputs, output, schema.BuiltinOptions.ReducerOptions, options)
-
-
-def _concatenation(model: schema.ModelT, inputs: list[int], output: int) -> schema.OperatorT:
-    options = schema.ConcatenationOptionsT()
-    options.axis = 1
-    code = schema.BuiltinOperator.CONCATENATION
-    return _operator(model, code, inputs, output, schema.BuiltinOptions.ConcatenationOptions, options)
-
-
-def _operator(
-    model: schema.ModelT, builtin: int, inputs: list[int], output: int, options_type: int, options: Any
-) -> schema.OperatorT:
-    operator = schema.OperatorT()
-    operator.opcodeIndex = operator_code(model, builtin, 1)
-    operator.inputs, operator.outputs = inputs, [output]
-    operator.builtinOptionsType, operator.builtinOptions = options_type, options
-    return operator
-
-
-def _name(model: schema.ModelT, operator: schema.OperatorT) -> str:
-    code = model.operatorCodes[operator.opcodeIndex]
-    number = max(code.builtinCode, code.deprecatedBuiltinCode)
-    return _NAMES.get(number, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import flatbuffers
@@ -11,11 +11,14 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import StageError
 from advisor.tflite.model import guarded
-from advisor.tflite.reader import parse
+from advisor.tflite.reader import BUILTINS, parse
 from advisor.tflite.verify import FILE_IDENTIFIER
 
 DESCRIBING_METADATA = b"TFLITE_METADATA"
 """Entry that describes inputs and outputs (labels, normalization); its files are behind the flatbuffer."""
+
+_SIGNATURE = b"serving_default"
+"""The converter's name for a single signature."""
 
 _ALIGNMENT = 16
 """Alignment of a buffer's content in the schema, as runtimes read weights in place."""
@@ -94,24 +97,68 @@ def single_graph(model: schema.ModelT) -> tuple[schema.SubGraphT, schema.Signatu
     return model.subgraphs[0], model.signatureDefs[0]
 
 
+def sign(model: schema.ModelT, graph: schema.SubGraphT, input_name: str, outputs: Mapping[str, int]) -> None:
+    """Replace the signatures of ``model`` by one; ``outputs`` become the outputs of ``graph``.
+
+    Args:
+        model: tables of a file.
+        graph: its only subgraph.
+        input_name: what to call the only input.
+        outputs: tensor of each output by its name.
+
+    Raises:
+        StageError: the graph has more or fewer inputs than one.
+    """
+    if len(graph.inputs) != 1:
+        raise StageError(f"the model has {len(graph.inputs)} inputs")
+    inputs = {input_name: int(graph.inputs[0])}
+    signature = schema.SignatureDefT(signatureKey=_SIGNATURE, subgraphIndex=0)
+    signature.inputs, signature.outputs = (
+        [schema.TensorMapT(name=name.encode(), tensorIndex=index) for name, index in entries.items()]
+        for entries in (inputs, outputs)
+    )
+    model.signatureDefs = [signature]
+    graph.outputs = list(outputs.values())
+
+
 def operator_code(model: schema.ModelT, builtin: int, version: int) -> int:
     """Return the index of the operator code (``builtin``, ``version``); add it to ``model`` if it is missing."""
     for index, code in enumerate(model.operatorCodes):
         if max(code.builtinCode, code.deprecatedBuiltinCode) == builtin and code.version == version:
             return index
-    code = schema.OperatorCodeT()
-    code.builtinCode = builtin
-    code.deprecatedBuiltinCode = min(builtin, _PLACEHOLDER_CODE)
-    code.version = version
-    model.operatorCodes.append(code)
+    deprecated = min(builtin, _PLACEHOLDER_CODE)
+    model.operatorCodes.append(
+        schema.OperatorCodeT(builtinCode=builtin, deprecatedBuiltinCode=deprecated, version=version)
+    )
     return len(model.operatorCodes) - 1
+
+
+def operator_name(model: schema.ModelT, operator: schema.OperatorT) -> str:
+    """Return the name of a builtin operator (``CONV_2D``), empty for one that this version does not know."""
+    code = model.operatorCodes[operator.opcodeIndex]
+    return BUILTINS.get(max(code.builtinCode, code.deprecatedBuiltinCode), "")
+
+
+def new_operator(
+    model: schema.ModelT, builtin: int, inputs: list[int], output: int, options: Any = None, version: int = 1
+) -> schema.OperatorT:
+    """Return an operator over tensors of a graph; ``options`` is its table in the schema."""
+    operator = schema.OperatorT(inputs=inputs, outputs=[output])
+    operator.opcodeIndex = operator_code(model, builtin, version)
+    if options is not None:
+        operator.builtinOptions = options
+        operator.builtinOptionsType = getattr(schema.BuiltinOptions, type(options).__name__.removesuffix("T"))
+    return operator
+
+
+def content_of(model: schema.ModelT, tensor: schema.TensorT) -> Any:
+    """Return the bytes of a constant as an array, None for an activation."""
+    return _content(model.buffers[tensor.buffer])
 
 
 def add_buffer(model: schema.ModelT, content: bytes | None) -> int:
     """Add a buffer with ``content``, or an empty one for an activation; return its index."""
-    buffer = schema.BufferT()
-    buffer.data = None if content is None else np.frombuffer(content, dtype=np.uint8)
-    model.buffers.append(buffer)
+    model.buffers.append(schema.BufferT(data=None if content is None else np.frombuffer(content, dtype=np.uint8)))
     return len(model.buffers) - 1
 
 
@@ -124,13 +171,14 @@ def add_tensor(
     content: bytes | None = None,
 ) -> int:
     """Add a tensor to ``graph``, a constant if ``content`` is given; return its index."""
-    tensor = schema.TensorT()
-    tensor.name = name.encode() if isinstance(name, str) else name
-    tensor.shape = None if shape is None else np.asarray(shape, dtype=np.int32)
-    tensor.type = dtype
-    tensor.buffer = add_buffer(model, content)
-    tensor.quantization = schema.QuantizationParametersT()
-    tensor.hasRank = True
+    tensor = schema.TensorT(
+        name=name.encode() if isinstance(name, str) else name,
+        shape=None if shape is None else np.asarray(shape, dtype=np.int32),
+        type=dtype,
+        buffer=add_buffer(model, content),
+        quantization=schema.QuantizationParametersT(),
+        hasRank=True,
+    )
     graph.tensors.append(tensor)
     return len(graph.tensors) - 1
 

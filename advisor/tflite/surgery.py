@@ -13,8 +13,9 @@ from advisor.core.errors import StageError, nearest
 from advisor.tflite.rewrite import (
     add_tensor,
     drop_unused_buffers,
+    new_operator,
     new_places,
-    operator_code,
+    operator_name,
     pack,
     single_graph,
     unpack,
@@ -116,7 +117,8 @@ def attach_head(data: bytes, weights: npt.NDArray[np.floating], bias: npt.NDArra
     kernel, offset = _head(weights, bias, _width(graph.tensors[features]))
     logits = _logits(model, graph, _parts(model, graph, features), kernel, offset)
     output = add_tensor(model, graph, f"head/{PROBABILITIES}", (1, len(offset)), schema.TensorType.FLOAT32)
-    graph.operators.append(_softmax(model, logits, output))
+    softmax = schema.SoftmaxOptionsT(beta=1.0)
+    graph.operators.append(new_operator(model, schema.BuiltinOperator.SOFTMAX, [logits], output, softmax))
     graph.outputs = [output]
     signature.outputs[0].name = PROBABILITIES.encode()
     signature.outputs[0].tensorIndex = output
@@ -130,9 +132,8 @@ def _parts(model: schema.ModelT, graph: schema.SubGraphT, features: int) -> list
     A head on each and their sum is the same head. Quantized, each part keeps a scale of its own: one scale for all
     would round the smaller ones away.
     """
-    joined = operator_code(model, schema.BuiltinOperator.CONCATENATION, 1)
     for operator in graph.operators:
-        if operator.opcodeIndex == joined and features in operator.outputs:
+        if operator_name(model, operator) == "CONCATENATION" and features in operator.outputs:
             parts = [int(index) for index in operator.inputs]
             if all(graph.tensors[part].shape is not None and len(graph.tensors[part].shape) == 2 for part in parts):
                 return parts
@@ -153,21 +154,20 @@ def _logits(
         mark = f"/{number}" if number else ""
         columns = np.ascontiguousarray(kernel[:, start : start + _width(graph.tensors[part])])
         start += columns.shape[1]
-        added = offset if number == 0 else np.zeros_like(offset)
+        shift = offset if number == 0 else np.zeros_like(offset)
         kernel_index = add_tensor(model, graph, f"head/weights{mark}", columns.shape, float32, columns.tobytes())
-        bias_index = add_tensor(model, graph, f"head/bias{mark}", (classes,), float32, added.tobytes())
+        bias_index = add_tensor(model, graph, f"head/bias{mark}", (classes,), float32, shift.tobytes())
         logits = add_tensor(model, graph, f"head/logits{mark}", (1, classes), float32)
-        graph.operators.append(_fully_connected(model, [part, kernel_index, bias_index], logits))
-        total = logits if number == 0 else _sum(model, graph, total, logits, f"head/sum{mark}")
+        inputs, options = [part, kernel_index, bias_index], schema.FullyConnectedOptionsT()
+        graph.operators.append(new_operator(model, schema.BuiltinOperator.FULLY_CONNECTED, inputs, logits, options))
+        if number == 0:
+            total = logits
+        else:
+            added = add_tensor(model, graph, f"head/sum{mark}", (1, classes), float32)
+            options = schema.AddOptionsT()
+            graph.operators.append(new_operator(model, schema.BuiltinOperator.ADD, [total, logits], added, options))
+            total = added
     return total
-
-
-def _sum(model: schema.ModelT, graph: schema.SubGraphT, first: int, second: int, name: str) -> int:
-    output = add_tensor(model, graph, name, graph.tensors[first].shape, schema.TensorType.FLOAT32)
-    code = operator_code(model, schema.BuiltinOperator.ADD, 1)
-    options = schema.AddOptionsT()
-    graph.operators.append(_operator(code, [first, second], output, schema.BuiltinOptions.AddOptions, options))
-    return output
 
 
 def _features(graph: schema.SubGraphT, signature: Any) -> int:
@@ -195,26 +195,3 @@ def _head(
     if not (np.isfinite(kernel).all() and np.isfinite(offset).all()):
         raise StageError("the head's weights are not finite")
     return kernel, offset
-
-
-def _fully_connected(model: schema.ModelT, inputs: list[int], output: int) -> schema.OperatorT:
-    code = operator_code(model, schema.BuiltinOperator.FULLY_CONNECTED, 1)
-    options = schema.FullyConnectedOptionsT()
-    return _operator(code, inputs, output, schema.BuiltinOptions.FullyConnectedOptions, options)
-
-
-def _softmax(model: schema.ModelT, logits: int, output: int) -> schema.OperatorT:
-    code = operator_code(model, schema.BuiltinOperator.SOFTMAX, 1)
-    options = schema.SoftmaxOptionsT()
-    options.beta = 1.0
-    return _operator(code, [logits], output, schema.BuiltinOptions.SoftmaxOptions, options)
-
-
-def _operator(code: int, inputs: list[int], output: int, options_type: int, options: Any) -> schema.OperatorT:
-    operator = schema.OperatorT()
-    operator.opcodeIndex = code
-    operator.inputs = inputs
-    operator.outputs = [output]
-    operator.builtinOptionsType = options_type
-    operator.builtinOptions = options
-    return operator

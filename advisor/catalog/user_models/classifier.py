@@ -15,8 +15,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import UsageError
 from advisor.tflite.model import Model, Operator, read
-from advisor.tflite.rewrite import add_tensor, operator_code, pack, unpack
-from advisor.tflite.signature import sign
+from advisor.tflite.rewrite import add_tensor, new_operator, pack, sign, unpack
 
 INPUT, PROBABILITIES, FEATURES = "image", "probabilities", "features"
 MAX_INPUT_SIZE = 2048
@@ -189,17 +188,13 @@ def _shaped(model: schema.ModelT, graph: schema.SubGraphT, tensor: int, shape: t
         return tensor
     sides = np.asarray(shape, dtype="<i4")
     wanted = add_tensor(model, graph, "own/shape", (2,), schema.TensorType.INT32, sides.tobytes())
-    options = schema.ReshapeOptionsT()
-    options.newShape = list(shape)
-    kind = schema.BuiltinOptions.ReshapeOptions
-    return _append(model, graph, schema.BuiltinOperator.RESHAPE, [tensor, wanted], shape, (kind, options))
+    options = schema.ReshapeOptionsT(newShape=list(shape))
+    return _append(model, graph, schema.BuiltinOperator.RESHAPE, [tensor, wanted], shape, options)
 
 
 def _softmax(model: schema.ModelT, graph: schema.SubGraphT, logits: int, classes: int) -> int:
-    options = schema.SoftmaxOptionsT()
-    options.beta = 1.0
-    kind = schema.BuiltinOptions.SoftmaxOptions
-    return _append(model, graph, schema.BuiltinOperator.SOFTMAX, [logits], (1, classes), (kind, options))
+    options = schema.SoftmaxOptionsT(beta=1.0)
+    return _append(model, graph, schema.BuiltinOperator.SOFTMAX, [logits], (1, classes), options)
 
 
 def _append(
@@ -208,12 +203,8 @@ def _append(
     builtin: int,
     inputs: list[int],
     shape: tuple[int, int],
-    options: tuple[int, Any],
+    options: Any,
 ) -> int:
     output = add_tensor(model, graph, f"own/output_{len(graph.tensors)}", shape, schema.TensorType.FLOAT32)
-    operator = schema.OperatorT()
-    operator.opcodeIndex = operator_code(model, builtin, 1)
-    operator.inputs, operator.outputs = inputs, [output]
-    operator.builtinOptionsType, operator.builtinOptions = options
-    graph.operators.append(operator)
+    graph.operators.append(new_operator(model, builtin, inputs, output, options))
     return output

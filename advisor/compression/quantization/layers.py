@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,18 +43,6 @@ class Layer:
         return 3 if self.depthwise else 0
 
 
-def name_of(model: schema.ModelT, operator: schema.OperatorT) -> str:
-    """Return the builtin operator's name."""
-    from ai_edge_litert import schema_py_generated as schema
-
-    code = model.operatorCodes[operator.opcodeIndex]
-    return _names(schema).get(max(code.builtinCode, code.deprecatedBuiltinCode), "CUSTOM")
-
-
-def _names(schema: Any) -> dict[int, str]:
-    return {value: name for name, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
-
-
 def layers(model: schema.ModelT) -> list[Layer]:
     """Return the layers of the first graph whose kernel and bias are float constants of that layer alone."""
     graph = model.subgraphs[0]
@@ -64,21 +52,17 @@ def layers(model: schema.ModelT) -> list[Layer]:
 
 
 def _layer(model: schema.ModelT, graph: schema.SubGraphT, operator: schema.OperatorT) -> Layer | None:
-    kind = name_of(model, operator)
+    from ai_edge_litert import schema_py_generated as schema
+
+    from advisor.tflite.rewrite import content_of, operator_name
+
+    kind = operator_name(model, operator)
     if kind not in (CONVOLUTION, DEPTHWISE, DENSE) or len(operator.inputs) < 3 or operator.inputs[2] < 0:
         return None
     source, kernel, bias = operator.inputs[:3]
-    constant = all(is_float_constant(model, graph, index) for index in (kernel, bias))
+    constants = [graph.tensors[index] for index in (kernel, bias)]
+    constant = all(one.type == schema.TensorType.FLOAT32 and content_of(model, one) is not None for one in constants)
     return Layer(kind, source, kernel, bias, operator.outputs[0]) if constant else None
-
-
-def is_float_constant(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> bool:
-    """Return whether the file holds the tensor's float32 content."""
-    from ai_edge_litert import schema_py_generated as schema
-
-    tensor = graph.tensors[index]
-    content = model.buffers[tensor.buffer].data
-    return tensor.type == schema.TensorType.FLOAT32 and content is not None and len(content) > 0
 
 
 def values(model: schema.ModelT, index: int) -> NDArray[np.float64]:
