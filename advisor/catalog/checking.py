@@ -13,9 +13,9 @@ from advisor.catalog.cards import Card, Published, WeightSource
 from advisor.catalog.catalogue import catalogue_paths, repeated_names
 from advisor.catalog.files.reading import CardFile, read_catalogue_file
 from advisor.catalog.verified import Verified, verified
-from advisor.catalog.weights.digest import sha256_of
 from advisor.core.errors import AdvisorError, StageError, UsageError, nearest
 from advisor.isolation import ChildPool, Limits
+from advisor.store.files import sha256_file
 
 MACS_TOLERANCE = 0.02
 CHILDREN = 2
@@ -196,7 +196,7 @@ def _of_source(source: WeightSource) -> Iterator[tuple[Level, str]]:
         path = Path(source.file.path)
         if not path.is_file():
             yield Level.ERROR, f"its file {path} is not there"
-        elif source.file.sha256 and (found := sha256_of(path)) != source.file.sha256:
+        elif source.file.sha256 and (found := sha256_file(path)) != source.file.sha256:
             yield Level.ERROR, f"its file {path} has sha256 {found}, expected {source.file.sha256}"
 
 

@@ -16,10 +16,9 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.user_catalogue import user_catalogue_file, with_card
 from advisor.catalog.user_models.description import NOT_STATED, Given, Inspected, described_by
 from advisor.catalog.user_models.master import ModelFacts, PhotographAnswer
-from advisor.catalog.weights.digest import sha256_of
 from advisor.core.errors import StageError, UsageError
 from advisor.isolation import ChildPool, Limits
-from advisor.store.files import write_atomically
+from advisor.store.files import sha256_file, write_atomically
 from advisor.tflite.metadata import Metadata
 
 MODELS = "models"
@@ -78,7 +77,7 @@ def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
     _in_child(folder, "describe", inspected.prepared, described)
     seen = _in_child(folder, "answers_to_photographs", inspected.prepared, preprocessing, inspected.facts.input_size)
     model = catalogue.parent / MODELS / f"{name}.tflite"
-    entry = _entry(inspected, given, described, sha256_of(inspected.prepared))
+    entry = _entry(inspected, given, described, sha256_file(inspected.prepared))
     _keep(inspected.prepared, model, catalogue, with_card(catalogue, entry))
     card = load_catalogue([catalogue]).card(name)
     return Added(card, catalogue, model, inspected.facts.features, _answers(seen, described.labels))

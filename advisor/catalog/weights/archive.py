@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import stat
 import tarfile
 import zipfile
@@ -104,16 +103,12 @@ class _Header(tarfile.TarInfo):
         return processed
 
 
-class _Bounded(io.RawIOBase):
+class _Bounded:
     """A stream that raises an error after more bytes than a valid archive has."""
 
     def __init__(self, raw: IO[bytes]) -> None:
-        super().__init__()
         self._raw = raw
         self._given = 0
-
-    def readable(self) -> bool:
-        return True
 
     def read(self, size: int = -1) -> bytes:
         data = self._raw.read(size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from filelock import FileLock
 
@@ -10,8 +11,11 @@ from advisor.catalog.cards import MemberFile, WeightSource
 from advisor.catalog.weights.archive import extract_member
 from advisor.catalog.weights.digest import HashMismatch, Unavailable, check
 from advisor.catalog.weights.network.download import Download
-from advisor.catalog.weights.network.transport import Client, Transport, redacted
+from advisor.catalog.weights.network.tool_config import package_index
+from advisor.catalog.weights.network.transport import Client, Transport, contact, redacted
 from advisor.catalog.weights.options import FetchOptions
+
+CONNECT_TIMEOUT_S = 3.0
 
 
 def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, options: FetchOptions) -> None:
@@ -20,25 +24,25 @@ def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, optio
     Raises:
         Unavailable: the download failed, or is another file than ``wanted``.
     """
-    kept = options.cache_root / "partial" / wanted.key
-    kept.parent.mkdir(parents=True, exist_ok=True)
+    partial = options.cache_root / "partial" / wanted.key
+    partial.parent.mkdir(parents=True, exist_ok=True)
     # Two cards may want two members of one archive at the same time.
-    with FileLock(kept.with_name(f"{wanted.key}.lock")):
-        _fetch_alone(client, url, wanted, kept, options)
-        kept.replace(target)
+    with FileLock(partial.with_name(f"{wanted.key}.lock")):
+        _fetch_alone(client, url, wanted, partial, options)
+        partial.replace(target)
 
 
-def _fetch_alone(client: Client, url: str, wanted: MemberFile, kept: Path, options: FetchOptions) -> None:
-    continued = kept.exists()
-    download(client, url, kept, wanted.name, options)
+def _fetch_alone(client: Client, url: str, wanted: MemberFile, partial: Path, options: FetchOptions) -> None:
+    continued = partial.exists()
+    download(client, url, partial, wanted.name, options)
     try:
-        check(kept, wanted, redacted(url))
+        check(partial, wanted, redacted(url))
     except HashMismatch:
         # The file is kept for inspection; the next call starts again.
-        kept.replace(kept.with_name(f"{wanted.key}.rejected"))
+        partial.replace(partial.with_name(f"{wanted.key}.rejected"))
         if not continued:
             raise
-        _fetch_alone(client, url, wanted, kept, options)
+        _fetch_alone(client, url, wanted, partial, options)
 
 
 def fetch_archive(client: Client, url: str, source: WeightSource, folder: Path, options: FetchOptions) -> None:
@@ -92,8 +96,26 @@ def refuse_offline(options: FetchOptions) -> None:
 
 
 def home_transport(tokens: tuple[tuple[str, str], ...] = ()) -> Transport:
-    """How to reach any server: a proxy and a company's certificates hold for all, credentials for one alone."""
-    from advisor.catalog.weights.network.pip_config import package_index
-
+    """Return how to reach any server: a proxy and a company's certificates hold for all, credentials for one alone."""
     known = package_index().transport
-    return Transport(known.proxy, known.ca_file, known.client_cert, known.trusted_hosts, tokens=tokens).hurried()
+    return Transport(
+        known.proxy,
+        known.ca_file,
+        known.client_cert,
+        known.trusted_hosts,
+        connect_timeout_s=CONNECT_TIMEOUT_S,
+        tokens=tokens,
+    )
+
+
+def reach(url: str, tokens: tuple[tuple[str, str], ...] = ()) -> Client:
+    """Return a client for the server of ``url``.
+
+    Raises:
+        Unavailable: the server did not answer, now or earlier in this process.
+    """
+    parts, transport = urlsplit(url), home_transport(tokens)
+    closed = contact(f"{parts.scheme}://{parts.netloc}", transport)
+    if closed:
+        raise Unavailable(f"{parts.netloc.rpartition('@')[2]}: {closed}")
+    return Client(transport)

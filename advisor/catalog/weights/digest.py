@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import MemberFile
+from advisor.store.files import sha256_file
 
 
 class Unavailable(Exception):
@@ -21,30 +22,25 @@ class HashMismatch(Unavailable):
         super().__init__(f"{what} has {kind} {found}, expected {expected}")
 
 
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, in hexadecimal."""
-    return _hash(path, hashlib.sha256)
-
-
 def check(path: Path, member: MemberFile, what: str) -> str:
     """Return the file's SHA-256.
 
     Raises:
         HashMismatch: it is not the one that ``member`` says (where that says none, any file is taken).
     """
-    found = sha256_of(path)
+    found = sha256_file(path)
     if member.sha256 and found != member.sha256:
         raise HashMismatch(what, member.sha256, found)
     if not found.startswith(member.sha256_prefix):
         raise HashMismatch(what, f"one that begins with {member.sha256_prefix}", found)
-    if member.sha384 and (other := _hash(path, hashlib.sha384)) != member.sha384:
+    if member.sha384 and (other := _hash(path, "sha384")) != member.sha384:
         raise HashMismatch(what, member.sha384, other, "sha384")
     if member.md5 and (other := _hash(path, _md5)) != member.md5:
         raise HashMismatch(what, member.md5, other, "md5")
     return found
 
 
-def _hash(path: Path, kind: Callable[[], Any]) -> str:
+def _hash(path: Path, kind: str | Callable[[], Any]) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, kind).hexdigest()
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from advisor.catalog.cards import Card, WeightsFile, WeightSource
 from advisor.catalog.weights.digest import Unavailable
 from advisor.catalog.weights.missing import missing, tried
 from advisor.catalog.weights.options import FetchOptions
-from advisor.catalog.weights.origins import MirrorUrl, Origin, PackedCopy, origin_of
+from advisor.catalog.weights.origins import ORIGINS, Origin, mirror_url, packed_copy
 from advisor.catalog.weights.store import Cache, Mirror
 
 _log = logging.getLogger(__name__)
@@ -62,8 +61,7 @@ def _from_origins(source: WeightSource, options: FetchOptions, reasons: list[str
     for label, origin in _origins(source, options):
         try:
             # Another process may have fetched it meanwhile: the origin is asked only where the cache lacks it.
-            fill = partial(_obtain, origin, source, options)
-            return Cache(options.cache_root).find_or_fill(source, label, fill)
+            return Cache(options.cache_root).find_or_fill(source, label, partial(origin, source, options))
         except Unavailable as error:
             _log.info("weights are not to be had from %s: %s", label, error)
             reasons.append(tried(label, error))
@@ -75,11 +73,7 @@ def _from_origins(source: WeightSource, options: FetchOptions, reasons: list[str
 def _origins(source: WeightSource, options: FetchOptions) -> Iterator[tuple[str, Origin]]:
     packed = Mirror(options.mirror_path).archive(source) if options.mirror_path is not None else None
     if packed is not None:
-        yield f"mirror {packed}", PackedCopy(packed)
+        yield f"mirror {packed}", partial(packed_copy, packed)
     if options.mirror_url is not None:
-        yield options.mirror_url, MirrorUrl(options.mirror_url)
-    yield source.label, origin_of(source)
-
-
-def _obtain(origin: Origin, source: WeightSource, options: FetchOptions, folder: Path) -> None:
-    origin.obtain(source, folder, options)
+        yield options.mirror_url, partial(mirror_url, options.mirror_url)
+    yield source.label, ORIGINS[source.kind]

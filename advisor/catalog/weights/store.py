@@ -1,8 +1,12 @@
-"""Look weights up on this machine: in the user's mirror folder, and in the cache of downloads."""
+"""Look weights up on this machine: in the user's mirror folder, and in the cache of downloads.
+
+The cache records the SHA-256 of files whose cards have another hash, and checks later downloads against it.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +15,7 @@ from filelock import FileLock
 
 from advisor.catalog.cards import MemberFile, WeightsFile, WeightSource
 from advisor.catalog.weights.digest import HashMismatch, Unavailable, check
-from advisor.catalog.weights.recorded_hashes import fully_known, remember
+from advisor.store.files import write_atomically
 
 _log = logging.getLogger(__name__)
 
@@ -114,12 +118,14 @@ class Cache:
         whats = [f"{member.path} from {origin}" for member in members]
         hashes = [check(folder / member.name, member, what) for member, what in zip(members, whats, strict=True)]
         for member, sha256, what in zip(members, hashes, whats, strict=True):
-            remember(self._root, member, sha256, what)
+            _remember(self._root, member, sha256, what)
         target = self._root / "weights" / hashes[0]
         target.mkdir(parents=True, exist_ok=True)
         for member in members:
-            _set_aside(target / member.name)
-            (folder / member.name).replace(target / member.name)
+            path = target / member.name
+            if path.exists():
+                path.replace(path.with_name(f"{path.name}.damaged"))
+            (folder / member.name).replace(path)
         return _weights(source, target, origin)
 
     def _folder(self, source: WeightSource) -> Path | None:
@@ -132,6 +138,36 @@ def _weights(source: WeightSource, folder: Path, origin: str) -> WeightsFile:
     return WeightsFile(folder / source.file.name, folder.name, origin, source.file.path, source.format, source.port)
 
 
-def _set_aside(path: Path) -> None:
-    if path.exists():
-        path.replace(path.with_name(f"{path.name}.damaged"))
+def fully_known(root: Path, member: MemberFile) -> MemberFile:
+    """Return ``member`` with its SHA-256, if its card or the cache at ``root`` has it; else as it is.
+
+    Its other hashes are left out then: they say no more.
+    """
+    if member.sha256 or not member.key:
+        return member
+    try:
+        found = _record(root, member).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return member
+    # A damaged record is as good as none: the file is checked by what its card has, and recorded again.
+    return MemberFile(member.path, found) if re.fullmatch(r"[0-9a-f]{64}", found) else member
+
+
+def _remember(root: Path, member: MemberFile, sha256: str, what: str) -> None:
+    """Record that ``member`` has the hash ``sha256``, if its card does not say so.
+
+    Raises:
+        HashMismatch: it was recorded with another one.
+    """
+    known = fully_known(root, member).sha256
+    if known and known != sha256:
+        raise HashMismatch(f"{what}, recorded when it first came", known, sha256)
+    if member.sha256 or not member.key:
+        return
+    path = _record(root, member)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, f"{sha256}\n")
+
+
+def _record(root: Path, member: MemberFile) -> Path:
+    return root / "weights" / "known" / member.key

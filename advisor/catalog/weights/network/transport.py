@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -12,14 +12,15 @@ from requests.auth import HTTPBasicAuth
 
 from advisor.catalog.weights.digest import Unavailable
 
-CONNECT_TIMEOUT_S = 3.0
+MAX_PAGE_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """How to reach a server. ``trusted_hosts`` (``host`` or ``host:port``) are not asked for a valid certificate.
+    """The settings of connections.
 
-    ``credentials`` are ``(host:port, user, password)``: sent to that host alone.
+    ``trusted_hosts`` (``host`` or ``host:port``) are not asked for a valid certificate. ``credentials`` are
+    ``(host:port, user, password)``: sent to that host alone.
     """
 
     proxy: str = ""
@@ -30,10 +31,6 @@ class Transport:
     read_timeout_s: float = 30.0
     credentials: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)
     tokens: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-
-    def hurried(self) -> Transport:
-        """Return the same, with ``CONNECT_TIMEOUT_S`` for the connection."""
-        return replace(self, connect_timeout_s=min(self.connect_timeout_s, CONNECT_TIMEOUT_S))
 
 
 class Client:
@@ -70,6 +67,25 @@ class Client:
             stream=True,
         )
 
+    def page(self, url: str, accept: str) -> tuple[bytes, requests.Response]:
+        """GET the page ``url`` in one of the types of ``accept``; return its body and the answer.
+
+        Raises:
+            Unavailable: no answer, an error, or more than ``MAX_PAGE_BYTES``.
+        """
+        body = bytearray()
+        try:
+            with self.get(url, {"Accept": accept}) as response:
+                if response.status_code != 200:
+                    raise Unavailable(f"{redacted(url)}: the server answers {response.status_code}")
+                for chunk in response.iter_content(2**16):
+                    body += chunk
+                    if len(body) > MAX_PAGE_BYTES:
+                        raise Unavailable(f"{redacted(url)}: an answer of more than {MAX_PAGE_BYTES} bytes")
+        except requests.RequestException as error:
+            raise Unavailable(f"{redacted(url)}: {reason(error)}") from error
+        return bytes(body), response
+
     def _authenticated(self, url: str) -> tuple[str, Any]:
         parts = urlsplit(url)
         place = parts.netloc.rpartition("@")[2]
@@ -95,33 +111,6 @@ class Client:
         return self._transport.ca_file or True
 
 
-def reach(url: str, transport: Transport) -> Client:
-    """Return a client for the server of ``url``.
-
-    Raises:
-        Unavailable: the server did not answer, now or earlier in this process.
-    """
-    parts = urlsplit(url)
-    closed = contact(f"{parts.scheme}://{parts.netloc}", transport)
-    if closed:
-        raise Unavailable(f"{parts.netloc.rpartition('@')[2]}: {closed}")
-    return Client(transport)
-
-
-def read_capped(response: requests.Response, limit: int) -> bytes:
-    """Return the body of a streamed answer.
-
-    Raises:
-        ValueError: longer than ``limit`` bytes.
-    """
-    body = bytearray()
-    for chunk in response.iter_content(2**16):
-        body += chunk
-        if len(body) > limit:
-            raise ValueError(f"an answer of more than {limit} bytes")
-    return bytes(body)
-
-
 @lru_cache(maxsize=256)
 def contact(origin: str, transport: Transport) -> str:
     """Return why no server answers at ``origin`` (``scheme://host``); empty if one does. Tried once a process.
@@ -129,7 +118,7 @@ def contact(origin: str, transport: Transport) -> str:
     Any answer counts, an error page too: it costs one short wait a host, not one a file.
     """
     try:
-        with Client(transport.hurried()) as client:
+        with Client(transport) as client:
             client.get(origin).close()
     except requests.RequestException as error:
         return reason(error)

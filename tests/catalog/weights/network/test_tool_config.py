@@ -1,4 +1,4 @@
-"""The index as pip's own configuration says it."""
+"""The index as pip's own configuration says it, and the registry as npm's does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.weights.network.pip_config import interpret, package_index
+from advisor.catalog.weights.digest import Unavailable
+from advisor.catalog.weights.network.tool_config import interpret, package_index, registry_for
 from tests.requirements import skip_or_fail
 
 LISTING = """global.index-url='https://me:p%40ss@index.example/simple'
@@ -73,3 +74,35 @@ def test_what_pip_itself_wrote_is_read_back(tmp_path: Path, monkeypatch: pytest.
     if listed.returncode != 0:
         skip_or_fail("this Python has no pip")
     assert package_index().indexes[0] == "https://company.example/simple"
+
+
+@pytest.fixture
+def without_npm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine without the program, in an empty folder."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_without_npm_and_without_a_name_the_reason_is_given(without_npm: None) -> None:
+    with pytest.raises(Unavailable, match="npm is not installed"):
+        registry_for("tiny")
+
+
+def test_the_environment_names_the_registry(without_npm: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NPM_CONFIG_REGISTRY", "https://company.example/npm/")
+    assert registry_for("tiny").url == "https://company.example/npm"
+
+
+def test_a_scope_may_have_its_own_registry_and_token(
+    without_npm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COMPANY_TOKEN", "t0ken")
+    (tmp_path / ".npmrc").write_text(
+        "registry=https://public.example/\n@team:registry=https://company.example/npm/\n"
+        "//company.example/npm/:_authToken=${COMPANY_TOKEN}\n"
+    )
+    assert registry_for("tiny").url == "https://public.example"
+    scoped = registry_for("@team/tiny")
+    assert scoped.url == "https://company.example/npm"
+    assert scoped.transport.tokens == (("//company.example/npm/", "t0ken"),)
+    assert "t0ken" not in repr(scoped)
