@@ -127,6 +127,14 @@ def allows(wanted: Sequence[str], licence: str | None) -> bool:
     return bool(own) and (own in names or (PERMISSIVE_WORD in names and own in PERMISSIVE))
 
 
+def licence_refusal(wanted: Sequence[str], licence: str | None) -> str:
+    """Return why ``licence`` is not accepted; empty if it is."""
+    if allows(wanted, licence):
+        return ""
+    names = ", ".join(wanted)
+    return f"the licence {licence} is not among {names}" if licence else f"the licence is not stated ({names} required)"
+
+
 def with_budget_probability(evaluation: Evaluation, limit_ms: float | None, confidence: float) -> Evaluation:
     """Return ``evaluation`` with the probability that its predicted latency meets a limit.
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.core.budget import LICENCE, ON, Budget
+from advisor.core.budget import LICENCE, ON, Budget, licence_refusal
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import accuracy_of, describe, show_figure
 from advisor.core.latency_distribution import percent
@@ -127,11 +127,7 @@ def excess_texts(evaluation: Evaluation, budget: Budget) -> list[str]:
 
 def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:
     if limit == LICENCE:
-        own = evaluation.card_facts.licence
-        accepted = ", ".join(budget.licence)
-        return (
-            f"the licence {own} is not among {accepted}" if own else f"the licence is not stated ({accepted} required)"
-        )
+        return licence_refusal(budget.licence, evaluation.card_facts.licence)
     if limit.startswith(ON):
         return _excess_on_device(evaluation, budget, limit, excess)
     allowed = _allowed(limit, budget)

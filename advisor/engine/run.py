@@ -249,7 +249,7 @@ class _Search:
             _priorities(plan),
         )
         walker = Walker(materials, workers, self._listener(plan), prepared.request.execution.remeasure)
-        cards = {card.name: card for card in plan.cards}
+        cards = plan.cards_by_name
         evaluator = Evaluator(
             walker, plan.workload, cards, prepared.recipes, question.limits, frozenset(question.compressions),
             self._run, prepared.targets.host,

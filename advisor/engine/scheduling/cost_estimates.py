@@ -60,7 +60,6 @@ class CostEstimates:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._cards = {card.name: card for card in plan.cards}
         self._measured: dict[str, _Measured] = {}
 
     def add(self, evaluation: Evaluation) -> str | None:
@@ -76,7 +75,7 @@ class CostEstimates:
 
     def of(self, name: str) -> Mapping[Configuration, CostEstimate]:
         """Return the estimates of every configuration of a card; rough ones if nothing of it was measured."""
-        card, measured, plan = self._cards[name], self._measured.get(name, _Measured()), self._plan
+        card, measured, plan = self._plan.cards_by_name[name], self._measured.get(name, _Measured()), self._plan
         slower = _mean_ratio((ms, rough_ms(card, *point)) for point, ms in measured.latency_ms.items())
         larger = _mean_ratio((size, rough_size(card, recipe)) for recipe, size in measured.size_bytes.items())
         ratios = {recipe: _latency_ratio(card, measured, recipe, slower) for recipe in plan.recipes}
@@ -94,7 +93,7 @@ class CostEstimates:
     @cached_property
     def _configurations(self) -> Mapping[str, list[Configuration]]:
         """The configurations of each card."""
-        found: dict[str, list[Configuration]] = {name: [] for name in self._cards}
+        found: dict[str, list[Configuration]] = {card.name: [] for card in self._plan.cards}
         for each in self._plan.configurations():
             found[each.card].append(each)
         return found

@@ -144,11 +144,10 @@ def candidate_table(plan: Plan, estimates: CostEstimates) -> list[Candidate]:
     """
     from advisor.engine.scheduling.sampler import Candidate
 
-    cards = {card.name: card for card in plan.cards}
-    estimates_of = {name: estimates.of(name) for name in cards}
+    estimates_of = {card.name: estimates.of(card.name) for card in plan.cards}
     table = []
     for each in plan.configurations():
-        card, estimate = cards[each.card], estimates_of[each.card][each]
+        card, estimate = plan.cards_by_name[each.card], estimates_of[each.card][each]
         prior = prior_accuracy(card, each.compression) + TRAINING_GAIN.get(each.training, 0.0)
         features = _features(card, each.training, each.compression)
         table.append(Candidate(parameters(each), prior, estimate.known, features, estimate.cost_s))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -10,7 +10,6 @@ from itertools import product
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Target
 from advisor.core.forms import form_of
-from advisor.core.units import show_bytes
 from advisor.engine.pipeline.cost_model import CostModel
 from advisor.engine.pipeline.images import SUBSET_IMAGES
 from advisor.engine.pipeline.names import StageName
@@ -38,12 +37,12 @@ class Plan:
         images: number of images to learn from, 0 without data.
         validation: number of images to compare candidates on.
         holdout: number of images to judge finalists on.
-        pace: measured seconds of each stage on this machine, divided by its rough cost; 1 where nothing is known.
+        pace: measured seconds of each stage on this machine, divided by its rough cost; 1 if nothing is known.
         robust: candidates are compared under capture conditions.
         cores: how many jobs run side by side.
         tunings: trials of the hyperparameters of each fine-tuning; 0 for none.
         subset: images of a first look at a large set, at most.
-        lead: the target of the configurations where this machine is no device of the question; None for this machine.
+        lead: the target of the configurations if this machine is no device of the question; None for this machine.
     """
 
     cards: tuple[Card, ...]
@@ -67,7 +66,7 @@ class Plan:
         return len(self.cards) * len(self.workload.variants) * len(self.threads)
 
     def configuration(self, card: str, compression: str, threads: int, training: str = "") -> Configuration:
-        """Return one point of the space, of the first training where none is named."""
+        """Return one point of the space, of the first training if none is named."""
         target = self.lead or Target("host", self.runtime, "cpu", threads)
         return Configuration(card, training or self.trainings[0], compression, target)
 
@@ -78,13 +77,15 @@ class Plan:
     @cached_property
     def _all(self) -> tuple[Configuration, ...]:
         return tuple(
-            self.configuration(card.name, recipe, count, training) for training, card, recipe, count in self._points()
+            self.configuration(card.name, recipe, threads, training)
+            for training, card in product(self.trainings, self.cards)
+            for recipe, threads in product(self.workload.recipes_of(training), self.threads)
         )
 
-    def _points(self) -> Iterator[tuple[str, Card, str, int]]:
-        for training, card in product(self.trainings, self.cards):
-            for recipe, count in product(self.workload.recipes_of(training), self.threads):
-                yield training, card, recipe, count
+    @cached_property
+    def cards_by_name(self) -> Mapping[str, Card]:
+        """The cards by their names."""
+        return {card.name: card for card in self.cards}
 
     @cached_property
     def workload(self) -> Workload:
@@ -117,19 +118,6 @@ class Plan:
             params -= min(HEAD_FEATURES * card.classes, HEAD_SHARE * params)
         return LEAST_SHARE * params * form_of(recipe).bytes
 
-    def too_large(self, limit_bytes: int | None) -> dict[Configuration, str]:
-        """Return the configurations whose file cannot meet the size budget, with the reason; none where all are."""
-        if limit_bytes is None:
-            return {}
-        found = {
-            self.configuration(card.name, recipe, count, training): _too_large(
-                self.least_size(card, recipe), limit_bytes
-            )
-            for training, card, recipe, count in self._points()
-            if not card.own_file and self.least_size(card, recipe) > limit_bytes
-        }
-        return found if len(found) < self.size else {}
-
 
 def order_by_promise(cards: Sequence[Card]) -> tuple[Card, ...]:
     """Return the cards by published accuracy and MACs, one Pareto front after another."""
@@ -139,10 +127,6 @@ def order_by_promise(cards: Sequence[Card]) -> tuple[Card, ...]:
         ordered += sorted(layer, key=lambda card: -(card.top1() or 0.0))
         rest = [card for card in rest if card not in layer]
     return tuple(ordered)
-
-
-def _too_large(least: float, limit: float) -> str:
-    return f"its file has at least {show_bytes(least)}, more than the size budget {show_bytes(limit)}"
 
 
 def _better(other: Card, card: Card) -> bool:

@@ -108,8 +108,7 @@ class _Ahead:
     def configurations(self, question: Question) -> tuple[Forecast, ...]:
         """Return the forecast of each configuration."""
         latencies = self._latencies(question.limits.latency_ms)
-        cards = {card.name: card for card in self.plan.cards}
-        return tuple(self._configuration(cards[each.card], each, latencies) for each in self.plan.configurations())
+        return tuple(self._configuration(each, latencies) for each in self.plan.configurations())
 
     def _card(self, card: Card) -> CardForecast:
         plan, threads = self.plan, self.plan.threads[0]
@@ -129,10 +128,9 @@ class _Ahead:
         needed = dict.fromkeys(each for variant in variants for each in ((variant[0], "float32"), variant))
         return [stage for stage in self.plan.costs.stages(card, needed) if stage not in self.cached[card.name].done]
 
-    def _configuration(
-        self, card: Card, configuration: Configuration, latencies: Mapping[Key, LatencyEstimate]
-    ) -> Forecast:
+    def _configuration(self, configuration: Configuration, latencies: Mapping[Key, LatencyEstimate]) -> Forecast:
         plan, costs, recipe = self.plan, self.plan.costs, configuration.compression
+        card = plan.cards_by_name[configuration.card]
         latency, cached = latencies[card.name, recipe, configuration.target.threads], self.cached[card.name]
         stages = costs.stages(card, [(configuration.training, recipe)])
         price_s = sum(costs.seconds(stage) / costs.sharers(stage) for stage in stages if stage not in cached.done)
@@ -154,7 +152,7 @@ class _Ahead:
         here = latency_estimates(self.plan, self.cached, budget_ms)
         if self.prefilter is None:
             return here
-        cards = {card.name: card for card in self.plan.cards}
+        cards = self.plan.cards_by_name
         return {key: self.prefilter.worst_latency(cards[key[0]], key[1], each) for key, each in here.items()}
 
 
@@ -168,13 +166,12 @@ def _look_up(
         return None
     plan = make_plan(question, candidates, recipes, images, execution.cores, CostCalibration().pace)
     materials = materials_of(question, images, candidates.weights, plan.size)
-    by_name = {card.name: card for card in candidates.cards}
-    cached = cached_results(materials, plan.workload, by_name, execution.remeasure)
+    cached = cached_results(materials, plan.workload, plan.cards_by_name, execution.remeasure)
     filtered = ruled_out(plan, question.limits)
     prefilter = Prefilter.of(select_targets(question), question.limits)
     if prefilter is not None:
         for each in plan.configurations():
-            reason = prefilter.rejection_reason(by_name[each.card], each.compression)
+            reason = prefilter.rejection_reason(plan.cards_by_name[each.card], each.compression)
             if reason:
                 filtered.setdefault(each, reason)
     return _Ahead(plan, candidates, downloads, cached, prefilter, filtered)

@@ -1,17 +1,18 @@
-"""Skip what cannot meet the budget, with the reason; and evaluate a little of it where nothing else meets it."""
+"""Skip what cannot meet the budget, with the reason; and evaluate a little of it if nothing else meets it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.core.budget import Budget, allows
+from advisor.core.budget import Budget, licence_refusal
 from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.units import show_bytes
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
 
 RESCUED = 2
-"""Skipped cards, or files, that are evaluated after all where nothing meets the budget."""
+"""Skipped cards, or files, that are evaluated after all if nothing meets the budget."""
 
 TOO_SLOW = (StageName.SCREEN, StageName.PREDICT)
 """Stages that skip what would be too slow."""
@@ -33,10 +34,9 @@ def skip_ruled_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluatio
     own = set(plan.configurations())
     ended = [e for e in run.evaluations() if e.status is not Status.FAILED and e.stage not in UNDECIDED]
     done = {e.configuration: e for e in ended if e.configuration in own}
-    families = {card.name: card.family for card in plan.cards}
     for configuration, reason in ruled_out(plan, limits).items():
         if configuration not in done:
-            family = families[configuration.card]
+            family = plan.cards_by_name[configuration.card].family
             done[configuration] = Evaluation(configuration, Status.SKIPPED, family, reason, StageName.PLAN)
             run.append(done[configuration])
     return list(done.values())
@@ -47,20 +47,24 @@ def ruled_out(plan: Plan, limits: Budget) -> dict[Configuration, str]:
 
     A reason that holds for everything rules nothing out: the closest answer needs figures.
     """
-    return {**plan.too_large(limits.size_bytes), **_not_licensed(plan, limits)}
+    found: dict[Configuration, str] = {}
+    for reason_of in (_over_size, _not_licensed):
+        reasons = {each: reason_of(plan, each, limits) for each in plan.configurations()}
+        if not all(reasons.values()):
+            found |= {each: reason for each, reason in reasons.items() if reason}
+    return found
 
 
-def _not_licensed(plan: Plan, limits: Budget) -> dict[Configuration, str]:
-    licences = {card.name: card.licence for card in plan.cards}
-    refused = {name for name, licence in licences.items() if not allows(limits.licence, licence)}
-    if len(refused) == len(licences):
-        return {}
-    wanted = ", ".join(limits.licence)
-    return {
-        each: f"its licence {licences[each.card] or 'is not stated,'} is not among {wanted}"
-        for each in plan.configurations()
-        if each.card in refused
-    }
+def _over_size(plan: Plan, configuration: Configuration, limits: Budget) -> str:
+    card = plan.cards_by_name[configuration.card]
+    limit, least = limits.size_bytes, plan.least_size(card, configuration.compression)
+    if limit is None or card.own_file or least <= limit:
+        return ""
+    return f"its file has at least {show_bytes(least)}, more than the size budget {show_bytes(limit)}"
+
+
+def _not_licensed(plan: Plan, configuration: Configuration, limits: Budget) -> str:
+    return licence_refusal(limits.licence, plan.cards_by_name[configuration.card].licence)
 
 
 def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:
@@ -69,15 +73,14 @@ def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:
     Every card of the question is then in the answer: evaluated, failed, or skipped with a reason.
     """
     named = {evaluation.configuration.card for evaluation in run.evaluations()}
-    families = {card.name: card.family for card in plan.cards if card.name not in named}
     for configuration in plan.configurations():
-        if configuration.card in families:
-            family = families[configuration.card]
+        if configuration.card not in named:
+            family = plan.cards_by_name[configuration.card].family
             run.append(Evaluation(configuration, Status.SKIPPED, family, f"not begun: {why}", StageName.STOP))
 
 
 def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:
-    """Return the fastest of the cards that were too slow to be trained; none where anything was evaluated."""
+    """Return the cards with the fewest MACs of those that were too slow; none if anything was evaluated."""
     if any(e.status is Status.OK for e in evaluations):
         return {}
     screened = {e.configuration.card for e in evaluations if e.stage in TOO_SLOW}
@@ -88,7 +91,7 @@ def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:
 
 def too_large(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:
     """Return the smallest of the files over the size budget."""
-    cards = {card.name: card for card in plan.cards}
+    cards = plan.cards_by_name
     filtered = [e.configuration for e in evaluations if e.stage == StageName.PLAN and e.configuration.card in cards]
     smallest = sorted(filtered, key=lambda c: plan.least_size(cards[c.card], c.compression))
     chosen = [(c.card, c.compression) for c in smallest[: RESCUED * len(plan.threads)]]

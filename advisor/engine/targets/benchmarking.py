@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 KINDS = ("cpu", "gpu", "npu", "tpu")
 
 
-def needs_device_benchmark(device: str = "", accelerator: str = "", settings: ConnectionSettings | None = None) -> bool:
+def needs_device_benchmark(device: str, accelerator: str, settings: ConnectionSettings | None) -> bool:
     """Return True if the benchmark is not on this machine's CPU.
 
     Raises:
@@ -41,25 +41,18 @@ def needs_device_benchmark(device: str = "", accelerator: str = "", settings: Co
 
 def benchmark_device(
     models: Sequence[str | Path],
-    device: str = "",
-    accelerator: str = "",
-    settings: ConnectionSettings | None = None,
-    profiles: Sequence[str | Path] = (),
-    threads: Sequence[int] = (),
-    effort: str = "quick",
-    tell: Callable[[str], None] = lambda _text: None,
+    device: str,
+    accelerator: str,
+    settings: ConnectionSettings | None,
+    profiles: Sequence[str | Path],
+    threads: Sequence[int],
+    effort: str,
+    tell: Callable[[str], None],
 ) -> DeviceBenchmark:
     """Measure files on this machine's GPU or on a device over its connection; without a connection, predict.
 
-    Args:
-        models: one or more files.
-        device: name of a profile or ``name:target``; empty for this machine.
-        accelerator: kind of the target, if ``device`` names no target.
-        settings: connection settings that replace those of the profile.
-        profiles: further folders of device profiles.
-        threads: thread counts; by default that of the target.
-        effort: name of the effort.
-        tell: called with a line for each step.
+    The arguments are those of :func:`advisor.api.measuring.benchmark_device`; ``settings`` replace the connection
+    settings of the profile.
 
     Raises:
         UsageError: an option is not valid, or none of the files can be measured.

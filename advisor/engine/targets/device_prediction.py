@@ -70,63 +70,45 @@ class DevicePredictor:
             budget_ms: latency budget, None if there is none.
             confidence: probability with which the budget must be met.
         """
-        moved = [_moved(evaluation, device) for evaluation in one_per_artefact(evaluations)]
-        found = self._predictions(device, [self._model(evaluation) for evaluation in moved])
+        artefacts: dict[tuple[str, str, str], Evaluation] = {}
+        for evaluation in evaluations:  # the thread count does not matter on another device
+            if evaluation.status is Status.OK:
+                artefacts.setdefault(artefact_of(evaluation), evaluation)
         return tuple(
-            self._evaluated(evaluation, prediction, device, budget_ms, confidence)
-            for evaluation, prediction in zip(moved, found, strict=True)
+            self._evaluated(_moved(each, device), device, budget_ms, confidence) for each in artefacts.values()
         )
 
     def predict_card(self, card: Card, recipe: str, device: TargetDevice) -> Prediction | str:
         """Return the prediction for a recipe's form of a card, or the reason why there is none."""
         form = form_of(recipe).name
-        reason = form_rejection(form, device)
-        if reason:
-            return reason
-        known = card.macs and card.params
-        model = self._table.features(card.name, card.family, card.macs, card.params, card.input_size) if known else None
-        return self._predictions(device, [(form, model)])[0]
+        model = self._features(card.name, card.family, card.macs, card.params, card.input_size)
+        return form_rejection(form, device) or self._prediction(device, form, model)
 
     def _evaluated(
-        self,
-        evaluation: Evaluation,
-        prediction: Prediction | str,
-        device: TargetDevice,
-        budget_ms: float | None,
-        confidence: float,
+        self, evaluation: Evaluation, device: TargetDevice, budget_ms: float | None, confidence: float
     ) -> Evaluation:
-        reason = rejection(evaluation, device) or (prediction if isinstance(prediction, str) else "")
-        if reason or isinstance(prediction, str):
-            return replace(evaluation, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
+        found = rejection(evaluation, device) or self._prediction(device, *self._model(evaluation))
+        if isinstance(found, str):
+            return replace(evaluation, status=Status.SKIPPED, stage=StageName.PREDICT, reason=found)
         predicted = replace(
             evaluation,
-            latency=prediction.latency,
+            latency=found.latency,
             memory=memory_of(evaluation, device),
-            latency_distribution=LatencyDistribution.sample(prediction.quantile),
+            latency_distribution=LatencyDistribution.sample(found.quantile),
         )
         return with_budget_probability(predicted, budget_ms, confidence)
 
-    def _predictions(
-        self, device: TargetDevice, models: Sequence[tuple[str, ModelFeatures | None]]
-    ) -> list[Prediction | str]:
-        """Return a prediction, or the reason why there is none, for each (form, model)."""
-        key = (device.profile.fingerprint(), device.target.name)
-        reasons: dict[str, str] = {}
-        for form in dict.fromkeys(form for form, _ in models):
-            wanted = dict.fromkeys(model for each, model in models if each == form and model is not None)
-            missing = [model for model in wanted if (*key, form, model) not in self._known]
+    def _prediction(self, device: TargetDevice, form: str, model: ModelFeatures | None) -> Prediction | str:
+        """Return the prediction for a model in a form, or the reason why there is none."""
+        if model is None:
+            return "its MACs and parameters are not known, so its latency cannot be predicted"
+        key = (device.profile.fingerprint(), device.target.name, form, model)
+        if key not in self._known:
             try:
-                rows = self._predictor.predict(device.profile, device.target, form, missing, LEVEL)
+                (self._known[key],) = self._predictor.predict(device.profile, device.target, form, [model], LEVEL)
             except UsageError as error:
-                reasons[form] = error.message
-                continue
-            self._known.update({(*key, form, model): row for model, row in zip(missing, rows, strict=True)})
-        return [
-            "its MACs and parameters are not known, so its latency cannot be predicted"
-            if model is None
-            else reasons.get(form) or self._known[*key, form, model]
-            for form, model in models
-        ]
+                return error.message
+        return self._known[key]
 
     def _model(self, evaluation: Evaluation) -> tuple[str, ModelFeatures | None]:
         """Return the form and the features of an artefact: from its file if it was read, else from its card."""
@@ -135,21 +117,16 @@ class DevicePredictor:
         configuration, card, file = evaluation.configuration, evaluation.card_facts, evaluation.file_features
         if file is not None:
             return file.form, model_features(file, configuration.card, evaluation.family, self._table)
-        form = form_of(configuration.compression).name
-        if not card.macs or not card.params or not card.input_size:
-            return form, None
-        return form, self._table.features(
-            configuration.card, evaluation.family, float(card.macs), float(card.params), card.input_size
-        )
+        features = self._features(configuration.card, evaluation.family, card.macs, card.params, card.input_size)
+        return form_of(configuration.compression).name, features
 
-
-def one_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
-    """Return one successful evaluation of each artefact: its thread count does not matter on another device."""
-    found: dict[tuple[str, str, str], Evaluation] = {}
-    for evaluation in evaluations:
-        if evaluation.status is Status.OK:
-            found.setdefault(artefact_of(evaluation), evaluation)
-    return tuple(found.values())
+    def _features(
+        self, card: str, family: str, macs: float | None, params: float | None, input_size: int | None
+    ) -> ModelFeatures | None:
+        """Return the features of a card, None if its counts are not known."""
+        if not macs or not params or not input_size:
+            return None
+        return self._table.features(card, family, float(macs), float(params), input_size)
 
 
 def _moved(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
