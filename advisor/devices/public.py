@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from advisor.devices.calibration.calibrate import Calibrated
+    from advisor.devices.calibration import Calibrated
     from advisor.devices.profiles import DeviceProfile
     from advisor.devices.profiles.team import Added
 
@@ -124,17 +124,17 @@ def calibrate(
         UsageError: an unknown device, a target that cannot be calibrated, or an invalid connection.
         StageError: the device could not be measured. Nothing is kept.
     """
-    from advisor.devices.calibration import calibrate as calibrating
+    from advisor.devices import calibration
     from advisor.devices.connections.settings import ConnectionSettings
     from advisor.devices.prediction.predictor import device_predictor
-    from advisor.devices.profiles.team import folder_of, known_devices
+    from advisor.devices.profiles.team import known_devices
 
     profile, target = known_devices(_paths(profiles)).select(device)
-    calibrating.check_target(profile, target)
+    calibration.check_target(profile, target)
     stated = ConnectionSettings.from_options(ssh, adb, here, python, _path(benchmark_model), cores)
     connection = (stated or profile.connection or ConnectionSettings()).connect()
     say = tell or (lambda _text: None)
-    return calibrating.calibrate(profile, target, connection, device_predictor(), folder_of(profile), models, say)
+    return calibration.calibrate(profile, target, connection, device_predictor(), models, say)
 
 
 def _paths(folders: Folders) -> list[Path]:

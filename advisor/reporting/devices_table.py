@@ -14,7 +14,7 @@ from advisor.reporting.console import Column, default_console, table, write
 from advisor.reporting.text import plain
 
 if TYPE_CHECKING:
-    from advisor.devices.calibration.calibrate import Calibrated
+    from advisor.devices.calibration import Calibrated
     from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget
     from advisor.devices.profiles.team import Added
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.devices.calibration.calibrate import calibrate, check_target, keep
+from advisor.devices.calibration import calibrate, check_target, keep
 from advisor.devices.connections.ssh import SshConnection
 from advisor.devices.latency.features import FeatureTable
 from advisor.devices.prediction.predictor import CALIBRATED, Predictor
@@ -62,6 +62,7 @@ def test_a_board_is_calibrated_over_ssh(
     board: DeviceProfile, predictor: Predictor, ssh_server: SshServer, tmp_path: Path
 ) -> None:
     connection = SshConnection("device", sys.executable, config=ssh_server.config)
-    found = calibrate(board, board.target("cpu-x1"), connection, predictor, tmp_path, 1)
+    own = replace(board, origin=tmp_path / "our-board.yaml")
+    found = calibrate(own, own.target("cpu-x1"), connection, predictor, 1, print)
     assert found.runtime.startswith("ai-edge-litert==")
     assert [row.latency_ms > 0 for row in read_profile(found.path).measurements] == [True]

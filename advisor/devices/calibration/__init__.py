@@ -1,1 +1,0 @@
-"""Calibrate predictions for a device with a few measurements on it."""
