@@ -13,7 +13,7 @@ from advisor.store import RunFolder
 
 if TYPE_CHECKING:
     from advisor.engine.history.compare import Comparison
-    from advisor.engine.history.reevaluation.session import Reevaluation
+    from advisor.engine.history.reevaluation.reevaluate import Reevaluation
     from advisor.engine.question import Request
     from advisor.exporting.bundle import Bundle
     from advisor.reporting.view import RunView

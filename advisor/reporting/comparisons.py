@@ -14,7 +14,7 @@ from advisor.core.quantity import Quantity
 from advisor.core.units import plural
 from advisor.engine.history.compare import ChangedFigure, Comparison
 from advisor.engine.history.differences import Difference
-from advisor.engine.history.reevaluation.session import Reevaluation
+from advisor.engine.history.reevaluation.reevaluate import Reevaluation
 from advisor.reporting.text import finite
 from advisor.reporting.view import typed_path
 

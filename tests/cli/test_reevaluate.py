@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.engine.history.reevaluation.remeasurement import host_manifest
+from advisor.engine.history.reevaluation.changes import host_manifest
 from tests.cli.conftest import Advisor, Said
 from tests.predictor import REQUEST, own_profile, rows
 from tests.run_folders import write_run

@@ -14,8 +14,7 @@ import pytest
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance
 from advisor.datasets.images import load, normalise
-from advisor.engine.history.input_spec import input_spec
-from advisor.engine.history.loaded_run import load_run
+from advisor.engine.history.loaded_run import input_spec, load_run
 from advisor.engine.question import resolve
 from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES
 from advisor.isolation.resources import usable_cores

@@ -10,8 +10,7 @@ from typing import Any
 from advisor.compression.diagnosis.request import run_in_child
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.history.input_spec import input_spec
-from advisor.engine.history.loaded_run import LoadedRun, load_run
+from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run
 from advisor.store import ArtifactCache, RunFolder
 from advisor.store.files import sha256_file
 

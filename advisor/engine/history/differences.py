@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.history.documents import section
-from advisor.engine.history.loaded_run import LoadedRun
+from advisor.engine.history.loaded_run import LoadedRun, section
 from advisor.engine.question import QUESTION_OPTIONS
 
 _HOST_FACTS = ("cpu", "cores", "memory_bytes", "system", "fingerprint")

@@ -10,6 +10,7 @@ from typing import Any
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
+from advisor.datasets.images import InputSpec
 from advisor.engine.decide import decide_run
 from advisor.engine.question import Question, Request, resolve
 from advisor.store import RunFolder
@@ -107,3 +108,21 @@ def _resolve_own(folder: RunFolder) -> Request:
 
 def _without_version(document: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key != "schema_version"}
+
+
+def section(document: Mapping[str, object], name: str) -> Mapping[str, Any]:
+    """Return the object under ``name`` of a JSON document; an empty one where there is none, as in a damaged file."""
+    found = document.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def input_spec(evaluation: Evaluation) -> InputSpec:
+    """Return size and normalisation of the model's input.
+
+    Raises:
+        ValueError: the evaluation does not know them.
+    """
+    size, preprocessing = evaluation.card_facts.input_size, evaluation.card_facts.preprocessing
+    if size is None or preprocessing is None:
+        raise ValueError(f"the run does not say how {evaluation.configuration.card} takes its images")
+    return InputSpec(size, preprocessing.mean, preprocessing.std)

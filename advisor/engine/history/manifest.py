@@ -11,7 +11,7 @@ from pathlib import Path
 
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
-from advisor.engine.history.documents import section
+from advisor.engine.history.loaded_run import section
 from advisor.engine.history.resume import space_of
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.stage import versions

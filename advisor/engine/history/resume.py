@@ -8,7 +8,7 @@ from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import UsageError
 from advisor.datasets.split import PARTS
-from advisor.engine.history.documents import section
+from advisor.engine.history.loaded_run import section
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question
 from advisor.engine.space.candidates import Candidates, card_hash, runtime_version, trainings_of

@@ -12,8 +12,7 @@ from pathlib import Path
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_json import evaluation_to_json
 from advisor.core.figures import HOST
-from advisor.engine.history.documents import section
-from advisor.engine.history.loaded_run import LoadedRun
+from advisor.engine.history.loaded_run import LoadedRun, section
 from advisor.store import RunFolder
 from advisor.store.files import write_atomically
 from advisor.version import __version__

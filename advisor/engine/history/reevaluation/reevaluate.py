@@ -2,19 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from advisor.core.errors import AdvisorError, UsageError
-from advisor.devices.profiles import HOST
-from advisor.engine.history.reevaluation.card_changes import Search
-from advisor.engine.history.reevaluation.lineage import Origin, read_origin, read_origins
-from advisor.engine.history.reevaluation.on_device import reevaluate_on_device
-from advisor.engine.history.reevaluation.on_host import reevaluate_on_host
-from advisor.engine.history.reevaluation.session import Devices, Reevaluation, Session, Tell
+from advisor.core.evaluation import Evaluation
+from advisor.core.worst_case import on_device
+from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.listing import OWN, provenance
+from advisor.devices.profiles.team import known_devices, own_folder
+from advisor.engine.history.compare import Comparison, compare
+from advisor.engine.history.loaded_run import LoadedRun, load_run
+from advisor.engine.history.reevaluation.changes import Changes, find_changes
+from advisor.engine.history.reevaluation.lineage import (
+    Child,
+    Origin,
+    latest_descendant,
+    read_origin,
+    read_origins,
+    write_child,
+)
+from advisor.engine.history.reevaluation.remeasurement import Remeasured, remeasure
+from advisor.engine.question import Request, resolve
+from advisor.engine.targets.compatibility import TargetDevice
+from advisor.engine.targets.device_prediction import DevicePredictor
+from advisor.engine.targets.selection import prefer_tflite, runtime_remark
 from advisor.store import RunFolder
 
-__all__ = ["Devices", "Reevaluation", "reevaluate", "reevaluate_all"]
+Search = Callable[[Request], RunFolder]
+"""Runs a search and returns its run folder. It is passed in, because the search uses this room."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Reevaluation:
+    """The result of one re-evaluation.
+
+    Attributes:
+        parent: name of the run.
+        device: the device that it was evaluated for.
+        causes: what changed since the run, in words; empty where nothing did.
+        run: the new run, or the one that was made for the same changes before; None where nothing changed.
+        comparison: the new run compared with its parent; None where there is no new run.
+        remarks: what could not be done.
+        error: why the run could not be read or evaluated, or empty.
+    """
+
+    parent: str
+    device: str
+    causes: tuple[str, ...] = ()
+    run: Path | None = None
+    comparison: Comparison | None = None
+    remarks: tuple[str, ...] = ()
+    error: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """True where the recommendation changed, or got worse."""
+        return self.comparison is not None and self.comparison.recommends_otherwise
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The devices to re-evaluate for, and their predictor.
+
+    Attributes:
+        targets: ``device`` or ``device:target`` as the user named it, with profile and target.
+    """
+
+    targets: tuple[tuple[str, DeviceProfile, DeviceTarget], ...] = ()
+
+    @classmethod
+    def chosen(cls, selectors: Sequence[str], folders: Sequence[Path]) -> Devices:
+        """Return the named devices; without names, every device of ``folders`` and of the team's folder.
+
+        A name may be that of a shipped device, of one added with ``advisor devices add``, or of one in ``folders``.
+
+        Raises:
+            UsageError: an unknown device or target, or a profile that is refused.
+        """
+        if not selectors and not folders and not own_folder().is_dir():
+            return cls()
+        profiles = known_devices(folders)
+        names = selectors or [name for name, profile in profiles.items() if provenance(profile) == OWN]
+        if HOST in names:
+            raise UsageError("--device: 'host' is this machine, which is measured, not predicted", "leave it out")
+        return cls(tuple((name, *prefer_tflite(name, *profiles.select(name))) for name in names))
+
+    @cached_property
+    def predictor(self) -> DevicePredictor:
+        """The predictor of latencies, loaded when it is first needed."""
+        return DevicePredictor.load()
+
+
+@dataclass
+class _Session:
+    """The settings that the re-evaluations of several runs share.
+
+    Attributes:
+        devices: the devices to re-evaluate for.
+        search: runs a search over new cards.
+        since_last: start from the run's latest re-evaluation instead of from the run itself.
+        tell: is called with what is being done.
+        known: origins of every run in the folder; new runs are added.
+    """
+
+    devices: Devices
+    search: Search
+    since_last: bool
+    tell: Tell
+    known: list[Origin] = field(default_factory=list)
+
+    def start_of(self, origin: Origin, device: str) -> Origin:
+        """Return the run to start from: this one, or with ``since_last`` its latest descendant for the device."""
+        return (latest_descendant(origin.root, device, self.known) if self.since_last else None) or origin
+
+    def existing(self, parent: Origin, environment: str) -> Path | None:
+        """Return the run that was made from ``parent`` for the same environment, or None."""
+        return next((o.path for o in self.known if o.parent == parent.path.name and o.environment == environment), None)
+
+    def add(self, parent: LoadedRun, origin: Origin, child: Child) -> Path:
+        """Write a new run and return its folder."""
+        path = write_child(parent, origin, child).path
+        self.known.append(read_origin(path))
+        return path
 
 
 def reevaluate(
@@ -33,7 +149,7 @@ def reevaluate(
         UsageError: not a run folder, or a damaged one.
     """
     path = RunFolder.open(run).path
-    session = Session(devices, search, since_last, tell, list(read_origins(path.parent)))
+    session = _Session(devices, search, since_last, tell, list(read_origins(path.parent)))
     return tuple(_reevaluate(session, read_origin(path.resolve())))
 
 
@@ -47,7 +163,7 @@ def reevaluate_all(
     """
     if not out.is_dir():
         raise UsageError(f"--runs: '{out}' is not a folder", "name the folder that holds the runs, such as runs")
-    session = Session(devices, search, since_last, tell, list(read_origins(out)))
+    session = _Session(devices, search, since_last, tell, list(read_origins(out)))
     for origin in [origin for origin in session.known if not origin.parent]:
         try:
             yield from _reevaluate(session, origin)
@@ -55,9 +171,119 @@ def reevaluate_all(
             yield Reevaluation(origin.path.name, origin.device, error=getattr(error, "message", str(error)))
 
 
-def _reevaluate(session: Session, origin: Origin) -> Iterator[Reevaluation]:
+def _reevaluate(session: _Session, origin: Origin) -> Iterator[Reevaluation]:
     if origin.device == HOST:
-        yield reevaluate_on_host(session, origin)
+        yield _on_host(session, origin)
     for selector, profile, target in session.devices.targets:
         if origin.device in (HOST, selector):
-            yield reevaluate_on_device(session, origin, selector, profile, target)
+            yield _on_device(session, origin, selector, TargetDevice(profile.name, profile, target))
+
+
+def _on_device(session: _Session, origin: Origin, selector: str, device: TargetDevice) -> Reevaluation:
+    """Predict the run's artefacts on a device, and decide anew."""
+    session.tell(f"{origin.path.name} on {selector}")
+    predictor, start = session.devices.predictor, session.start_of(origin, selector)
+    environment = predictor.environment(device.profile, device.target)
+    if start.environment == environment:
+        return Reevaluation(start.path.name, selector)
+    causes = (f"the device {selector} was {'changed' if start.device == selector else 'added'}",)
+    before = load_run(start.path)
+    path = session.existing(start, environment)
+    if path is None:
+        measured = load_run(_measured_origin(session, origin).path)
+        limits = measured.question.limits
+        evaluations = predictor.evaluate(measured.evaluations, device, limits.latency_ms, limits.confidence)
+        manifest = {"devices": {device.profile.name: device.profile.fingerprint()}}
+        child = Child(evaluations, selector, environment, manifest, sources=(measured.folder.path,))
+        path = session.add(before, start, child)
+    remarks = tuple(filter(None, [runtime_remark(device)]))
+    return Reevaluation(before.name, selector, causes, path, compare(before, load_run(path)), remarks)
+
+
+def _measured_origin(session: _Session, origin: Origin) -> Origin:
+    """Return the run on this machine that a device's run came from."""
+    found = origin if origin.device == HOST else latest_descendant(origin.root, HOST, session.known)
+    if found is None:
+        raise UsageError(f"the search '{origin.root}' that '{origin.path.name}' came from is gone", "search again")
+    return found
+
+
+def _on_host(session: _Session, origin: Origin) -> Reevaluation:
+    """Measure again what a new runtime or machine made outdated, and evaluate new cards that need no training."""
+    start = session.start_of(origin, HOST)
+    run = load_run(start.path)
+    changes = find_changes(run, lambda: session.devices.predictor)
+    causes, remarks = changes.causes, changes.remarks
+    if not changes.need_work:
+        return Reevaluation(run.name, HOST, causes, remarks=remarks)
+    path = session.existing(start, changes.environment)
+    if path is None:
+        session.tell(f"{run.name}: {'; '.join(causes)}")
+        path, more = _write_new_run(session, start, changes)
+        remarks = (*remarks, *more)
+    return Reevaluation(run.name, HOST, causes, path, compare(run, load_run(path)), remarks)
+
+
+def _write_new_run(session: _Session, start: Origin, changes: Changes) -> tuple[Path, tuple[str, ...]]:
+    """Return the folder of the new run, and what could not be done."""
+    run, devices = changes.run, changes.devices.devices
+    measured = _remeasured(session, changes)
+    evaluations, remarks = measured.evaluations, measured.remarks
+    if devices:
+        evaluations = _predict_again(run, evaluations, devices, session.devices.predictor)
+    with ExitStack() as stack:
+        sources: tuple[Path, ...] = ()
+        if changes.new_cards:
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            try:
+                new = evaluate_cards(run, changes.new_cards, folder, session.search)
+                sources, evaluations = (new.path,), merge_evaluations(evaluations, new.evaluations())
+            except AdvisorError as error:
+                remarks = (*remarks, f"{', '.join(changes.new_cards)} could not be evaluated: {error.message}")
+        child = Child(evaluations, HOST, changes.environment, changes.manifest, measured.answers, sources)
+        return session.add(run, start, child), remarks
+
+
+def _remeasured(session: _Session, changes: Changes) -> Remeasured:
+    """Return the run's evaluations; those on this machine are measured again where they are outdated."""
+    run = changes.run
+    if not changes.host:
+        return Remeasured(run.evaluations)
+    measured = remeasure(replace(run, evaluations=on_device(run.evaluations, HOST)), session.tell)
+    others = (e for e in run.evaluations if e.configuration.target.device != HOST)
+    return replace(measured, evaluations=(*measured.evaluations, *others))
+
+
+def _predict_again(
+    run: LoadedRun, evaluations: Sequence[Evaluation], devices: Sequence[TargetDevice], predictor: DevicePredictor
+) -> tuple[Evaluation, ...]:
+    """Return the evaluations; those on ``devices`` are predicted anew."""
+    names, limits = {device.label for device in devices}, run.question.limits
+    others = [e for e in evaluations if e.configuration.target.device not in names]
+    predicted = [
+        evaluation
+        for device in devices
+        for evaluation in predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
+    ]
+    return (*others, *predicted)
+
+
+def evaluate_cards(run: LoadedRun, names: Sequence[str], folder: Path, search: Search) -> RunFolder:
+    """Search over some cards alone, and return the run with its evaluations and artefacts.
+
+    Args:
+        run: a run without images: nothing is trained.
+        names: cards to evaluate.
+        folder: takes the new run.
+        search: runs the search.
+
+    Raises:
+        AdvisorError: no weights are available.
+    """
+    return search(resolve({**run.request.written, "candidates": list(names), "out": str(folder), "max_trials": 0}))
+
+
+def merge_evaluations(earlier: Sequence[Evaluation], later: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
+    """Return all evaluations; of two with the same key, the later one."""
+    by_key = {evaluation.configuration.key: evaluation for evaluation in (*earlier, *later)}
+    return tuple(by_key.values())

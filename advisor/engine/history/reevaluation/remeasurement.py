@@ -10,25 +10,22 @@ from tempfile import TemporaryDirectory
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.execution.machine import Machine
-from advisor.engine.history.documents import section
-from advisor.engine.history.input_spec import input_spec
-from advisor.engine.history.loaded_run import LoadedRun
+from advisor.engine.history.loaded_run import LoadedRun, input_spec
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.evaluator import with_timing
 from advisor.engine.pipeline.evaluation.finalists import scope_of
 from advisor.engine.pipeline.events import StageAborted, StageEvent
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Artefact, Materials, Pool, versions
+from advisor.engine.pipeline.stage import Artefact, Materials, Pool
 from advisor.engine.pipeline.stages.figures import score, timing
 from advisor.engine.pipeline.walker import Walker, Workers
-from advisor.engine.space.candidates import RUNTIME, read_images, runtime_version
+from advisor.engine.space.candidates import read_images, runtime_version
 from advisor.isolation import ChildPool
 from advisor.isolation.coroutine import run_coroutine
 from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
 from advisor.store import ArtifactCache
-from advisor.store.files import sha256_json
 from advisor.store.integrity import artefact_problem
 
 Tell = Callable[[str], None]
@@ -47,29 +44,6 @@ class Remeasured:
     evaluations: tuple[Evaluation, ...]
     answers: Mapping[str, list[int]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
-
-
-def find_host_changes(run: LoadedRun) -> tuple[str, ...]:
-    """Return why the measurements of a run are outdated, in words; empty where they are not."""
-    changes = []
-    then, now = section(run.manifest, "versions").get(RUNTIME), versions(RUNTIME)[RUNTIME]
-    if then is not None and then != now:
-        changes.append(f"{RUNTIME} {then} -> {now}")
-    before, here = section(run.manifest, "host"), host.describe()
-    fingerprint = before.get("fingerprint", here.fingerprint)
-    if fingerprint != here.fingerprint:
-        changes.append(f"machine {before.get('cpu')} ({fingerprint}) -> {here.cpu} ({here.fingerprint})")
-    return tuple(changes)
-
-
-def host_environment() -> str:
-    """Return the hash of what a measurement on this machine depends on."""
-    return sha256_json([versions(RUNTIME), host.describe().fingerprint])
-
-
-def host_manifest(versions_before: Mapping[str, str]) -> dict[str, object]:
-    """Return the entries of the manifest about this machine and its runtime; other versions stay as they were."""
-    return {"versions": {**versions_before, **versions(RUNTIME)}, "host": host.describe().to_json()}
 
 
 def remeasure(run: LoadedRun, tell: Tell) -> Remeasured:

@@ -10,9 +10,8 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.worst_case import on_device
 from advisor.devices.profiles.team import add_profile
 from advisor.engine.history.loaded_run import load_run
-from advisor.engine.history.reevaluation.device_changes import ENVIRONMENTS, find_environments
-from advisor.engine.history.reevaluation.remeasurement import host_manifest
-from advisor.engine.history.reevaluation.session import Devices
+from advisor.engine.history.reevaluation.changes import ENVIRONMENTS, find_environments, host_manifest
+from advisor.engine.history.reevaluation.reevaluate import Devices
 from advisor.engine.targets.device_prediction import DevicePredictor
 from advisor.engine.targets.selection import select_devices
 from advisor.store import RunFolder

@@ -17,9 +17,8 @@ from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
 from advisor.engine.history.compare_reasons import ComparisonResult
 from advisor.engine.history.loaded_run import load_run
-from advisor.engine.history.reevaluation.card_changes import find_card_changes
+from advisor.engine.history.reevaluation.changes import find_card_changes, host_manifest
 from advisor.engine.history.reevaluation.reevaluate import Devices, Reevaluation
-from advisor.engine.history.reevaluation.remeasurement import host_manifest
 from advisor.store import RunFolder
 from advisor.store.integrity import integrity_problems
 from tests.engine.conftest import Searched

@@ -7,13 +7,10 @@ from pathlib import Path
 import pytest
 
 from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.engine.history.reevaluation.card_changes import (
-    evaluate_cards,
-    find_card_changes,
-    merge_evaluations,
-    needs_training,
-)
+from advisor.engine.history.reevaluation.changes import find_card_changes, find_changes
+from advisor.engine.history.reevaluation.reevaluate import evaluate_cards, merge_evaluations
 from advisor.engine.question import Request
+from advisor.engine.targets.device_prediction import DevicePredictor
 from advisor.store import RunFolder
 from tests.builders import evaluation
 from tests.run_folders import write_run
@@ -54,9 +51,13 @@ def test_changes_that_cannot_be_known_are_remarked(
     assert words in found.remark
 
 
-def test_a_run_with_images_needs_training(tmp_path: Path) -> None:
-    assert not needs_training(_run(tmp_path, {}))
-    assert needs_training(_run(tmp_path, {}, data="photos"))
+def test_new_cards_are_evaluated_only_where_nothing_has_to_be_trained(tmp_path: Path) -> None:
+    without = find_changes(_run(tmp_path, {NAME: "another"}), DevicePredictor.load)
+    assert without.new_cards == (OTHER, NAME)
+    assert without.remarks == ()
+    with_images = find_changes(_run(tmp_path, {NAME: "another"}, data="photos"), DevicePredictor.load)
+    assert with_images.new_cards == ()
+    assert f"{OTHER}, {NAME} would have to be trained" in with_images.remarks[0]
 
 
 def test_cards_are_searched_with_the_run_s_own_question(tmp_path: Path) -> None:

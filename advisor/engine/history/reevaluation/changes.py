@@ -1,0 +1,187 @@
+"""Everything that changed since a run: this machine, other devices of its question, the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from advisor.core.errors import AdvisorError, UsageError
+from advisor.core.figures import HOST
+from advisor.engine.history.loaded_run import LoadedRun, section
+from advisor.engine.pipeline.stage import versions
+from advisor.engine.space.candidates import RUNTIME, card_hash, chosen_cards
+from advisor.engine.targets.compatibility import TargetDevice
+from advisor.engine.targets.device_prediction import DevicePredictor
+from advisor.engine.targets.selection import select_devices
+from advisor.measurement import host
+from advisor.store.files import sha256_json
+
+ENVIRONMENTS = "targets"
+"""Name in the manifest of the hash of what the predictions for each device depend on, by device."""
+
+
+@dataclass(frozen=True)
+class CardChanges:
+    """How the catalogue differs from the one that a run used.
+
+    Attributes:
+        hashes: hash of every card that the question asks for, as it is now.
+        added: names of cards that are new.
+        changed: names of cards that the run evaluated and whose content is another.
+        remark: why this is not known, or empty.
+    """
+
+    hashes: Mapping[str, str]
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    remark: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Added and changed cards."""
+        return (*self.added, *self.changed)
+
+
+@dataclass(frozen=True)
+class DeviceChanges:
+    """Other devices of a question whose predictions would be others now.
+
+    Attributes:
+        devices: the devices.
+        environments: hash of what the predictions depend on now, by device.
+        remark: why that is not known, or empty.
+    """
+
+    devices: tuple[TargetDevice, ...] = ()
+    environments: Mapping[str, str] = field(default_factory=dict)
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Everything that changed since a run.
+
+    Attributes:
+        run: the run.
+        host: what changed on this machine, in words; empty where its measurements still hold.
+        devices: other devices whose predictions would be others now.
+        cards: model cards that were added or changed.
+    """
+
+    run: LoadedRun
+    host: tuple[str, ...]
+    devices: DeviceChanges
+    cards: CardChanges
+
+    @property
+    def new_cards(self) -> tuple[str, ...]:
+        """The cards to evaluate: none where they would have to be trained, because the run has images."""
+        return self.cards.names if self.run.question.data is None else ()
+
+    @property
+    def need_work(self) -> bool:
+        """True where something is to be measured, predicted or evaluated."""
+        return bool(self.host or self.new_cards or self.devices.devices)
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """What changed, in words."""
+        causes = [*self.host, *(f"the device {device.label} was changed" for device in self.devices.devices)]
+        if self.cards.added:
+            causes.append(f"new in the catalogue: {', '.join(self.cards.added)}")
+        if self.cards.changed:
+            causes.append(f"changed in the catalogue: {', '.join(self.cards.changed)}")
+        return tuple(causes)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is not known, and what a re-evaluation does not do."""
+        untrained = ""
+        if self.cards.names and not self.new_cards:
+            untrained = (
+                f"{', '.join(self.cards.names)} would have to be trained, which a re-evaluation never does: "
+                f"advisor search --request {self.run.folder.path}/request.yaml"
+            )
+        return tuple(filter(None, (self.cards.remark, untrained, self.devices.remark)))
+
+    @cached_property
+    def environment(self) -> str:
+        """Hash of what the figures would depend on now."""
+        here = sha256_json([versions(RUNTIME), host.describe().fingerprint])
+        return sha256_json([here, dict(self.cards.hashes), dict(self.devices.environments)])
+
+    @property
+    def manifest(self) -> dict[str, object]:
+        """Entries of the manifest that differ from the run's."""
+        entries = {**host_manifest(section(self.run.manifest, "versions")), "cards": dict(self.cards.hashes)}
+        environments = dict(self.devices.environments)
+        return {**entries, ENVIRONMENTS: environments} if environments else entries
+
+
+def find_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) -> Changes:
+    """Compare what a run's figures depended on with what they would depend on now.
+
+    Args:
+        run: the run.
+        load_predictor: called only where the run has predictions.
+    """
+    here = find_host_changes(run) if HOST in run.question.devices else ()
+    return Changes(run, here, find_device_changes(run, load_predictor), find_card_changes(run))
+
+
+def find_host_changes(run: LoadedRun) -> tuple[str, ...]:
+    """Return why the measurements of a run are outdated, in words; empty where they are not."""
+    changes = []
+    then, now = section(run.manifest, "versions").get(RUNTIME), versions(RUNTIME)[RUNTIME]
+    if then is not None and then != now:
+        changes.append(f"{RUNTIME} {then} -> {now}")
+    before, here = section(run.manifest, "host"), host.describe()
+    fingerprint = before.get("fingerprint", here.fingerprint)
+    if fingerprint != here.fingerprint:
+        changes.append(f"machine {before.get('cpu')} ({fingerprint}) -> {here.cpu} ({here.fingerprint})")
+    return tuple(changes)
+
+
+def host_manifest(versions_before: Mapping[str, str]) -> dict[str, object]:
+    """Return the entries of the manifest about this machine and its runtime; other versions stay as they were."""
+    return {"versions": {**versions_before, **versions(RUNTIME)}, "host": host.describe().to_json()}
+
+
+def find_environments(predictor: DevicePredictor, devices: Sequence[TargetDevice]) -> dict[str, str]:
+    """Return the hash of what the predictions for each device depend on, by its name."""
+    return {device.label: predictor.environment(device.profile, device.target) for device in devices}
+
+
+def find_device_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) -> DeviceChanges:
+    """Find the devices to predict for again; one that was measured over its connection keeps its measurements."""
+    then = section(run.manifest, ENVIRONMENTS)
+    measured = {e.configuration.target.device for e in run.evaluations if e.remote is not None}
+    names = [name for name in then if name != HOST and name not in measured]
+    if not names:
+        return DeviceChanges()
+    try:
+        devices = select_devices(names, run.question.profiles, "--device")
+    except UsageError as error:
+        return DeviceChanges(remark=f"the devices of the run cannot be read: {error.message}")
+    now = find_environments(load_predictor(), devices)
+    changed = tuple(device for device in devices if then[device.label] != now[device.label])
+    return DeviceChanges(changed, {**then, **now})
+
+
+def find_card_changes(run: LoadedRun) -> CardChanges:
+    """Compare the cards that the run considered with the catalogue."""
+    considered = run.manifest.get("cards")
+    try:
+        now = {card.name: card_hash(card) for card in chosen_cards(run.question)}
+    except AdvisorError as error:
+        return CardChanges({}, remark=f"the catalogue cannot be read: {error.message}")
+    if not isinstance(considered, Mapping):
+        return CardChanges(now, remark="the run does not say which cards it considered")
+    evaluated = {evaluation.configuration.card for evaluation in run.evaluations}
+    known = [name for name in now if name in evaluated and name in considered]
+    return CardChanges(
+        now,
+        added=tuple(name for name in now if name not in considered),
+        changed=tuple(name for name in known if considered[name] != now[name]),
+    )
