@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
 from advisor.devices.latency.kernels import Floats, ModelSpace, inverse, solve
 from advisor.devices.latency.table import LatencyTable
@@ -57,8 +58,12 @@ class Base:
         return out
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator,unused-ignore]
 def fit_base(table: LatencyTable) -> Base:
-    """Fit the additive model to ``table``; every column needs at least one measurement."""
+    """Fit the additive model to ``table``; every column needs at least one measurement.
+
+    One thread is several times faster: the matrices are small.
+    """
     space = ModelSpace.of(table.features, table.families)
     gram = space.within()
     middle = float(np.nanmean(table.values))
