@@ -22,7 +22,7 @@ from advisor.core.file_features import Traits
 from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.latency.table import Column, LatencyTable, build_table
 from advisor.devices.prediction.predictor import fit_predictor
-from advisor.devices.profiles import load_profiles, shipped_profiles
+from advisor.devices.profiles import load_profiles
 from benchmarks.latency_protocols import protocols
 from benchmarks.latency_protocols.page import markdown
 from benchmarks.latency_protocols.protocols import OURS, Score, Scores, Selector
@@ -83,7 +83,7 @@ def _read() -> dict[str, Any]:
 
 
 def _table(flags: Sequence[str] = ("",)) -> LatencyTable:
-    return build_table(load_profiles().values(), load_features(shipped_profiles()), flags=flags)
+    return build_table(load_profiles().values(), load_features(), flags=flags)
 
 
 def _part(name: str, draws: int) -> object:

@@ -32,7 +32,7 @@ def main() -> None:
         print(f"{name:30} {rows:5} rows")
     print(f"{len(counts)} devices, {sum(counts.values())} rows")
     profiles = [read_profile(arguments.out / f"{name}.yaml") for name in counts]
-    calibration = calibrate(build_table(profiles, load_features(ROOT / "device_profiles")))
+    calibration = calibrate(build_table(profiles, load_features()))
     (arguments.out / CALIBRATION_FILE).write_text(json.dumps(asdict(calibration)) + "\n", encoding="utf-8")
 
 

@@ -15,7 +15,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.protocol import Connection, Job
 from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.prediction.predictor import CALIBRATED, Predictor
-from advisor.devices.profiles import HOST, MEASURABLE_RUNTIMES, DeviceProfile, DeviceTarget, shipped_profiles
+from advisor.devices.profiles import HOST, MEASURABLE_RUNTIMES, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.measurements import Measurement
 from advisor.devices.profiles.team import folder_of, write_profile
 from advisor.isolation import ChildPool, Limits
@@ -121,7 +121,7 @@ def calibrate(
         UsageError: the connection cannot be made.
         StageError: a model cannot be made, or the device failed.
     """
-    known = load_features(shipped_profiles()).models
+    known = load_features().models
     cards = [card for card in load_catalogue().values() if card.name in known and not card.own_file]
     models = [known[card.name] for card in cards]
     costs = {model.name: 4 * model.params / 1e6 / 100 for model in models}  # a file of 100 MB halves a model's value

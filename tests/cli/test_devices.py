@@ -227,7 +227,7 @@ def test_measurements_of_ones_own_are_what_predictions_rest_on(
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
     add_profile(board)
-    table = build_table(known_devices().values(), load_features(shipped_profiles()))
+    table = build_table(known_devices().values(), load_features())
     assert "our-board" in {column.device for column in table.columns}
     assert device_predictor().data_hash == table.fingerprint()
 

@@ -19,7 +19,7 @@ from advisor.devices.connections import agent
 from advisor.devices.latency.features import FeatureTable, load_features
 from advisor.devices.latency.table import LatencyTable, build_table
 from advisor.devices.prediction.predictor import Predictor, fit_predictor
-from advisor.devices.profiles import Profiles, load_profiles, shipped_profiles
+from advisor.devices.profiles import Profiles, load_profiles
 from tests.devices.debug_daemon import DebugDaemon
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
@@ -34,7 +34,7 @@ def profiles() -> Profiles:
 
 @pytest.fixture(scope="session")
 def features() -> FeatureTable:
-    return load_features(shipped_profiles())
+    return load_features()
 
 
 @pytest.fixture(scope="session")

@@ -156,9 +156,8 @@ def test_what_is_no_mask_is_refused(tmp_path: Path, cores: str) -> None:
         AdbConnection("emulator-5554", tmp_path, cores=cores)
 
 
-def test_attached_devices_are_listed_with_their_models(phone: Phone) -> None:
-    listed = {device.serial: device for device in attached_devices()}
-    assert (listed[phone.serial].state, listed[phone.serial].model) == ("device", "TestPhone")
+def test_attached_devices_are_listed_with_their_states(phone: Phone) -> None:
+    assert attached_devices()[phone.serial] == "device"
 
 
 def test_a_device_that_is_not_attached_is_named_with_those_that_are(

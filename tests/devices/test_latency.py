@@ -22,7 +22,7 @@ from advisor.devices.latency.kernels import ModelSpace
 from advisor.devices.latency.model import choose, estimate, queries_of
 from advisor.devices.latency.posterior import posterior_of
 from advisor.devices.latency.table import Column, LatencyTable, silicon, target_vector
-from advisor.devices.profiles import Profiles, shipped_profiles
+from advisor.devices.profiles import Profiles
 from benchmarks.latency_protocols.validation import (
     calibrate,
     calibration_of,
@@ -316,7 +316,7 @@ def test_impossible_features_are_refused(field: str, value: float) -> None:
 
 
 def test_the_features_of_the_shipped_measurements_are_known() -> None:
-    features = load_features(shipped_profiles())
+    features = load_features()
     net = features.models["mobilenet_v2_1.0_224"]
     assert (net.family, net.macs, net.input_size) == ("mobilenet_v2", 300e6, 224)
     assert features.features("densenet_121_224", "densenet", 2.8e9, 8e6, 224).family == "densenet"

@@ -29,7 +29,7 @@ def problems() -> Iterator[str]:
 
 
 def _other_measurements(kept: Any) -> Iterator[str]:
-    measurements = build_table(load_profiles().values(), load_features(PROFILES)).fingerprint()
+    measurements = build_table(load_profiles().values(), load_features()).fingerprint()
     if kept["data"] != measurements:
         yield _stale(RESULTS / "latency_prediction.json", "make bench ARGS=latency_prediction")
     calibration = PROFILES / "prediction_calibration.json"

@@ -22,38 +22,18 @@ _RUNS = {"load": 5, "search": 20, "quick": 30, "normal": 50, "full": 200}
 _GONE = ("device offline", "not found", "no devices", "device unauthorized", "closed", "protocol fault")
 
 
-@dataclass(frozen=True)
-class AttachedDevice:
-    """A row of ``adb devices``.
-
-    Attributes:
-        serial: the device's serial, which selects it.
-        state: ``device`` if it can be used, otherwise ``unauthorized``, ``offline``, ...
-        model: name of its model, or empty.
-    """
-
-    serial: str
-    state: str
-    model: str = ""
-
-
-def attached_devices(program: str = "adb") -> tuple[AttachedDevice, ...]:
-    """Return the devices that adb sees.
+def attached_devices() -> dict[str, str]:
+    """Return the state of each device that adb sees by its serial: ``device``, ``unauthorized``, ``offline``, ...
 
     Raises:
         UsageError: adb is not installed.
         StageError: its server cannot be reached.
     """
-    finished = run_program([program, "devices", "-l"], timeout_s=_QUICK_S, hint=_INSTALL)
+    finished = run_program(["adb", "devices", "-l"], timeout_s=_QUICK_S, hint=_INSTALL)
     if finished.status:
         raise StageError(f"adb devices failed: {finished.complaint}")
-    rows = []
-    for line in finished.stdout.splitlines():
-        parts = line.split()
-        if len(parts) >= 2 and not line.startswith(("List of", "*")):
-            details = dict(part.split(":", 1) for part in parts[2:] if ":" in part)
-            rows.append(AttachedDevice(parts[0], parts[1], details.get("model", "")))
-    return tuple(rows)
+    rows = [line.split() for line in finished.stdout.splitlines() if not line.startswith(("List of", "*"))]
+    return {row[0]: row[1] for row in rows if len(row) >= 2}
 
 
 @dataclass(frozen=True)
@@ -65,16 +45,12 @@ class AdbConnection:
         binary: the user's ``benchmark_model`` for the phone; it is copied to the phone.
         cores: hexadecimal mask of the cores that ``taskset`` pins it to, such as ``f0``, or empty.
         arguments: further arguments of ``benchmark_model``, such as ``("--use_gpu=true",)``.
-        profile_operators: whether to ask for the time of every operator.
-        program: the adb client.
     """
 
     serial: str
     binary: Path
     cores: str = ""
     arguments: tuple[str, ...] = field(default=())
-    profile_operators: bool = True
-    program: str = "adb"
 
     def __post_init__(self) -> None:
         if not _SERIAL.fullmatch(self.serial) or self.serial.startswith("-"):
@@ -129,7 +105,7 @@ class AdbConnection:
             f"--num_threads={threads}",
             f"--num_runs={_RUNS.get(job.effort, _RUNS['quick'])}",
             "--report_peak_memory_footprint=true",
-            f"--enable_op_profiling={str(self.profile_operators).lower()}",
+            "--enable_op_profiling=true",
             *self.arguments,
         ]
         return shlex.join(["taskset", self.cores, *argv] if self.cores else argv) + " 2>&1"
@@ -149,7 +125,7 @@ class AdbConnection:
         )
 
     def _check_attached(self) -> None:
-        attached = {device.serial: device.state for device in attached_devices(self.program)}
+        attached = attached_devices()
         state = attached.get(self.serial)
         if state is None:
             seen = ", ".join(attached) or "none"
@@ -171,7 +147,7 @@ class AdbConnection:
         return finished.stdout
 
     def _run(self, arguments: list[str], timeout_s: float) -> Finished:
-        return run_program([self.program, "-s", self.serial, *arguments], timeout_s=timeout_s, hint=_INSTALL)
+        return run_program(["adb", "-s", self.serial, *arguments], timeout_s=timeout_s, hint=_INSTALL)
 
     def _failure(self, finished: Finished, what: str) -> StageError:
         said = finished.complaint

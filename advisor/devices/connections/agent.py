@@ -223,9 +223,8 @@ class Series:
         start, rows = time.perf_counter(), list[WindowReading]()
         for index in range(windows):
             begin = time.perf_counter()
-            length = (
-                start + seconds * (index + 1) / windows - begin
-            )  # computed from the start, so that errors do not add up
+            # Computed from the start, so that errors do not add up.
+            length = start + seconds * (index + 1) / windows - begin
             walls, cpus, _elapsed = self._runs_until(after(length))
             rows.append(
                 {
@@ -358,24 +357,18 @@ def pressure_us() -> int | None:
         return None
 
 
-def process_seconds() -> float:
-    """Return the processor seconds of this process."""
-    times = os.times()
-    return times.user + times.system
-
-
 class Load:
     """Observes the rest of the machine from its creation until :meth:`result`."""
 
     def __init__(self) -> None:
-        self.start = (time.perf_counter(), process_seconds(), busy_seconds(), pressure_us())
+        self.start = (time.perf_counter(), time.process_time(), busy_seconds(), pressure_us())
 
     def result(self) -> LoadReading:
         """Return the processors that others kept busy, and the share of time in which a task waited."""
         start, own, busy, pressure = self.start
         elapsed = time.perf_counter() - start
         busy_now, pressure_now = busy_seconds(), pressure_us()
-        others = None if busy is None or busy_now is None else (busy_now - busy) - (process_seconds() - own)
+        others = None if busy is None or busy_now is None else (busy_now - busy) - (time.process_time() - own)
         return {
             "elapsed_ns": round(elapsed * 1e9),
             "others_cores": None if others is None else max(0.0, others / elapsed),
@@ -438,9 +431,8 @@ def load_lanes(
     """Load every file at every thread count; also return the memory that the first one added to the fresh process."""
     import numpy
 
-    numpy.random.default_rng(INPUT_SEED).uniform(
-        size=8
-    )  # numpy's import and first call do not count as memory of the model
+    # numpy's import and first call do not count as memory of the model.
+    numpy.random.default_rng(INPUT_SEED).uniform(size=8)
     before = private_bytes()
     lanes = [Series(models[0], threads[0], kernels, shape)]
     added = memory(before, private_bytes())

@@ -52,11 +52,6 @@ class Base:
     weights: Floats
     levels: Floats
 
-    def new_models(self, towards: Floats) -> Floats:
-        """Return the estimate (queries, columns) of new models from their kernel (queries, known models)."""
-        out: Floats = self.levels[None] + towards @ self.weights
-        return out
-
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator,unused-ignore]
 def fit_base(table: LatencyTable) -> Base:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.core.file_features import Traits
+from advisor.devices.profiles import shipped_profiles
 
 FEATURES_FILE = "model_features.csv"
 TRAITS_FILE = "model_traits.csv"
@@ -119,12 +120,13 @@ class FeatureTable:
         return ModelFeatures(name, known.family or family, macs, params, input_size, known.layers, known.traits)
 
 
-def load_features(folder: Path) -> FeatureTable:
-    """Read the two tables in ``folder``.
+def load_features() -> FeatureTable:
+    """Read the two tables that are shipped with the device profiles.
 
     Raises:
         UsageError: a table is missing, or a cell is not a number; the error names file and line.
     """
+    folder = shipped_profiles()
     architectures = tuple(_architecture(row, at) for row, at in _rows(folder / TRAITS_FILE))
     empty = FeatureTable({}, architectures)
     models = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from advisor.core.file_features import FileFeatures
@@ -61,7 +61,12 @@ def features_of(model: Model) -> FileFeatures:
     graph, cost = model.subgraphs[0], count(model)
     kinds = Counter(_kind(graph, operator) for operator in graph.operators)
     shape = model.inputs[0].shape if model.inputs else ()
-    form = _form(graph, [each.macs for each in cost.operators])
+    constants = [
+        operator
+        for operator in graph.operators
+        if operator.name == "DEQUANTIZE" and operator.outputs and graph.tensors[operator.inputs[0]].is_constant
+    ]
+    form = _form(graph, [each.macs for each in cost.operators], constants)
     weights = sum(len(tensor.buffer) for tensor in graph.tensors)
     return FileFeatures(
         macs=cost.macs,
@@ -73,17 +78,13 @@ def features_of(model: Model) -> FileFeatures:
         operators=dict(Counter(operator.name for operator in graph.operators).most_common()),
         traits=traits_of_operators(kinds),
         weight_bytes=weights,
-        held_bytes=_held(graph, form) or weights,
+        held_bytes=_held(graph, form, constants) or weights,
     )
 
 
-def _held(graph: Subgraph, form: str) -> int:
-    """Return the bytes of constants that a DEQUANTIZE operator expands; kernels pack expanded 8-bit ones once more."""
-    widened = sum(
-        graph.tensors[operator.outputs[0]].size_bytes
-        for operator in graph.operators
-        if operator.name == "DEQUANTIZE" and operator.outputs and graph.tensors[operator.inputs[0]].is_constant
-    )
+def _held(graph: Subgraph, form: str, constants: Sequence[Operator]) -> int:
+    """Return the bytes of the constants that operators expand; kernels pack expanded 8-bit ones once more."""
+    widened = sum(graph.tensors[operator.outputs[0]].size_bytes for operator in constants)
     return 2 * widened if form == "weight_int8" else widened
 
 
@@ -95,13 +96,9 @@ def _kind(graph: Subgraph, operator: Operator) -> str:
     return "GROUPED_CONV_2D" if source and kernel and source[-1] != kernel[-1] else operator.name
 
 
-def _form(graph: Subgraph, macs: list[int]) -> str:
-    """Return the form in which most multiply-accumulates are computed."""
-    stored = {
-        operator.outputs[0]: graph.tensors[operator.inputs[0]].dtype
-        for operator in graph.operators
-        if operator.name == "DEQUANTIZE" and operator.outputs and graph.tensors[operator.inputs[0]].is_constant
-    }
+def _form(graph: Subgraph, macs: Sequence[int], constants: Sequence[Operator]) -> str:
+    """Return the form in which most multiply-accumulates are computed; ``constants`` are expanded by operators."""
+    stored = {operator.outputs[0]: graph.tensors[operator.inputs[0]].dtype for operator in constants}
     work: Counter[str] = Counter()
     for operator, number in zip(graph.operators, macs, strict=True):
         if number:

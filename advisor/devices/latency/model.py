@@ -78,7 +78,7 @@ def queries_of(base: Base, models: Sequence[ModelFeatures]) -> Queries:
     points = base.space.points_of(vectors, [model.family for model in models])
     towards = base.space.towards(points)
     alone = self_covariance(points)
-    estimates = base.new_models(towards)
+    estimates: Floats = base.levels[None] + towards @ base.weights
     named = known >= 0
     towards[named] = base.gram[known[named]]
     alone[named] = np.diag(base.gram)[known[named]]

@@ -220,8 +220,8 @@ def _similar(base: Base, column: Column, candidates: Indices) -> Indices:
     kind = [i for i in candidates if columns[i].kind == column.kind]
     precision = [i for i in kind if columns[i].precision == column.precision]
     runtime = [i for i in precision if columns[i].runtime == column.runtime]
-    for chosen in (runtime, precision, kind, list(candidates)):
-        if len(chosen) >= _ENOUGH or chosen == list(candidates):
+    for chosen in (runtime, precision, kind):
+        if len(chosen) >= _ENOUGH:
             return np.array(chosen, dtype=np.intp)
     return candidates
 

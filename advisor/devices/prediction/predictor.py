@@ -45,11 +45,10 @@ def fit_predictor(profiles: Profiles) -> Predictor:
     Raises:
         UsageError: no profile has a measurement.
     """
-    folder = shipped_profiles()
-    table = build_table(profiles.values(), load_features(folder))
+    table = build_table(profiles.values(), load_features())
     if not table.columns:
         raise UsageError("no device profile has a measurement to predict from", "use the shipped profiles, too")
-    return Predictor(profiles, fit_base(table), read_calibration(folder))
+    return Predictor(profiles, fit_base(table), read_calibration(shipped_profiles()))
 
 
 class _Known(NamedTuple):

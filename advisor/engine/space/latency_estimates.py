@@ -74,9 +74,8 @@ def _predictions(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, P
         return {}
     from advisor.devices.latency.features import load_features
     from advisor.devices.prediction.predictor import device_predictor
-    from advisor.devices.profiles import shipped_profiles
 
-    table = load_features(shipped_profiles())
+    table = load_features()
     cards = [card for card in plan.cards if not card.own_file and card.macs and card.params]
     models = [table.features(card.name, card.family, card.macs, card.params, card.input_size) for card in cards]
     predictor, found = device_predictor(), dict[Key, "Prediction"]()

@@ -47,9 +47,8 @@ class DevicePredictor:
         """Fit the predictor, which takes about half a second."""
         from advisor.devices.latency.features import load_features
         from advisor.devices.prediction.predictor import device_predictor
-        from advisor.devices.profiles import shipped_profiles
 
-        return cls(device_predictor(), load_features(shipped_profiles()))
+        return cls(device_predictor(), load_features())
 
     def environment(self, profile: DeviceProfile, target: DeviceTarget) -> str:
         """Return the hash of everything that predictions for a target depend on."""

@@ -133,9 +133,8 @@ def _prediction(
     """
     from advisor.devices.latency.features import load_features
     from advisor.devices.latency.from_file import features_of, model_features
-    from advisor.devices.profiles import shipped_profiles
 
-    seen, table = features_of(file.graph), load_features(shipped_profiles())
+    seen, table = features_of(file.graph), load_features()
     reason = target.incompatibility(seen.form)
     if reason:
         raise UsageError(f"{target.name} {reason}")
