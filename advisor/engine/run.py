@@ -232,7 +232,7 @@ class _Search:
         began = time.monotonic()
         self._stop = await self._search_loop.evaluate_all(study, evaluator, plan, done)
         seconds = time.monotonic() - began
-        self._executor.trainers.close()  # trainers past the limit would disturb the finalists' timings
+        self._executor.pools[Pool.TRAINERS].close()  # trainers past the limit would disturb the finalists' timings
         await self._search_loop.rescue(evaluator, plan)
         if not self._search_loop.stopping.is_set():
             record_unevaluated(self._run, plan, self._stop.reason)
@@ -244,7 +244,7 @@ class _Search:
         materials = materials_of(question, prepared.images, candidates.weights, plan.size, executor.host)
         workers = Workers(
             executor.machine,
-            {Pool.LIGHT: executor.light, Pool.HEAVY: executor.heavy, Pool.TRAINERS: executor.trainers},
+            {Pool(kind): pool for kind, pool in executor.pools.items()},
             executor.on_device,
             _priorities(plan),
         )
@@ -283,10 +283,9 @@ class _Search:
             }
             durations |= {stage: round(seconds, 1) for stage, seconds in spent.items()}
             executor = self._executor
-            pools = (executor.heavy, executor.light, executor.trainers)
             more |= {
                 "host": executor.host.to_json(),
-                "children_peak_bytes": max(pool.peak_bytes for pool in pools),
+                "children_peak_bytes": max(pool.peak_bytes for pool in executor.pools.values()),
                 "stopped": self._stop.to_json(),
             }
         manifest = describe_run(

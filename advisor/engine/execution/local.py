@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from advisor.engine.execution.machine import Machine
-from advisor.engine.execution.protocol import call_locally
 from advisor.isolation import ChildPool, MemoryGate
-from advisor.isolation.pool import HEAVY, LIGHT, POOLS, TRAINERS
+from advisor.isolation.pool import POOLS
 from advisor.measurement import host
 
 Result = TypeVar("Result")
@@ -30,25 +29,15 @@ class LocalExecutor:
         self.host = host.describe()
 
     @cached_property
-    def heavy(self) -> ChildPool:
-        """Child processes that import TensorFlow."""
-        return POOLS[HEAVY](self._log())
-
-    @cached_property
-    def light(self) -> ChildPool:
-        """Child processes that do not import TensorFlow."""
-        return POOLS[LIGHT](self._log())
-
-    @cached_property
-    def trainers(self) -> ChildPool:
-        """Child processes that train."""
-        return POOLS[TRAINERS](self._log())
+    def pools(self) -> Mapping[str, ChildPool]:
+        """Child processes by kind."""
+        return {kind: make(self._log()) for kind, make in POOLS.items()}
 
     def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
         """Call a measuring function on this machine."""
-        return call_locally(device, function, *arguments)
+        return function(*arguments)
 
     def close(self) -> None:
         """End every child process."""
-        for pool in (self.heavy, self.light, self.trainers):
+        for pool in self.pools.values():
             pool.close()

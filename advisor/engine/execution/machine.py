@@ -27,7 +27,7 @@ class Machine:
     starts when ``batch`` of them wait or when no job wants a core, and it ends when no measurement waits.
 
     Args:
-        cores: how many jobs may run at the same time.
+        cores: how many jobs may run at the same time; also an attribute.
         batch: how many waiting measurements stop new jobs from starting.
         memory_gate: tells whether there is memory for a job; None for no limit.
         separate_measurements: measurements run on a machine without jobs, so neither waits for the other.
@@ -36,7 +36,7 @@ class Machine:
     def __init__(
         self, cores: int, batch: int = 5, memory_gate: MemoryGate | None = None, separate_measurements: bool = False
     ) -> None:
-        self._cores = cores
+        self.cores = cores
         self._batch = batch
         self._memory_gate = memory_gate
         self._separate = separate_measurements
@@ -49,11 +49,6 @@ class Machine:
         self._paused = False
         self._jobs: list[_Turn] = []
         self._measurements: list[_Turn] = []
-
-    @property
-    def cores(self) -> int:
-        """How many jobs run at the same time at most."""
-        return self._cores
 
     @asynccontextmanager
     async def core(
@@ -118,7 +113,8 @@ class Machine:
             queue[:] = [entry for entry in queue if not entry[2].done()]
             heapq.heapify(queue)
         if self._separate:
-            self._measure_apart()
+            if self._measurements and not self._alone:
+                self._start_measurement()
             self._start_jobs()
             return
         waiting = len(self._measurements)
@@ -129,20 +125,18 @@ class Machine:
             return
         if self._draining:
             if busy == 0:
-                self._alone = True
                 self._pause(True)
-                heapq.heappop(self._measurements)[2].set_result(None)
+                self._start_measurement()
             return
         self._pause(False)
         self._start_jobs()
 
-    def _measure_apart(self) -> None:
-        if self._measurements and not self._alone:
-            self._alone = True
-            heapq.heappop(self._measurements)[2].set_result(None)
+    def _start_measurement(self) -> None:
+        self._alone = True
+        heapq.heappop(self._measurements)[2].set_result(None)
 
     def _start_jobs(self) -> None:
-        while self._jobs and self._running < self._cores:
+        while self._jobs and self._running < self.cores:
             memory_bytes = self._jobs[0][3]
             if self._memory_gate is not None:
                 if not self._memory_gate.admits(memory_bytes, self._running):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -28,16 +28,8 @@ class Executor(Protocol):
         """Decides when a job or a measurement may start."""
 
     @property
-    def heavy(self) -> Children:
-        """Child processes that import TensorFlow."""
-
-    @property
-    def light(self) -> Children:
-        """Child processes that do not import TensorFlow."""
-
-    @property
-    def trainers(self) -> Children:
-        """Child processes that import TensorFlow, see the GPU, and can be paused for a measurement."""
+    def pools(self) -> Mapping[str, Children]:
+        """Child processes by kind: see :data:`advisor.isolation.pool.POOLS`."""
 
     @property
     def host(self) -> Host:

@@ -8,7 +8,6 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -17,11 +16,10 @@ from advisor.core.figures import HOST
 from advisor.engine.execution import ray_node
 from advisor.engine.execution.file_transfer import Outgoing, contents
 from advisor.engine.execution.machine import Machine
-from advisor.engine.execution.node import Arguments, CallResult
-from advisor.engine.execution.ray_connection import connect
-from advisor.engine.execution.ray_roster import Roster, resource_of
+from advisor.engine.execution.ray_connection import Roster, connect, resource_of
+from advisor.engine.execution.ray_node import Arguments, CallResult
 from advisor.isolation import Limits, Pause
-from advisor.isolation.pool import EXPECTED_BYTES, HEAVY, LIGHT, TRAINERS
+from advisor.isolation.pool import EXPECTED_BYTES, POOLS, TRAINERS
 from advisor.measurement import host
 
 Result = TypeVar("Result")
@@ -78,8 +76,8 @@ class RayExecutor:
             min(workers or cpus, cpus), separate_measurements=not self._roster.measure_where_jobs_run()
         )
         self._host_is_a_node = bool(self._roster.total(resource_of(HOST)))
-        self.host = self.on_device(HOST, ray_node.host)
-        self.light, self.heavy, self.trainers = (_RayChildren(self, kind) for kind in (LIGHT, HEAVY, TRAINERS))
+        self.host = self.on_device(HOST, host.describe)
+        self.pools = {kind: _RayChildren(self, kind) for kind in POOLS}
 
     def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
         """Call a measuring function on the node that offers ``device:NAME``, or here if no node offers it.
@@ -119,7 +117,7 @@ class RayExecutor:
         self._closed = True
         self.cancel()
         with contextlib.suppress(Exception):  # a node that is gone has no files to delete
-            self._roster.on_every_node(partial(ray_node.tidy, self.session), timeout_s=LOOKS_EVERY_S)
+            self._roster.on_every_node(ray_node.tidy, self.session, timeout_s=LOOKS_EVERY_S)
         self._sent.clear()
         self._ray.shutdown()
 

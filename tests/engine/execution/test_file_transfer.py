@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from advisor.core.errors import StageError
-from advisor.engine.execution import node
+from advisor.engine.execution import ray_node
 from advisor.engine.execution.file_transfer import FileRef, Outgoing, bundle_key, contents, swapped
 from tests.engine.execution.jobs import Named, fill, join
 
@@ -17,7 +17,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of another machine."""
     folder = tmp_path / "there"
     folder.mkdir()
-    monkeypatch.setattr(node, "spool", lambda: folder)
+    monkeypatch.setattr(ray_node, "spool", lambda: folder)
     return folder
 
 
@@ -45,9 +45,9 @@ class Sender:
         return bundle
 
 
-def called(sender: Sender, outgoing: Outgoing, *arguments: Any) -> node.CallResult:
+def called(sender: Sender, outgoing: Outgoing, *arguments: Any) -> ray_node.CallResult:
     packed = outgoing.pack(arguments)
-    return node.work(lambda given: join(*given), "session", packed, outgoing.bundles, sender.fetch)
+    return ray_node.work(lambda given: join(*given), "session", packed, outgoing.bundles, sender.fetch)
 
 
 def test_files_go_there_and_what_was_made_of_them_comes_back(
@@ -87,7 +87,7 @@ def test_a_failure_comes_back_as_it_was(parts: tuple[Path, ...], there: Path) ->
     def fail(_: Any) -> None:
         raise StageError("not this one", "another")
 
-    found = node.work(fail, "session", (), {}, lambda bundle: bundle)
+    found = ray_node.work(fail, "session", (), {}, lambda bundle: bundle)
     assert (
         (found.error.message, found.error.hint) == ("not this one", "another") if found.error else pytest.fail("none")
     )
@@ -98,7 +98,7 @@ def test_a_folder_is_filled(parts: tuple[Path, ...], there: Path, tmp_path: Path
     folder.mkdir()
     outgoing = Outgoing(Sender().send, None)
     packed = outgoing.pack((parts[0], folder))
-    found = node.work(lambda given: fill(*given), "session", packed, outgoing.bundles, lambda bundle: bundle)
+    found = ray_node.work(lambda given: fill(*given), "session", packed, outgoing.bundles, lambda bundle: bundle)
     assert not list(folder.iterdir())
     outgoing.unpack(found.files)
     assert {file.name: file.read_text() for file in folder.iterdir()} == {
@@ -114,7 +114,7 @@ def test_shards_of_weights_travel_with_the_file_that_names_them(there: Path, tmp
         (folder / name).write_text(name)
     outgoing = Outgoing(Sender().send, None)
     packed = outgoing.pack((Named(folder / "model.json", "weights"),))
-    seen = node.work(
+    seen = ray_node.work(
         lambda given: (given[0].path.parent / "shard1").read_text(),
         "s",
         packed,
@@ -127,7 +127,9 @@ def test_shards_of_weights_travel_with_the_file_that_names_them(there: Path, tmp
 def test_checkpoints_stay_from_one_try_to_the_next(there: Path, tmp_path: Path) -> None:
     outgoing = Outgoing(Sender().send, None)
     (kept,) = outgoing.pack((tmp_path / "abc.checkpoints",))
-    seen = [node.work(lambda given: given[0], "session", (kept,), {}, lambda bundle: bundle).value for _ in range(2)]
+    seen = [
+        ray_node.work(lambda given: given[0], "session", (kept,), {}, lambda bundle: bundle).value for _ in range(2)
+    ]
     assert seen == [there / "session" / "abc.checkpoints"] * 2
 
 
@@ -139,5 +141,5 @@ def test_what_holds_no_path_is_handed_on_as_it_is() -> None:
 def test_tidying_takes_the_files_of_a_search_away(there: Path) -> None:
     (there / "session").mkdir()
     (there / "other").mkdir()
-    node.tidy("session")
+    ray_node.tidy("session")
     assert [folder.name for folder in there.iterdir()] == ["other"]

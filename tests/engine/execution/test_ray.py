@@ -34,11 +34,11 @@ DRIVER = """
     found["cores"] = executor.machine.cores
     for name in ("a", "b", "c"):
         (here / name).write_text(name)
-    executor.light.call(f"{JOBS}:join", (here / "a", here / "b"), Named(here / "c", "w"), here / "joined")
+    executor.pools["light"].call(f"{JOBS}:join", (here / "a", here / "b"), Named(here / "c", "w"), here / "joined")
     found["joined"] = (here / "joined").read_text()
     for job in ("refuse", "segfault"):
         try:
-            executor.light.call(f"tests.isolation.functions:{job}")
+            executor.pools["light"].call(f"tests.isolation.functions:{job}")
         except AdvisorError as error:
             found[job] = [type(error).__name__, error.message]
     found["measured elsewhere"] = executor.on_device("host", os.getpid) != os.getpid()
@@ -47,7 +47,7 @@ DRIVER = """
     pause = Pause()
     with ThreadPoolExecutor(1) as thread:
         training = thread.submit(
-            executor.trainers.call, f"{JOBS}:count", str(here / "counted"), 6.0, pause=pause
+            executor.pools["trainers"].call, f"{JOBS}:count", str(here / "counted"), 6.0, pause=pause
         )
         while not (here / "counted").exists():
             time.sleep(0.05)
@@ -61,8 +61,9 @@ DRIVER = """
 
     started = here / "started"
     started.mkdir()
+    call = executor.pools["light"].call
     with ThreadPoolExecutor(2) as threads:
-        jobs = [threads.submit(executor.light.call, f"{JOBS}:note_and_wait", str(started), 3.0) for _ in range(2)]
+        jobs = [threads.submit(call, f"{JOBS}:note_and_wait", str(started), 3.0) for _ in range(2)]
         while len(list(started.iterdir())) < 2:
             time.sleep(0.05)
         print("> working", flush=True)
