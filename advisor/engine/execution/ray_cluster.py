@@ -90,25 +90,17 @@ class RayExecutor:
         host_is_lost = device == HOST and self._host_is_a_node
         if not host_is_lost and not self._roster.total(resource_of(device)):
             return function(*arguments)
-        outgoing = Outgoing(self._send, self._shared)
-        packed = outgoing.pack(arguments)
         options = {"num_cpus": 0, "resources": {resource_of(device): 1}}
-        found = self._result(device, ray_node.measurement, options, function, self.session, packed, outgoing.bundles)
-        return cast("Result", _unpacked(found, outgoing))
+        return cast("Result", self._run(device, options, ray_node.measurement, arguments, function).value)
 
     def job(
         self, kind: str, function: str, arguments: Arguments, limits: Limits | None, pause: Pause | None
     ) -> CallResult:
         """Run a job on any node; if that node dies, on another one."""
-        outgoing = Outgoing(self._send, self._shared)
-        packed = outgoing.pack(arguments)
         trainer = uuid.uuid4().hex if pause is not None else ""
         options = needs(kind, gpus=self._roster.total("GPU"), memory_bytes=self._roster.most("memory"))
-        work = (kind, function, self.session, packed, outgoing.bundles, limits, self._switches, trainer)
         with self._pausable(pause, trainer):
-            found = self._result(kind, ray_node.job, options, *work)
-        _unpacked(found, outgoing)
-        return found
+            return self._run(kind, options, ray_node.job, arguments, kind, function, limits, self._switches, trainer)
 
     def close(self) -> None:
         """Cancel running jobs, delete the search's files on the nodes, and leave the cluster."""
@@ -130,21 +122,37 @@ class RayExecutor:
         with contextlib.suppress(Exception):  # the job may be done, or its node gone
             self._ray.cancel(reference, force=True)
 
-    def _result(
-        self, kind: str, task: Callable[..., CallResult], options: Mapping[str, Any], *arguments: object
+    def _run(
+        self,
+        kind: str,
+        options: Mapping[str, Any],
+        task: Callable[..., CallResult],
+        arguments: Arguments,
+        *more: object,
     ) -> CallResult:
-        reference = self._roster.remote(task).options(max_retries=RETRIES, **options).remote(*arguments)
+        """Run a task on a node with the files that are among the arguments, and write the files that it made.
+
+        Raises:
+            AdvisorError: of the task; a StageError also if the node, the worker or the connection is gone.
+        """
+        outgoing = Outgoing(self._send, self._shared)
+        packed = outgoing.pack(arguments)
+        remote = self._roster.remote(task).options(max_retries=RETRIES, **options)
+        reference = remote.remote(self.session, packed, outgoing.bundles, *more)
         self._running[reference] = kind
         try:
             self._wait(reference, options)
             found: CallResult = self._ray.get(reference)
-            return found
         except StageError:
             raise
         except Exception as error:  # of Ray or gRPC: the node, the worker or the connection is gone
             raise StageError(f"the cluster lost the job: {last_line(str(error)) or type(error).__name__}") from None
         finally:
             self._running.pop(reference, None)
+        if found.error is not None:
+            raise found.error
+        outgoing.unpack(found.files)
+        return found
 
     def _wait(self, reference: object, options: Mapping[str, Any]) -> None:
         amounts = {"CPU": options["num_cpus"], "GPU": options.get("num_gpus", 0), "memory": options.get("memory", 0)}
@@ -187,14 +195,6 @@ class RayExecutor:
         deadline = time.monotonic() + PAUSES_WITHIN_S
         while not self._ray.get(self._switches.all_followed.remote()) and time.monotonic() < deadline:
             time.sleep(ray_node.LOOKS_EVERY_S)
-
-
-def _unpacked(found: CallResult, outgoing: Outgoing) -> object:
-    """Write the files that a call made, and return its value or raise its error."""
-    if found.error is not None:
-        raise found.error
-    outgoing.unpack(found.files)
-    return found.value
 
 
 def needs(kind: str, gpus: float, memory_bytes: float) -> dict[str, float]:

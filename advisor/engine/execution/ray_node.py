@@ -123,11 +123,11 @@ class Switches:
 
 
 def job(
-    kind: str,
-    function: str,
     session: str,
     arguments: Arguments,
     bundles: Mapping[str, object],
+    kind: str,
+    function: str,
     limits: Limits | None,
     switches: Any,
     trainer: str,
@@ -143,7 +143,7 @@ def job(
 
 
 def measurement(
-    function: Callable[..., object], session: str, arguments: Arguments, bundles: Mapping[str, object]
+    session: str, arguments: Arguments, bundles: Mapping[str, object], function: Callable[..., object]
 ) -> CallResult:
     """Call a measuring function on this node, which has the device."""
     return work(lambda given: function(*given), session, arguments, bundles, _fetch)
@@ -165,15 +165,10 @@ def spool() -> Path:
 
 def tidy(session: str) -> None:
     """Delete the files of a search, and those of searches that were killed long ago."""
-    for folder in (spool() / session, *_stale()):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _stale() -> Iterator[Path]:
     for folder in spool().iterdir():
-        with contextlib.suppress(OSError):
-            if time.time() - folder.stat().st_mtime > STALE_S:
-                yield folder
+        with contextlib.suppress(OSError):  # another search may have deleted it
+            if folder.name == session or time.time() - folder.stat().st_mtime > STALE_S:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _files(folder: Path, bundle: object, fetch: Callable[[object], Bundle]) -> list[Path]:
