@@ -50,12 +50,12 @@ Operator-wise Profiling Info for Regular Benchmark Runs:
 
 
 def test_timings_memory_and_operators_are_read() -> None:
-    output = parse_output(PRINTED)
-    assert (output.init_ms, output.first_ms, output.mean_ms, output.median_ms) == (17.187, 35.123, 11.9005, 11.85)
-    assert (output.max_ms, output.runs) == (14.9, 50)
-    assert output.memory_bytes == round(46.25 * 2**20)
-    assert output.delegated == (60, 66)
-    assert [(o.kind, o.name, o.mean_ms, o.share) for o in output.operators] == [
+    timing = parse_output(PRINTED, Path("net.tflite"), 4)
+    assert (timing.load_ms, timing.first_ms, timing.median_ms) == (17.187, 35.123, 11.85)
+    assert (timing.details["max_ms"], timing.details["std_ms"], timing.runs) == (14.9, 0.31, 50)
+    assert timing.memory_bytes == round(46.25 * 2**20)
+    assert timing.details["delegated"] == (60, 66)
+    assert [tuple(row.values()) for row in timing.details["operators"]] == [
         ("Convolution (NHWC, F32) IGEMM", "Delegate/x:0", 2.9, 24.37),
         ("SOFTMAX", "probabilities", 0.01, 0.084),
     ]
@@ -70,11 +70,12 @@ Peak memory footprint (MB): init=4.92969 overall=138.809
 \t [node type]\t [start]\t [first]\t [avg ms]\t [%]\t [cdf%]\t [mem KB]\t[times called]\t[Name]
 \t CONV_2D\t 0.000\t 4.269\t 4.107\t 0.107%\t 0.107%\t 0.000\t 1\t[MobilenetV1/Conv2d_0]:0
 """
-    output = parse_output(older)
-    assert (output.median_ms, output.mean_ms) == (None, 249.684)
-    assert output.memory_bytes == round(138.809 * 2**20)
-    assert [(o.kind, o.name, o.mean_ms) for o in output.operators] == [("CONV_2D", "MobilenetV1/Conv2d_0", 4.107)]
-    assert output.delegated is None
+    timing = parse_output(older, Path("net.tflite"), 1)
+    assert timing.median_ms == 249.684, "the mean, because the release prints no median"
+    assert timing.memory_bytes == round(138.809 * 2**20)
+    (row,) = timing.details["operators"]
+    assert (row["kind"], row["name"], row["mean_ms"]) == ("CONV_2D", "MobilenetV1/Conv2d_0", 4.107)
+    assert timing.details["delegated"] is None
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ Peak memory footprint (MB): init=4.92969 overall=138.809
 )
 def test_what_holds_no_timings_is_a_failed_measurement(text: str, words: str) -> None:
     with pytest.raises(StageError, match=words):
-        parse_output(text)
+        parse_output(text, Path("net.tflite"), 1)
 
 
 TOOL = """\

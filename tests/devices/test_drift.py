@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,8 +55,6 @@ def lane(clock: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("clock", "expected"), [("rising", "throttled"), ("flat", "")])
 def test_the_agents_blocks_are_judged_by_cpu_time(clock: str, expected: str) -> None:
-    from pathlib import Path
-
     (timing,) = timings_of_agent({"lanes": [lane(clock)], "load": {}}, [Path("a.tflite")], ["a"])
     assert timing.throttled.startswith(expected)
     assert bool(timing.throttled) is bool(expected)
@@ -63,8 +62,6 @@ def test_the_agents_blocks_are_judged_by_cpu_time(clock: str, expected: str) -> 
 
 @pytest.mark.parametrize(("waited", "expected"), [(0, "throttled"), (None, "throttled"), (600, "")])
 def test_of_several_threads_blocks_that_waited_for_a_processor_do_not_count(waited: int | None, expected: str) -> None:
-    from pathlib import Path
-
     document = lane("rising")
     blocks = [{**row, "cpu_ns": [], "waited_ns": waited, "elapsed_ns": 1000} for row in document["blocks"]]
     (timing,) = timings_of_agent(
@@ -74,8 +71,9 @@ def test_of_several_threads_blocks_that_waited_for_a_processor_do_not_count(wait
 
 
 def test_the_phones_tool_tells_it_by_first_mean_and_last() -> None:
-    assert parse_output(PRINTED).throttled == ""
-    hot = PRINTED.replace("count=50 first=12000 curr=11800", "count=50 first=9000 curr=14900")
-    assert parse_output(hot).throttled == "throttled: the last run took 1.66 times as long as the first"
-    odd = PRINTED.replace("count=50 first=12000 curr=11800", "count=50 first=12000 curr=14900")
-    assert parse_output(odd).throttled == ""
+    def throttled(runs: str) -> str:
+        return parse_output(PRINTED.replace("count=50 first=12000 curr=11800", runs), Path("a.tflite"), 1).throttled
+
+    assert throttled("count=50 first=12000 curr=11800") == ""
+    assert throttled("count=50 first=9000 curr=14900") == "throttled: the last run took 1.66 times as long as the first"
+    assert throttled("count=50 first=12000 curr=14900") == ""

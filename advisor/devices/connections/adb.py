@@ -6,11 +6,11 @@ import hashlib
 import re
 import shlex
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from advisor.core.errors import StageError, UsageError
-from advisor.devices.connections.benchmark_model import BenchmarkOutput, parse_output
+from advisor.devices.connections.benchmark_model import parse_output
 from advisor.devices.connections.program import Finished, run_program
 from advisor.devices.connections.protocol import Job, Timing
 
@@ -93,7 +93,7 @@ class AdbConnection:
                 raise StageError(
                     f"{self.label} disconnected, or its tool printed nothing, while measuring {model.name}"
                 )
-            timings.append(self._timing(model, threads, parse_output(said)))
+            timings.append(parse_output(said, model, threads))
         self._shell(f"rm -f {shlex.quote(remote)}", _QUICK_S, "remove the model")
         return timings
 
@@ -109,20 +109,6 @@ class AdbConnection:
             *self.arguments,
         ]
         return shlex.join(["taskset", self.cores, *argv] if self.cores else argv) + " 2>&1"
-
-    def _timing(self, model: Path, threads: int, output: BenchmarkOutput) -> Timing:
-        return Timing(
-            model=model,
-            threads=threads,
-            median_ms=output.median_ms if output.median_ms is not None else output.mean_ms,
-            runs=output.runs,
-            first_ms=output.first_ms,
-            load_ms=output.init_ms,
-            runtime="tflite benchmark_model",
-            memory_bytes=output.memory_bytes,
-            details=asdict(output),
-            throttled=output.throttled,
-        )
 
     def _check_attached(self) -> None:
         attached = attached_devices()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from pathlib import Path
 
 from advisor.core.errors import StageError
+from advisor.devices.connections.protocol import Timing
 
 _TIMINGS = re.compile(
     r"Inference timings in us: Init: ([\d.e+]+), First inference: ([\d.e+]+), "
@@ -21,74 +22,20 @@ STEADY = 1.1
 _COLUMN = re.compile(r"\[([^\]]+)\]")
 
 
-@dataclass(frozen=True)
-class OperatorTime:
-    """One row of the operator profile, in run order.
+def parse_output(text: str, model: Path, threads: int) -> Timing:
+    """Return the timing that the tool printed.
 
-    Attributes:
-        kind: kind of operator, such as ``CONV_2D``.
-        name: name of the node, or empty.
-        mean_ms: average time in one inference.
-        share: percent of the total.
-    """
+    Its details are the figures of the inferences in ms (``std_ms``, ``max_ms``, ...); the number of ``delegated``
+    operators and of all, None if no delegate reports it; and the ``operators`` in run order, each with kind, name,
+    average ms in one inference and percent of the total.
 
-    kind: str
-    name: str
-    mean_ms: float
-    share: float
-
-
-@dataclass(frozen=True)
-class BenchmarkOutput:
-    """The result of one run of ``benchmark_model``.
-
-    Attributes:
-        init_ms: time to load and prepare the model.
-        first_ms: the first inference.
-        mean_ms: average inference.
-        median_ms: median inference, None if the release does not print it.
-        max_ms: slowest inference.
-        std_ms: standard deviation.
-        last_ms: the last timed inference, None if not printed.
-        started_ms: the first timed inference, None if not printed.
-        runs: number of timed inferences.
-        memory_bytes: memory that the tool added in total, None if not printed.
-        delegated: number of delegated operators and of all operators; None if no delegate reports it.
-        operators: the profile in run order, empty if not asked for.
-    """
-
-    init_ms: float
-    first_ms: float
-    mean_ms: float
-    median_ms: float | None
-    max_ms: float
-    std_ms: float
-    runs: int
-    memory_bytes: int | None
-    delegated: tuple[int, int] | None
-    operators: tuple[OperatorTime, ...]
-    started_ms: float | None = None
-    last_ms: float | None = None
-
-    @property
-    def throttled(self) -> str:
-        """Return by how much the device slowed down, empty if it did not.
-
-        The tool prints the first, the mean and the last run only. After a steady slowdown, the mean is well above the
-        first run, and the last run well above the mean. A single slow run does not have this effect.
-        """
-        if self.started_ms is None or self.last_ms is None:
-            return ""
-        if self.mean_ms < STEADY * self.started_ms or self.last_ms < STEADY * self.mean_ms:
-            return ""
-        return f"throttled: the last run took {self.last_ms / self.started_ms:.2f} times as long as the first"
-
-
-def parse_output(text: str) -> BenchmarkOutput:
-    """Parse the tool's output.
+    Args:
+        text: the tool's output.
+        model: the file that it measured.
+        threads: number of threads.
 
     Raises:
-        StageError: it contains no timings: the tool failed, or it is another tool.
+        StageError: the output contains no timings: the tool failed, or it is another tool.
     """
     timings, runs = _TIMINGS.search(text), list(_RUNS.finditer(text))
     if timings is None or not runs:
@@ -99,20 +46,34 @@ def parse_output(text: str) -> BenchmarkOutput:
     init, first, _, mean = (float(value) / 1e3 for value in timings.groups())
     if mean <= 0:
         raise StageError("benchmark_model reports an inference that took no time")
-    return BenchmarkOutput(
-        init_ms=init,
-        first_ms=first,
-        mean_ms=mean,
-        median_ms=figures.get("median", figures.get("p50")),
-        max_ms=figures.get("max", mean),
-        std_ms=figures.get("std", 0.0),
+    footprint = _FOOTPRINT.search(text)
+    return Timing(
+        model=model,
+        threads=threads,
+        median_ms=figures.get("median", figures.get("p50", mean)),
         runs=int(runs[-1][1]),
-        memory_bytes=_megabytes(_FOOTPRINT.search(text)),
-        delegated=_delegated(text),
-        operators=_operators(text),
-        started_ms=figures.get("first"),
-        last_ms=figures.get("curr"),
+        first_ms=first,
+        load_ms=init,
+        runtime="tflite benchmark_model",
+        memory_bytes=max(0, round(float(footprint[1]) * 2**20)) if footprint else None,  # its MB are 2^20 bytes
+        details={
+            **{f"{name}_ms": value for name, value in figures.items()},
+            "delegated": _delegated(text),
+            "operators": _operators(text),
+        },
+        throttled=_throttled(figures.get("first"), mean, figures.get("curr")),
     )
+
+
+def _throttled(first_ms: float | None, mean_ms: float, last_ms: float | None) -> str:
+    """Return by how much the device slowed down, empty if it did not or if a figure is missing.
+
+    The tool prints the first, the mean and the last run only. After a steady slowdown, the mean is well above the first
+    run, and the last run well above the mean. A single slow run does not have this effect.
+    """
+    if first_ms is None or last_ms is None or mean_ms < STEADY * first_ms or last_ms < STEADY * mean_ms:
+        return ""
+    return f"throttled: the last run took {last_ms / first_ms:.2f} times as long as the first"
 
 
 def _said(text: str) -> str:
@@ -122,18 +83,13 @@ def _said(text: str) -> str:
     return (errors or lines or ["no output"])[-1][:300]
 
 
-def _megabytes(match: re.Match[str] | None) -> int | None:
-    """Return bytes; the tool's MB are 2^20 bytes."""
-    return max(0, round(float(match[1]) * 2**20)) if match else None
-
-
 def _delegated(text: str) -> tuple[int, int] | None:
     """Return how many operators delegates took, and all; nothing else shows that a model fell back to the CPU."""
     found = [(int(match[1]), int(match[2])) for match in _DELEGATED.finditer(text)]
     return (sum(taken for taken, _ in found), found[0][1]) if found else None
 
 
-def _operators(text: str) -> tuple[OperatorTime, ...]:
+def _operators(text: str) -> tuple[dict[str, object], ...]:
     """Return the rows of the last table in run order, that of the inferences; its header names the columns."""
     _, found, tail = text.rpartition("= Run Order =")
     lines = tail.splitlines()[1:]
@@ -152,5 +108,5 @@ def _operators(text: str) -> tuple[OperatorTime, ...]:
             break
         values = [float(value.rstrip("%")) for value in match[2].split()]
         name = (match[3] or "").strip().removeprefix("[").split("]:")[0]
-        rows.append(OperatorTime(match[1].strip(), name, values[mean], values[share]))
+        rows.append({"kind": match[1].strip(), "name": name, "mean_ms": values[mean], "share": values[share]})
     return tuple(rows)
