@@ -114,7 +114,7 @@ def calibrate(
         target: its target (:func:`check_target`).
         connection: the connection to it.
         predictor: fitted to all known measurements.
-        wanted: how many models to measure.
+        wanted: number of models to measure.
         tell: called with a line for each step.
 
     Raises:

@@ -87,13 +87,13 @@ class AdbConnection:
         timings = []
         for threads in job.threads:
             command = self._command(job, folder, remote, threads)
-            said = self._shell(command, job.timeout_s, model.name)
-            if not said.strip():
+            output = self._shell(command, job.timeout_s, model.name)
+            if not output.strip():
                 # A phone that disconnects ends adb's shell without output and, in some releases, with status 0.
                 raise StageError(
                     f"{self.label} disconnected, or its tool printed nothing, while measuring {model.name}"
                 )
-            timings.append(parse_output(said, model, threads))
+            timings.append(parse_output(output, model, threads))
         self._shell(f"rm -f {shlex.quote(remote)}", _QUICK_S, "remove the model")
         return timings
 
@@ -136,10 +136,11 @@ class AdbConnection:
         return run_program(["adb", "-s", self.serial, *arguments], timeout_s=timeout_s, hint=_INSTALL)
 
     def _failure(self, finished: Finished, what: str) -> StageError:
-        said = finished.complaint
         if any(word in finished.stderr for word in _GONE):
-            return StageError(f"{self.label} disconnected: {said}", "check the cable, and that the phone is awake")
-        return StageError(f"{self.label} {what}: {said}")
+            return StageError(
+                f"{self.label} disconnected: {finished.complaint}", "check the cable, and that the phone is awake"
+            )
+        return StageError(f"{self.label} {what}: {finished.complaint}")
 
 
 def _key(binary: Path, job: Job) -> str:

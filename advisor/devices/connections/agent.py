@@ -59,7 +59,7 @@ class Lane(TypedDict):
 
 
 class LoadReading(TypedDict):
-    """What other processes did meanwhile; None where the system does not tell."""
+    """The work of other processes meanwhile; None where the system does not tell."""
 
     elapsed_ns: int
     others_cores: float | None
@@ -105,7 +105,7 @@ class SustainedDocument(TypedDict):
 
 @dataclass(frozen=True)
 class Effort:
-    """How long one series is measured.
+    """The duration of one series.
 
     Attributes:
         name: ``load``, ``survey``, ``search``, ``quick``, ``normal`` or ``full``.
@@ -114,7 +114,7 @@ class Effort:
         max_seconds: no new run of a block starts after its share of this time.
         blocks: number of blocks.
         pause_seconds: pause before each block.
-        load_content: whether to time loading from bytes in memory, too.
+        load_content: True to time loading from bytes in memory, too.
     """
 
     name: str

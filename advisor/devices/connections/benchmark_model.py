@@ -39,7 +39,7 @@ def parse_output(text: str, model: Path, threads: int) -> Timing:
     """
     timings, runs = _TIMINGS.search(text), list(_RUNS.finditer(text))
     if timings is None or not runs:
-        raise StageError(f"benchmark_model printed no timings: {_said(text)}")
+        raise StageError(f"benchmark_model printed no timings: {_explanation(text)}")
     # The last count= line is that of the inference, the line before that of the warm-up.
     last = dict(part.split("=") for part in runs[-1][2].split())
     figures = {name: float(value) / 1e3 for name, value in last.items()}
@@ -76,7 +76,7 @@ def _throttled(first_ms: float | None, mean_ms: float, last_ms: float | None) ->
     return f"throttled: the last run took {last_ms / first_ms:.2f} times as long as the first"
 
 
-def _said(text: str) -> str:
+def _explanation(text: str) -> str:
     """Return the line that best explains why there are no timings."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "ERROR" in line or "ailed" in line]

@@ -40,7 +40,7 @@ def run_program(argv: Sequence[str], *, timeout_s: float, stdin: Path | None = N
         argv: the program and its arguments.
         timeout_s: seconds after which the program and its children are killed.
         stdin: file for its standard input; empty by default.
-        hint: how to install the program, for the error message.
+        hint: advice on installing the program, for the error message.
 
     Raises:
         UsageError: the program is not installed.

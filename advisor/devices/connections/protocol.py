@@ -21,7 +21,7 @@ class Job:
     Attributes:
         models: ``.tflite`` files.
         threads: thread counts; every model is measured at each.
-        effort: how long to measure: the name of an effort of the agent.
+        effort: name of the agent's effort, which sets the duration.
         options: further options of the agent, such as ``("--cpus", "0,1")``.
         timeout_s: seconds after which the measurement fails.
     """

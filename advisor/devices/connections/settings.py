@@ -18,7 +18,7 @@ DELEGATES: Mapping[str, tuple[str, ...]] = {"cpu": (), "gpu": ("--use_gpu=true",
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """How to connect to a device: over ssh, over adb, or this machine itself.
+    """The connection to a device: over ssh, over adb, or this machine itself.
 
     Attributes:
         ssh: host, ``user@host`` or a name of the user's ssh configuration.

@@ -40,7 +40,7 @@ class SshConnection:
         python: the device's Python interpreter.
         port: port, None for that of the ssh configuration.
         config: ssh configuration file, None for the user's.
-        retries: how often to reconnect after a lost connection.
+        retries: number of new attempts after a lost connection.
         program: the ssh client.
     """
 
@@ -136,9 +136,9 @@ class _Session:
         )
         if listing.status:
             raise StageError(f"{self._connection.label}: cannot create a folder: {listing.complaint}")
-        there = {tuple(line.split(None, 1)[::-1]) for line in listing.stdout.splitlines() if " " in line}
+        present = {tuple(line.split(None, 1)[::-1]) for line in listing.stdout.splitlines() if " " in line}
         for name, (path, digest) in files.items():
-            if (name, digest) not in there:
+            if (name, digest) not in present:
                 part = shlex.quote(f"{folder}/{name}.part")
                 target = shlex.quote(f"{folder}/{name}")
                 limit = _QUICK_S + path.stat().st_size / 1e5  # at least 100 kB/s
@@ -156,19 +156,19 @@ class _Session:
 
     def _explain(self, finished: Finished) -> None:
         """Raise the error behind exit status 255, with which ssh reports its own failures."""
-        label, said = self._connection.label, finished.stderr
-        if "REMOTE HOST IDENTIFICATION HAS CHANGED" in said:
+        label, output = self._connection.label, finished.stderr
+        if "REMOTE HOST IDENTIFICATION HAS CHANGED" in output:
             raise UsageError(
                 f"{label}: the host key has changed; the device was set up again, or somebody intercepts it",
                 "if you know the reason, remove the old key with ssh-keygen -R and connect once by hand",
             )
-        if "Host key verification failed" in said:
+        if "Host key verification failed" in output:
             raise UsageError(f"{label}: the host key is not known", f"connect once by hand: ssh {label}")
-        if "Permission denied" in said:
+        if "Permission denied" in output:
             raise UsageError(
                 f"{label}: permission denied", "set up a key: advisor neither asks for passwords nor stores them"
             )
-        if "Could not resolve hostname" in said or "Bad configuration option" in said:
+        if "Could not resolve hostname" in output or "Bad configuration option" in output:
             raise UsageError(f"{label}: {finished.complaint}", "check the name and your ssh configuration")
         raise _LostConnection(finished.complaint)
 

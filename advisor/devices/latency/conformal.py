@@ -17,7 +17,7 @@ ANCHOR_STEPS = (0, 3, 7, 15)
 """Steps of the number of models measured on the target: none, up to 3, up to 7, up to 15, more."""
 
 SUPPORT = ("model", "family", "none")
-"""What was measured: the same model, another one of its family, or neither."""
+"""The most similar model that was measured: the same one, another one of its family, or neither."""
 
 LEVELS = tuple(np.round(np.linspace(0.005, 0.995, 100), 4))
 """Levels of the stored quantiles."""

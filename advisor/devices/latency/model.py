@@ -60,8 +60,8 @@ class Estimate:
     Attributes:
         mean: log latency.
         deviation: standard deviation before calibration.
-        support: index into :data:`advisor.devices.latency.conformal.SUPPORT`: what is known of the model there.
-        outside: how far (log) its size lies beyond the measured range, 0 within.
+        support: index into :data:`advisor.devices.latency.conformal.SUPPORT`.
+        outside: distance (log) of its size from the measured range, 0 within.
     """
 
     mean: Floats
@@ -138,11 +138,11 @@ def _outside(base: Base, posterior: Posterior, queries: Queries) -> Floats:
     sizes = sizes[~np.isnan(sizes).any(axis=1)]
     if not len(sizes):
         return np.zeros(len(queries.known))
-    asked = queries.counts[:, :2]
-    below = sizes.min(axis=0) - _MARGIN - asked
-    above = asked - sizes.max(axis=0) - _MARGIN
+    queried = queries.counts[:, :2]
+    below = sizes.min(axis=0) - _MARGIN - queried
+    above = queried - sizes.max(axis=0) - _MARGIN
     beyond = np.nan_to_num(np.maximum(np.maximum(below, above), 0)).max(axis=1)
-    out: Floats = np.where(np.isnan(asked).any(axis=1), 0.0, beyond)
+    out: Floats = np.where(np.isnan(queried).any(axis=1), 0.0, beyond)
     return out
 
 
@@ -155,7 +155,7 @@ def choose(
         base: the additive model.
         column: the target to be measured.
         candidates: indices of the available models.
-        wanted: how many to choose; all if there are fewer.
+        wanted: number of models to choose; all if there are fewer.
         costs: cost of each candidate (such as the size of its file) relative to 1 for a free one. The information is
             divided by it. None if all cost the same.
     """

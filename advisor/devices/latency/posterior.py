@@ -163,10 +163,10 @@ def _evidence(residuals: Floats, precision: Floats) -> Floats:
 
 def _spread(base: Base, shares: Floats) -> float:
     """Return the standard deviation between the references' shapes, weighted by their shares."""
-    kept = np.flatnonzero(shares)
-    shapes = base.filled[kept] - base.filled[kept].mean(axis=1, keepdims=True)
-    departure = shapes - shares[kept] @ shapes
-    return float(np.sqrt((shares[kept] @ np.square(departure)).mean()))
+    used = np.flatnonzero(shares)
+    shapes = base.filled[used] - base.filled[used].mean(axis=1, keepdims=True)
+    departure = shapes - shares[used] @ shapes
+    return float(np.sqrt((shares[used] @ np.square(departure)).mean()))
 
 
 def _unmeasured(base: Base, column: Column, candidates: Indices) -> Posterior:

@@ -52,7 +52,7 @@ def fit_predictor(profiles: Profiles) -> Predictor:
 
 
 class _Known(NamedTuple):
-    """What is known of a target before a prediction.
+    """Knowledge of a target before a prediction.
 
     Attributes:
         posterior: its measured models, and the targets that it resembles.
@@ -127,7 +127,7 @@ class Predictor:
             form: form of the artefacts.
             costs: the models to choose from, each with its cost relative to 1 for measuring it; unknown models are
                 ignored.
-            wanted: how many to choose.
+            wanted: number of models to choose.
 
         Raises:
             UsageError: none of the models is known.

@@ -19,9 +19,9 @@ class Prediction:
         latency: milliseconds with an interval; ``predicted``, or ``published`` / ``measured`` if it is known.
         mean_log: expected natural logarithm of the milliseconds.
         deviation: standard deviation of the logarithm before calibration.
-        regime: what was known of the target and the model (:func:`advisor.devices.latency.conformal.regime_of`); empty
+        regime: the knowledge of the target and the model (:func:`advisor.devices.latency.conformal.regime_of`); empty
             for a measured latency, whose error is normally distributed.
-        outside: how far (log) the model's size is beyond the measured sizes; 0 if it is within.
+        outside: distance (log) of the model's size from the measured sizes; 0 if it is within.
         calibration: the known errors of predictions.
     """
 

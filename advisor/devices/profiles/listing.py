@@ -17,8 +17,8 @@ def filtered(profiles: Iterable[DeviceProfile], kind: str = "", soc: str = "") -
     """Return some profiles, this machine first, the others by name; see :func:`advisor.devices.list_devices`."""
     if kind and kind not in KINDS:
         raise UsageError(f"--kind: unknown kind '{kind}'{nearest(kind, KINDS)}", f"kinds: {', '.join(KINDS)}")
-    meant = (profile for profile in profiles if kind in ("", profile.kind) and _has(profile, soc.casefold()))
-    return tuple(sorted(meant, key=lambda profile: (profile.origin is not None, profile.name)))
+    found = (profile for profile in profiles if kind in ("", profile.kind) and _has(profile, soc.casefold()))
+    return tuple(sorted(found, key=lambda profile: (profile.origin is not None, profile.name)))
 
 
 def _has(profile: DeviceProfile, text: str) -> bool:

@@ -40,7 +40,7 @@ class Measurement:
         model: name of the model, that of the catalogue if it has one (``mobilenet_v2_1.0_224``).
         precision: form of the artefact, one of :data:`PRECISIONS`.
         latency_ms: milliseconds of one inference at batch size 1.
-        statistic: which statistic of the repetitions it is.
+        statistic: statistic of the repetitions, one of :data:`STATISTICS`.
         peak_memory_bytes: peak memory as the source defines it, None if not stated.
         flag: the reason why the row is not used for predictions (:data:`FLAGS`), or empty.
         source_repo: repository or site of the figure, or ``calibrated``.
@@ -61,7 +61,7 @@ class Measurement:
 
     @property
     def usable(self) -> bool:
-        """Whether predictions may use the row."""
+        """True if predictions may use the row."""
         return not self.flag
 
 

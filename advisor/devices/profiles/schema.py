@@ -77,7 +77,7 @@ class TargetSchema(_Strict):
 
 
 class ConnectionSchema(_Strict):
-    """How to connect to the device. There is no key for a password, because ssh uses its own keys."""
+    """The connection to the device. There is no key for a password, because ssh uses its own keys."""
 
     ssh: Text = ""
     adb: Text = ""

@@ -23,8 +23,8 @@ class Added:
     Attributes:
         profile: the profile as read.
         path: the file that now contains it.
-        replaced: whether a profile of this name was there before.
-        hides_shipped: whether it replaces a shipped profile of this name.
+        replaced: True if it replaced a profile of this name there.
+        hides_shipped: True if it is used instead of a shipped profile of this name.
     """
 
     profile: DeviceProfile
@@ -63,15 +63,15 @@ def add_profile(file: Path, folder: Path | None = None, *, replace: bool = False
     profile = read_profile(file)
     path = folder / f"{profile.name}.yaml"
     try:
-        there = path.exists()
-        if there and path.samefile(file):
+        exists = path.exists()
+        if exists and path.samefile(file):
             raise UsageError(f"{file} is already in {folder}", f"use it as it is: advisor devices show {profile.name}")
-        if there and not replace:
+        if exists and not replace:
             raise UsageError(f"the device '{profile.name}' already exists in {path}", "replace it with --force")
         written = write_profile(profile, folder)
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}", "name another folder with --into") from error
-    return Added(profile, written, there, profile.name in _names(shipped_profiles()))
+    return Added(profile, written, exists, profile.name in _names(shipped_profiles()))
 
 
 def remove_profile(name: str, folder: Path | None = None) -> tuple[Path, ...]:

@@ -22,7 +22,7 @@ class FileKind(Generic[Schema]):
     """A kind of file and its schema.
 
     Attributes:
-        noun: what a file describes, such as ``profile``.
+        noun: name of the described thing, such as ``profile``.
         schema: schema of the whole file. It has a ``name``, which must be the file's name.
         parts: schemas of the values under its keys; errors list their valid keys.
         example: hint that says where to find an example.

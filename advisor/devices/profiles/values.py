@@ -121,9 +121,9 @@ class DeviceProfile:
         targets: the ways to run a model on it.
         default_target: the target that the device's name alone means.
         limits: hard limits.
-        sources: where the facts come from.
+        sources: origin of the facts.
         measurements: known latencies.
-        connection: how to connect to it, None if the profile does not say. Predictions do not depend on it.
+        connection: the connection to it, None if the profile names none. Predictions do not depend on it.
         origin: the file that it was read from, None for this machine.
     """
 
