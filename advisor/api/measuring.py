@@ -120,9 +120,7 @@ def benchmark_device(
     from advisor.devices.connections.settings import ConnectionSettings
     from advisor.engine.targets import benchmarking
 
-    settings = ConnectionSettings.from_options(
-        ssh, adb, python=python, benchmark_model=Path(benchmark_model) if benchmark_model else None, cores=cores
-    )
+    settings = ConnectionSettings.from_options(ssh, adb, False, python, benchmark_model, cores)
     if not benchmarking.needs_device_benchmark(device, accelerator, settings):
         raise UsageError("this machine's CPU is not a device", "use benchmark, or name a device or --accelerator gpu")
     say = tell or (lambda _text: None)

@@ -131,7 +131,7 @@ def calibrate(
 
     profile, target = known_devices(_paths(profiles)).select(device)
     calibration.check_target(profile, target)
-    stated = ConnectionSettings.from_options(ssh, adb, here, python, _path(benchmark_model), cores)
+    stated = ConnectionSettings.from_options(ssh, adb, here, python, benchmark_model, cores)
     connection = (stated or profile.connection or ConnectionSettings()).connect()
     say = tell or (lambda _text: None)
     return calibration.calibrate(profile, target, connection, device_predictor(), models, say)

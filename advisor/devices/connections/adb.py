@@ -136,11 +136,10 @@ class AdbConnection:
         return run_program(["adb", "-s", self.serial, *arguments], timeout_s=timeout_s, hint=_INSTALL)
 
     def _failure(self, finished: Finished, what: str) -> StageError:
+        complaint = finished.complaint
         if any(word in finished.stderr for word in _GONE):
-            return StageError(
-                f"{self.label} disconnected: {finished.complaint}", "check the cable, and that the phone is awake"
-            )
-        return StageError(f"{self.label} {what}: {finished.complaint}")
+            return StageError(f"{self.label} disconnected: {complaint}", "check the cable, and that the phone is awake")
+        return StageError(f"{self.label} {what}: {complaint}")
 
 
 def _key(binary: Path, job: Job) -> str:

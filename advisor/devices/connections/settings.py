@@ -47,7 +47,7 @@ class ConnectionSettings:
         adb: str = "",
         here: bool = False,
         python: str = "python3",
-        benchmark_model: Path | None = None,
+        benchmark_model: str | Path | None = None,
         cores: str = "",
     ) -> ConnectionSettings | None:
         """Return the settings that these options describe, or None if they name no connection.
@@ -56,7 +56,8 @@ class ConnectionSettings:
             UsageError: there are options for adb but no serial.
         """
         if ssh or adb or here:
-            return cls(ssh, adb, here, None, python, benchmark_model, cores)
+            binary = Path(benchmark_model) if benchmark_model else None
+            return cls(ssh, adb, here, None, python, binary, cores)
         if benchmark_model or cores:
             raise UsageError("--benchmark-model and --cores need --adb", "name the phone by its serial: --adb SERIAL")
         return None

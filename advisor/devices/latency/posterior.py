@@ -86,10 +86,10 @@ def posterior_of(
     """Return the posterior of a target from its measurements; without any, from its processor and similar targets.
 
     Args:
-        base: the additive model.
+        base: the additive model, fitted without or with the column.
         column: the target.
-        seen: indices of the models measured on it.
-        values: their log latencies.
+        seen: (n,) indices of the models measured on it.
+        values: (n,) their log latencies.
         excluded: columns of the base that cannot be references (the target itself).
     """
     candidates = np.setdiff1d(np.arange(len(base.table.columns)), np.asarray(excluded, dtype=np.intp))
@@ -101,12 +101,7 @@ def posterior_of(
 def _condition(base: Base, column: Column, seen: Indices, values: Floats, candidates: Indices) -> Posterior:
     """Return a target's posterior: every reference and deviation is weighted by how well it explains the measurements.
 
-    Args:
-        base: the additive model, fitted without or with the column.
-        column: the target.
-        seen: (n,) indices of the measured models, n >= 1.
-        values: (n,) their log latencies.
-        candidates: indices of the base's columns that can be references.
+    ``candidates`` are the indices of the base's columns that can be references.
     """
     contrasts = Contrasts.of(base, column, candidates)
     seen_contrasts = contrasts.coordinates(base.filled.T[seen], base.table.features[seen, :COUNTS])
@@ -252,6 +247,7 @@ def _smoother(points: Floats, queries: Floats) -> Floats:
 
 
 def _local(left: Floats, right: Floats) -> Floats:
+    """Return the covariance of the residuals of points that are close to each other."""
     squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
     out: Floats = _LOCAL_SCALE**2 * np.exp(-squares / 2)
     return out
