@@ -22,7 +22,6 @@ from advisor.engine.history.manifest import describe_run, write_images, write_ma
 from advisor.engine.history.resume import same_cards, same_weights
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
-from advisor.engine.pipeline.evaluation.finalists import FinalistScorer
 from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.stage import Pool
@@ -238,7 +237,7 @@ class _Search:
             record_unevaluated(self._run, plan, self._stop.reason)
         return seconds
 
-    def _evaluator(self, candidates: Candidates, plan: Plan) -> tuple[MultiDeviceEvaluator, FinalistScorer | None]:
+    def _evaluator(self, candidates: Candidates, plan: Plan) -> tuple[MultiDeviceEvaluator, Evaluator | None]:
         """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
         executor, prepared, question = self._executor, self._prepared, self._prepared.request.question
         materials = materials_of(question, prepared.images, candidates.weights, plan.size, executor.host)
@@ -254,9 +253,9 @@ class _Search:
             walker, plan.workload, cards, prepared.recipes, question.limits, frozenset(question.compressions),
             self._run, prepared.targets.host,
         )  # fmt: skip
-        scorer = FinalistScorer(walker, cards, self._run) if prepared.images else None
         targets, on_device = prepared.targets, executor.on_device
-        return MultiDeviceEvaluator(evaluator, targets, question, cards, self._run, on_device), scorer
+        devices = MultiDeviceEvaluator(evaluator, targets, question, cards, self._run, on_device)
+        return devices, evaluator if prepared.images else None
 
     def _listener(self, plan: Plan) -> Callable[[StageEvent], None]:
         def listen(event: StageEvent) -> None:

@@ -18,8 +18,7 @@ from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.stage import Artefact, FloatModel, Purpose, Scope, Stage, input_spec
 from advisor.engine.pipeline.stages.artefacts import compressed, decides_on_scores
 from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut
-from advisor.engine.pipeline.stages.figures import Answer, answers, capture, score, timing
-from advisor.engine.pipeline.stages.timing import Timings
+from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
 from advisor.engine.pipeline.stages.training import retrained
 from advisor.engine.pipeline.workload import Workload
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.pipeline.evaluation.finalists import FinalistScorer
+from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.store import RunFolder
 
 
@@ -29,9 +29,7 @@ def finalists(decisions: Sequence[Decision], evaluations: Sequence[Evaluation]) 
     return tuple(sorted(chosen, key=lambda e: positions[e.artefact_sha256]))
 
 
-async def score(
-    chosen: Sequence[Evaluation], scorer: FinalistScorer, run: RunFolder, in_time: Callable[[], bool]
-) -> None:
+async def score(chosen: Sequence[Evaluation], scorer: Evaluator, run: RunFolder, in_time: Callable[[], bool]) -> None:
     """Score the finalists on the hold-out and, if time is left, under capture conditions. Each result is kept at once.
 
     Args:

@@ -11,8 +11,8 @@ from typing import Protocol
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation
 from advisor.engine.decide import decide_run
-from advisor.engine.pipeline.evaluation.finalists import FinalistScorer
-from advisor.engine.pipeline.stages.timing import SURVEY
+from advisor.engine.pipeline.evaluation.evaluator import Evaluator
+from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
 from advisor.engine.scheduling.finalists import finalists, score
 from advisor.engine.scheduling.promotion import FrontBound
@@ -144,7 +144,7 @@ class SearchLoop:
                 with contextlib.suppress(AdvisorError):  # the brief timing stays, and the report says that it was brief
                     self._run.append(await evaluator.time_again(evaluation))
 
-    async def judge(self, scorer: FinalistScorer | None) -> None:
+    async def judge(self, scorer: Evaluator | None) -> None:
         """Score the finalists on the hold-out if there are images. After an interrupt the resumed run does it."""
         if scorer is None or self.stopping.is_set():
             return

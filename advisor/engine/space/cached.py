@@ -67,7 +67,7 @@ def _of_card(lookup: Lookup, workload: Workload, card: Card, remeasure: bool) ->
         artefact, timed = lookup.find(each.ships), lookup.find(each.timed)
         if artefact is not None:
             size_bytes.setdefault(each.compression, artefact.size_bytes)
-        for threads, timing in timed.by_threads.items() if timed is not None else ():
+        for threads, timing in (timed or {}).items():
             if timing.latency is not None and timing.latency_p90 is not None:
                 latency.setdefault((each.compression, threads), timing.latency)
                 latency_p90.setdefault((each.compression, threads), timing.latency_p90)

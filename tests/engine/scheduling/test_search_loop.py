@@ -16,7 +16,7 @@ from advisor.core.errors import StageError
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.evaluation_facts import TimeSummary, TimingFacts
 from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.pipeline.stages.timing import SURVEY
+from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import resolve
 from advisor.engine.scheduling.promotion import STAGE
 from advisor.engine.scheduling.search_loop import SearchLoop

@@ -72,19 +72,14 @@ def measured(
     lost = paired_difference(float_right, right, LEVEL)
     return Verdict(
         accuracy=share_of(right, source),
-        drop=Quantity(
-            100 * lost.value, "points", Provenance.MEASURED, 100 * lost.low, 100 * lost.high, LEVEL, len(right),
-            "against float32 on the same images",
-        ),
+        drop=_percent(lost, "points", len(right), "against float32 on the same images"),
         answers=per_class(answers, labels, classes),
-    )  # fmt: skip
+    )
 
 
 def share_of(right: Sequence[bool], source: str) -> Quantity:
     """Return the share of correctly answered images, in %, with Wilson's interval."""
-    share = wilson(sum(right), len(right), LEVEL)
-    low, high = 100 * share.low, 100 * share.high
-    return Quantity(100 * share.value, "%", Provenance.MEASURED, low, high, LEVEL, len(right), source)
+    return _percent(wilson(sum(right), len(right), LEVEL), "%", len(right), source)
 
 
 def robust(

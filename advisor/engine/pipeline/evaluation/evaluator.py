@@ -16,17 +16,17 @@ from advisor.core.evaluation_json import facts_from_json
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import FINETUNED
 from advisor.core.units import show_ms
+from advisor.datasets.split import HOLDOUT
+from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import Captured, Verdict
-from advisor.engine.pipeline.evaluation.finalists import scope_of
 from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.graph import VariantStages, float_model
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Artefact, Purpose
+from advisor.engine.pipeline.stage import Artefact, Purpose, Scope, input_spec
 from advisor.engine.pipeline.stages.backbone import screen
-from advisor.engine.pipeline.stages.figures import timing
-from advisor.engine.pipeline.stages.timing import THOROUGH, ThreadTiming
+from advisor.engine.pipeline.stages.figures import THOROUGH, ThreadTiming, capture, score, timing
 from advisor.engine.pipeline.walker import Walker
 from advisor.engine.pipeline.workload import Workload
 from advisor.store import RunFolder
@@ -81,10 +81,47 @@ class Evaluator:
             StageAborted: it cannot be timed now.
         """
         configuration = evaluation.configuration
-        artefact = Artefact.at(self._run.path / evaluation.artefact, evaluation.artefact_sha256)
-        stage = timing(scope_of(evaluation), artefact, THOROUGH)
-        found = (await self._walker.run(stage)).by_threads[configuration.target.threads]
-        return with_timing(evaluation, found)
+        stage = timing(scope_of(evaluation), self._artefact(evaluation), THOROUGH)
+        timings = await self._walker.run(stage)
+        return with_timing(evaluation, timings[configuration.target.threads])
+
+    async def hold_out(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist with the accuracy of its file on the hold-out.
+
+        Raises:
+            StageAborted: the file cannot be run.
+        """
+        images, artefact = self._walker.materials.require_images(), self._artefact(evaluation)
+        part = images.part(Role.HOLDOUT)
+        card, scope = self._cards[evaluation.configuration.card], scope_of(evaluation)
+        seconds = cost.scoring_s(card, scope.compression, len(part.paths))
+        stage = score(scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
+        answers = accuracy.read_answers(await self._walker.run(stage))
+        right = [answer == label for answer, label in zip(answers, part.labels, strict=True)]
+        kept = self._run.keep_answers(f"{HOLDOUT}-{artefact.path.stem}", answers)
+        return replace(
+            evaluation,
+            holdout_accuracy=accuracy.share_of(right, accuracy.HELD_OUT),
+            holdout_answers=accuracy.per_class(answers, part.labels, images.classes, kept),
+        )
+
+    async def capture(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist with the accuracy of its file on the hold-out under capture conditions.
+
+        Raises:
+            StageAborted: the file cannot be run.
+        """
+        part = self._walker.materials.require_images().part(Role.CAPTURED)
+        card, scope = self._cards[evaluation.configuration.card], scope_of(evaluation)
+        seconds = cost.judging_s(card, len(part.paths))
+        stage = capture(scope, input_spec(card), self._artefact(evaluation), Role.CAPTURED, seconds)
+        labels = accuracy.read_labels(await self._walker.run(stage))
+        verdict = accuracy.robust(labels, labels, part.labels, accuracy.CAPTURED_HOLDOUT)
+        found = replace(verdict.capture, holdout=verdict.accuracy, plain=evaluation.capture.plain)
+        return replace(evaluation, capture=found)
+
+    def _artefact(self, evaluation: Evaluation) -> Artefact:
+        return Artefact.at(self._run.path / evaluation.artefact, evaluation.artefact_sha256)
 
     async def _evaluate(self, configuration: Configuration, card: Card) -> Evaluation:
         training, compression = configuration.training, configuration.compression
@@ -97,26 +134,22 @@ class Evaluator:
         verdict = await self._verdict(stages)
         timed = await self._timing(stages, configuration.target.threads)
         kept = self._run.keep_artefact(artefact.path, f"{card.name}-{training}-{compression}.tflite")
-        return Evaluation(
+        evaluation = Evaluation(
             configuration=configuration,
             status=Status.OK,
             family=card.family,
             accuracy=verdict.accuracy,
-            latency=timed.latency,
-            latency_p90=timed.latency_p90,
             size=Quantity(float(artefact.size_bytes), "bytes", Provenance.MEASURED, source="size of the file"),
-            memory=timed.memory,
             drop=verdict.drop,
-            contended=timed.contended,
             artefact=str(kept.relative_to(self._run.path)),
             artefact_sha256=artefact.sha256,
             card_facts=card_facts(card, self._walker.materials.weights_source(card)),
             file_facts=replace(facts_from_json(FileFacts, artefact.figures), recipe_notes=artefact.notes),
-            timing=timed.facts,
             answers=verdict.answers,
             agreement=verdict.agreement,
             capture=verdict.capture,
         )
+        return with_timing(evaluation, timed)
 
     async def _screen(self, card: Card) -> None:
         """End the evaluation if the card cannot meet the latency budget; seconds here save minutes of training."""
@@ -153,7 +186,7 @@ class Evaluator:
         """Return the timing of the file that ships; empty if this machine is no device of the question."""
         if not self._timed:
             return ThreadTiming()
-        return (await self._walker.run(stages.timed)).by_threads[threads]
+        return (await self._walker.run(stages.timed))[threads]
 
     async def _verdict(self, stages: VariantStages) -> Verdict:
         """Return a variant's accuracy: measured on the validation part; the published one if there are no images."""
@@ -208,3 +241,9 @@ def card_facts(card: Card, weights: str) -> CardFacts:
     """
     normalisation = Normalisation(card.preprocessing.mean, card.preprocessing.std)
     return CardFacts(card.params, card.macs, card.licence, card.input_size, normalisation, weights)
+
+
+def scope_of(evaluation: Evaluation) -> Scope:
+    """Return the scope of the stages of an evaluation's file."""
+    configuration = evaluation.configuration
+    return Scope(configuration.card, configuration.training, configuration.compression)

@@ -13,7 +13,7 @@ from advisor.catalog.labels import published_labels
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION, choose
 from advisor.compression.recipes import recipe as find_recipe
 from advisor.compression.recipes.base import Needs
-from advisor.compression.recipes.inputs import TrainingImages
+from advisor.compression.recipes.inputs import RecipeInputs, TrainingImages
 from advisor.core.training import HEAD, HEAD_SUBSET
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Images, Role
@@ -37,7 +37,6 @@ from advisor.engine.pipeline.stage import (
     versions,
 )
 from advisor.engine.pipeline.stages import jobs
-from advisor.engine.pipeline.stages.jobs import More
 from advisor.isolation import Limits
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import Metadata
@@ -73,7 +72,7 @@ def compressed(
             "calibration": "stands in" if _stands_in(materials, card) else _calibration_key(materials),
             "view": input_spec(card).key,
             "metadata": asdict(metadata_of(card, materials.images, scope.training)),
-            **_more_inputs(_more(materials, results), scope.purpose, materials.images),
+            **_key(recipe_inputs(materials, results), scope.purpose, materials.images),
             **versions("ai-edge-quantizer", "ai-edge-litert", "pillow", "scikit-image"),
         }
 
@@ -81,14 +80,15 @@ def compressed(
         return partial(
             jobs.compress, results[source].path, recipe.name, _calibration(materials), input_spec(card),
             materials.seed, metadata_of(card, materials.images, scope.training), folders.model,
-            _stands_in(materials, card), _more(materials, results),
+            _stands_in(materials, card), recipe_inputs(materials, results),
         )  # fmt: skip
 
-    def _more(materials: Materials, results: Results) -> More | None:
+    def recipe_inputs(materials: Materials, results: Results) -> RecipeInputs | None:
         if recipe.needs < Needs.SCORING:
             return None
         decided = results[compared].notes if compared else None
-        return More(_training_images(materials, card, scope.purpose), materials.max_drop_points, decided)
+        images = _training_images(materials, card, scope.purpose)
+        return RecipeInputs(images=images, max_drop_points=materials.max_drop_points, decided=decided)
 
     return Stage(
         StageName.COMPRESS, scope, "3", f"compressing to {recipe.name}",
@@ -148,12 +148,13 @@ def _training_images(materials: Materials, card: Card, purpose: str) -> Training
     return TrainingImages(learnt.paths, learnt.labels, len(images.classes), input_spec(card), materials.seed, *judged)
 
 
-def _more_inputs(more: More | None, purpose: str, images: Images | None) -> Mapping[str, Any]:
-    if more is None:
+def _key(given: RecipeInputs | None, purpose: str, images: Images | None) -> Mapping[str, Any]:
+    """Return the inputs of a recipe that scores or trains as JSON values."""
+    if given is None:
         return {}
     roles = (Role.TRAIN, Role.VALIDATION)
     parts = [images.part(role).fingerprint for role in roles] if images else []
-    return {"max_drop": more.max_drop_points, "decided": more.decided, "purpose": purpose, "parts": parts}
+    return {"max_drop": given.max_drop_points, "decided": given.decided, "purpose": purpose, "parts": parts}
 
 
 def _calibration(materials: Materials) -> tuple[Path, ...] | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from advisor.catalog.cards import Card
 from advisor.catalog.convert import CONVERT_VERSION
+from advisor.catalog.convert import convert as convert_card
 from advisor.core.errors import UnsupportedRecipe
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.engine.pipeline import cost
@@ -32,6 +33,7 @@ from advisor.engine.pipeline.stage import (
 from advisor.engine.pipeline.stages import jobs
 from advisor.isolation import Limits
 from advisor.isolation.pool import EXPECTED_BYTES, HEAVY
+from advisor.measurement.latency.timing import least_cpu_ms
 from advisor.store.files import sha256_json
 from advisor.store.rows import ROWS, add_block
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
@@ -68,7 +70,7 @@ def convert(card: Card) -> Stage[FloatModel]:
         return {**identity(materials, card), **versions("tensorflow", "keras", "ai-edge-litert")}
 
     def job(materials: Materials, _results: Results, folders: Folders) -> Job:
-        return partial(jobs.convert, card, materials.weights[card.name], folders.model)
+        return partial(convert_card, card, materials.weights[card.name], folders.model)
 
     return Stage(
         StageName.CONVERT, Scope(card.name), CONVERT_VERSION.rpartition("-")[2], "converting", (), inputs, job,
@@ -119,7 +121,7 @@ def screen(card: Card) -> Stage[float]:
         return {"backbone": results[source].sha256, "host": host, **versions("ai-edge-litert")}
 
     def job(_materials: Materials, results: Results, _folders: Folders) -> Job:
-        return partial(jobs.screen, results[source].path)
+        return partial(least_cpu_ms, results[source].path)
 
     return Stage(StageName.SCREEN, Scope(card.name), "1", "screening", (source,), inputs, job, _read_number)
 

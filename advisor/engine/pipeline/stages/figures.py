@@ -1,13 +1,18 @@
-"""Build the stages that measure an artefact: its answers on images, and its latency and memory."""
+"""Stages that measure an artefact: its answers on images, and its latency and memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION
+from advisor.core.codec import parse
+from advisor.core.evaluation_facts import TimingFacts
+from advisor.core.evaluation_json import facts_from_json
+from advisor.core.quantity import Quantity
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
@@ -30,12 +35,46 @@ from advisor.engine.pipeline.stage import (
     versions,
 )
 from advisor.engine.pipeline.stages import jobs
-from advisor.engine.pipeline.stages.timing import THOROUGH, Timings
 
 Answer = tuple[int, float]
 """A label and its probability."""
 
 PROBABILITIES_FILE, LABELS_FILE = "probabilities.npy", "labels.npy"
+
+THOROUGH, SURVEY = "search", "survey"
+"""Efforts of a timing: full, or brief if there are hundreds of files."""
+
+SURVEYED_FROM = 300
+"""From this number of configurations on, all files are timed briefly first, and only finalists fully. This halves the
+time for the whole catalogue of 760 configurations."""
+
+
+def effort_for(configurations: int) -> str:
+    """Return the timing effort for each file of a search over this many configurations."""
+    return SURVEY if configurations >= SURVEYED_FROM else THOROUGH
+
+
+@dataclass(frozen=True)
+class ThreadTiming:
+    """One file at one thread count.
+
+    Attributes:
+        latency: median in ms; None if this machine is no device of the question.
+        latency_p90: 90th percentile in ms, or None for the same reason.
+        memory: peak private memory in bytes, None if it is not known.
+        contended: whether other work disturbed the timing.
+        facts: how it was measured.
+    """
+
+    latency: Quantity | None = None
+    latency_p90: Quantity | None = None
+    memory: Quantity | None = None
+    contended: bool = False
+    facts: TimingFacts | None = None
+
+
+Timings = Mapping[int, ThreadTiming]
+"""Timings of one file by number of CPU threads."""
 
 
 def score(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
@@ -143,7 +182,7 @@ def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
 
     return Stage(
         StageName.TIMING, _with_detail(scope, effort, source), "2", f"timing {scope.compression} of",
-        after(source), inputs, job, Timings.within, cost.TIMING_S, Resources(Pool.DEVICE),
+        after(source), inputs, job, _read_timings, cost.TIMING_S, Resources(Pool.DEVICE),
         keep_if=_undisturbed, also_kept_as=thorough,
     )  # fmt: skip
 
@@ -159,7 +198,7 @@ def _part(materials: Materials, role: Role) -> Part:
 def _with_detail(scope: Scope, detail: str, source: Source) -> Scope:
     """Return a scope that also names the file: one scope may have several files, such as that of an earlier run."""
     file = "" if isinstance(source, Stage) else source.sha256
-    return Scope(scope.card, scope.training, scope.compression, scope.purpose, f"{detail} {file}".strip())
+    return replace(scope, detail=f"{detail} {file}".strip())
 
 
 def _file(name: str) -> Callable[[Path], Path]:
@@ -168,3 +207,18 @@ def _file(name: str) -> Callable[[Path], Path]:
 
 def _read_answers(folder: Path) -> tuple[Answer, ...]:
     return tuple((int(label), float(probability)) for label, probability in read_result(folder))
+
+
+def _read_timings(folder: Path) -> Timings:
+    return {int(threads): _timing(row) for threads, row in read_result(folder).items()}
+
+
+def _timing(row: Mapping[str, Any]) -> ThreadTiming:
+    memory = row.get("memory")
+    return ThreadTiming(
+        latency=parse(Quantity, row["latency"]),
+        latency_p90=parse(Quantity, row["latency_p90"]),
+        memory=parse(Quantity, memory) if memory else None,
+        contended=row["contended"],
+        facts=facts_from_json(TimingFacts, row["details"]),
+    )

@@ -1,51 +1,24 @@
-"""Run the job of each stage in a child process: from paths and values to files and values."""
+"""Jobs of the stages: functions for child processes, from paths and values to files and values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.core.codec import to_json
+from advisor.core.evaluation_facts import TimeSummary, TimingFacts
 from advisor.datasets.images import InputSpec
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
-    from advisor.compression.recipes.inputs import RecipeInputs, TrainingImages
+    from advisor.compression.recipes.inputs import RecipeInputs
+    from advisor.measurement.latency.results import ModelTiming
     from advisor.training.capture_augmentation import CaptureAugmentation
-    from advisor.training.finetune.finetune import Finetuning
 
 STAND_IN_CROPS = 2
 """Crops to calibrate a graph of random values on; any ranges will do."""
-
-
-@dataclass(frozen=True)
-class More:
-    """Further inputs of recipes that score or train.
-
-    Attributes:
-        images: labelled images; None without ``--data``.
-        max_drop_points: points that a form may lose.
-        decided: for the model that ships, notes of the same recipe on the compared model.
-    """
-
-    images: TrainingImages | None
-    max_drop_points: float | None
-    decided: Mapping[str, Any] | None = None
-
-    def inputs(self) -> RecipeInputs:
-        """Return the inputs as the recipes expect them."""
-        from advisor.compression.recipes.inputs import RecipeInputs
-
-        return RecipeInputs(None, self.images, self.max_drop_points, decided=self.decided)
-
-
-def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
-    """Write the card's float master file."""
-    from advisor.catalog.convert import convert as convert_card
-
-    return convert_card(card, weights, path)
 
 
 def cut(master: Path, output: str, path: Path) -> None:
@@ -55,13 +28,6 @@ def cut(master: Path, output: str, path: Path) -> None:
 
     data = select_output(master.read_bytes(), output)
     path.write_bytes(with_levels(data) if output == FEATURES else data)
-
-
-def screen(backbone: Path) -> float:
-    """Return the least CPU time of one run at one thread, in ms; other work on the machine hardly changes it."""
-    from advisor.measurement.latency.timing import least_cpu_ms
-
-    return least_cpu_ms(backbone)
 
 
 def extract(
@@ -131,24 +97,6 @@ def refit_head(
     np.savez(path, weights=weights, bias=bias)
 
 
-def finetune(
-    card: Card,
-    weights: WeightsFile | None,
-    parts: Sequence[Path],
-    images: Sequence[Path],
-    labels: Sequence[int],
-    validation: Sequence[int],
-    hyperparameters: Finetuning,
-    checkpoints: Path,
-    path: Path,
-    after: Path | None = None,
-) -> dict[str, Any]:
-    """Fine-tune a card and write its float classifier; see :func:`advisor.training.finetune.tuning.tune`."""
-    from advisor.training.finetune.tuning import tune
-
-    return tune(card, weights, parts, images, labels, validation, hyperparameters, checkpoints, path, after)
-
-
 def join(backbone: Path, head: Path, path: Path) -> None:
     """Write the backbone with the trained head behind it: softmax over the user's classes."""
     import numpy as np
@@ -168,7 +116,7 @@ def compress(
     metadata: Metadata,
     path: Path,
     stands_in: bool = False,
-    more: More | None = None,
+    inputs: RecipeInputs | None = None,
 ) -> dict[str, Any]:
     """Apply a compression recipe to a float file and write the artefact with its metadata.
 
@@ -182,7 +130,7 @@ def compress(
         path: where to write.
         stands_in: the model's values are random. Its latency depends on its operators alone, so a few crops calibrate
             it. Its download size is unknown, because the trained file compresses differently.
-        more: further inputs of recipes that score or train.
+        inputs: what recipes that score or train use besides.
 
     Returns:
         ``arena_bytes`` of the activations, ``download_bytes`` and ``download_zstd_bytes`` unless ``stands_in``, and
@@ -190,9 +138,10 @@ def compress(
     """
     from advisor.compression.calibration import CalibrationImages
     from advisor.compression.make import arena_bytes, make_file, sizes_of
+    from advisor.compression.recipes.inputs import RecipeInputs
 
     images = CalibrationImages(tuple(calibration or ()), view, seed, STAND_IN_CROPS if stands_in else None)
-    notes = make_file(model, recipe, images, (more or More(None, None)).inputs(), metadata, path)
+    notes = make_file(model, recipe, images, inputs or RecipeInputs(), metadata, path)
     if stands_in:
         return {"arena_bytes": arena_bytes(path), "notes": notes}
     sizes = sizes_of(path)
@@ -229,7 +178,24 @@ def answers(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
 
 def time_file(model: Path, counts: tuple[int, ...], effort: str) -> dict[str, dict[str, Any]]:
     """Return the timings of a file by thread count, as JSON; no other work may run on the machine meanwhile."""
-    from advisor.engine.pipeline.stages.timing import rows_of
     from advisor.measurement.latency import timing as latency
 
-    return rows_of(latency.measure(model, counts, effort), counts)
+    timing, now = latency.measure(model, counts, effort), datetime.now(UTC).isoformat(timespec="seconds")
+    return {str(count): _timing_row(timing, count, now) for count in counts}
+
+
+def _timing_row(timing: ModelTiming, threads: int, now: str) -> dict[str, Any]:
+    result = timing.at(threads)
+    quantities = {name: quantity.to_json() for name, quantity in timing.to_quantities(threads).items()}
+    facts = TimingFacts(
+        load_ms=result.load_ms,
+        first_ms=result.first_ms,
+        threads=threads,
+        effort=timing.effort,
+        verdict=result.verdict.value,
+        verdict_reason=result.reason,
+        measured_at=now,
+        wall_ms=TimeSummary(result.wall.p50, result.wall.p90, result.wall.min, result.wall.cv),
+        cpu_ms=TimeSummary(result.cpu.p50, result.cpu.p90) if result.cpu else None,
+    )
+    return {**quantities, "contended": result.contended, "details": to_json(facts, defaults=True)}

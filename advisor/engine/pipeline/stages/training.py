@@ -39,7 +39,7 @@ from advisor.store.files import sha256_file
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
 from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED
 from advisor.training.finetune.trials import Trials
-from advisor.training.finetune.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, epochs_done
+from advisor.training.finetune.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, epochs_done, tune
 from advisor.training.head.train import VERSION as HEAD_VERSION
 
 CAPTURED_SHARE = 0.5
@@ -210,7 +210,7 @@ def _finetuned(
         learnt = _learnt(materials)
         validation = _rows(learnt, materials.require_images().part(Role.VALIDATION))
         return partial(
-            jobs.finetune, card, materials.weights[card.name], read.files(results), learnt.paths, learnt.labels,
+            tune, card, materials.weights[card.name], read.files(results), learnt.paths, learnt.labels,
             validation, hyperparameters(materials, results), folders.checkpoints, folders.model,
             results[compared].path if compared else None,
         )  # fmt: skip

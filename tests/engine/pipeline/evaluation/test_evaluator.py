@@ -23,7 +23,7 @@ from advisor.engine.pipeline.events import aborted
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Artefact, Stage
-from advisor.engine.pipeline.stages.timing import ThreadTiming, Timings
+from advisor.engine.pipeline.stages.figures import ThreadTiming
 from advisor.engine.pipeline.walker import Walker
 from advisor.engine.pipeline.workload import Workload
 from advisor.isolation.coroutine import run_coroutine
@@ -62,7 +62,7 @@ class Prepared(Walker):
         if stage.name is StageName.SCORE:
             return self._probabilities(recipe)
         if stage.name is StageName.TIMING:
-            return Timings({1: ThreadTiming(MS, MS)})
+            return {1: ThreadTiming(MS, MS)}
         return self._artefact(recipe)
 
     def _probabilities(self, recipe: str) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.convert import convert
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline.stage import input_spec
 from advisor.engine.pipeline.stages import jobs
@@ -21,7 +22,7 @@ SMALL = load_catalogue()["mobilenet_v1_0.25_128"]
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("jobs")
-    jobs.convert(SMALL, None, folder / "master.tflite")
+    convert(SMALL, None, folder / "master.tflite")
     jobs.cut(folder / "master.tflite", "probabilities", folder / "classifier.tflite")
     return folder / "classifier.tflite"
 

@@ -8,8 +8,7 @@ import pytest
 
 from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.stage import Artefact, Scope
-from advisor.engine.pipeline.stages.figures import timing
-from advisor.engine.pipeline.stages.timing import SURVEY, SURVEYED_FROM, THOROUGH, effort_for
+from advisor.engine.pipeline.stages.figures import SURVEY, SURVEYED_FROM, THOROUGH, effort_for, timing
 from advisor.store.files import sha256_file
 from tests.engine.pipeline.walking import materials, walk
 
@@ -21,10 +20,11 @@ SCOPE = Scope("card", "none", "float32")
 @pytest.fixture(scope="module")
 def artefact(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
     from advisor.catalog.catalogue import load_catalogue
+    from advisor.catalog.convert import convert
     from advisor.engine.pipeline.stages import jobs
 
     folder = tmp_path_factory.mktemp("timing")
-    jobs.convert(load_catalogue()["mobilenet_v1_0.25_128"], None, folder / "master.tflite")
+    convert(load_catalogue()["mobilenet_v1_0.25_128"], None, folder / "master.tflite")
     path = folder / "model.tflite"
     jobs.cut(folder / "master.tflite", "probabilities", path)
     return Artefact(path, sha256_file(path), path.stat().st_size, {})
@@ -37,7 +37,7 @@ def test_hundreds_of_configurations_are_timed_briefly() -> None:
 @pytest.mark.parametrize("effort", [SURVEY, THOROUGH])
 def test_a_timing_says_how_long_it_took_its_time(artefact: Artefact, tmp_path: Path, effort: str) -> None:
     events: list[StageEvent] = []
-    found = walk(timing(SCOPE, artefact), materials(tmp_path, effort=effort), listen=events.append).by_threads[1]
+    found = walk(timing(SCOPE, artefact), materials(tmp_path, effort=effort), listen=events.append)[1]
     assert found.facts is not None
     assert found.facts.effort == effort
     assert found.latency is not None
