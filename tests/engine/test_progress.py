@@ -127,7 +127,7 @@ def test_stages_that_others_need_too_stay() -> None:
     one = CLIMB.only_for([each for each in TUNED if each.target.threads == 1])
     form = CLIMB.only_for([each for each in TUNED if each.compression == "int8"])
     assert one == 0
-    assert 0 < form < CLIMB.costs.trained_s(TUNED_CARD, "finetune_top") < whole
+    assert 0 < form < CLIMB.costs.of_card(TUNED_CARD).trained_s["finetune_top"] < whole
     assert CLIMB.only_for(CLIMB.configurations()) == pytest.approx(
         sum(CLIMB.costs.total_s(CLIMB.costs.stages(card)) for card in CLIMB.cards)
     )

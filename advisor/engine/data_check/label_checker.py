@@ -22,8 +22,9 @@ from advisor.engine.data_check import jobs
 from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.events import StageEvent
 from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.pipeline.materials import Materials, versions
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Folders, Inputs, Job, Materials, Pool, Results, Scope, Stage, versions
+from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Results, Scope, Stage
 from advisor.engine.pipeline.stages.backbone import features
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.isolation import ChildPool

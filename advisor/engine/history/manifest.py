@@ -14,7 +14,7 @@ from advisor.compression.recipes import Recipe
 from advisor.engine.history.loaded_run import section
 from advisor.engine.history.resume import space_of
 from advisor.engine.pipeline.images import Images
-from advisor.engine.pipeline.stage import versions
+from advisor.engine.pipeline.materials import versions
 from advisor.engine.question import Request
 from advisor.engine.question.names import without_password
 from advisor.engine.space.candidates import Candidates, card_hash

@@ -1,4 +1,4 @@
-"""Price the stages of a search: rough seconds, corrected by what this machine has shown."""
+"""Prices of the stages of a search: rough seconds, corrected by what this machine has shown."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.engine.pipeline.graph import VariantStages, with_all_before
+from advisor.engine.pipeline.materials import Variant, Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Stage
-from advisor.engine.pipeline.workload import Variant, Workload
 
 Stages = tuple[Stage[Any], ...]
 
@@ -82,29 +82,25 @@ class CostModel:
         The variants of the lightest training alone share what the card's variants have in common: it is due before any
         of the others may begin.
         """
-        costs, workload = self._costs(card), self.workload
+        costs, workload = self.of_card(card), self.workload
         return (
             costs.shared_s / len(workload.recipes_of(workload.trainings[0]))
             + costs.trained_s[variant[0]] / len(workload.recipes_of(variant[0]))
             + costs.own_s[variant]
         )
 
-    def own_s(self, card: Card, variant: Variant) -> float:
-        """Return the seconds of one variant once its training and what the card's variants share is done."""
-        return self._costs(card).own_s[variant]
-
-    def trained_s(self, card: Card, training: str) -> float:
-        """Return the seconds of one training of a card."""
-        return self._costs(card).trained_s[training]
-
-    def _costs(self, card: Card) -> CardCosts:
+    def of_card(self, card: Card) -> CardCosts:
+        """Return the seconds of one card."""
         if card not in self._by_card:
             self._by_card[card] = self._counted(card)
         return self._by_card[card]
 
     def _counted(self, card: Card) -> CardCosts:
         workload = self.workload
-        graphs = {variant: self._evaluation(card, variant) for variant in workload.variants}
+        graphs = {
+            variant: with_all_before(VariantStages(card, *variant, workload).evaluation)
+            for variant in workload.variants
+        }
         every = dict.fromkeys(stage for stages in graphs.values() for stage in stages)
         return CardCosts(
             shared_s=self.total_s(stage for stage in every if not stage.scope.training),
@@ -117,9 +113,6 @@ class CostModel:
                 for variant, stages in graphs.items()
             },
         )
-
-    def _evaluation(self, card: Card, variant: Variant) -> Stages:
-        return with_all_before(VariantStages(card, *variant, self.workload).evaluation)
 
 
 def _is_of_training(stage: Stage[Any], training: str) -> bool:

@@ -1,4 +1,4 @@
-"""Build the stage graph of a variant: from a model card to a file that could ship, and to its figures.
+"""Stage graph of a variant: from a model card to a file that could ship, and to its figures.
 
 Adding a stage takes one member of :class:`StageName`, one job and one line here; ``docs/design.md`` shows it.
 """
@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card
-from advisor.core.training import HEAD_SUBSET
+from advisor.core.training import FINETUNED, HEAD_SUBSET
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.stage import Artefact, FloatModel, Purpose, Scope, Stage, input_spec
+from advisor.engine.pipeline.materials import Artefact, FloatModel, Purpose, Workload, input_spec
+from advisor.engine.pipeline.stage import Scope, Stage
 from advisor.engine.pipeline.stages.artefacts import compressed, decides_on_scores
 from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
-from advisor.engine.pipeline.stages.training import retrained
-from advisor.engine.pipeline.workload import Workload
+from advisor.engine.pipeline.stages.training import finetuned, joined
 
 FLOAT = "float32"
 
@@ -29,7 +29,9 @@ def float_model(card: Card, training: str, purpose: Purpose, workload: Workload)
     """Return the stage that leaves the card's float classifier: of ImageNet, or of the user's classes."""
     if not workload.images:
         return cut(card, PROBABILITIES)
-    return retrained(card, training, purpose, workload)
+    if training in FINETUNED:
+        return finetuned(card, training, purpose, workload)
+    return joined(card, training, purpose, workload)
 
 
 def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:

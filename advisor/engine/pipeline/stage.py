@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
-from advisor.catalog.cards import Card, WeightsFile
-from advisor.datasets.images import InputSpec
-from advisor.engine.pipeline.images import Images, Part
+from advisor.engine.pipeline.images import Part
+from advisor.engine.pipeline.materials import MODEL, Artefact, Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.isolation import Limits
 from advisor.isolation.pool import EXPECTED_BYTES, LIGHT
-from advisor.measurement.host import Host
-from advisor.store import ArtifactCache
-from advisor.store.files import sha256_file
 
 Result = TypeVar("Result")
 
@@ -33,17 +27,6 @@ Epochs = Callable[[Path], tuple[int, int] | None]
 """Reads from a folder of checkpoints how many epochs of how many are done."""
 
 WORK_LIMITS = Limits(seconds=1800, memory_bytes=3_000_000_000)
-
-
-class Purpose(StrEnum):
-    """The purpose of a trained model.
-
-    ``COMPARE``: fitted to the training part alone, so that the validation part tells candidates apart. ``SHIP``: the
-    same recipe fitted to everything but the hold-out, which is what goes to the phone.
-    """
-
-    COMPARE = "compare"
-    SHIP = "ship"
 
 
 class Pool(StrEnum):
@@ -100,43 +83,6 @@ class Scope:
     detail: str = ""
 
 
-@dataclass(frozen=True)
-class Materials:
-    """Inputs that the stages of a search share.
-
-    Attributes:
-        cache: results of earlier stages.
-        images: the user's images, or None.
-        weights: weights file of each card by name; None for fixed-seed random weights.
-        host: the machine that measures.
-        thread_counts: CPU thread counts to measure.
-        seed: of training, calibration and hyperparameter trials.
-        max_drop_points: points that a compressed file may lose.
-        robust: candidates are compared under capture conditions.
-        effort: name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`.
-    """
-
-    cache: ArtifactCache
-    images: Images | None
-    weights: Mapping[str, WeightsFile | None]
-    host: Host
-    thread_counts: tuple[int, ...] = (1,)
-    seed: int = 0
-    max_drop_points: float | None = None
-    robust: bool = False
-    effort: str = "search"
-
-    def require_images(self) -> Images:
-        """Return the images; stages that need them are in no graph without."""
-        assert self.images is not None, "the graph asks for images only where there are some"
-        return self.images
-
-    def weights_source(self, card: Card) -> str:
-        """Return where the card's weights came from, empty where it has fixed-seed random ones."""
-        weights = self.weights[card.name]
-        return weights.source if weights else ""
-
-
 class Results:
     """The results of the stages that a stage comes after."""
 
@@ -163,9 +109,6 @@ class Folders:
     def model(self) -> Path:
         """The ``.tflite`` that the job writes."""
         return self.out / MODEL
-
-
-MODEL, RESULT = "model.tflite", "result.json"
 
 
 @dataclass(frozen=True)
@@ -222,48 +165,6 @@ class Stage(Generic[Result]):
         return f"{self.doing} {self.scope.card}"
 
 
-@dataclass(frozen=True)
-class FloatModel:
-    """A float ``.tflite`` of a card, the origin of its artefacts.
-
-    Attributes:
-        path: the file.
-        sha256: its hash.
-    """
-
-    path: Path
-    sha256: str
-
-    @classmethod
-    def within(cls, folder: Path) -> FloatModel:
-        """Return the file that a stage left in its folder."""
-        return cls(folder / MODEL, sha256_file(folder / MODEL))
-
-
-@dataclass(frozen=True)
-class Artefact:
-    """One ``.tflite`` that could ship.
-
-    Attributes:
-        path: the file.
-        sha256: its hash.
-        size_bytes: its size.
-        figures: ``arena_bytes``, ``download_bytes`` (deflated) and ``download_zstd_bytes``.
-        notes: what the recipe did and found, where it says more than its name.
-    """
-
-    path: Path
-    sha256: str
-    size_bytes: int
-    figures: Mapping[str, int] = field(default_factory=dict)
-    notes: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def at(cls, path: Path, sha256: str) -> Artefact:
-        """Return a file that a run keeps."""
-        return cls(path, sha256, path.stat().st_size)
-
-
 Source = Stage[Artefact] | Artefact
 """A file that a stage will make, or one that is there."""
 
@@ -276,19 +177,3 @@ def artefact_of(source: Source, results: Results) -> Artefact:
 def after(source: Source) -> tuple[Stage[Any], ...]:
     """Return what must be done before the file of a source is there."""
     return () if isinstance(source, Artefact) else (source,)
-
-
-def read_result(folder: Path) -> Any:
-    """Return what the job of a stage returned, None where it returned nothing."""
-    file = folder / RESULT
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
-
-
-def input_spec(card: Card) -> InputSpec:
-    """Return how images become this card's input."""
-    return InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-
-
-def versions(*packages: str) -> dict[str, str]:
-    """Return the installed versions, read without importing anything."""
-    return {package: version(package) for package in packages}

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -22,7 +23,8 @@ from advisor.engine.execution.machine import Machine
 from advisor.engine.execution.protocol import OnDevice, call_locally
 from advisor.engine.pipeline.events import EventKind, Listener, StageAborted, StageEvent, aborted
 from advisor.engine.pipeline.graph import with_all_before
-from advisor.engine.pipeline.stage import RESULT, Folders, Materials, Pool, Results, Stage, read_result
+from advisor.engine.pipeline.materials import RESULT, Materials, read_result
+from advisor.engine.pipeline.stage import Folders, Pool, Results, Stage
 from advisor.isolation import Children, Pause
 
 Result = TypeVar("Result")
@@ -156,7 +158,8 @@ class _StageRun:
             made = self.stage.read(folder)
             if self.stage.keep_if is None or self.stage.keep_if(read_result(folder)):
                 inputs = self.stage.inputs(self.materials, self.results)
-                self.materials.cache.get(self.stage.folder, inputs, lambda out: _copy(folder, out))
+                copy = partial(shutil.copytree, folder, dirs_exist_ok=True)
+                self.materials.cache.get(self.stage.folder, inputs, copy)
             return made
 
     def _call(self, folders: Folders, pause: Pause) -> None:
@@ -258,11 +261,6 @@ def kept_folders(stage: Stage[Any], materials: Materials, results: Results) -> l
     """Return the possible cache folders of a stage's result, the best first."""
     makers = [stage.inputs] if stage.also_kept_as is None else [stage.also_kept_as, stage.inputs]
     return [materials.cache.folder(stage.folder, inputs(materials, results)) for inputs in makers]
-
-
-def _copy(source: Path, target: Path) -> None:
-    for file in source.iterdir():
-        shutil.copyfile(file, target / file.name)
 
 
 def _retrieve(task: asyncio.Task[Any]) -> None:

@@ -105,9 +105,10 @@ class CostEstimates:
             return plan.costs.variant_s(card, (training, recipe)) / len(plan.threads)
         if (training, recipe) in measured.done:
             return NOTHING_LEFT_S
-        own = plan.costs.own_s(card, (training, recipe)) / len(plan.threads)
+        costs = plan.costs.of_card(card)
+        own = costs.own_s[training, recipe] / len(plan.threads)
         trained = any(training == done for done, _ in measured.done)
-        return own if trained else own + plan.costs.trained_s(card, training) / len(plan.recipes) / len(plan.threads)
+        return own if trained else own + costs.trained_s[training] / len(plan.recipes) / len(plan.threads)
 
 
 def also_shown(evaluation: Evaluation, recipes: Collection[str]) -> list[tuple[Configuration, float]]:

@@ -9,10 +9,10 @@ from typing import Any
 from advisor.catalog.cards import Card
 from advisor.core.quantity import Quantity
 from advisor.engine.pipeline.graph import VariantStages
+from advisor.engine.pipeline.materials import Materials, Workload
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Materials, Stage
+from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.walker import Lookup
-from advisor.engine.pipeline.workload import Workload
 
 Point = tuple[str, int]
 """Compression recipe and thread count."""

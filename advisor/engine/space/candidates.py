@@ -22,8 +22,8 @@ from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.images import SUBSET_IMAGES, Images
+from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Materials
 from advisor.engine.pipeline.stages.figures import effort_for
 from advisor.engine.question import Execution, Question
 from advisor.engine.space.plan import Plan, order_by_promise

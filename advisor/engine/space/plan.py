@@ -12,8 +12,8 @@ from advisor.core.evaluation import Configuration, Target
 from advisor.core.forms import form_of
 from advisor.engine.pipeline.cost_model import CostModel
 from advisor.engine.pipeline.images import SUBSET_IMAGES
+from advisor.engine.pipeline.materials import Workload, image_counts
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.workload import Workload, image_counts
 from advisor.isolation.resources import usable_cores
 
 LEAST_SHARE = 0.95

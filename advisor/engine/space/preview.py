@@ -15,8 +15,8 @@ from advisor.core.units import show_seconds
 from advisor.engine.pipeline.cost import rough_size
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.materials import Variant
 from advisor.engine.pipeline.stage import Stage
-from advisor.engine.pipeline.workload import Variant
 from advisor.engine.question import Execution, Question, Request, require_sampler_installed
 from advisor.engine.space.cached import CachedResults, cached_results
 from advisor.engine.space.candidates import (

@@ -13,9 +13,8 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.recipes import RECIPES
 from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
 from advisor.engine.pipeline.graph import VariantStages, variant, with_all_before
+from advisor.engine.pipeline.materials import Purpose, Workload, image_counts
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Purpose
-from advisor.engine.pipeline.workload import Workload, image_counts
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 NAMES = tuple(recipe.name for recipe in RECIPES)

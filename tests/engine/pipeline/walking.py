@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.events import StageEvent
 from advisor.engine.pipeline.images import Images
-from advisor.engine.pipeline.stage import Materials, Pool, Stage
+from advisor.engine.pipeline.materials import Materials
+from advisor.engine.pipeline.stage import Pool, Stage
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.isolation import Children
 from advisor.isolation.coroutine import run_coroutine

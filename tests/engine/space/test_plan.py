@@ -61,5 +61,5 @@ def test_promise_does_not_depend_on_the_order_of_the_catalogue(order: list[int])
 def test_every_trial_of_a_fine_tuning_is_paid_for(cards: tuple[Card, ...]) -> None:
     tuned = replace(plan(cards), trainings=("head", "finetune_top"), images=2000, validation=400)
     card = cards[0]
-    once, thrice = (replace(tuned, tunings=count).costs.trained_s(card, "finetune_top") for count in (0, 3))
+    once, thrice = (replace(tuned, tunings=count).costs.of_card(card).trained_s["finetune_top"] for count in (0, 3))
     assert 2 < thrice / once < 3

@@ -9,7 +9,7 @@ from functools import cached_property
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.figures import HOST
 from advisor.engine.history.loaded_run import LoadedRun, section
-from advisor.engine.pipeline.stage import versions
+from advisor.engine.pipeline.materials import versions
 from advisor.engine.space.candidates import RUNTIME, card_hash, chosen_cards
 from advisor.engine.targets.compatibility import TargetDevice
 from advisor.engine.targets.device_prediction import DevicePredictor

@@ -15,8 +15,9 @@ from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.evaluator import scope_of, with_timing
 from advisor.engine.pipeline.events import StageAborted, StageEvent
 from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.pipeline.materials import Artefact, Materials
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Artefact, Materials, Pool
+from advisor.engine.pipeline.stage import Pool
 from advisor.engine.pipeline.stages.figures import score, timing
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.space.candidates import read_images, runtime_version

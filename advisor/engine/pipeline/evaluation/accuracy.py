@@ -1,4 +1,4 @@
-"""Return the top-1 of an artefact: measured if there are images, otherwise published or estimated."""
+"""Top-1 of an artefact: measured if there are images, otherwise published or estimated."""
 
 from __future__ import annotations
 
@@ -125,7 +125,9 @@ def quoted(card: Card, recipe: str) -> Verdict:
     if float_top1 is None:
         return Verdict(None, None)
     if recipe in ("float32", "float16"):
-        return Verdict(_quote(card, "float32", float_top1), _no_drop())
+        source = "the published figure is that of the float weights"
+        no_drop = Quantity(0.0, "points", Provenance.PUBLISHED, source=source)
+        return Verdict(_quote(card, "float32", float_top1), no_drop)
     quantised = card.top1("int8") if recipe == "int8" else None
     if quantised is None:
         return Verdict(None, None)
@@ -160,10 +162,6 @@ def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers:
 
 def _quote(card: Card, precision: str, value: float) -> Quantity:
     return Quantity(value, "%", Provenance.PUBLISHED, source=f"ImageNet, {_source(card, precision)}")
-
-
-def _no_drop() -> Quantity:
-    return Quantity(0.0, "points", Provenance.PUBLISHED, source="the published figure is that of the float weights")
 
 
 def _source(card: Card, precision: str) -> str:

@@ -1,4 +1,4 @@
-"""Evaluate a configuration: run the stages of its variant and combine their figures."""
+"""Evaluation of a configuration: run the stages of its variant and combine their figures."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from advisor.engine.pipeline.evaluation.accuracy import Captured, Verdict
 from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.graph import VariantStages, float_model
 from advisor.engine.pipeline.images import Role
+from advisor.engine.pipeline.materials import Artefact, Purpose, Workload, input_spec
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Artefact, Purpose, Scope, input_spec
+from advisor.engine.pipeline.stage import Scope
 from advisor.engine.pipeline.stages.backbone import screen
 from advisor.engine.pipeline.stages.figures import THOROUGH, ThreadTiming, capture, score, timing
 from advisor.engine.pipeline.walker import Walker
-from advisor.engine.pipeline.workload import Workload
 from advisor.store import RunFolder
 
 SCREEN_MARGIN = 6.0
@@ -134,6 +134,8 @@ class Evaluator:
         verdict = await self._verdict(stages)
         timed = await self._timing(stages, configuration.target.threads)
         kept = self._run.keep_artefact(artefact.path, f"{card.name}-{training}-{compression}.tflite")
+        normalisation = Normalisation(card.preprocessing.mean, card.preprocessing.std)
+        weights = self._walker.materials.weights_source(card)
         evaluation = Evaluation(
             configuration=configuration,
             status=Status.OK,
@@ -143,7 +145,7 @@ class Evaluator:
             drop=verdict.drop,
             artefact=str(kept.relative_to(self._run.path)),
             artefact_sha256=artefact.sha256,
-            card_facts=card_facts(card, self._walker.materials.weights_source(card)),
+            card_facts=CardFacts(card.params, card.macs, card.licence, card.input_size, normalisation, weights),
             file_facts=replace(facts_from_json(FileFacts, artefact.figures), recipe_notes=artefact.notes),
             answers=verdict.answers,
             agreement=verdict.agreement,
@@ -230,17 +232,6 @@ def with_timing(evaluation: Evaluation, timed: ThreadTiming) -> Evaluation:
         contended=timed.contended,
         timing=timed.facts,
     )
-
-
-def card_facts(card: Card, weights: str) -> CardFacts:
-    """Return the facts of the card that an evaluation stores.
-
-    Args:
-        card: the model card.
-        weights: source of the weights; empty if they are random.
-    """
-    normalisation = Normalisation(card.preprocessing.mean, card.preprocessing.std)
-    return CardFacts(card.params, card.macs, card.licence, card.input_size, normalisation, weights)
 
 
 def scope_of(evaluation: Evaluation) -> Scope:

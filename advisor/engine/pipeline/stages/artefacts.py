@@ -1,4 +1,4 @@
-"""Build the stage from a float file to an artefact: one compression recipe, labels and normalisation in the file."""
+"""Stage from a float file to an artefact: one compression recipe, labels and normalisation in the file."""
 
 from __future__ import annotations
 
@@ -17,25 +17,18 @@ from advisor.compression.recipes.inputs import RecipeInputs, TrainingImages
 from advisor.core.training import HEAD, HEAD_SUBSET
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import (
+from advisor.engine.pipeline.materials import (
     MODEL,
     Artefact,
     FloatModel,
-    Folders,
-    Inputs,
-    Job,
     Materials,
-    Pool,
     Purpose,
-    Resources,
-    Results,
-    Scope,
-    Stage,
     input_spec,
     read_result,
     versions,
 )
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
 from advisor.engine.pipeline.stages import jobs
 from advisor.isolation import Limits
 from advisor.store.files import sha256_file
@@ -43,8 +36,7 @@ from advisor.tflite.metadata import Metadata
 
 CALIBRATION_IMAGES = 100
 
-LEARNING_BYTES = 4_000_000_000
-LEARNING_LIMITS = Limits(seconds=3600, memory_bytes=10_000_000_000)
+LEARNING = Resources(Pool.TRAINERS, 4_000_000_000, Limits(seconds=3600, memory_bytes=10_000_000_000))
 """Gradients keep every activation of a batch: 16 images of MobileNetV2 take about 4 GB with their integer forms."""
 
 
@@ -93,7 +85,7 @@ def compressed(
     return Stage(
         StageName.COMPRESS, scope, "3", f"compressing to {recipe.name}",
         (source, *((compared,) if compared else ())), inputs, job, _read, cost.compress_s(recipe.name),
-        _resources(recipe.needs),
+        LEARNING if recipe.needs >= Needs.TRAINING else Resources(),
     )  # fmt: skip
 
 
@@ -123,12 +115,6 @@ def _read(folder: Path) -> Artefact:
     figures = dict(read_result(folder))
     notes, path = figures.pop("notes", {}), folder / MODEL
     return Artefact(path, sha256_file(path), path.stat().st_size, figures, notes)
-
-
-def _resources(needs: Needs) -> Resources:
-    if needs >= Needs.TRAINING:
-        return Resources(Pool.TRAINERS, LEARNING_BYTES, LEARNING_LIMITS)
-    return Resources()
 
 
 def _stands_in(materials: Materials, card: Card) -> bool:

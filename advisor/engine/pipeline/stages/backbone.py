@@ -1,4 +1,4 @@
-"""Build the stages from a card to its backbone, and from the backbone to the features of images."""
+"""Stages from a card to its backbone, and from the backbone to the features of images."""
 
 from __future__ import annotations
 
@@ -14,22 +14,9 @@ from advisor.core.errors import UnsupportedRecipe
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Part, Role
+from advisor.engine.pipeline.materials import FloatModel, Materials, input_spec, read_result, versions
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import (
-    FloatModel,
-    Folders,
-    Inputs,
-    Job,
-    Materials,
-    Pool,
-    Resources,
-    Results,
-    Scope,
-    Stage,
-    input_spec,
-    read_result,
-    versions,
-)
+from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
 from advisor.engine.pipeline.stages import jobs
 from advisor.isolation import Limits
 from advisor.isolation.pool import EXPECTED_BYTES, HEAVY
@@ -91,7 +78,7 @@ def cut(card: Card, output: str) -> Stage[FloatModel]:
 
     def inputs(_materials: Materials, results: Results) -> Inputs:
         model = results[converted]
-        if output == FEATURES and card.own_file and not _has_features(model):
+        if output == FEATURES and card.own_file and not read_result(model.path.parent).get("features", True):
             raise UnsupportedRecipe(NO_FEATURES)
         return {"master": model.sha256, "output": output, "levels": LEVELS_VERSION}
 
@@ -235,10 +222,6 @@ def _look(card: Card, seen: CaptureAugmentation, source: FloatModel) -> dict[str
 def _inputs(card: Card, seen: CaptureAugmentation, part: Part, source: FloatModel) -> dict[str, object]:
     names = seen.names(part.hashes, part.paths)
     return {**_look(card, seen, source), "pictures": sha256_json([name.hex() for name in names])}
-
-
-def _has_features(model: FloatModel) -> bool:
-    return bool(read_result(model.path.parent).get("features", True))
 
 
 def _read_number(folder: Path) -> float:

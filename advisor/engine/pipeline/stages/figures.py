@@ -17,12 +17,12 @@ from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Part, Role
+from advisor.engine.pipeline.materials import Materials, read_result, versions
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import (
     Folders,
     Inputs,
     Job,
-    Materials,
     Pool,
     Resources,
     Results,
@@ -31,8 +31,6 @@ from advisor.engine.pipeline.stage import (
     Stage,
     after,
     artefact_of,
-    read_result,
-    versions,
 )
 from advisor.engine.pipeline.stages import jobs
 

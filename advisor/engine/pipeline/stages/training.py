@@ -1,4 +1,4 @@
-"""Build the stages of training: the head on the features of the images, and fine-tuning."""
+"""Stages of training: the head on the features of the images, and fine-tuning."""
 
 from __future__ import annotations
 
@@ -9,30 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card
-from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET
+from advisor.core.training import HEAD, HEAD_SUBSET
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Part, Role
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import (
-    Epochs,
+from advisor.engine.pipeline.materials import (
     FloatModel,
-    Folders,
-    Inputs,
-    Job,
     Materials,
-    Pool,
     Purpose,
-    Resources,
-    Results,
-    Scope,
-    Stage,
+    Workload,
     input_spec,
     read_result,
     versions,
 )
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Epochs, Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
 from advisor.engine.pipeline.stages import jobs
 from advisor.engine.pipeline.stages.backbone import FeatureSet, backbone, features, identity
-from advisor.engine.pipeline.workload import Workload
 from advisor.isolation import Limits
 from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
 from advisor.store.files import sha256_file
@@ -68,15 +60,8 @@ class Head:
     @classmethod
     def within(cls, folder: Path) -> Head:
         """Return the head in a stage's folder."""
-        file, told = folder / HEAD_FILE, read_result(folder) or {}
-        return cls(file, sha256_file(file), float(told.get("regularization", 0.0)))
-
-
-def retrained(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-    """Return the stage that makes the card's float classifier of the user's classes."""
-    if training in FINETUNED:
-        return finetuned(card, training, purpose, workload)
-    return joined(card, training, purpose, workload)
+        file, result = folder / HEAD_FILE, read_result(folder) or {}
+        return cls(file, sha256_file(file), float(result.get("regularization", 0.0)))
 
 
 def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
@@ -186,9 +171,11 @@ def _finetuned(
     """Return one fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
     read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
     best = not scope.detail
+    unsupported = f"{training} needs a Keras graph, and {card.name} is a file" if card.own_file else ""
 
     def hyperparameters(materials: Materials, results: Results) -> Finetuning:
-        own = _own_hyperparameters(training, materials)
+        capture = CAPTURED_SHARE if materials.robust else 0.0
+        own = replace(FINETUNING[training], seed=materials.seed, capture=capture)
         return chosen(own, [results[trial] for trial in trials], best)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
@@ -222,7 +209,7 @@ def _finetuned(
     return Stage(
         StageName(training), scope, "2", "final fine-tuning of" if compared else "fine-tuning",
         (*read.stages, *trials, *((compared,) if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
-        reads=_learnt, unsupported=_unsupported(card, training), epochs=epochs,
+        reads=_learnt, unsupported=unsupported, epochs=epochs,
     )  # fmt: skip
 
 
@@ -235,21 +222,8 @@ def chosen(own: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetun
         return own
     study = Trials(own, own.seed)
     for trial in trials:
-        study.tell(study.ask(), _validation_accuracy(trial))
+        study.tell(study.ask(), float(read_result(trial.path.parent)["validation_accuracy"]))
     return study.best if best else study.ask()
-
-
-def _own_hyperparameters(training: str, materials: Materials) -> Finetuning:
-    capture = CAPTURED_SHARE if materials.robust else 0.0
-    return replace(FINETUNING[training], seed=materials.seed, capture=capture)
-
-
-def _validation_accuracy(model: FloatModel) -> float:
-    return float(read_result(model.path.parent)["validation_accuracy"])
-
-
-def _unsupported(card: Card, training: str) -> str:
-    return f"{training} needs a Keras graph, and {card.name} is a file" if card.own_file else ""
 
 
 def _learnt(materials: Materials) -> Part:

@@ -21,11 +21,11 @@ from advisor.datasets.split import Split
 from advisor.engine.pipeline.evaluation.evaluator import SCREEN_MARGIN, Evaluator
 from advisor.engine.pipeline.events import aborted
 from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.materials import Artefact, Workload
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Artefact, Stage
+from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.stages.figures import ThreadTiming
 from advisor.engine.pipeline.walker import Walker
-from advisor.engine.pipeline.workload import Workload
 from advisor.isolation.coroutine import run_coroutine
 from advisor.store import RunFolder
 from tests.engine.pipeline.walking import materials

@@ -17,7 +17,8 @@ from advisor.datasets.dataset import Dataset
 from advisor.datasets.split import Split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.images import Images, Part, Role
-from advisor.engine.pipeline.stage import FloatModel, Results
+from advisor.engine.pipeline.materials import FloatModel
+from advisor.engine.pipeline.stage import Results
 from advisor.engine.pipeline.stages.backbone import features
 from advisor.isolation import ChildPool
 from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED, CaptureAugmentation

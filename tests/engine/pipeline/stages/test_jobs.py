@@ -9,7 +9,7 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.convert import convert
 from advisor.datasets.images import InputSpec
-from advisor.engine.pipeline.stage import input_spec
+from advisor.engine.pipeline.materials import input_spec
 from advisor.engine.pipeline.stages import jobs
 from advisor.engine.pipeline.stages.artefacts import metadata_of
 from advisor.engine.pipeline.stages.backbone import CONVERT_LIMITS, convert_resources

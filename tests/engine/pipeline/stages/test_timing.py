@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from advisor.engine.pipeline.events import EventKind, StageEvent
-from advisor.engine.pipeline.stage import Artefact, Scope
+from advisor.engine.pipeline.materials import Artefact
+from advisor.engine.pipeline.stage import Scope
 from advisor.engine.pipeline.stages.figures import SURVEY, SURVEYED_FROM, THOROUGH, effort_for, timing
 from advisor.store.files import sha256_file
 from tests.engine.pipeline.walking import materials, walk

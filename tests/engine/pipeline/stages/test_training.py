@@ -18,11 +18,11 @@ from advisor.core.training import HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.stage import FloatModel, Purpose, Stage, input_spec
+from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload, input_spec
+from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.stages import training as stages
 from advisor.engine.pipeline.stages.backbone import backbone as backbone_stage
 from advisor.engine.pipeline.stages.training import finetuned
-from advisor.engine.pipeline.workload import Workload
 from advisor.isolation import ChildPool
 from advisor.isolation.pool import trainers
 from advisor.store.files import sha256_file

@@ -1,0 +1,187 @@
+"""Materials that the stages of a search share, and the models that they make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.cards import Card, WeightsFile
+from advisor.core.training import FINETUNED, HEAD_SUBSET
+from advisor.datasets.images import InputSpec
+from advisor.engine.pipeline.images import CAPTURED_IMAGES, SUBSET_IMAGES, Images, Role
+from advisor.measurement.host import Host
+from advisor.store import ArtifactCache
+from advisor.store.files import sha256_file
+
+Variant = tuple[str, str]
+"""A training recipe and a compression recipe: of one card, one artefact."""
+
+MODEL, RESULT = "model.tflite", "result.json"
+
+
+class Purpose(StrEnum):
+    """The purpose of a trained model.
+
+    ``COMPARE``: fitted to the training part alone, so that the validation part tells candidates apart. ``SHIP``: the
+    same recipe fitted to everything but the hold-out, which is what goes to the phone.
+    """
+
+    COMPARE = "compare"
+    SHIP = "ship"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is done for each card.
+
+    Attributes:
+        trainings: training recipes, the lightest first.
+        recipes: names of compression recipes.
+        images: number of images by role; empty without images.
+        robust: candidates are compared under capture conditions too.
+        trials: trials of the hyperparameters of each fine-tuning; 0 for none.
+    """
+
+    trainings: tuple[str, ...]
+    recipes: tuple[str, ...]
+    images: Mapping[Role, int] = field(default_factory=dict)
+    robust: bool = False
+    trials: int = 0
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """Every training with every compression."""
+        return tuple((training, recipe) for training in self.trainings for recipe in self.recipes_of(training))
+
+    def recipes_of(self, training: str) -> tuple[str, ...]:
+        """Return the compression recipes of a training; a first look takes float32 alone."""
+        return ("float32",) if training == HEAD_SUBSET else self.recipes
+
+    def judged(self, training: str) -> bool:
+        """Return whether a model of this training may be a finalist; a first look is none."""
+        return bool(self.images.get(Role.HOLDOUT)) and training != HEAD_SUBSET
+
+    def trained_twice(self, training: str) -> bool:
+        """Return whether the model that ships is another than the one that is compared."""
+        return bool(self.images) and (training == "head" or training in FINETUNED)
+
+
+def image_counts(learnt: int, validation: int, holdout: int, subset: int = SUBSET_IMAGES) -> dict[Role, int]:
+    """Return the number of images by role; none without images to learn from.
+
+    Args:
+        learnt: images to learn from, validation included.
+        validation: images to compare candidates on.
+        holdout: images to judge finalists on.
+        subset: images of a first look, at most.
+    """
+    if not learnt:
+        return {}
+    return {
+        Role.TRAIN: learnt - validation,
+        Role.VALIDATION: validation,
+        Role.LEARNT: learnt,
+        Role.SUBSET: min(subset, learnt - validation),
+        Role.HOLDOUT: holdout,
+        Role.CAPTURED: min(holdout, CAPTURED_IMAGES),
+    }
+
+
+@dataclass(frozen=True)
+class Materials:
+    """Inputs that the stages of a search share.
+
+    Attributes:
+        cache: results of earlier stages.
+        images: the user's images, or None.
+        weights: weights file of each card by name; None for fixed-seed random weights.
+        host: the machine that measures.
+        thread_counts: CPU thread counts to measure.
+        seed: of training, calibration and hyperparameter trials.
+        max_drop_points: points that a compressed file may lose.
+        robust: candidates are compared under capture conditions.
+        effort: name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`.
+    """
+
+    cache: ArtifactCache
+    images: Images | None
+    weights: Mapping[str, WeightsFile | None]
+    host: Host
+    thread_counts: tuple[int, ...] = (1,)
+    seed: int = 0
+    max_drop_points: float | None = None
+    robust: bool = False
+    effort: str = "search"
+
+    def require_images(self) -> Images:
+        """Return the images; stages that need them are in no graph without."""
+        assert self.images is not None, "the graph asks for images only where there are some"
+        return self.images
+
+    def weights_source(self, card: Card) -> str:
+        """Return where the card's weights came from, empty where it has fixed-seed random ones."""
+        weights = self.weights[card.name]
+        return weights.source if weights else ""
+
+
+@dataclass(frozen=True)
+class FloatModel:
+    """A float ``.tflite`` of a card, the origin of its artefacts.
+
+    Attributes:
+        path: the file.
+        sha256: its hash.
+    """
+
+    path: Path
+    sha256: str
+
+    @classmethod
+    def within(cls, folder: Path) -> FloatModel:
+        """Return the file that a stage left in its folder."""
+        return cls(folder / MODEL, sha256_file(folder / MODEL))
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """One ``.tflite`` that could ship.
+
+    Attributes:
+        path: the file.
+        sha256: its hash.
+        size_bytes: its size.
+        figures: ``arena_bytes``, ``download_bytes`` (deflated) and ``download_zstd_bytes``.
+        notes: what the recipe did and found, where it says more than its name.
+    """
+
+    path: Path
+    sha256: str
+    size_bytes: int
+    figures: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, path: Path, sha256: str) -> Artefact:
+        """Return a file that a run keeps."""
+        return cls(path, sha256, path.stat().st_size)
+
+
+def read_result(folder: Path) -> Any:
+    """Return what the job of a stage returned, None where it returned nothing."""
+    file = folder / RESULT
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+
+
+def input_spec(card: Card) -> InputSpec:
+    """Return how images become this card's input."""
+    return InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Return the installed versions, read without importing anything."""
+    return {package: version(package) for package in packages}
