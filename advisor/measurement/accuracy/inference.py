@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OUTPUT = "probabilities"
 
 
-def predict(model: Path | str, images: Sequence[Path], view: InputSpec, threads: int = 1) -> Floats:
+def predict(model: Path | str, images: Sequence[Path], view: InputSpec) -> Floats:
     """Return the probabilities of each image; the model runs once per image.
 
     Args:
@@ -29,7 +29,6 @@ def predict(model: Path | str, images: Sequence[Path], view: InputSpec, threads:
             the one named ``probabilities`` is used.
         images: N image files.
         view: how an image becomes the model's input.
-        threads: number of threads.
 
     Returns:
         float32 (N, classes).
@@ -39,32 +38,30 @@ def predict(model: Path | str, images: Sequence[Path], view: InputSpec, threads:
         RuntimeRefusal: the runtime cannot load or run the model.
         StageError: its input or output is not that of an image classifier.
     """
-    return predict_arrays(model, (view.read(path) for path in images), threads)
+    return predict_arrays(model, (view.read(path) for path in images))
 
 
-def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec, threads: int = 1) -> Floats:
+def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec) -> Floats:
     """Return the probabilities of decoded images, as :func:`predict` does.
 
     Args:
         model: as in :func:`predict`.
         pixels: N arrays uint8 (size, size, 3) RGB, or one array (N, size, size, 3).
         view: how they become the model's input.
-        threads: number of threads.
     """
-    return predict_arrays(model, (view.normalise(image) for image in pixels), threads)
+    return predict_arrays(model, (view.normalise(image) for image in pixels))
 
 
-def predict_arrays(model: Path | str, inputs: Iterable[Floats], threads: int = 1) -> Floats:
+def predict_arrays(model: Path | str, inputs: Iterable[Floats]) -> Floats:
     """Return the probabilities of normalised images, as :func:`predict` does.
 
     Args:
         model: as in :func:`predict`.
         inputs: N arrays float32 (size, size, 3) or (1, size, size, 3), the model's input before quantisation.
-        threads: number of threads.
     """
     import numpy as np
 
-    classifier = Classifier(model, threads)
+    classifier = Classifier(model)
     rows = [classifier(array[0] if array.ndim == 4 and len(array) == 1 else array) for array in inputs]
     return np.stack(rows) if rows else np.zeros((0, classifier.classes), np.float32)
 
@@ -78,12 +75,12 @@ class Classifier:
         StageError: it is not an image classifier.
     """
 
-    def __init__(self, model: Path | str, threads: int = 1) -> None:
+    def __init__(self, model: Path | str) -> None:
         from ai_edge_litert.interpreter import Interpreter
 
         path = existing_model(model)
         try:
-            self._interpreter: Any = Interpreter(model_path=str(path), num_threads=threads)
+            self._interpreter: Any = Interpreter(model_path=str(path), num_threads=1)
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,21 +34,13 @@ class Robustness:
     by_test: tuple[tuple[str, float, float], ...]
 
 
-def captured_answers(
-    model: Path | str,
-    images: Sequence[Path],
-    view: InputSpec,
-    threads: int = 1,
-    progress: Callable[[int, int], None] | None = None,
-) -> Labels:
+def captured_answers(model: Path | str, images: Sequence[Path], view: InputSpec) -> Labels:
     """Return the class that a ``.tflite`` classifier predicts for each image under each condition of ``TESTS``.
 
     Args:
         model: an image classifier, float or quantised.
         images: N image files; each is read once.
         view: how an image becomes the model's input.
-        threads: number of threads.
-        progress: called with (images done, N).
 
     Returns:
         int64 (T, N), T = ``len(TESTS)``.
@@ -59,23 +51,22 @@ def captured_answers(
     """
     import numpy as np
 
-    classifier = Classifier(model, threads)
+    classifier = Classifier(model)
     answers = np.zeros((len(TESTS), len(images)), np.int64)
     for position, path in enumerate(images):
         for test, pixels in enumerate(captures(path, view.size)):
             answers[test, position] = classifier(view.normalise(pixels)).argmax()
-        if progress:
-            progress(position + 1, len(images))
     return answers
 
 
-def robustness(answers: Labels, labels: Sequence[int], seed: int = 0) -> Robustness:
+def robustness(answers: Labels, labels: Sequence[int]) -> Robustness:
     """Return the accuracy of the answers.
+
+    The interval is a bootstrap over images, because the answers to one image are not independent.
 
     Args:
         answers: int64 (T, N) of :func:`captured_answers`.
         labels: the N true class indices.
-        seed: seed of the bootstrap, which draws images, because the answers to one image are not independent.
 
     Raises:
         ValueError: there are no images, or the shapes do not match.
@@ -86,7 +77,7 @@ def robustness(answers: Labels, labels: Sequence[int], seed: int = 0) -> Robustn
         raise ValueError(f"answers {answers.shape} for {len(TESTS)} tests of {len(labels)} images")
     right = answers == np.asarray(labels)
     shares = right.mean(axis=0)
-    drawn = np.random.default_rng(seed).integers(0, len(shares), (RESAMPLES, len(shares)))
+    drawn = np.random.default_rng(0).integers(0, len(shares), (RESAMPLES, len(shares)))
     low, high = np.quantile(shares[drawn].mean(axis=1), [0.025, 0.975])
     value = float(shares.mean())
     return Robustness(

@@ -9,9 +9,10 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+
 from advisor.core.errors import UsageError
 from advisor.devices.connections.agent import AgentError, new_interpreter
-from advisor.measurement.latency.summary import percentile
 from advisor.measurement.processes.child import call_json
 from advisor.measurement.processes.model_file import existing_model
 from advisor.tflite.metadata import read_metadata
@@ -96,7 +97,7 @@ def time_pipeline(model: Path | str, threads: int = 1, image: Path | None = None
         runs=len(totals),
         **parts,
         pipeline_ms=statistics.median(totals),
-        pipeline_p90_ms=percentile(totals, 0.9),
+        pipeline_p90_ms=float(np.quantile(totals, 0.9)),
         normalization=normalization,
         clock="CPU time" if threads == 1 else "wall time",
     )

@@ -13,9 +13,9 @@ from advisor.measurement import host
 from advisor.measurement.latency.conditions import Conditions, busy_processes, require_quiet
 from advisor.measurement.latency.end_to_end import time_pipeline
 from advisor.measurement.latency.findings import Benchmark, FileBenchmark
-from advisor.measurement.latency.results import LatencyResult, Ratio
+from advisor.measurement.latency.results import LatencyResult
 from advisor.measurement.latency.sustained import sustain
-from advisor.measurement.latency.timing import Setup, interleave, measure, ratio, thread_counts
+from advisor.measurement.latency.timing import Setup, interleave, measure, ratios, thread_counts
 from advisor.measurement.processes.model_file import read_model
 from advisor.measurement.processes.runtimes import interpreter, parse
 
@@ -70,8 +70,9 @@ def benchmark(
         quiet = not conditions.objections(max(counts))
         timed = [_alone(files[0], plan, say, retry=quiet)] if len(files) == 1 else _together(files, plan, say)
         complete = [_completed(file, plan, say) for file in timed]
+    compared = ratios([(file.model, row) for file in complete if file.timing for row in file.timing.results])
     notes = _notes(conditions, plan, complete)
-    return Benchmark(tuple(complete), _ratios(complete), effort, kernels, conditions, host.describe(), notes)
+    return Benchmark(tuple(complete), compared, effort, kernels, conditions, host.describe(), notes)
 
 
 def _distinct(models: Sequence[Path | str]) -> list[str]:
@@ -212,13 +213,6 @@ def _during_load(model: str, plan: Plan) -> tuple[LatencyResult, ...]:
     """Measure each thread count while every other processor is busy (a single processor is busy, too)."""
     with busy_processes(max(1, host.describe().cores - 1)):
         return measure(model, plan.threads, plan.effort, retry=False, setup=plan.setup).results
-
-
-def _ratios(files: Sequence[FileBenchmark]) -> tuple[Ratio, ...]:
-    """Return each further file relative to the first that ran, at every thread count."""
-    good = [(file.model, file.timing) for file in files if file.timing]
-    name, first = good[0]
-    return tuple(ratio(name, row, model, timing.at(row.threads)) for model, timing in good[1:] for row in first.results)
 
 
 def _notes(conditions: Conditions, plan: Plan, files: Sequence[FileBenchmark]) -> tuple[str, ...]:

@@ -152,11 +152,27 @@ def least_cpu_ms(model: Path) -> float:
         raise RuntimeRefusal(f"{path.name}: {one_line(error)}") from error
 
 
-def ratio(reference: str, first: LatencyResult, model: str, second: LatencyResult) -> Ratio:
-    """Compare two results of one run by CPU time if one was contended and both have it, otherwise by wall time."""
+def ratios(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ratio, ...]:
+    """Compare the results of each further file with those of the first, at every thread count.
+
+    They are compared by CPU time if one was contended and both have it, otherwise by wall time.
+
+    Args:
+        results: the results of one run with the paths of their files.
+    """
+    name = results[0][0] if results else ""
+    first = {result.threads: result for model, result in results if model == name}
+    return tuple(
+        Ratio(model, name, result.threads, *_paired(first[result.threads], result))
+        for model, result in results
+        if model != name and result.threads in first
+    )
+
+
+def _paired(first: LatencyResult, second: LatencyResult) -> tuple[float, float, float]:
     by_cpu = (first.contended or second.contended) and first.block_cpu_medians_ms and second.block_cpu_medians_ms
     one, other = (row.block_cpu_medians_ms if by_cpu else row.block_medians_ms for row in (first, second))
-    return Ratio(model, reference, first.threads, *paired_ratio(one, other))
+    return paired_ratio(one, other)
 
 
 def thread_counts(threads: Sequence[int]) -> list[int]:

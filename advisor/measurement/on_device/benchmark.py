@@ -17,7 +17,7 @@ from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import serving
 from advisor.measurement.latency.results import LatencyResult, Ratio
 from advisor.measurement.latency.summary import LEVEL
-from advisor.measurement.latency.timing import ratio
+from advisor.measurement.latency.timing import ratios
 from advisor.measurement.latency.trust import judge
 from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
 from advisor.measurement.processes.model_file import ModelFile, read_model
@@ -60,7 +60,7 @@ def benchmark_on_device(
     if connection is None:
         tell(f"predicting for {profile.name}")
         rows = _predicted(files, profile, target, predictor(), threads)
-        ratios: tuple[Ratio, ...] = ()
+        compared: tuple[Ratio, ...] = ()
     else:
         if target.runtime not in MEASURABLE_RUNTIMES:
             raise UsageError(
@@ -68,7 +68,7 @@ def benchmark_on_device(
                 "name a target with TensorFlow Lite, or remove the connection for a prediction",
             )
         tell(f"measuring on {connection.label}")
-        rows, ratios = _measured(files, target, connection, threads, effort)
+        rows, compared = _measured(files, target, connection, threads, effort)
     delegations = tuple(
         (file.model, delegate(file.graph, each))
         for file in files
@@ -77,7 +77,7 @@ def benchmark_on_device(
     )
     notes = _limits(files, profile)
     reached = connection.label if connection else ""
-    return DeviceBenchmark(profile.name, target.name, reached, effort, tuple(rows), ratios, delegations, notes)
+    return DeviceBenchmark(profile.name, target.name, reached, effort, tuple(rows), compared, delegations, notes)
 
 
 def _row(file: ModelFile, threads: int) -> DeviceRow:
@@ -178,7 +178,7 @@ def _job(
     timings = connection.measure(Job(tuple(by_path), counts, effort, timeout_s=limit))
     judged = [(timing, by_path[timing.model], _judged(timing)) for timing in timings]
     rows = [_measured_row(timing, file, result, connection.label) for timing, file, result in judged]
-    return rows, _ratios([(file.model, result) for _, file, result in judged if result])
+    return rows, ratios([(file.model, result) for _, file, result in judged if result])
 
 
 def _judged(timing: Timing) -> LatencyResult | None:
@@ -206,17 +206,4 @@ def _measured_row(timing: Timing, file: ModelFile, result: LatencyResult | None,
         memory_bytes=timing.memory_bytes,
         throttled=timing.throttled,
         reason=timing.throttled or (result.reason if result else ""),
-    )
-
-
-def _ratios(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ratio, ...]:
-    """Compare each further file with the first at every thread count."""
-    if not results:
-        return ()
-    name = results[0][0]
-    first = {result.threads: result for model, result in results if model == name}
-    return tuple(
-        ratio(name, first[result.threads], model, result)
-        for model, result in results
-        if model != name and result.threads in first
     )
