@@ -18,8 +18,7 @@ MAX_DEPTH = 64
 # Aliases repeat values; with all aliases expanded, a document must not have more values than this.
 MAX_VALUES = 5_000_000
 
-_STRING = "tag:yaml.org,2002:str"
-_MERGE = "tag:yaml.org,2002:merge"
+_STRING, _SEQUENCE, _MAPPING, _MERGE = (f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map", "merge"))
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -35,12 +34,8 @@ class Document:
     @cached_property
     def root(self) -> yaml.Node:
         """The tree of nodes. The composer has no recursion limit, but :func:`read_yaml` has checked the depth."""
-        loader = _Loader(self.text)
-        try:
-            root: yaml.Node = loader.get_single_node()
-            return root
-        finally:
-            loader.dispose()
+        root: yaml.Node = _Loader(self.text).get_single_node()
+        return root
 
     def line(self, location: Sequence[str | int]) -> int:
         """Return the line (from 1) of the value at ``location``, or of the innermost part of it that exists."""
@@ -66,15 +61,12 @@ def read_yaml(path: Path, max_bytes: int = MAX_BYTES) -> Document:
     """
     text = read_text(path, max_bytes)
     try:
-        loader = _Loader(text)
-    except yaml.YAMLError as error:  # the pure Python loader first checks for invalid characters
-        raise _not_yaml(path, error) from error
-    try:
-        return Document(path, _Reading(path, loader).document(), text)
+        return Document(path, _Reading(path, _Loader(text)).document(), text)
     except (yaml.YAMLError, ValueError) as error:
-        raise _not_yaml(path, error) from error
-    finally:
-        loader.dispose()
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
+        problem = getattr(error, "problem", None) or error or type(error).__name__
+        raise UsageError(f"{where}: {problem}", "use plain YAML data only") from error
 
 
 def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
@@ -89,10 +81,6 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read ({error})") from error
-
-
-def _not_yaml(path: Path, error: Exception) -> UsageError:
-    return UsageError(f"{_where(path, error)}: {_problem(error)}", "use plain YAML data only")
 
 
 class _Reading:
@@ -130,19 +118,20 @@ class _Reading:
             raise self._refused(event, f"values nested more than {MAX_DEPTH} deep")
         if event.anchor is not None:
             self._anchors[event.anchor] = (None, 0)
-        value, size = self._collection(event, depth)
+        value, size = self._content(event, depth)
         if size > MAX_VALUES:
             raise self._refused(event, f"aliases that grow to more than {MAX_VALUES} values")
         if event.anchor is not None:
             self._anchors[event.anchor] = (value, size)
         return value, size
 
-    def _collection(self, event: Any, depth: int) -> tuple[Any, int]:
+    def _content(self, event: Any, depth: int) -> tuple[Any, int]:
         if isinstance(event, yaml.ScalarEvent):
             return self._scalar(event), 1
-        if event.tag not in (None, "!", f"tag:yaml.org,2002:{'seq' if _is_sequence(event) else 'map'}"):
+        is_sequence = isinstance(event, yaml.SequenceStartEvent)
+        if event.tag not in (None, "!", _SEQUENCE if is_sequence else _MAPPING):
             raise self._refused(event, f"the tag '{event.tag}', which is more than plain data")
-        return self._sequence(depth) if _is_sequence(event) else self._mapping(depth)
+        return self._sequence(depth) if is_sequence else self._mapping(depth)
 
     def _sequence(self, depth: int) -> tuple[list[Any], int]:
         values: list[Any] = []
@@ -196,22 +185,9 @@ class _Reading:
         return UsageError(f"{self._path}:{event.start_mark.line + 1}: {what}", "use plain YAML data only")
 
 
-def _is_sequence(event: Any) -> bool:
-    return isinstance(event, yaml.SequenceStartEvent)
-
-
 def _child(node: yaml.Node, step: str | int) -> tuple[yaml.Node, yaml.Node] | None:
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
         return node.value[step], node.value[step]
     if isinstance(node, yaml.MappingNode):
         return next(((key, value) for key, value in node.value if key.value == step), None)
     return None
-
-
-def _where(path: Path, error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    return f"{path}:{mark.line + 1}" if mark is not None else str(path)
-
-
-def _problem(error: Exception) -> str:
-    return str(getattr(error, "problem", None) or error or type(error).__name__)
