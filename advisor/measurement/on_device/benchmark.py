@@ -115,18 +115,15 @@ def _predicted(
         )
     rows = []
     for file in files:
-        row = _row(file, target.threads)
         try:
-            rows.append(_prediction(row, file, profile, target, predictor))
+            rows.append(_prediction(file, profile, target, predictor))
         except UsageError as error:
-            rows.append(replace(row, failure=f"{file.path.name}: {error.message}"))
+            rows.append(_failed(file, target.threads, error))
     return rows
 
 
-def _prediction(
-    row: DeviceRow, file: ModelFile, profile: DeviceProfile, target: DeviceTarget, predictor: Predictor
-) -> DeviceRow:
-    """Return the row with its predicted latency.
+def _prediction(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, predictor: Predictor) -> DeviceRow:
+    """Return a row with the predicted latency.
 
     Raises:
         UsageError: the target does not run the file's form, or its latency cannot be predicted.
@@ -144,7 +141,7 @@ def _prediction(
         raise UsageError("it has no image input or no known arithmetic, so its latency cannot be predicted")
     (found,) = predictor.predict(profile, target, seen.form, [features], PREDICTION_LEVEL)
     outside = "larger or smaller than the measured models: the interval is wider" if found.outside else ""
-    return replace(row, latency=found.latency, form=seen.form, reason=outside)
+    return replace(_row(file, target.threads), latency=found.latency, form=seen.form, reason=outside)
 
 
 def _measured(
@@ -157,13 +154,8 @@ def _measured(
     except StageError as error:
         if len(files) == 1:
             return [_failed(files[0], count, error) for count in counts], ()
-    rows = []
-    for file in files:
-        try:
-            rows += _job([file], connection, counts, effort)[0]
-        except StageError as error:
-            rows += [_failed(file, count, error) for count in counts]
-    return rows, ()
+    alone = [_measured([file], target, connection, counts, effort)[0] for file in files]
+    return [row for rows in alone for row in rows], ()
 
 
 def _failed(file: ModelFile, threads: int, error: AdvisorError) -> DeviceRow:
@@ -176,9 +168,8 @@ def _job(
     limit = 120.0 + len(files) * len(counts) * (60 + 3 * SECONDS[effort])
     by_path = {file.path: file for file in files}
     timings = connection.measure(Job(tuple(by_path), counts, effort, timeout_s=limit))
-    judged = [(timing, by_path[timing.model], _judged(timing)) for timing in timings]
-    rows = [_measured_row(timing, file, result, connection.label) for timing, file, result in judged]
-    return rows, ratios([(file.model, result) for _, file, result in judged if result])
+    rows = [_measured_row(timing, by_path[timing.model], connection.label) for timing in timings]
+    return rows, ratios([(row.model, row.result) for row in rows if row.result])
 
 
 def _judged(timing: Timing) -> LatencyResult | None:
@@ -191,7 +182,8 @@ def _judged(timing: Timing) -> LatencyResult | None:
         raise StageError(f"invalid response from the device: {type(error).__name__} {error}") from error
 
 
-def _measured_row(timing: Timing, file: ModelFile, result: LatencyResult | None, label: str) -> DeviceRow:
+def _measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
+    result = _judged(timing)
     source = f"{label}, {timing.runtime}, {timing.threads} thread{'s' if timing.threads > 1 else ''}"
     low, high = result.interval_ms if result else (None, None)
     value = result.rank_ms if result else timing.median_ms

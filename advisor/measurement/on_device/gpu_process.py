@@ -7,9 +7,9 @@ therefore written to a file and read.
 
 from __future__ import annotations
 
+import math
 import os
 import re
-import statistics
 import sys
 import tempfile
 import time
@@ -20,9 +20,7 @@ from typing import IO, Any
 from advisor.devices.connections.agent import (
     EFFORTS,
     AgentError,
-    Block,
     Effort,
-    Lane,
     Load,
     input_values,
     new_interpreter,
@@ -30,7 +28,9 @@ from advisor.devices.connections.agent import (
     set_inputs,
 )
 
-_ADAPTER = re.compile(r"Selected adapter: ([^,\n]+)[^\n]*?backend=(\w+)[^\n]*?adapterType=([^\n]+)")
+_ADAPTER = re.compile(
+    r"Selected adapter: (?P<name>[^,\n]+)[^\n]*?backend=(?P<backend>\w+)[^\n]*?adapterType=(?P<kind>[^\n]+)"
+)
 
 
 class OnGpu:
@@ -54,13 +54,9 @@ class OnGpu:
         (key, names), *_ = self.model.get_signature_list().items()
         self.shapes = self.model.get_output_tensor_details(key)
         self.names = list(names["outputs"])
-        self._write(self.model.get_input_tensor_details(key), list(names["inputs"]))
-
-    def _write(self, details: Any, names: list[str]) -> None:
-        for buffer, name in zip(self.inputs, names, strict=True):
-            detail = details[name]
-            shape = tuple(max(1, int(side)) for side in detail["shape"])
-            buffer.write(input_values(shape, detail["dtype"], name))
+        details = self.model.get_input_tensor_details(key)
+        for buffer, name in zip(self.inputs, names["inputs"], strict=True):
+            buffer.write(input_values(_shape(details[name]), details[name]["dtype"], name))
 
     def run(self) -> int:
         """Run once, read the first output, and return the wall time in nanoseconds."""
@@ -74,8 +70,12 @@ class OnGpu:
         import numpy
 
         detail = self.shapes[self.names[position]]
-        shape = tuple(max(1, int(side)) for side in detail["shape"])
-        return self.outputs[position].read(int(numpy.prod(shape)), numpy.dtype(detail["dtype"]).type)
+        return self.outputs[position].read(math.prod(_shape(detail)), numpy.dtype(detail["dtype"]).type)
+
+
+def _shape(detail: dict[str, Any]) -> tuple[int, ...]:
+    """Return the shape of a tensor; an unknown side is 1."""
+    return tuple(max(1, int(side)) for side in detail["shape"])
 
 
 def opened(path: str, log: IO[bytes]) -> OnGpu:
@@ -93,26 +93,16 @@ def opened(path: str, log: IO[bytes]) -> OnGpu:
         raise
 
 
-def blocks(gpu: OnGpu, effort: Effort) -> list[Block]:
-    """Time runs in blocks, like the agent for the CPU."""
-    rows: list[Block] = []
+def blocks(gpu: OnGpu, effort: Effort) -> list[dict[str, object]]:
+    """Time runs in blocks, like the agent for the CPU; no clock measures CPU time and waiting of a GPU."""
+    rows: list[dict[str, object]] = []
     for _ in range(effort.blocks):
         time.sleep(effort.pause_seconds)
-        process = time.process_time_ns()
         walls, start, elapsed = list[int](), time.perf_counter(), 0.0
         while not walls or not effort.enough(len(walls), elapsed):
             walls.append(gpu.run())
             elapsed = time.perf_counter() - start
-        rows.append(
-            {
-                "wall_ns": walls,
-                "cpu_ns": None,
-                "median_ns": statistics.median(walls),
-                "process_cpu_ns": time.process_time_ns() - process,
-                "waited_ns": None,
-                "elapsed_ns": round(elapsed * 1e9),
-            }
-        )
+        rows.append({"wall_ns": walls, "cpu_ns": None, "waited_ns": None, "elapsed_ns": round(elapsed * 1e9)})
     return rows
 
 
@@ -162,9 +152,7 @@ def adapter(log: IO[bytes]) -> dict[str, str]:
     """Return name, backend and kind of the GPU from the library's log; empty if it names none."""
     log.seek(0)
     found = _ADAPTER.search(log.read().decode("utf-8", "replace"))
-    return (
-        dict(zip(("name", "backend", "kind"), (part.strip() for part in found.groups()), strict=True)) if found else {}
-    )
+    return {key: text.strip() for key, text in found.groupdict().items()} if found else {}
 
 
 def collect(path: str, effort: str) -> dict[str, object]:
@@ -182,18 +170,10 @@ def collect(path: str, effort: str) -> dict[str, object]:
         agreement = compare(gpu, path)
         load = Load()
         rows = blocks(gpu, EFFORTS[effort])
-    lane: Lane = {
-        "model": path,
-        "threads": 0,
-        "load_ns": gpu.load_ns,
-        "first_ns": first,
-        "warm_up_runs": 0,
-        "blocks": rows,
-    }
     return {
         "runtime": f"ai-edge-litert=={metadata.version('ai-edge-litert')}",
         "adapter": named,
         "agreement": {**agreement, "whole": bool(gpu.model.is_fully_accelerated())},
         "load": load.result(),
-        "lane": lane,
+        "lane": {"threads": 0, "load_ns": gpu.load_ns, "first_ns": first, "blocks": rows},
     }
