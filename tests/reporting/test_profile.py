@@ -14,7 +14,7 @@ from rich.console import Console
 from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.operators.profile import profile as measured
-from advisor.measurement.operators.profile_graph import to_graph
+from advisor.measurement.operators.profile_export import to_graph
 from advisor.measurement.operators.profile_values import Profile
 from advisor.reporting.profile.page import BARS, render
 from advisor.reporting.profile.profile_table import print_profile
@@ -183,7 +183,7 @@ def test_accelerators_stand_on_the_page_with_their_figures(open_page: Open, swis
     for place, each in enumerate(told):
         cells = rows.nth(place).locator("th, td").all_inner_texts()
         assert cells[:4] == [
-            each.title,
+            each.accelerator.title,
             f"{100 * each.share:.1f}",
             f"{each.taken} of {each.operators}",
             f"{each.kept} of {each.partitions}",

@@ -14,7 +14,7 @@ from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.operators import roofline
 from advisor.measurement.operators.advice import advise
 from advisor.measurement.operators.attribution import Node, match
-from advisor.measurement.operators.collect import Collected, ProfileRequest, collect
+from advisor.measurement.operators.collect import ProfileRequest, collect
 from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
 from advisor.measurement.operators.runs import (
     Event,
@@ -25,6 +25,7 @@ from advisor.measurement.operators.runs import (
     undisturbed_median,
 )
 from advisor.measurement.processes.model_file import read_model
+from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.model import Model
 
 __all__ = ["OperatorTime", "Profile", "TypeTime", "profile"]
@@ -41,19 +42,13 @@ def profile(
     by_cuts: bool = False,
     with_roofline: bool = True,
 ) -> Profile:
-    """Profile one file in a child process.
+    """Profile one file in a child process; :func:`advisor.api.profile` explains the other arguments.
 
     If the operators do not add up to the whole, the file is measured again, and at last with the builtin kernels, which
     report one event per operator. If the installed library has no known profiler, the operators are timed by cutting
     the file after each of them, which is less exact. The profile has a note in both cases.
 
     Args:
-        model: a ``.tflite`` file.
-        threads: number of threads.
-        runs: number of profiled runs; fewer if they take longer than 4 s.
-        kernels: ``default`` or ``builtin``.
-        shape: shape of the first input, if the file does not state it.
-        accelerators: accelerators whose delegation of the file to compute; it is not measured.
         by_cuts: whether to cut the file instead of using the profiler.
         with_roofline: whether to measure the limits of this machine, too (once per process, about a second).
 
@@ -69,13 +64,34 @@ def profile(
     file.require_memory()
     collected = collect(ProfileRequest(file.path, threads, runs, kernels, shape), by_cuts)
     graph = with_shapes(file.graph, collected.shapes)
-    found = _profile(str(model), graph, collected, threads)
-    whole = replace(
-        found,
+    good = undisturbed(collected.runs)
+    events = good[0].events
+    matched = match(graph, events)
+    rows, entered = _rows(events, matched, operator_times(good)), partitions(events)
+    if collected.by_cuts and collected.kernels == "default":  # then only the times are known
+        delegation = delegate(graph, accelerator("xnnpack"))
+        rows, entered = _with_placement(rows, delegation), delegation.partitions
+    found = Profile(
+        model=file.model,
+        runtime=collected.runtime,
+        kernels=collected.kernels,
+        threads=threads,
+        runs=len(good),
+        rejected_runs=len(collected.runs) - len(good),
+        whole_us=statistics.median(run.whole_us for run in good),
+        plain_us=undisturbed_median(collected.plain_us),
+        operators=rows,
+        coverage=coverage(good),
+        macs=sum(node.macs for node in matched if node is not None),
+        parameters=sum(tensor.elements for tensor in graph.tensors if tensor.is_constant and tensor.elements > 8),
+        arena_bytes=activation_arena_bytes(graph),
+        partitions=entered,
         roofline=roofline.measure() if with_roofline else None,
+        host=host.describe(),
+        notes=collected.notes,
         delegations=tuple(delegate(graph, each) for each in wanted),
     )
-    return replace(whole, advice=advise(whole))
+    return replace(found, advice=advise(found))
 
 
 def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
@@ -86,43 +102,6 @@ def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
     known = (tuple(shape) for shape in shapes[: len(main.tensors)])
     tensors = tuple(replace(tensor, shape=shape) for tensor, shape in zip(main.tensors, known, strict=True))
     return replace(graph, subgraphs=(replace(main, tensors=tensors), *graph.subgraphs[1:]))
-
-
-def _profile(model: str, graph: Model, collected: Collected, threads: int) -> Profile:
-    """Return the profile for a process's document."""
-    from advisor.tflite.arena import activation_arena_bytes
-
-    good = undisturbed(collected.runs)
-    seen = good[0].events
-    matched = match(graph, seen)
-    rows = _rows(seen, matched, operator_times(good))
-    delegation = _xnnpack_delegation(graph, collected)
-    return Profile(
-        model=model,
-        runtime=collected.runtime,
-        kernels=collected.kernels,
-        threads=threads,
-        runs=len(good),
-        rejected_runs=len(collected.runs) - len(good),
-        whole_us=statistics.median(run.whole_us for run in good),
-        plain_us=undisturbed_median(collected.plain_us),
-        operators=_with_placement(rows, delegation) if delegation else rows,
-        coverage=coverage(good),
-        macs=sum(node.macs for node in matched if node is not None),
-        parameters=sum(tensor.elements for tensor in graph.tensors if tensor.is_constant and tensor.elements > 8),
-        arena_bytes=activation_arena_bytes(graph),
-        partitions=delegation.partitions if delegation else partitions(seen),
-        roofline=None,
-        host=host.describe(),
-        notes=collected.notes,
-    )
-
-
-def _xnnpack_delegation(graph: Model, collected: Collected) -> Delegation | None:
-    """Return the delegation by XNNPACK's rules if the file was cut, because then only the times are known."""
-    if not collected.by_cuts or collected.kernels != "default":
-        return None
-    return delegate(graph, accelerator("xnnpack"))
 
 
 def _with_placement(rows: Sequence[OperatorTime], delegation: Delegation) -> tuple[OperatorTime, ...]:

@@ -10,8 +10,7 @@ from pathlib import Path
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.errors import UsageError
 from advisor.core.units import plural, show_bytes
-from advisor.measurement.operators.profile_export import to_trace, to_tsv
-from advisor.measurement.operators.profile_graph import to_graph
+from advisor.measurement.operators.profile_export import to_graph, to_trace, to_tsv
 from advisor.measurement.operators.profile_values import OperatorTime, Profile
 from advisor.reporting.profile.diagnosis import diagnosis_html
 from advisor.reporting.profile.profile_table import quality, unsupported
