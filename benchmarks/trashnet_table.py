@@ -27,7 +27,7 @@ from typing import Any
 
 import yaml
 
-from advisor.catalog.shipped import catalogue_files
+from advisor.catalog.catalogue_files import shipped_files
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.training import FINETUNED, HEAD
 from advisor.engine.durations import Durations
@@ -182,7 +182,7 @@ def _catalogues(network: str, place: Path) -> list[Path]:
 
 def write_sized(network: str, target: Path) -> None:
     """Write a catalogue of the network at its smaller inputs."""
-    for file in catalogue_files():
+    for file in shipped_files():
         family = yaml.safe_load(file.read_text(encoding="utf-8"))
         for card in cards_of(family):
             if card["name"] == network:

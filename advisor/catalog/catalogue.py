@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from advisor.catalog import shipped
 from advisor.catalog.cards import Card
+from advisor.catalog.catalogue_files import shipped_files, user_catalogue_file
 from advisor.catalog.files.reading import CardFile, read_catalogue_file
-from advisor.catalog.user_catalogue import user_catalogue_file
 from advisor.core.errors import UsageError, nearest
+from advisor.store.gc_paused import gc_paused
 
 
 class Catalogue(Mapping[str, Card]):
@@ -74,7 +72,7 @@ def load_catalogue(extra: Sequence[Path] = (), tell: Callable[[str], None] | Non
     Raises:
         UsageError: a file that does not hold to the schema (file, line, nearest valid key), or a name used twice.
     """
-    with _without_collection():
+    with gc_paused():
         files = [read_catalogue_file(path, tell=tell) for path in catalogue_paths(extra)]
     for error in repeated_names(files):
         raise error
@@ -84,7 +82,7 @@ def load_catalogue(extra: Sequence[Path] = (), tell: Callable[[str], None] | Non
 def catalogue_paths(extra: Sequence[Path] = ()) -> tuple[Path, ...]:
     """Return every file that :func:`load_catalogue` reads, each once, in its order."""
     own = [path for path in (user_catalogue_file(),) if path.is_file()]
-    paths = (*shipped.catalogue_files(), *own, *(Path(path) for path in extra))
+    paths = (*shipped_files(), *own, *(Path(path) for path in extra))
     return tuple({path.resolve(): path for path in paths}.values())
 
 
@@ -99,18 +97,6 @@ def repeated_names(files: Sequence[CardFile]) -> Iterator[UsageError]:
                     f"{file.place(position)}: the name '{card.name}' is already taken ({before.place(at)})",
                     "give the card a name of its own",
                 )
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Pause the search for garbage cycles: it walks every node of a big file again and again and frees none."""
-    paused = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if paused:
-            gc.enable()
 
 
 def _means(pattern: str, card: Card) -> bool:

@@ -12,7 +12,8 @@ from pathlib import Path
 from advisor.catalog.cards import Card, Published, WeightSource
 from advisor.catalog.catalogue import catalogue_paths, repeated_names
 from advisor.catalog.files.reading import CardFile, read_catalogue_file
-from advisor.catalog.verified import Verified, verified
+from advisor.catalog.weights.options import FetchOptions
+from advisor.catalog.weights.store import Cache
 from advisor.core.errors import AdvisorError, StageError, UsageError, nearest
 from advisor.isolation import ChildPool, Limits
 from advisor.store.files import sha256_file
@@ -40,6 +41,29 @@ class Finding:
     place: str
     card: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What the check could use.
+
+    Attributes:
+        counts: published parameters and MACs that cards were compared with.
+        strong: sources whose file or archive is known by SHA-256 or SHA-384.
+        weak: sources known by an MD5 or the first digits of a hash.
+        unknown: sources without a hash, which are never downloaded.
+        sourceless: cards without any source, whose weights only a file of the user's own can be.
+        hashed: cards whose file in the cache was hashed and is the one on the card.
+        damaged: cards whose file in the cache is another one.
+    """
+
+    counts: int
+    strong: int
+    weak: int
+    unknown: int
+    sourceless: tuple[str, ...]
+    hashed: tuple[str, ...]
+    damaged: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +242,31 @@ def _differs(notes: str, what: str, theirs: int, own: int, published: Published)
         yield Level.NOTE, f"{what} that differ from the published ones, as a note on the card explains"
     else:
         yield Level.ERROR, f"{text}, and no note explains it"
+
+
+def verified(cards: Sequence[Card]) -> Verified:
+    """Count what the cards state, and hash what the cache holds of their weights."""
+    sources = [source for card in cards for source in card.weights]
+    strengths = [_strength(source) for source in sources]
+    cache = Cache(FetchOptions().cache_root)
+    kept = [(card.name, source) for card in cards for source in card.weights if cache.holds(source)]
+    found = {(name, cache.find(source) is not None) for name, source in kept}
+    return Verified(
+        counts=sum((row.params is not None) + (row.macs is not None) for card in cards for row in card.published),
+        strong=strengths.count("strong"),
+        weak=strengths.count("weak"),
+        unknown=strengths.count(""),
+        sourceless=tuple(card.name for card in cards if not card.weights),
+        hashed=tuple(sorted(name for name, right in found if right)),
+        damaged=tuple(sorted(name for name, right in found if not right)),
+    )
+
+
+def _strength(source: WeightSource) -> str:
+    members = (source.file, *source.companions)
+    if all(member.strong or member.archive for member in members):
+        return "strong"
+    return "weak" if all(member.key for member in members) else ""
 
 
 def rounding(value: int) -> int:

@@ -15,11 +15,10 @@ from advisor.reporting.text import MISSING, plain
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card, MemberFile, Published, WeightSource
-    from advisor.catalog.checking import Checked
+    from advisor.catalog.checking import Checked, Verified
     from advisor.catalog.fetch_all import Fetched
     from advisor.catalog.listing import Row
     from advisor.catalog.user_models.import_model import Added
-    from advisor.catalog.verified import Verified
 
 RICH_ROWS = 300
 """Up to this number of rows, a table is laid out for the terminal width, which takes 0.3 ms a row."""
@@ -127,7 +126,7 @@ def print_fetched(fetched: Sequence[Fetched]) -> None:
 
 def print_added(added: Added) -> None:
     """Print the new card, its answers on photographs, and the next command."""
-    from advisor.catalog.user_catalogue import user_catalogue_file
+    from advisor.catalog.catalogue_files import user_catalogue_file
 
     card = added.card
     typer.echo(

@@ -12,7 +12,7 @@ import pytest
 
 from advisor.catalog import architectures
 from advisor.catalog.build import fill_randomly
-from advisor.catalog.frozen import to_tflite
+from advisor.catalog.convert import to_tflite
 from advisor.tflite import model as tflite_model
 
 pytestmark = pytest.mark.integration

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import Catalogue, load_catalogue, shipped
+from advisor.catalog import Catalogue, load_catalogue
+from advisor.catalog.catalogue_files import shipped_files
 from advisor.core.errors import UsageError
 
 GOOD = """\
@@ -62,7 +63,7 @@ def test_at_least_seventy_cards_ship(catalogue: Catalogue) -> None:
 
 
 def test_the_shipped_folder_is_that_of_the_checkout() -> None:
-    assert {path.parent.name for path in shipped.catalogue_files()} == {"catalogs"}
+    assert {path.parent.name for path in shipped_files()} == {"catalogs"}
 
 
 @pytest.mark.parametrize(

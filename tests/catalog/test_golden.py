@@ -10,7 +10,7 @@ import pytest
 from advisor.catalog import load_catalogue
 from advisor.catalog.build import build_model
 from advisor.catalog.cards import Card, WeightsFile
-from advisor.catalog.frozen import to_tflite
+from advisor.catalog.convert import to_tflite
 from advisor.catalog.weights.fetching import fetch
 from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import WeightsError

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.checking import check_catalogue
-from advisor.catalog.verified import verified
+from advisor.catalog.checking import check_catalogue, verified
 
 CARDS = tuple(load_catalogue().values())
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from advisor.catalog.cards import OWN_FILE, Card, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.user_catalogue import user_catalogue_file, with_card
+from advisor.catalog.catalogue_files import user_catalogue_file, with_card
 from advisor.catalog.user_models.description import NOT_STATED, Given, Inspected, described_by
 from advisor.catalog.user_models.master import ModelFacts, PhotographAnswer
 from advisor.core.errors import StageError, UsageError

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from advisor.catalog.user_catalogue import config_root
+from advisor.catalog.catalogue_files import config_root
 from advisor.core.errors import UsageError, nearest
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.profiles.loading import Profiles, load_profiles, read_profile, shipped_profiles

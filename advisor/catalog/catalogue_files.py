@@ -1,4 +1,4 @@
-"""Find the user's own catalogue file, and add a card to a catalogue file without changing the rest."""
+"""Find the shipped catalogue files and the user's own, and add a card to a file without changing the rest."""
 
 from __future__ import annotations
 
@@ -18,6 +18,20 @@ paper: not stated
 licence: not stated
 cards:
 """
+
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def shipped_folder() -> Path:
+    """Return the folder of the shipped catalogue: at the root of a checkout, or inside the installed package."""
+    installed = _PACKAGE / "_data" / "catalogs"
+    return installed if installed.is_dir() else _PACKAGE.parent / "catalogs"
+
+
+def shipped_files() -> tuple[Path, ...]:
+    """Return the shipped ``catalogs/*.yaml``, in the order of their names."""
+    return tuple(sorted(shipped_folder().glob("*.yaml")))
 
 
 def config_root() -> Path:
