@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
+from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,25 +21,6 @@ BYTES_A_VALUE = 4
 """A float32 file holds little besides its values."""
 
 _COUNTS: Mapping[str, float] = {"k": 1e3, "M": 1e6, "G": 1e9}
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which cards to list; an empty or None field accepts every card.
-
-    Attributes:
-        families: names of families.
-        max_params: parameters at most.
-        max_macs: multiply-accumulates at most.
-        licence: a licence or a glob over licences, in any case.
-        available: only cards whose weights are on this machine.
-    """
-
-    families: tuple[str, ...] = ()
-    max_params: float | None = None
-    max_macs: float | None = None
-    licence: str = ""
-    available: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +50,36 @@ class Row:
         return {**card_json(self.card), "size_bytes": self.size_bytes, "weights_here": self.here}
 
 
-def rows(catalogue: Catalogue, wanted: Wanted, options: FetchOptions | None = None) -> tuple[Row, ...]:
-    """Return the cards that ``wanted`` lets pass, in the order of the catalogue.
+def rows(
+    catalogue: Catalogue,
+    options: FetchOptions,
+    families: Sequence[str] = (),
+    max_params: float = inf,
+    max_macs: float = inf,
+    licence: str = "",
+    available: bool = False,
+) -> tuple[Row, ...]:
+    """Return the cards that pass the filters of ``list_cards``, in the order of the catalogue.
 
     Raises:
         UsageError: a family or licence that no card has; the nearest is given.
     """
-    _check(catalogue, wanted)
-    mirror, cache = _places(options or FetchOptions())
-    found = (_row(card, mirror, cache) for card in catalogue.values() if _passes(card, wanted))
-    return tuple(row for row in found if row.here or not wanted.available)
+    for family in families:
+        _require("--family", family, catalogue.families)
+    licences = tuple(dict.fromkeys(card.licence for card in catalogue.values()))
+    wanted = {name for name in licences if not licence or fnmatchcase(name.casefold(), licence.casefold())}
+    if not wanted:
+        _require("--licence", licence, licences)
+    mirror, cache = _places(options)
+    found = (
+        _row(card, mirror, cache)
+        for card in catalogue.values()
+        if (not families or card.family in families)
+        and card.params <= max_params
+        and card.macs <= max_macs
+        and card.licence in wanted
+    )
+    return tuple(row for row in found if row.here or not available)
 
 
 def count(text: str, option: str) -> float:
@@ -104,7 +106,7 @@ def is_here(card: Card, options: FetchOptions | None = None) -> bool:
 
 
 def place(source: WeightSource) -> str:
-    """Where a source is, in a few words: the host of an address, the package, the file's name."""
+    """Return where a source is, in a few words: the host of an address, the package, the file's name."""
     if source.url:
         host = urlsplit(source.url).netloc.rpartition("@")[2] or source.url
         return host if source.file.key else f"{host} (no hash: your copy)"
@@ -129,35 +131,14 @@ def _places(options: FetchOptions) -> tuple[Mirror | None, Cache]:
 
 
 def _is_here(card: Card, mirror: Mirror | None, cache: Cache) -> bool:
-    return any(_holds(source, mirror, cache) for source in card.weights)
-
-
-def _holds(source: WeightSource, mirror: Mirror | None, cache: Cache) -> bool:
-    own = source.kind == "file" and Path(source.file.path).is_file()
-    return own or cache.holds(source) or (mirror is not None and mirror.holds(source))
-
-
-def _passes(card: Card, wanted: Wanted) -> bool:
-    return (
-        (not wanted.families or card.family in wanted.families)
-        and (wanted.max_params is None or card.params <= wanted.max_params)
-        and (wanted.max_macs is None or card.macs <= wanted.max_macs)
-        and (not wanted.licence or _means(wanted.licence, card))
+    return any(
+        cache.holds(source)
+        or (mirror is not None and mirror.holds(source))
+        or (source.kind == "file" and Path(source.file.path).is_file())
+        for source in card.weights
     )
 
 
-def _means(licence: str, card: Card) -> bool:
-    return fnmatchcase(card.licence.casefold(), licence.casefold())
-
-
-def _check(catalogue: Catalogue, wanted: Wanted) -> None:
-    for family in wanted.families:
-        _one_of("--family", family, catalogue.families)
-    if wanted.licence and not any(_means(wanted.licence, card) for card in catalogue.values()):
-        licences = tuple(dict.fromkeys(card.licence for card in catalogue.values()))
-        _one_of("--licence", wanted.licence, licences)
-
-
-def _one_of(option: str, value: str, valid: Sequence[str]) -> None:
+def _require(option: str, value: str, valid: Sequence[str]) -> None:
     if value not in valid:
         raise UsageError(f"{option}: unknown '{value}'{nearest(value, valid)}", f"there are: {', '.join(valid)}")

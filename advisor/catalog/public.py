@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,14 +58,15 @@ def list_cards(
     from advisor.catalog.catalogue import load_catalogue
     from advisor.catalog.weights.options import FetchOptions
 
-    wanted = listing.Wanted(
-        families=tuple(family),
+    return listing.rows(
+        load_catalogue(_paths(catalog), tell),
+        FetchOptions(mirror=mirror),
+        families=family,
         max_params=_limit(max_params, "--max-params"),
         max_macs=_limit(max_macs, "--max-macs"),
         licence=licence,
         available=available,
     )
-    return listing.rows(load_catalogue(_paths(catalog), tell), wanted, FetchOptions(mirror=mirror))
 
 
 def show(name: str, *, catalog: Files = (), tell: Tell | None = None) -> Card:
@@ -194,9 +196,11 @@ def _completed(inspected: Inspected, given: Given, ask: Callable[[str], str]) ->
     )
 
 
-def _limit(value: float | str | None, option: str) -> float | None:
+def _limit(value: float | str | None, option: str) -> float:
     from advisor.catalog import listing
 
+    if value is None:
+        return inf
     return listing.count(value, option) if isinstance(value, str) else value
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from advisor.catalog import Catalogue, load_catalogue
 from advisor.catalog.cards import MemberFile, WeightSource
-from advisor.catalog.listing import Wanted, count, is_here, place, rows
+from advisor.catalog.listing import count, is_here, place, rows
 from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import UsageError
 
@@ -29,43 +30,44 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FetchOptions:
     return FetchOptions(cache=tmp_path / "cache")
 
 
-def names(catalogue: Catalogue, wanted: Wanted, options: FetchOptions) -> list[str]:
-    return [row.card.name for row in rows(catalogue, wanted, options)]
+def names(catalogue: Catalogue, options: FetchOptions, **filters: Any) -> list[str]:
+    return [row.card.name for row in rows(catalogue, options, **filters)]
 
 
 def test_without_filters_every_card_is_listed(catalogue: Catalogue, nowhere: FetchOptions) -> None:
-    assert names(catalogue, Wanted(), nowhere) == list(catalogue)
+    assert names(catalogue, nowhere) == list(catalogue)
 
 
 def test_filters_hold_together(catalogue: Catalogue, nowhere: FetchOptions) -> None:
-    wanted = Wanted(("mobilenet_v1", "mobilenet_v2"), max_params=2e6, max_macs=50e6, licence="apache-*")
-    found = [catalogue[name] for name in names(catalogue, wanted, nowhere)]
+    families = ("mobilenet_v1", "mobilenet_v2")
+    listed = names(catalogue, nowhere, families=families, max_params=2e6, max_macs=50e6, licence="apache-*")
+    found = [catalogue[name] for name in listed]
     assert found
     assert {card.family for card in found} == {"mobilenet_v1", "mobilenet_v2"}
     assert all(card.params <= 2e6 and card.macs <= 50e6 and card.licence == "Apache-2.0" for card in found)
-    others = [card for card in catalogue.values() if card not in found and card.family in wanted.families]
+    others = [card for card in catalogue.values() if card not in found and card.family in families]
     assert all(card.params > 2e6 or card.macs > 50e6 for card in others)
 
 
 def test_a_limit_lets_its_own_value_pass(catalogue: Catalogue, nowhere: FetchOptions) -> None:
     card = catalogue["squeezenet_1.1_227"]
-    assert card.name in names(catalogue, Wanted(max_params=card.params, max_macs=card.macs), nowhere)
-    assert card.name not in names(catalogue, Wanted(max_params=card.params - 1), nowhere)
+    assert card.name in names(catalogue, nowhere, max_params=card.params, max_macs=card.macs)
+    assert card.name not in names(catalogue, nowhere, max_params=card.params - 1)
 
 
 def test_available_are_those_in_the_cache_or_the_mirror(
     catalogue: Catalogue, nowhere: FetchOptions, tmp_path: Path
 ) -> None:
-    assert names(catalogue, Wanted(available=True), nowhere) == []
+    assert names(catalogue, nowhere, available=True) == []
     source = next(s for s in catalogue["mobilenet_v2_1.0_224"].weights if s.file.sha256)
     kept = tmp_path / "cache" / "weights" / source.file.sha256 / source.file.name
     kept.parent.mkdir(parents=True)
     kept.touch()
-    assert names(catalogue, Wanted(available=True), nowhere) == ["mobilenet_v2_1.0_224"]
+    assert names(catalogue, nowhere, available=True) == ["mobilenet_v2_1.0_224"]
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / "squeezenet_v1.0.caffemodel").touch()
     mirrored = replace(nowhere, mirror=tmp_path / "mirror")
-    assert names(catalogue, Wanted(available=True), mirrored) == ["mobilenet_v2_1.0_224", "squeezenet_1.0_227"]
+    assert names(catalogue, mirrored, available=True) == ["mobilenet_v2_1.0_224", "squeezenet_1.0_227"]
 
 
 def test_a_users_own_file_is_here_while_it_is(catalogue: Catalogue, nowhere: FetchOptions, tmp_path: Path) -> None:
@@ -79,17 +81,17 @@ def test_a_users_own_file_is_here_while_it_is(catalogue: Catalogue, nowhere: Fet
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("filters", "said"),
     [
-        (Wanted(families=("mobilnet_v2",)), "--family: unknown 'mobilnet_v2' (did you mean 'mobilenet_v2'?)"),
-        (Wanted(licence="Apache-2"), "--licence: unknown 'Apache-2' (did you mean 'Apache-2.0'?)"),
+        ({"families": ("mobilnet_v2",)}, "--family: unknown 'mobilnet_v2' (did you mean 'mobilenet_v2'?)"),
+        ({"licence": "Apache-2"}, "--licence: unknown 'Apache-2' (did you mean 'Apache-2.0'?)"),
     ],
 )
 def test_a_filter_that_means_nothing_names_the_nearest(
-    catalogue: Catalogue, nowhere: FetchOptions, wanted: Wanted, said: str
+    catalogue: Catalogue, nowhere: FetchOptions, filters: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(UsageError) as raised:
-        rows(catalogue, wanted, nowhere)
+        rows(catalogue, nowhere, **filters)
     assert raised.value.message == said
 
 
@@ -121,7 +123,7 @@ def test_a_source_is_told_in_a_few_words_without_credentials(source: WeightSourc
 
 
 def test_a_row_is_plain_json_with_the_whole_card(catalogue: Catalogue, nowhere: FetchOptions) -> None:
-    (row,) = [row for row in rows(catalogue, Wanted(), nowhere) if row.card.name == "mobilenet_v2_1.0_224"]
+    (row,) = [row for row in rows(catalogue, nowhere) if row.card.name == "mobilenet_v2_1.0_224"]
     plain = json.loads(json.dumps(row.to_json(), allow_nan=False))
     assert plain["arguments"]["width"] == 1.0
     assert (plain["params"], plain["size_bytes"]) == (row.card.params, 4 * row.card.params)
