@@ -63,7 +63,7 @@ def _converted(card: Card, weights: WeightsFile | None) -> tuple[bytes, dict[str
         model = build_model(card, weights)
         with contextlib.redirect_stdout(io.StringIO()):
             data = to_tflite(model)
-        return data, _differences(model, data, photograph(card))
+        return data, _differences(model, data, photograph(card.preprocessing, card.input_size))
     finally:
         keras.backend.clear_session()
 

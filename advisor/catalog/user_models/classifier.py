@@ -6,7 +6,6 @@ in a linear classifier, ``features`` (1, F): what that classifier sees.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -30,16 +29,8 @@ _BEHIND = ("SOFTMAX", "RESHAPE", "SQUEEZE")
 _BIASES = ("ADD", "SUB")
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The side of the square input in pixels, and the number of classes."""
-
-    input_size: int
-    classes: int
-
-
-def shape_of(data: bytes, name: str) -> Shape:
-    """Check that the file is a float classifier of one image, and return its input size and classes.
+def shape_of(data: bytes, name: str) -> tuple[int, int]:
+    """Check that the file is a float classifier of one image; return the side of its input in pixels, and its classes.
 
     Raises:
         UsageError: damaged, quantized, with custom operators, of another input or output; the reason is given.
@@ -48,7 +39,7 @@ def shape_of(data: bytes, name: str) -> Shape:
     reason = _structure(model) or _numbers(model)
     if reason:
         raise UsageError(f"{name}: {reason}", _GIVE_FLOAT if "quantized" in reason else "")
-    return Shape(_input_size(data, model, name), _classes(model, name))
+    return _input_size(data, model, name), _classes(model, name)
 
 
 def named(data: bytes, name: str, softmax: bool) -> bytes:
@@ -59,14 +50,15 @@ def named(data: bytes, name: str, softmax: bool) -> bytes:
         name: what to call it in an error.
         softmax: put a softmax behind the output: it holds logits.
     """
-    classes = shape_of(data, name).classes
-    model = unpack(data, name)
+    given, model = read(data, name), unpack(data, name)
     graph = model.subgraphs[0]
     for tensor in graph.tensors:
         tensor.shapeSignature = None  # the batch stays open in it; the shape itself says one
-    output = _shaped(model, graph, _output_index(graph, model), (1, classes))
+    shape = (1, _classes(given, name))
+    output = _shaped(model, graph, scores_tensor(given, name), shape)
     if softmax:
-        output = _softmax(model, graph, output, classes)
+        options = schema.SoftmaxOptionsT(beta=1.0)
+        output = _append(model, graph, schema.BuiltinOperator.SOFTMAX, [output], shape, options)
     sign(model, graph, INPUT, {PROBABILITIES: output})
     return pack(model)
 
@@ -86,6 +78,23 @@ def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
     features = _shaped(model, graph, found, (1, width))
     sign(model, graph, INPUT, {PROBABILITIES: probabilities, FEATURES: features})
     return pack(model), True
+
+
+def scores_tensor(model: Model, name: str) -> int:
+    """Return the tensor of the scores: the output called ``probabilities``, else the only one.
+
+    Raises:
+        UsageError: several outputs, and none of that name.
+    """
+    signed = dict(model.signatures[0].outputs) if model.signatures else {}
+    if PROBABILITIES in signed:
+        return signed[PROBABILITIES]
+    if len(model.outputs) != 1:
+        raise UsageError(
+            f"{name}: it has {len(model.outputs)} outputs, and none is called '{PROBABILITIES}'",
+            "keep the scores alone, or name them so",
+        )
+    return model.subgraphs[0].outputs[0]
 
 
 def _structure(model: Model) -> str:
@@ -117,46 +126,23 @@ def _numbers(model: Model) -> str:
 def _input_size(data: bytes, model: Model, name: str) -> int:
     graph = schema.Model.GetRootAs(data, 0).Subgraphs(0)
     signature = graph.Tensors(graph.Inputs(0)).ShapeSignatureAsNumpy()
-    open_sides = [] if isinstance(signature, int) else [int(side) for side in signature[1:] if side < 1]
     shape = model.inputs[0].shape
-    if len(shape) != 4 or shape[3] != 3 or open_sides or shape[1] != shape[2] or not 16 <= shape[1] <= MAX_INPUT_SIZE:
+    stated = shape if isinstance(signature, int) else tuple(int(side) for side in signature)
+    square = len(shape) == 4 and shape[3] == 3 and shape[1] == shape[2] and 16 <= shape[1] <= MAX_INPUT_SIZE
+    if not square or any(side < 1 for side in stated[1:]):
         raise UsageError(
-            f"{name}: its input {_shown(signature, shape)} is not one square RGB image of a fixed size",
+            f"{name}: its input {stated} is not one square RGB image of a fixed size",
             "convert it with an input such as (1, 224, 224, 3)",
         )
     return shape[1]
 
 
-def _shown(signature: schema.SignatureDefT, shape: tuple[int, ...]) -> tuple[int, ...]:
-    return shape if isinstance(signature, int) else tuple(int(side) for side in signature)
-
-
 def _classes(model: Model, name: str) -> int:
-    output = model.tensors[_output_of(model, name)]
+    output = model.tensors[scores_tensor(model, name)]
     classes = output.shape[-1] if output.shape else 0
     if classes < 2 or prod(abs(side) for side in output.shape) != classes:
         raise UsageError(f"{name}: its output {output.shape} is not one row of scores, one a class")
     return classes
-
-
-def _output_of(model: Model, name: str) -> int:
-    signed = dict(model.signatures[0].outputs) if model.signatures else {}
-    if PROBABILITIES in signed:
-        return signed[PROBABILITIES]
-    if len(model.outputs) != 1:
-        raise UsageError(
-            f"{name}: it has {len(model.outputs)} outputs, and none is called '{PROBABILITIES}'",
-            "keep the scores alone, or name them so",
-        )
-    return model.subgraphs[0].outputs[0]
-
-
-def _output_index(graph: schema.SubGraphT, model: schema.ModelT) -> int:
-    for signature in model.signatureDefs:
-        for entry in signature.outputs or []:
-            if entry.name == PROBABILITIES.encode():
-                return int(entry.tensorIndex)
-    return int(graph.outputs[0])
 
 
 def _producer(model: Model, tensor: int) -> Operator | None:
@@ -190,11 +176,6 @@ def _shaped(model: schema.ModelT, graph: schema.SubGraphT, tensor: int, shape: t
     wanted = add_tensor(model, graph, "own/shape", (2,), schema.TensorType.INT32, sides.tobytes())
     options = schema.ReshapeOptionsT(newShape=list(shape))
     return _append(model, graph, schema.BuiltinOperator.RESHAPE, [tensor, wanted], shape, options)
-
-
-def _softmax(model: schema.ModelT, graph: schema.SubGraphT, logits: int, classes: int) -> int:
-    options = schema.SoftmaxOptionsT(beta=1.0)
-    return _append(model, graph, schema.BuiltinOperator.SOFTMAX, [logits], (1, classes), options)
 
 
 def _append(

@@ -15,7 +15,7 @@ from advisor.catalog.cards import OWN_FILE, Card, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.catalogue_files import user_catalogue_file, with_card
 from advisor.catalog.user_models.description import NOT_STATED, Given, Inspected, described_by
-from advisor.catalog.user_models.master import ModelFacts, PhotographAnswer
+from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import StageError, UsageError
 from advisor.isolation import ChildPool, Limits
 from advisor.store.files import sha256_file, write_atomically
@@ -75,12 +75,13 @@ def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
     preprocessing = Preprocessing(_triple(described.mean), _triple(described.std))
     folder = inspected.prepared.parent
     _in_child(folder, "describe", inspected.prepared, described)
-    seen = _in_child(folder, "answers_to_photographs", inspected.prepared, preprocessing, inspected.facts.input_size)
+    answers = _in_child(folder, "answers_to_photographs", inspected.prepared, preprocessing, inspected.facts.input_size)
     model = catalogue.parent / MODELS / f"{name}.tflite"
     entry = _entry(inspected, given, described, sha256_file(inspected.prepared))
     _keep(inspected.prepared, model, catalogue, with_card(catalogue, entry))
     card = load_catalogue([catalogue]).card(name)
-    return Added(card, catalogue, model, inspected.facts.features, _answers(seen, described.labels))
+    seen = tuple((photograph, described.labels[label], probability) for photograph, label, probability in answers)
+    return Added(card, catalogue, model, inspected.facts.features, seen)
 
 
 def _in_child(folder: Path, work: str, *arguments: Any) -> Any:
@@ -143,10 +144,6 @@ def _keep(prepared: Path, model: Path, catalogue: Path, text: str) -> None:
         model.unlink()
         write_atomically(catalogue, before) if before is not None else catalogue.unlink(missing_ok=True)
         raise
-
-
-def _answers(seen: tuple[PhotographAnswer, ...], labels: tuple[str, ...]) -> tuple[tuple[str, str, float], ...]:
-    return tuple((entry.photograph, labels[entry.label], entry.probability) for entry in seen)
 
 
 def _triple(values: tuple[float, ...]) -> tuple[float, float, float]:

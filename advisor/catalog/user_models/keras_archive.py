@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import zipfile
 from collections.abc import Iterator
@@ -15,6 +13,7 @@ from advisor.core.errors import UsageError, message_of
 MAX_CONFIG_BYTES = 64 * 2**20
 MAX_UNPACKED_BYTES = 4 * 2**30
 
+LIBRARY = "Keras"
 CONFIG = "config.json"
 _HOLDS = frozenset({CONFIG, "metadata.json", "model.weights.h5"})
 # Layers that carry code, or load another file whose code they run.
@@ -23,29 +22,18 @@ _OWN_CLASSES = "keras"
 _SAVE_AGAIN = "build the model of plain Keras layers, load its weights into that, and save it again"
 
 
-def to_tflite(file: Path, size: int | None) -> bytes:
-    """Load the model with Keras' ``safe_mode``, fix its input at one image, and convert it.
+def converter(file: Path, size: int | None) -> Any:
+    """Return the TFLite converter of a checked model, its input fixed at one image; Keras loads it in ``safe_mode``.
 
     Raises:
-        UsageError: the file would run code, is damaged, is not one image in and scores out, or does not convert.
+        UsageError: it is not one image in and scores out.
     """
-    check(file)
     import keras
     import tensorflow as tf
 
-    try:
-        model = keras.saving.load_model(file, compile=False, safe_mode=True)
-        image = keras.Input(_shape(model, size, file), batch_size=1, name="image")
-        fixed = keras.Model(image, model(image))
-        with contextlib.redirect_stdout(io.StringIO()):
-            data: bytes = tf.lite.TFLiteConverter.from_keras_model(fixed).convert()
-        return data
-    except UsageError:
-        raise
-    except Exception as error:  # a damaged or strange model can fail Keras in any way there is
-        raise UsageError(f"{file}: Keras cannot load or convert it: {message_of(error)}") from error
-    finally:
-        keras.backend.clear_session()
+    model = keras.saving.load_model(file, compile=False, safe_mode=True)
+    image = keras.Input(_shape(model, size, file), batch_size=1, name="image")
+    return tf.lite.TFLiteConverter.from_keras_model(keras.Model(image, model(image)))
 
 
 def check(file: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from pathlib import Path
 from typing import Any
 
 from advisor.catalog.user_models.keras_archive import fixed_side
-from advisor.core.errors import UsageError, message_of
+from advisor.core.errors import UsageError
 
+LIBRARY = "TensorFlow"
 GRAPH = "saved_model.pb"
 MAX_GRAPH_BYTES = 2**30
 SIGNATURE = "serving_default"
@@ -24,25 +23,17 @@ _REFUSED = frozenset(
 )  # fmt: skip
 
 
-def to_tflite(file: Path, size: int | None) -> bytes:
-    """Load the folder, fix its input at one image, and convert its only signature.
+def converter(folder: Path, size: int | None) -> Any:
+    """Return the TFLite converter of a checked model's only signature, its input fixed at one image.
 
     Raises:
-        UsageError: the graph runs Python or touches files, is damaged, or is not one image in and scores out.
+        UsageError: it is not one image in and scores out.
     """
-    check(file)
     import tensorflow as tf
 
-    try:
-        loaded = tf.saved_model.load(str(file))
-        concrete = _concrete(tf, _signature(loaded, file), size, file)
-        with contextlib.redirect_stdout(io.StringIO()):
-            data: bytes = tf.lite.TFLiteConverter.from_concrete_functions([concrete], loaded).convert()
-        return data
-    except UsageError:
-        raise
-    except Exception as error:  # a damaged or strange model can fail TensorFlow in any way there is
-        raise UsageError(f"{file}: TensorFlow cannot load or convert it: {message_of(error)}") from error
+    loaded = tf.saved_model.load(str(folder))
+    concrete = _concrete(tf, _signature(loaded, folder), size, folder)
+    return tf.lite.TFLiteConverter.from_concrete_functions([concrete], loaded)
 
 
 def check(folder: Path) -> None:

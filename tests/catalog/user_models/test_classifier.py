@@ -75,7 +75,7 @@ def test_a_file_that_classifies_maps_has_no_features() -> None:
 
 
 def test_input_and_classes_are_read(converted: bytes) -> None:
-    assert classifier.shape_of(converted, "net") == classifier.Shape(SIZE, CLASSES)
+    assert classifier.shape_of(converted, "net") == (SIZE, CLASSES)
 
 
 def test_a_quantized_file_is_refused_with_what_to_give_instead() -> None:
