@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from advisor.compression.quantization.layers import Layer, layers, set_values, values
+from advisor.compression.quantization.layers import Layer, layers, values
+from advisor.tflite.model import Model, read
 
 if TYPE_CHECKING:
     import numpy as np
-    from ai_edge_litert import schema_py_generated as schema
     from numpy.typing import NDArray
 
     from advisor.compression.quantization.grid import Grid, Grids
@@ -42,25 +42,31 @@ def correct(data: bytes, grids: Grids, observation: Observation, shifted: bool =
     Raises:
         UsageError: the file is damaged.
     """
-    from advisor.tflite.rewrite import drop_unused_buffers, pack, unpack
+    import numpy as np
 
-    model = unpack(data)
+    from advisor.tflite.rewrite import add_buffer, drop_unused_buffers, pack, unpack
+
+    model, tables = read(data), unpack(data)
     for layer in layers(model):
         grid = grids.depthwise if layer.depthwise else grids.dense
-        if grid is not None:
-            _put_on(grid, model, layer, observation, shifted)
-    drop_unused_buffers(model)
-    return pack(model)
+        if grid is None:
+            continue
+        for index, content in _put_on(grid, model, layer, observation, shifted).items():
+            tables.subgraphs[0].tensors[index].buffer = add_buffer(tables, np.asarray(content, "<f4").tobytes())
+    drop_unused_buffers(tables)
+    return pack(tables)
 
 
-def _put_on(grid: Grid, model: schema.ModelT, layer: Layer, observation: Observation, shifted: bool) -> None:
-    kernel, bias, axis = values(model, layer.kernel), values(model, layer.bias), layer.output_axis
-    seen = observation.activations[layer.source]
+def _put_on(
+    grid: Grid, model: Model, layer: Layer, observation: Observation, shifted: bool
+) -> dict[int, NDArray[np.float64]]:
+    """Return the layer's kernel on the grid and its corrected bias, by tensor index."""
+    kernel, bias = values(model.tensors[layer.kernel]), values(model.tensors[layer.bias])
+    seen, axis = observation.activations[layer.source], layer.output_axis
     whole = _lifted(kernel, axis, _least(kernel, bias, seen, axis)) if grid.per_channel else kernel
     rounded = grid.spread(whole, axis, observation.moments.get(layer.kernel)) if shifted else grid.round(whole, axis)
-    set_values(model, layer.kernel, rounded)
     lost = shift(kernel - rounded, seen.means if shifted else 0.0 * seen.means, layer.depthwise)
-    set_values(model, layer.bias, bias + lost)
+    return {layer.kernel: rounded, layer.bias: bias + lost}
 
 
 def _least(kernel: NDArray[np.float64], bias: NDArray[np.float64], seen: Activation, axis: int) -> NDArray[np.float64]:

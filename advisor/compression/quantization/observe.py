@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from advisor.compression.quantization.windows import Window, windows
+from advisor.compression.quantization.layers import Layer, layers
 from advisor.core.errors import StageError
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 POSITIONS = 16
 """Positions of each layer and image whose inputs are recorded. From 100 images these are more rows than a kernel of a
 mobile network has inputs."""
+
+MOST_INPUTS = 2500
+"""Largest number of weights of an output channel whose input products are summed (50 MB)."""
 
 AT_A_TIME = 20
 """Images whose positions are summed together."""
@@ -91,22 +94,23 @@ def observe(data: bytes, images: NDArray[np.float32]) -> Observation:
         for index, value in values.items():
             notes[index].add(place, value.reshape(-1, value.shape[-1] if value.ndim else 1))
         for one in sums:
-            one.add(values[one.window.layer.source])
+            one.add(values[one.layer.source])
     return Observation(
         {index: note.activation() for index, note in notes.items()},
-        {one.window.layer.kernel: one.moments() for one in sums},
+        {one.layer.kernel: one.moments() for one in sums},
     )
 
 
-def _with_all_outputs(data: bytes) -> tuple[Any, int, list[int], list[Window]]:
+def _with_all_outputs(data: bytes) -> tuple[Any, int, list[int], list[Layer]]:
     """Return an interpreter with every float activation as an output, which keeps the runtime's own kernels."""
     from ai_edge_litert import schema_py_generated as schema
     from ai_edge_litert.interpreter import Interpreter
 
+    from advisor.tflite.model import read
     from advisor.tflite.rewrite import pack, unpack
 
     model = unpack(data)
-    graph, seen = model.subgraphs[0], windows(model)
+    graph = model.subgraphs[0]
     source = graph.inputs[0]
     outputs = {index for operator in graph.operators for index in operator.outputs}
     kept = [index for index in sorted(outputs) if graph.tensors[index].type == schema.TensorType.FLOAT32]
@@ -114,7 +118,8 @@ def _with_all_outputs(data: bytes) -> tuple[Any, int, list[int], list[Window]]:
     interpreter = Interpreter(model_content=pack(model), num_threads=1)
     interpreter.allocate_tensors()
     tensors = sorted({source, *kept})
-    return interpreter, source, tensors, [one for one in seen if one.layer.source in tensors and one.few]
+    seen = [one for one in layers(read(data)) if one.source in tensors and one.weights <= MOST_INPUTS]
+    return interpreter, source, tensors, seen
 
 
 class _Notes:
@@ -153,10 +158,10 @@ class _Notes:
 class _Sums:
     """Sums the inputs of one layer and their products."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, layer: Layer) -> None:
         import numpy as np
 
-        self.window = window
+        self.layer = layer
         self._draw = np.random.default_rng(0)
         self._waiting: list[NDArray[np.float32]] = []
         self._count = 0
@@ -166,7 +171,7 @@ class _Sums:
 
     def add(self, value: NDArray[np.float32]) -> None:
         """Record the layer's input for one image."""
-        self._waiting.append(self.window.seen(value, POSITIONS, self._draw))
+        self._waiting.append(self.layer.seen(value, POSITIONS, self._draw))
         if len(self._waiting) >= AT_A_TIME:
             self._flush()
 
@@ -174,7 +179,7 @@ class _Sums:
         import numpy as np
 
         rows = np.concatenate(self._waiting)
-        by_channel = np.moveaxis(rows, 2, 0) if self.window.layer.depthwise else rows.reshape(1, len(rows), -1)
+        by_channel = np.moveaxis(rows, 2, 0) if self.layer.depthwise else rows.reshape(1, len(rows), -1)
         if self._count == 0:
             self._centre = by_channel.mean(axis=1, keepdims=True)
         # Without the mean, products keep their digits in float32.
@@ -193,4 +198,4 @@ class _Sums:
             self._flush()
         means = self._sum / self._count
         found: NDArray[np.float64] = self._products / self._count - means[:, :, None] * means[:, None, :]
-        return found if self.window.layer.depthwise else found[0]
+        return found if self.layer.depthwise else found[0]

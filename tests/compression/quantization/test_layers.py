@@ -3,9 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.compression.quantization.layers import Layer
-from advisor.compression.quantization.windows import Window, windows
-from advisor.tflite.rewrite import unpack
+from advisor.compression.quantization.layers import Layer, layers
+from advisor.tflite.model import read
 
 pytestmark = pytest.mark.integration
 
@@ -21,21 +20,21 @@ def test_the_kernel_times_what_is_seen_is_the_convolution(size: int, stride: int
     value = draw.normal(size=(1, 9, 8, 3)).astype(np.float32)
     kernel = draw.normal(size=(size, size, 3, 4)).astype(np.float32)
     wanted = tf.nn.convolution(value, kernel, [stride] * 2, "SAME" if same else "VALID", dilations=[dilation] * 2)
-    window = Window(Layer("CONV_2D", 0, 1, 2, 3), (size,) * 2, (stride,) * 2, (dilation,) * 2, same)
-    seen = window.seen(value, PLACES, draw)
+    layer = Layer("CONV_2D", 0, 1, 2, size * size * 3, (size,) * 2, (stride,) * 2, (dilation,) * 2, same)
+    seen = layer.seen(value, PLACES, draw)
     found = seen.reshape(len(seen), -1) @ kernel.reshape(-1, 4)
     rows = np.asarray(wanted).reshape(-1, 4)
     np.testing.assert_allclose(np.sort(found, axis=0), np.sort(rows, axis=0), atol=1e-4)
 
 
 def test_no_more_positions_are_drawn_than_asked_for() -> None:
-    window = Window(Layer("CONV_2D", 0, 1, 2, 3), (3, 3), same=True)
-    assert window.seen(np.zeros((1, 9, 8, 3), np.float32), 5, np.random.default_rng(0)).shape == (5, 9, 3)
+    layer = Layer("CONV_2D", 0, 1, 2, 27, (3, 3), same=True)
+    assert layer.seen(np.zeros((1, 9, 8, 3), np.float32), 5, np.random.default_rng(0)).shape == (5, 9, 3)
 
 
 def test_every_layer_of_a_file_has_its_window(float_model: bytes) -> None:
-    found = windows(unpack(float_model))
-    assert [one.layer.kind for one in found].count("DEPTHWISE_CONV_2D") == 2
+    found = layers(read(float_model))
+    assert [one.kind for one in found].count("DEPTHWISE_CONV_2D") == 2
     assert found[0].size == (3, 3)
     assert found[0].strides == (2, 2)
-    assert found[-1].layer.kind == "FULLY_CONNECTED"
+    assert found[-1].kind == "FULLY_CONNECTED"
