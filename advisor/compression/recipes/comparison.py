@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,10 +74,17 @@ def answers(model: bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the probabilities (n, C) that a model gives for images."""
     from advisor.measurement.accuracy.inference import predict_arrays
 
+    with as_file(model) as path:
+        return predict_arrays(path, images)
+
+
+@contextmanager
+def as_file(model: bytes) -> Iterator[Path]:
+    """Yield a temporary file with a model."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         path.write_bytes(model)
-        return predict_arrays(path, images)
+        yield path
 
 
 def comparison_for(model: bytes, inputs: RecipeInputs) -> FloatComparison:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from advisor.compression.quantization.observe import Observer
@@ -76,4 +75,4 @@ class Compressed:
     """
 
     data: bytes
-    notes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    notes: Mapping[str, Any] = field(default_factory=dict)

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from advisor.compression.quantization import rules
 from advisor.compression.quantization.grid import Grid, Grids
-from advisor.compression.quantization.quantizer import quantize
-from advisor.compression.quantization.rules import MakeRules
 from advisor.compression.recipes.base import Edit, Recipe
 from advisor.compression.recipes.mixed import Mixed
-from advisor.compression.recipes.post_training import Corrected, Integer
+from advisor.compression.recipes.post_training import PostTraining
 from advisor.compression.recipes.retrained import Clustered, Pruned, QuantizationAware
 from advisor.core.errors import UsageError, nearest
-
-__all__ = ["RECIPES", "Recipe", "recipe"]
-
-
-def _unchanged(model: bytes) -> bytes:
-    return model
 
 
 def _float16(model: bytes) -> bytes:
@@ -33,41 +25,33 @@ def _float_io(model: bytes) -> bytes:
     return to_float_io(model)
 
 
-def _quantized(make_rules: MakeRules) -> Callable[[bytes], bytes]:
-    """Return a function that quantizes weights by the rules that ``make_rules`` returns."""
-    return lambda model: quantize(model, make_rules)
-
-
-_EIGHT, _SIXTEEN = rules.eight_bits(), rules.shipped("static_wi8_ai16")
-_WEIGHTS = rules.shipped("weight_only_wi8_afp32")
-
 _BYTE = Grid(8)
 _BYTES = Grids(_BYTE, _BYTE)
-_DENSE_ONLY = Grids(_BYTE, None)
 _ROUNDED = Grids(Grid(8, power_of_two=True, in_deviation=5.9), Grid(8, power_of_two=True))
 _PER_TENSOR = Grids(Grid(8, per_channel=False), Grid(8, per_channel=False))
 
+_WEIGHTS = partial(rules.shipped, "weight_only_wi8_afp32")
+_SIXTEEN = partial(rules.shipped, "static_wi8_ai16")
+_ONE_SCALE = partial(rules.eight_bits, per_channel=False)
+
 RECIPES: tuple[Recipe, ...] = (
-    Edit("float32", _unchanged, "32-bit float weights and arithmetic, as trained"),
+    Edit("float32", bytes, "32-bit float weights and arithmetic, as trained"),
     Edit("float16", _float16, "weights stored in 16-bit float: half the size, float arithmetic"),
-    Corrected(
-        "dynamic_int8",
-        Grids(_BYTE, None),
-        _quantized(rules.dynamic),
-        "8-bit weights, activations in 8 bits at run time",
+    PostTraining("dynamic_int8", Grids(_BYTE, None), rules.dynamic, "8-bit weights, activations in 8 bits at run time"),
+    PostTraining("weight_int8", _BYTES, _WEIGHTS, "8-bit weights, float arithmetic"),
+    PostTraining("int8", _BYTES, rules.eight_bits, "8-bit weights and activations, calibrated on images", bits=8),
+    PostTraining("weight_int4", Grids(Grid(4), _BYTE), rules.four_bits, "4-bit weights, float arithmetic"),
+    PostTraining("int8_per_tensor", _PER_TENSOR, _ONE_SCALE, "int8 with one scale a tensor", bits=8),
+    PostTraining("int16x8", _BYTES, _SIXTEEN, "8-bit weights, 16-bit activations, calibrated on images", bits=16),
+    PostTraining(
+        "int8_float_io", _BYTES, rules.eight_bits, "int8 with float32 input and output", bits=8, finish=_float_io
     ),
-    Corrected("weight_int8", _BYTES, _quantized(_WEIGHTS), "8-bit weights, float arithmetic"),
-    Integer("int8", _BYTES, _EIGHT, "8-bit weights and activations, calibrated on images"),
-    Corrected("weight_int4", Grids(Grid(4), _BYTE), _quantized(rules.four_bits), "4-bit weights, float arithmetic"),
-    Integer("int8_per_tensor", _PER_TENSOR, rules.per_tensor, "int8 with one scale a tensor"),
-    Integer("int16x8", _BYTES, _SIXTEEN, "8-bit weights, 16-bit activations, calibrated on images", bits=16),
-    Integer("int8_float_io", _BYTES, _EIGHT, "int8 with float32 input and output", finish=_float_io),
     Mixed(_BYTES),
     QuantizationAware(_BYTES),
     Pruned(50),
     Pruned(75),
     Clustered(16),
-    Corrected("rounded", _ROUNDED, _unchanged, "float weights in few steps: downloads like int8"),
+    PostTraining("rounded", _ROUNDED, None, "float weights in few steps: downloads like int8"),
 )
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from advisor.compression.quantization import rules
 from advisor.compression.quantization.grid import Grids
+from advisor.compression.quantization.observe import Range
 from advisor.compression.quantization.quantizer import fitting_images, quantize
 from advisor.compression.recipes.base import Needs, Recipe
-from advisor.compression.recipes.comparison import Deviation, FloatComparison, comparison_for
+from advisor.compression.recipes.comparison import Deviation, FloatComparison, as_file, comparison_for
 from advisor.compression.recipes.inputs import Compressed, RecipeInputs
-from advisor.compression.recipes.post_training import Prepared, prepare
+from advisor.compression.recipes.post_training import prepare
 from advisor.core.errors import UnsupportedRecipe
 from advisor.tflite.model import Model, read
 
@@ -84,8 +83,10 @@ class Mixed(Recipe):
         """
         limit = DEFAULT_DROP_POINTS if inputs.max_drop_points is None else inputs.max_drop_points
         images = fitting_images(model, inputs.calibration)
+        prepared, observation = prepare(model, inputs, self._grids)
         search = _Search(
-            prepare(model, inputs, self._grids),
+            prepared,
+            observation.ranges(),
             comparison_for(model, inputs),
             FloatComparison(model, images[:: max(1, len(images) // RANKING_IMAGES)], None),
             limit,
@@ -98,10 +99,15 @@ class _Search:
     """Ranks runs of operators, then leaves them in float one after another."""
 
     def __init__(
-        self, prepared: Prepared, comparison: FloatComparison, ranker: FloatComparison, limit: float, deadline: float
+        self,
+        prepared: bytes,
+        ranges: Mapping[int, Range],
+        comparison: FloatComparison,
+        ranker: FloatComparison,
+        limit: float,
+        deadline: float,
     ) -> None:
-        self._model, self._prepared = read(prepared.model), prepared
-        self._spans = prepared.spans()
+        self._model, self._prepared, self._ranges = read(prepared), prepared, ranges
         self._comparison, self._ranker, self._limit = comparison, ranker, limit
         self._began, self._deadline = time.monotonic(), deadline
         self._tried: dict[frozenset[int], Trial] = {}
@@ -165,7 +171,7 @@ class _Search:
 
     def _form(self, floats: Collection[int]) -> bytes:
         names = [self._model.tensors[self._model.operators[place].outputs[0]].name for place in sorted(floats)]
-        return quantize(self._prepared.model, rules.eight_bits(names), self._spans)
+        return quantize(self._prepared, rules.eight_bits(names), self._ranges)
 
     def _try(self, floats: frozenset[int]) -> Trial:
         if floats not in self._tried:
@@ -196,9 +202,7 @@ def latency_ms(data: bytes) -> float:
     """Return the least CPU time of one run at one thread, in ms."""
     from advisor.measurement.latency.timing import least_cpu_ms
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.tflite"
-        path.write_bytes(data)
+    with as_file(data) as path:
         return least_cpu_ms(path)
 
 

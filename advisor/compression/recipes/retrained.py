@@ -7,25 +7,19 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from advisor.compression.calibration import choose, from_images
 from advisor.compression.quantization import rules
-from advisor.compression.quantization.clusters import clusters
 from advisor.compression.quantization.correction import correct
-from advisor.compression.quantization.grid import Grids
+from advisor.compression.quantization.grid import Grids, clusters
+from advisor.compression.quantization.observe import Range
 from advisor.compression.quantization.quantizer import fitting_images, quantize
 from advisor.compression.recipes.base import Needs, Recipe
-from advisor.compression.recipes.inputs import Compressed, RecipeInputs
-from advisor.compression.recipes.post_training import Prepared
+from advisor.compression.recipes.inputs import Compressed, RecipeInputs, TrainingImages
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from advisor.training.flatgraph.graph import Change, Graph
-    from advisor.training.flatgraph.learning import Course, Schedule
+    from advisor.training.flatgraph.learning import Course
     from advisor.training.flatgraph.weights import Weight
-
-    Floats = NDArray[np.float32]
-
 
 FITTED_IMAGES = 48
 """Images that pruned kernels are fitted on. Their positions give thousands of rows."""
@@ -34,7 +28,6 @@ FITTED_IMAGES = 48
 class Retrained(Recipe):
     """A recipe that trains weights to give what the float model gives, on the training part."""
 
-    needs_images = True
     needs = Needs.TRAINING
     version = 2
     learning_rate = 3e-4
@@ -47,56 +40,32 @@ class Retrained(Recipe):
             UnsupportedRecipe: the model has an operator that cannot be trained here.
             StageError: training diverged, or an image cannot be read.
         """
-        learnt, course = self._learnt(model, inputs)
+        learnt, course = self._learn(model, inputs)
         return Compressed(learnt, {"learning": asdict(course), **self._notes(learnt)})
 
-    def _learnt(self, model: bytes, inputs: RecipeInputs) -> tuple[bytes, Course]:
+    def _learn(self, model: bytes, inputs: RecipeInputs, change: Change | None = None) -> tuple[bytes, Course]:
+        """Train the kernels and the biases on the training part; ``change`` applies to the activations."""
+        import numpy as np
+
         from advisor.training.flatgraph.graph import read_graph
+        from advisor.training.flatgraph.learning import Schedule, learn
+        from advisor.training.flatgraph.weights import Free
 
+        images = inputs.images
+        assert images is not None, "the recipe says that it needs images"
         graph = read_graph(model)
-        weights = {**_free(graph), **self._weights(graph, inputs)}
-        course = learn(graph, weights, inputs, self._schedule(inputs))
-        return graph.with_weights({at: _array(one) for at, one in weights.items()}), course
-
-    def _schedule(self, inputs: RecipeInputs) -> Schedule:
-        from advisor.training.flatgraph.learning import Schedule
-
-        seed = inputs.images.seed if inputs.images else 0
-        return Schedule(self.learning_rate, self.epochs, seconds=inputs.seconds, seed=seed)
+        biases = {index: Free(graph.constants[index]) for index in graph.biases}
+        weights: dict[int, Weight] = {**biases, **self._weights(graph, images)}
+        schedule = Schedule(self.learning_rate, self.epochs, seconds=inputs.seconds, seed=images.seed)
+        course = learn(graph, weights, images.paths, images.spec, schedule, change)
+        return graph.with_weights({at: np.asarray(one.value(), np.float32) for at, one in weights.items()}), course
 
     @abstractmethod
-    def _weights(self, graph: Graph, inputs: RecipeInputs) -> Mapping[int, Weight]:
+    def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
         """Return the trainable kernels, and the biases that start from other values, by tensor index."""
 
     def _notes(self, _learnt: bytes) -> Mapping[str, Any]:
         return {}
-
-
-def learn(
-    graph: Graph,
-    weights: Mapping[int, Weight],
-    inputs: RecipeInputs,
-    schedule: Schedule,
-    change: Change | None = None,
-) -> Course:
-    """Train ``weights`` on the training part."""
-    from advisor.training.flatgraph.learning import learn as train
-
-    images = inputs.images
-    assert images is not None, "the recipe says that it needs images"
-    return train(graph, weights, images.paths, images.spec, schedule, change)
-
-
-def _free(graph: Graph) -> dict[int, Weight]:
-    from advisor.training.flatgraph.weights import Free
-
-    return {index: Free(graph.constants[index]) for index in graph.biases}
-
-
-def _array(weight: Weight) -> Floats:
-    import numpy as np
-
-    return np.asarray(weight.value(), np.float32)
 
 
 class Pruned(Retrained):
@@ -115,13 +84,14 @@ class Pruned(Retrained):
         self.description = f"{percent} % of the weights 0, the rest retrained: less to download"
         self._share = percent / 100
 
-    def _weights(self, graph: Graph, inputs: RecipeInputs) -> Mapping[int, Weight]:
+    def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
         from advisor.training.flatgraph.refit import refit
         from advisor.training.flatgraph.weights import Free, Masked
 
         biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
         inner = [at for at in _inner(graph) if at in biases]
-        found = refit(graph, inner, self._share, _some(inputs))
+        chosen = choose(images.labels, FITTED_IMAGES, images.seed)
+        found = refit(graph, inner, self._share, from_images([images.paths[at] for at in chosen], images.spec))
         kernels = {at: Masked(one.kernel, one.keep) for at, one in found.items()}
         return {**kernels, **{biases[at]: Free(one.bias) for at, one in found.items()}}
 
@@ -150,20 +120,10 @@ class Clustered(Retrained):
         self.description = f"{values} values a kernel, retrained: less to download"
         self._values = values
 
-    def _weights(self, graph: Graph, _inputs: RecipeInputs) -> Mapping[int, Weight]:
+    def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
         from advisor.training.flatgraph.weights import Shared
 
         return {at: Shared(*clusters(graph.constants[at], self._values)) for at in _inner(graph)}
-
-
-def _some(inputs: RecipeInputs) -> Floats:
-    """Return a few training images as model input, float32 (n, S, S, 3)."""
-    from advisor.compression.calibration import choose, from_images
-
-    images = inputs.images
-    assert images is not None, "the recipe says that it needs images"
-    chosen = choose(images.labels, FITTED_IMAGES, images.seed)
-    return from_images([images.paths[at] for at in chosen], images.spec)
 
 
 def _inner(graph: Graph) -> list[int]:
@@ -190,31 +150,22 @@ class QuantizationAware(Retrained):
 
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the trained integer file."""
-        from advisor.training.flatgraph.graph import read_graph
-
         observation = inputs.observer(model, fitting_images(model, inputs.calibration))
-        spans = Prepared(model, observation).spans()
-        graph = read_graph(model)
-        weights = {**_free(graph), **self._weights(graph, inputs)}
-        course = learn(graph, weights, inputs, self._schedule(inputs), _as_integers(spans))
-        learnt = graph.with_weights({at: _array(one) for at, one in weights.items()})
+        ranges = observation.ranges()
+        learnt, course = self._learn(model, inputs, _as_integers(ranges))
         on_grid = correct(learnt, self._grids, observation, shifted=False)
-        return Compressed(quantize(on_grid, rules.eight_bits(), spans), {"learning": asdict(course)})
+        return Compressed(quantize(on_grid, rules.eight_bits(), ranges), {"learning": asdict(course)})
 
-    def _weights(self, graph: Graph, _inputs: RecipeInputs) -> Mapping[int, Weight]:
-        return _rounded(graph)
+    def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
+        from advisor.training.flatgraph.weights import Rounded
 
-
-def _rounded(graph: Graph) -> dict[int, Weight]:
-    from advisor.training.flatgraph.weights import Rounded
-
-    return {at: Rounded(graph.constants[at], name) for at, name in graph.kernels.items()}
+        return {at: Rounded(graph.constants[at], name) for at, name in graph.kernels.items()}
 
 
-def _as_integers(spans: Mapping[int, tuple[float, float]]) -> Change:
+def _as_integers(ranges: Mapping[int, Range]) -> Change:
     from advisor.training.flatgraph.weights import rounded_activation
 
     def change(index: int, value: Any) -> Any:
-        return rounded_activation(value, *spans[index]) if index in spans else value
+        return rounded_activation(value, *ranges[index]) if index in ranges else value
 
     return change

@@ -5,11 +5,12 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 
 from advisor.compression.recipes import RECIPES, recipe
+from advisor.compression.recipes.base import Needs
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.measurement.accuracy.inference import predict_arrays
 from advisor.tflite.model import read
 
-MADE = [one for one in RECIPES if not one.needs_images]
+MADE = [one for one in RECIPES if one.needs < Needs.TRAINING]
 NAMES = [one.name for one in MADE]
 CALIBRATED = [one.name for one in MADE if one.needs_calibration]
 
@@ -103,7 +104,7 @@ def test_calibration_images_must_be_finite(float_model: bytes) -> None:
         recipe("int8").apply(float_model, np.full((4, 32, 32, 3), np.nan, np.float32))
 
 
-@pytest.mark.parametrize("name", [one.name for one in RECIPES if one.needs_images])
+@pytest.mark.parametrize("name", [one.name for one in RECIPES if one.needs is Needs.TRAINING])
 def test_a_recipe_that_learns_is_skipped_without_images(float_model: bytes, photographs: np.ndarray, name: str) -> None:
     with pytest.raises(UnsupportedRecipe, match=f"{name} needs labelled images"):
         recipe(name).apply(float_model, photographs)

@@ -43,8 +43,9 @@ def test_forms_carry_the_files_description_and_their_figures(described: Path, ph
 
 def test_a_recipe_that_does_not_apply_is_a_row_and_the_others_go_on(described: Path, tmp_path: Path) -> None:
     from advisor.compression.recipes import RECIPES
+    from advisor.compression.recipes.base import Needs
 
-    learning = next(one.name for one in RECIPES if one.needs_images)
+    learning = next(one.name for one in RECIPES if one.needs is Needs.TRAINING)
     found = compress(ask(described, [learning, "float16"], to=tmp_path / "forms"), _silent, latency=False)
     assert [form.status for form in found.forms] == ["ok", "skipped", "ok"]
     assert "labelled images" in found.forms[1].reason
