@@ -7,21 +7,22 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.evaluation_json import evaluation_to_json
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.exporting.card import model_card
 from advisor.exporting.choice import choose
+from advisor.exporting.devices import benchmark_lines, devices_of
 from advisor.exporting.model import ShippedModel, prepare
 from advisor.exporting.operators import build_file, operators_json, registration, used_operators
-from advisor.exporting.readme import benchmark_lines, readme
+from advisor.exporting.readme import readme
 from advisor.exporting.sealing import key_id, read_key, seal
-from advisor.exporting.settings import settings
 from advisor.exporting.snippets import PLATFORMS, edgetpu, render
 from advisor.exporting.vectors import make_vectors, vectors_json
 from advisor.store.integrity import artefact_problem
@@ -167,7 +168,7 @@ def _snippets(
 
 def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, key: bytes | None) -> str:
     target = evaluation.configuration.target
-    pick = run.decision.pick
+    pick, devices = run.decision.pick, devices_of(evaluation)
     document = {
         "schema_version": SCHEMA_VERSION,
         "run": run.name,
@@ -189,8 +190,8 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, key: b
             "memory_mapped": key is None,
             "measured_on": target.device,
         },
-        "benchmark_model": benchmark_lines(settings(evaluation)[0]),
-        "devices": {setting.device: asdict(setting) for setting in settings(evaluation)},
+        "benchmark_model": benchmark_lines(next(iter(devices.values()))),
+        "devices": {name: _settings(name, figures) for name, figures in devices.items()},
         "figures": {
             name: quantity
             for name, quantity in evaluation_to_json(evaluation).items()
@@ -198,6 +199,19 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, key: b
         },
     }
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _settings(device: str, figures: DeviceFigures) -> dict[str, object]:
+    """Return the settings of a file for a device, and its latency there."""
+    return {
+        "device": device,
+        "runtime": figures.runtime,
+        "accelerator": figures.accelerator,
+        "threads": figures.threads,
+        "latency_ms": figures.latency_ms,
+        "provenance": figures.provenance,
+        "budget_probability": figures.budget_probability,
+    }
 
 
 def _sums(contents: Mapping[str, bytes]) -> bytes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import latency_of
 from advisor.engine.history.loaded_run import LoadedRun
 
 _SEE = "advisor export RUN --list shows the candidates"
@@ -20,13 +19,9 @@ def choices(decision: Decision) -> tuple[Evaluation, ...]:
         if evaluation is None or not evaluation.artefact:
             continue
         known = found.setdefault(evaluation.artefact, evaluation)
-        if known is not decision.pick and _latency(evaluation) < _latency(known):
+        if known is not decision.pick and latency_of(evaluation) < latency_of(known):
             found[evaluation.artefact] = evaluation
     return tuple(found.values())
-
-
-def _latency(evaluation: Evaluation) -> float:
-    return evaluation.latency.value if evaluation.latency else float("inf")
 
 
 def choose(run: LoadedRun, pick: str | None) -> Evaluation:
@@ -48,27 +43,13 @@ def choose(run: LoadedRun, pick: str | None) -> Evaluation:
     if pick is None:
         return offered[0]
     if pick.isdecimal():
-        return _by_number(offered, int(pick))
-    return _by_key(run, pick)
-
-
-def _by_number(offered: Sequence[Evaluation], number: int) -> Evaluation:
-    if not 1 <= number <= len(offered):
-        raise UsageError(f"--pick: there is no candidate {number}; the numbers are 1 to {len(offered)}", _SEE)
-    return offered[number - 1]
-
-
-def _by_key(run: LoadedRun, key: str) -> Evaluation:
+        if not 1 <= int(pick) <= len(offered):
+            raise UsageError(f"--pick: there is no candidate {int(pick)}; the numbers are 1 to {len(offered)}", _SEE)
+        return offered[int(pick) - 1]
     by_key = {evaluation.configuration.key: evaluation for evaluation in run.evaluations}
-    found = by_key.get(key)
+    found = by_key.get(pick)
     if found is None:
-        raise UsageError(
-            f"--pick: the run has no candidate '{key}'{nearest(key, by_key)}",
-            _SEE,
-        )
+        raise UsageError(f"--pick: the run has no candidate '{pick}'{nearest(pick, by_key)}", _SEE)
     if found.status is not Status.OK:
-        raise UsageError(
-            f"--pick: '{key}' has no artefact; its status is {found.status} ({found.reason})",
-            _SEE,
-        )
+        raise UsageError(f"--pick: '{pick}' has no artefact; its status is {found.status} ({found.reason})", _SEE)
     return found

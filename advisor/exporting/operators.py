@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
+from advisor.exporting.templating import render
 from advisor.tflite.model import read
 
 RUNTIME_KERNELS = 172
@@ -65,60 +67,16 @@ def operators_json(operators: tuple[UsedOperator, ...]) -> str:
 
 def build_file(operators: tuple[UsedOperator, ...], model_name: str) -> str:
     """Return a Bazel file with a C++ and an Android library that contain only these kernels."""
-    kernels = f"the {len(builtins(operators))} kernels of {model_name} and none of the other {left_out(operators)}"
-    return f"""# A TensorFlow Lite runtime with {kernels}.
-# Put this folder, with {model_name} as it was before encryption, into a workspace that has @org_tensorflow.
-load(
-    "@org_tensorflow//tensorflow/lite:build_def.bzl",
-    "tflite_custom_android_library",
-    "tflite_custom_cc_library",
-)
-
-tflite_custom_cc_library(
-    name = "runtime_cc",
-    models = [":{model_name}"],
-)
-
-tflite_custom_android_library(
-    name = "runtime_android",
-    models = [":{model_name}"],
-)
-
-# Alternative: call RegisterSelectedOps() for your own interpreter.
-cc_library(
-    name = "registered_ops",
-    srcs = ["selective_build/registered_ops.cc"],
-    deps = [
-        "@org_tensorflow//tensorflow/lite:mutable_op_resolver",
-        "@org_tensorflow//tensorflow/lite/kernels:builtin_op_kernels",
-    ],
-)
-"""
+    kernels = len(builtins(operators))
+    return render("BUILD.bazel.j2", model=model_name, kernels=kernels, left_out=left_out(operators))
 
 
 def registration(operators: tuple[UsedOperator, ...]) -> str:
     """Return C++ that registers these kernels with a ``MutableOpResolver``."""
     customs = [operator.name.removeprefix(CUSTOM) for operator in operators if operator.name.startswith(CUSTOM)]
-    lines = [
-        f"// Registers {len(builtins(operators))} of the {RUNTIME_KERNELS} builtin kernels.",
-        *(f"// The custom operator '{_comment(name)}' is not included: register it too." for name in customs),
-        '#include "tensorflow/lite/kernels/builtin_op_kernels.h"',
-        '#include "tensorflow/lite/mutable_op_resolver.h"',
-        "",
-        "void RegisterSelectedOps(::tflite::MutableOpResolver* resolver) {",
-        *(_line(operator) for operator in builtins(operators)),
-        "}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _line(operator: UsedOperator) -> str:
-    name, versions = operator.name, f"{operator.least}, {operator.most}"
-    return (
-        f"  resolver->AddBuiltin(::tflite::BuiltinOperator_{name},\n"
-        f"                       ::tflite::ops::builtin::Register_{name}(), {versions});"
+    return render(
+        "registered_ops.cc.j2",
+        runtime_kernels=RUNTIME_KERNELS,
+        customs=[re.sub(r"[^\w.-]", "?", name) for name in customs],
+        builtins=builtins(operators),
     )
-
-
-def _comment(name: str) -> str:
-    return "".join(char if char.isalnum() or char in "_-." else "?" for char in name)

@@ -12,9 +12,8 @@ import hmac
 from pathlib import Path
 
 from advisor.core.errors import UsageError
+from advisor.exporting.shipped import sealed_model
 
-FORMAT = b"ADVSEAL1"
-KEY_BYTES = 32
 _MAKE_ONE = 'make one: python -c "import secrets; print(secrets.token_hex(32))" > model.key'
 
 
@@ -25,23 +24,12 @@ def read_key(path: Path) -> bytes:
         UsageError: it cannot be read, or its content is not a key.
     """
     try:
-        content = path.read_bytes()
+        return sealed_model.read_key(path)
     except OSError as error:
-        raise UsageError(
-            f"--encrypt-key-file: '{path}' cannot be read ({error.strerror or error})", _MAKE_ONE
-        ) from None
-    if len(content) == KEY_BYTES:
-        return content
-    try:
-        key = bytes.fromhex(content.decode("ascii").strip())
-    except ValueError:
-        key = b""
-    if len(key) != KEY_BYTES:
-        raise UsageError(
-            f"--encrypt-key-file: '{path}' holds neither {KEY_BYTES} bytes nor {2 * KEY_BYTES} hexadecimal digits",
-            _MAKE_ONE,
-        )
-    return key
+        problem = f"'{path}' cannot be read ({error.strerror or error})"
+    except sealed_model.SealError:
+        problem = f"'{path}' holds neither 32 bytes nor 64 hexadecimal digits"
+    raise UsageError(f"--encrypt-key-file: {problem}", _MAKE_ONE)
 
 
 def key_id(key: bytes) -> bytes:
@@ -50,18 +38,10 @@ def key_id(key: bytes) -> bytes:
 
 
 def seal(content: bytes, key: bytes) -> bytes:
-    """Return ``content`` encrypted with a key of 32 bytes.
+    """Return ``content`` encrypted with a key of 32 bytes."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    Raises:
-        UsageError: the package ``cryptography`` is not installed.
-    """
-    try:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-    except ImportError:
-        raise UsageError(
-            "--encrypt-key-file needs the package 'cryptography'", "install it: pip install cryptography"
-        ) from None
     nonce = hmac.digest(key, b"advisor nonce" + hashlib.sha256(content).digest(), "sha256")[:12]
-    header = FORMAT + key_id(key) + nonce
+    header = sealed_model.FORMAT + key_id(key) + nonce
     body: bytes = AESGCM(key).encrypt(nonce, content, header)
     return header + body

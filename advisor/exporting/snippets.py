@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from advisor.core.escape import plain
 from advisor.core.evaluation import Evaluation
-from advisor.core.units import show_ms
+from advisor.core.units import plural, show_ms
+from advisor.exporting import templating
+from advisor.exporting.devices import devices_of
 from advisor.exporting.model import ShippedModel
-from advisor.exporting.settings import settings
 
 PLATFORMS: Mapping[str, tuple[str, str]] = {
     "android": ("Classifier.kt.j2", "android/Classifier.kt"),
@@ -32,7 +33,7 @@ def render(platform: str, model: ShippedModel, evaluation: Evaluation, file: str
     """
     template, path = PLATFORMS[platform]
     stem, _, suffix = file.rpartition(".")
-    return path, _render(
+    return path, templating.render(
         template,
         model=file,
         stem=stem,
@@ -56,7 +57,7 @@ def edgetpu(measured: str, mean: tuple[float, ...], std: tuple[float, ...]) -> s
         mean: normalization of RGB values 0..255.
         std: as ``mean``.
     """
-    return _render(
+    return templating.render(
         "classify_edgetpu.py.j2",
         integer_model=measured,
         compiled=measured.replace(".tflite", "_edgetpu.tflite"),
@@ -68,24 +69,12 @@ def edgetpu(measured: str, mean: tuple[float, ...], std: tuple[float, ...]) -> s
 def _remark(evaluation: Evaluation, platform: str) -> str:
     """Return a line that says where the settings come from, and whether the code supports them."""
     target = evaluation.configuration.target
-    threads = f"{target.threads} thread{'s'[: target.threads > 1]}"
+    threads = plural(target.threads, "thread")
     figure = f", {show_ms(evaluation.latency.value)} {evaluation.latency.provenance}" if evaluation.latency else ""
     best = f"Best on {target.device} with {threads}, {target.accelerator}, {target.runtime}{figure}."
-    others = [f"{s.device}: {s.accelerator}, threads {s.threads}" for s in settings(evaluation)[1:]]
+    devices = devices_of(evaluation).items()
+    others = [f"{name}: {figures.accelerator}, threads {figures.threads}" for name, figures in devices][1:]
     best += f" Other devices: {'; '.join(others)}." if others else ""
     if target.accelerator in DELEGATES[platform]:
         return plain(best)
     return plain(f"{best} This code runs on the CPU: measure the latency there.")
-
-
-def _render(template: str, **values: object) -> str:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(  # noqa: S701 (source code, not HTML: every value is a number or our own)
-        loader=PackageLoader("advisor.exporting"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template(template).render(**values)
