@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import artefact_of, describe, show_figure
 from advisor.core.noise import Delta, delta, deltas, without_noise
 from advisor.core.quantity import Quantity
+from advisor.core.relaxation import excess_texts
 from advisor.core.statistics import paired
 from advisor.engine.decide import decide_run
-from advisor.engine.history.compare_reasons import ComparisonResult, choice, reason
 from advisor.engine.history.differences import Difference, find_differences
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.image_answers import compared_images, correct_answers
 
 HELD_OUT = "holdout_accuracy"
+CHANGES_SHOWN = 3
 
 Deltas = Mapping[str, tuple[Delta, ...]]
 """Changes of the figures of every configuration that both runs evaluated, by key."""
+
+
+class ComparisonResult(StrEnum):
+    """What happened to the recommendation between two runs."""
+
+    SAME = "same"
+    NOISE = "within noise"
+    WORSE = "worse"
+    CHANGED = "changed"
 
 
 @dataclass(frozen=True)
@@ -75,7 +87,7 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
         before=before.name,
         after=after.name,
         result=result,
-        reason=reason(result, before, after, changes, differences),
+        reason=_reason(result, before, after, changes, differences),
         pick_before=before.decision.pick,
         pick_after=after.decision.pick,
         differences=differences,
@@ -130,7 +142,7 @@ def _decide_without_noise(after: LoadedRun, changes: Deltas) -> Decision:
 
 
 def _result(then: Decision, now: Decision, steady: Decision, changes: Deltas, one_device: bool) -> ComparisonResult:
-    choice_then, choice_now, choice_steady = (choice(decision.pick, one_device) for decision in (then, now, steady))
+    choice_then, choice_now, choice_steady = (_choice(decision.pick, one_device) for decision in (then, now, steady))
     if choice_then != choice_steady:
         return ComparisonResult.CHANGED
     if then.feasible != steady.feasible:
@@ -153,3 +165,91 @@ def _changed_figures(changes: Deltas) -> tuple[ChangedFigure, ...]:
 
 def _value(quantity: Quantity | None) -> float | None:
     return None if quantity is None else quantity.value
+
+
+def _choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]:
+    """Return what a team chooses: the artefact, and the device. The number of threads is a setting, not a choice."""
+    if evaluation is None:
+        return ()
+    target = evaluation.configuration.target
+    artefact = artefact_of(evaluation)
+    return (*artefact, target.device, target.accelerator) if with_device else artefact
+
+
+def _reason(
+    result: ComparisonResult,
+    before: LoadedRun,
+    after: LoadedRun,
+    changes: Deltas,
+    differences: tuple[Difference, ...],
+) -> str:
+    """Return the reason for the result of a comparison, in one or more sentences."""
+    then, now = before.decision.pick, after.decision.pick
+    if result is ComparisonResult.SAME:
+        return f"The pick did not change: {_named(now)}."
+    if result is ComparisonResult.NOISE:
+        return (
+            f"The pick would be {_named(now)} instead of {_named(then)}, but no figure that decides it changed beyond "
+            "the noise: not counted as a change."
+        )
+    if result is ComparisonResult.WORSE:
+        return f"The pick is still {_named(now)}, and worse: {'; '.join(_losses(then, after, changes))}."
+    questions = [row for row in differences if row.topic == "question"]
+    causes = [
+        *(f"{row.what}: {row.before or 'none'} -> {row.after or 'none'}" for row in questions),
+        *_losses(then, after, changes),
+        *_gains(now, before, changes),
+    ]
+    because = f" Because {'; '.join(causes)}." if causes else f" {after.decision.reason}"
+    if now is not None and not after.decision.feasible:
+        return (
+            f"Nothing meets the budget; closest to the limits is {_named(now)}, the pick was {_named(then)}.{because}"
+        )
+    return f"The pick changed from {_named(then)} to {_named(now)}.{because}"
+
+
+def _named(evaluation: Evaluation | None) -> str:
+    return "nothing" if evaluation is None else describe(evaluation)
+
+
+def _losses(then: Evaluation | None, after: LoadedRun, changes: Deltas) -> list[str]:
+    """Return what happened to the earlier pick."""
+    if then is None:
+        return []
+    now = _counterpart(then, after)
+    if now is None:
+        return [f"{then.configuration.key} was not evaluated again"]
+    key = now.configuration.key
+    if now.status is not Status.OK:
+        return [f"{key} was {now.status}: {now.reason}"]
+    broken = excess_texts(now, after.question.limits)
+    texts = [_changed_text(key, change) for change in changes.get(key, ()) if change.worse]
+    return [*texts, *([f"{key} breaks the budget: {' and '.join(broken)}"] if broken else [])]
+
+
+def _counterpart(evaluation: Evaluation, run: LoadedRun) -> Evaluation | None:
+    """Return the same configuration in another run; where there is none, the same artefact on another device."""
+    same = [e for e in run.evaluations if _choice(e, False) == _choice(evaluation, False)]
+    exact = [e for e in same if e.configuration.key == evaluation.configuration.key]
+    return next(iter([*exact, *same]), None)
+
+
+def _gains(now: Evaluation | None, before: LoadedRun, changes: Deltas) -> list[str]:
+    """Return what is new about the later pick."""
+    if now is None:
+        return []
+    key = now.configuration.key
+    then = _counterpart(now, before)
+    if then is None:
+        return [f"{key} is new"]
+    if then.status is not Status.OK:
+        return [f"{key} was {then.status} before ({then.reason})"]
+    return [_changed_text(key, c) for c in changes.get(key, ()) if c.counts and not c.worse][:CHANGES_SHOWN]
+
+
+def _changed_text(key: str, change: Delta) -> str:
+    ends = [
+        "unknown" if quantity is None else show_figure(change.figure, quantity.value)
+        for quantity in (change.before, change.after)
+    ]
+    return f"{change.figure.replace('_', ' ')} of {key} {ends[0]} -> {ends[1]}"

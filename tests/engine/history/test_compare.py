@@ -11,8 +11,7 @@ import pytest
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.engine.history.compare import Comparison, compare
-from advisor.engine.history.compare_reasons import ComparisonResult
+from advisor.engine.history.compare import Comparison, ComparisonResult, compare
 from advisor.engine.history.loaded_run import load_run
 from tests.builders import evaluation
 from tests.run_folders import HOST, VERSIONS, candidates, images, write_run

@@ -15,7 +15,7 @@ import yaml
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
-from advisor.engine.history.compare_reasons import ComparisonResult
+from advisor.engine.history.compare import ComparisonResult
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.history.reevaluation.changes import find_card_changes, host_manifest
 from advisor.engine.history.reevaluation.reevaluate import Devices, Reevaluation
