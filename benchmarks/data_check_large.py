@@ -136,7 +136,7 @@ def judge(root: Path, count: int) -> None:
 
     paths = sorted((root / "pictures").rglob("*.jpg"))
     parts = [root / "0.npy", root / "1.npy"]
-    find_faults(parts, labels(count).tolist(), list(range(count)), (), paths, 0, LANDMARKS, root / RESULT)
+    find_faults(parts, labels(count).tolist(), list(range(count)), (), paths, LANDMARKS, root / RESULT)
 
 
 def _alone(function: Callable[..., None], *arguments: Any) -> tuple[float, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +65,7 @@ class DataCheck:
             "not_judged": self.not_judged,
             "findings": [self._finding(finding) for finding in self.findings],
             "conditions": [
-                {
-                    "name": one.name,
-                    "low": round(one.low, 4),
-                    "median": round(one.median, 4),
-                    "high": round(one.high, 4),
-                    "outside": round(one.outside, 4),
-                    "words": one.words,
-                }
+                {name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(one).items()}
                 for one in self.conditions
             ],
         }
@@ -101,11 +94,17 @@ def check_data(path: Path, checker: LabelChecker | None, say: Say = lambda _text
         UsageError: the path does not exist or cannot be read as a data set, or the card is unknown.
     """
     say(f"reading images of {path}")
-    read = survey(path, _steps(say))
+
+    def advance(done: int, total: int) -> None:
+        if done % 100 == 0 or done == total:
+            say(f"reading images: {done:,} of {total:,}")
+
+    read = survey(path, advance)
     say("comparing images")
     pairs = near_duplicates(read.thumbnails)
     labels, why_not = _label_check(checker, read, pairs, say)
-    alike = sorted({**{(pair.first, pair.second): pair for pair in (*labels.copies, *pairs)}}.values(), key=_indices)
+    by_images = {(pair.first, pair.second): pair for pair in (*labels.copies, *pairs)}
+    alike = [pair for _, pair in sorted(by_images.items())]
     findings = (*check(read, alike), *_wrong_labels(read, labels.suspects))
     gravest_first = tuple(sorted(findings, key=lambda finding: list(Kind).index(finding.kind)))
     return DataCheck(read, gravest_first, conditions(read), labels.card, why_not)
@@ -114,11 +113,11 @@ def check_data(path: Path, checker: LabelChecker | None, say: Say = lambda _text
 def _label_check(checker: LabelChecker | None, read: Survey, pairs: Sequence[Pair], say: Say) -> tuple[LabelCheck, str]:
     """Check the labels, or return why that failed: the other findings are useful without it."""
     if checker is None:
-        return LabelCheck("", (), ()), "not asked for"
+        return LabelCheck(), "not asked for"
     try:
         return checker.check(read.dataset, pairs, say), ""
     except (WeightsError, StageError) as error:
-        return LabelCheck("", (), ()), error.message
+        return LabelCheck(), error.message
 
 
 def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, ...]:
@@ -132,26 +131,7 @@ def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, .
         f"{dataset.classes[one.suggested]} ({one.better:.0%})"
         for one in suspects
     )
-    message = f"{counted(len(suspects), 'image')} ({share:.1f} %) likely {'has' if len(suspects) == 1 else 'have'} "
-    return (
-        Finding(
-            Kind.WRONG_LABEL,
-            f"{message}the wrong label",
-            "look at them, the most likely first; keep those whose labels are right: they are hard, and worth having",
-            tuple((path,) for path in paths),
-            notes,
-            paths,
-        ),
-    )
-
-
-def _steps(say: Say) -> Callable[[int, int], None]:
-    def advance(done: int, total: int) -> None:
-        if done % 100 == 0 or done == total:
-            say(f"reading images: {done:,} of {total:,}")
-
-    return advance
-
-
-def _indices(pair: Pair) -> tuple[int, int]:
-    return pair.first, pair.second
+    verb = "has" if len(suspects) == 1 else "have"
+    message = f"{counted(len(suspects), 'image')} ({share:.1f} %) likely {verb} the wrong label"
+    advice = "look at them, the most likely first; keep those whose labels are right: they are hard, and worth having"
+    return (Finding(Kind.WRONG_LABEL, message, advice, tuple((path,) for path in paths), notes, paths),)

@@ -13,6 +13,9 @@ from advisor.training.labels.wrong_labels import Suspect
 
 RESULT = "judgement.json"
 
+SEED = 0
+"""Seed of the stages, and of the landmarks of a large set."""
+
 
 def find_faults(
     parts: Sequence[Path],
@@ -20,7 +23,6 @@ def find_faults(
     checked: Sequence[int],
     together: Sequence[Sequence[int]],
     paths: Sequence[Path],
-    seed: int,
     landmarks: int,
     path: Path,
 ) -> None:
@@ -32,7 +34,6 @@ def find_faults(
         checked: indices of the images whose labels are checked.
         together: groups of indices of images that show the same or belong together.
         paths: the images.
-        seed: draws the landmarks of a large set.
         landmarks: most landmarks.
         path: JSON file to write.
     """
@@ -44,7 +45,7 @@ def find_faults(
     copies = cropped_copies(features, paths)
     chained = [Pair(first, second, 1.0) for group in together for first, second in pairwise(group)]
     alike = groups([*copies, *chained], len(labels))
-    suspects = _suspects(features, labels, checked, alike, seed, landmarks)
+    suspects = _suspects(features, labels, checked, alike, landmarks)
     content = {"suspects": [asdict(one) for one in suspects], "copies": [asdict(pair) for pair in copies]}
     path.write_text(json.dumps(content), encoding="utf-8")
 
@@ -60,7 +61,6 @@ def _suspects(
     labels: Sequence[int],
     checked: Sequence[int],
     alike: Sequence[Sequence[int]],
-    seed: int,
     landmarks: int,
 ) -> list[Suspect]:
     """Check some of the images. Their labels are renumbered without gaps, and the results are translated back."""
@@ -75,7 +75,7 @@ def _suspects(
     groups = [[position[index] for index in group if index in position] for group in alike]
     together = [group for group in groups if len(group) > 1]
     chosen = array if len(checked) == len(array) else array[np.asarray(checked)]
-    probabilities = left_out(chosen, renumbered.tolist(), together, seed, landmarks)
+    probabilities = left_out(chosen, renumbered.tolist(), together, SEED, landmarks)
     return [
         Suspect(checked[one.index], int(names[one.suggested]), one.given, one.better)
         for one in suspects(renumbered.tolist(), probabilities)

@@ -42,8 +42,6 @@ PREFERRED = ("efficientnet_lite0_224", "mobilenet_v2_1.0_224", "mobilenet_v1_1.0
 FEWEST = 5
 """Labels of classes with fewer images are not checked: there is too little to learn them from."""
 
-SEED = 0
-
 Faults = tuple[tuple[Suspect, ...], tuple[Pair, ...]]
 """Likely wrong labels and cropped copies."""
 
@@ -53,14 +51,14 @@ class LabelCheck:
     """What a check of the labels found.
 
     Attributes:
-        card: name of the card whose features were used.
+        card: name of the card whose features were used, empty where the labels were not checked.
         suspects: images whose labels are likely wrong, the most likely first, by index into the data set.
         copies: pairs of images of which one is cut out of the other.
     """
 
-    card: str
-    suspects: tuple[Suspect, ...]
-    copies: tuple[Pair, ...]
+    card: str = ""
+    suspects: tuple[Suspect, ...] = ()
+    copies: tuple[Pair, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,8 +120,8 @@ def _run(
 ) -> LabelCheck:
     """Run the stage and those that it needs, or look them up in the cache."""
     everything = tuple(range(len(dataset.images)))
-    images = Images(dataset, Split(everything, (), (), SEED))
-    materials = Materials(ArtifactCache(), images, {card.name: weights}, host.describe(), seed=SEED)
+    images = Images(dataset, Split(everything, (), (), jobs.SEED))
+    materials = Materials(ArtifactCache(), images, {card.name: weights}, host.describe(), seed=jobs.SEED)
 
     def listen(event: StageEvent) -> None:
         say(event.stage.subject)
@@ -162,7 +160,7 @@ def label_stage(
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         paths, out = materials.require_images().part(Role.TRAIN).paths, folders.out / jobs.RESULT
-        return partial(jobs.find_faults, read.files(results), labels, checked, together, paths, SEED, landmarks, out)
+        return partial(jobs.find_faults, read.files(results), labels, checked, together, paths, landmarks, out)
 
     return Stage(
         StageName.LABELS, Scope(card.name), "5", "judging labels with", read.stages, inputs, job,
