@@ -30,8 +30,7 @@ import yaml
 from advisor.catalog.catalogue_files import shipped_files
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.training import FINETUNED, HEAD
-from advisor.engine.durations import Durations
-from advisor.engine.pipeline.events import StageEvent
+from advisor.engine.pipeline.events import Durations, StageEvent
 from advisor.engine.progress import Progress
 from advisor.engine.question import Request, resolve
 from advisor.engine.run import run_search

@@ -17,58 +17,46 @@ if TYPE_CHECKING:
     from advisor.measurement.on_device.findings import DeviceBenchmark
 
 
-Models = Annotated[list[str], typer.Argument(metavar="MODEL", help="One .tflite file, or several to compare.")]
-Device = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help="Device profile, or name:target. Measured over its connection, else predicted. Default: this machine.",
-    ),
-]
-Accelerator = Annotated[
-    str, typer.Option(metavar="NAME", help="Processor: cpu or gpu; with --device also npu and tpu. Default: cpu.")
-]
-Threads = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COUNTS", help="CPU threads: a number or 'all'; repeat, or join by commas. Default: 1."),
-]
-EffortName = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="Time for each file and thread count: quick (6 s), normal (10 s) or full (60 s)."
-    ),
-]
-Runtime = Annotated[
-    str | None,
-    typer.Option(metavar="PACKAGE", help="Another runtime, in a separate environment: tflite-runtime==2.14.0."),
-]
-Cpus = Annotated[str | None, typer.Option(metavar="NUMBERS", help="Processors that run the threads: 0,1.")]
-Contended = Annotated[bool, typer.Option("--contended", help="Also measure with a load on the other processors.")]
-Sustained = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="Also run for this time without a rest, such as 5min, to see it slow down."),
-]
-LabelledImage = Annotated[
-    str | None,
-    typer.Option("--image", metavar="FILE", help="Image for end-to-end timing. Default: a bundled photograph."),
-]
-AsLog = Annotated[bool, typer.Option("--mllog", help="Print MLPerf-style log lines instead of the table.")]
-Force = Annotated[bool, typer.Option("--force", help="Measure on a busy machine, too; the verdict says so.")]
-
-
 def benchmark(
-    models: Models,
-    device: Device = "",
-    accelerator: Accelerator = "",
-    threads: Threads = None,
-    effort: EffortName = "quick",
+    models: Annotated[list[str], typer.Argument(metavar="MODEL", help="One .tflite file, or several to compare.")],
+    device: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Device profile, or name:target. Measured over its connection, else predicted. Default: this machine.",
+        ),
+    ] = "",
+    accelerator: Annotated[
+        str, typer.Option(metavar="NAME", help="Processor: cpu or gpu; with --device also npu and tpu. Default: cpu.")
+    ] = "",
+    threads: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COUNTS", help="CPU threads: a number or 'all'; repeat, or join by commas. Default: 1."),
+    ] = None,
+    effort: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Time for each file and thread count: quick (6 s), normal (10 s) or full (60 s)."
+        ),
+    ] = "quick",
     shape: options.Shape = None,
     xnnpack: options.Xnnpack = True,
-    runtime: Runtime = None,
-    cpus: Cpus = None,
-    contended: Contended = False,
-    sustained: Sustained = None,
-    image: LabelledImage = None,
+    runtime: Annotated[
+        str | None,
+        typer.Option(metavar="PACKAGE", help="Another runtime, in a separate environment: tflite-runtime==2.14.0."),
+    ] = None,
+    cpus: Annotated[str | None, typer.Option(metavar="NUMBERS", help="Processors that run the threads: 0,1.")] = None,
+    contended: Annotated[
+        bool, typer.Option("--contended", help="Also measure with a load on the other processors.")
+    ] = False,
+    sustained: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Also run for this time without a rest, such as 5min, to see it slow down."),
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option("--image", metavar="FILE", help="Image for end-to-end timing. Default: a bundled photograph."),
+    ] = None,
     ssh: options.Ssh = "",
     adb: options.Adb = "",
     python: options.Python = "python3",
@@ -76,8 +64,10 @@ def benchmark(
     cores: options.Cores = "",
     profiles: options.ProfileFolders = None,
     as_json: options.AsJson = False,
-    mllog: AsLog = False,
-    force: Force = False,
+    mllog: Annotated[bool, typer.Option("--mllog", help="Print MLPerf-style log lines instead of the table.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Measure on a busy machine, too; the verdict says so.")
+    ] = False,
 ) -> None:
     """Time .tflite files on this machine or on a device, and say whether the timings can be trusted.
 

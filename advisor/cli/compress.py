@@ -15,56 +15,44 @@ if TYPE_CHECKING:
     from advisor.compression.user_model.values import Compression
 
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A float .tflite classifier with fixed shapes.")]
-Recipes = Annotated[
-    list[str],
-    typer.Option(
-        "--recipe", metavar="NAMES", help="Compression recipes, such as int8,rounded; repeat, or join by commas."
-    ),
-]
-Calibration = Annotated[
-    str | None,
-    typer.Option(metavar="DIR", help="Folder of calibration images, labelled or not. Default: those of --data."),
-]
-Data = Annotated[
-    str | None, typer.Option(metavar="DIR", help="Labelled images, one sub-folder for each class; measures accuracy.")
-]
-MaxDrop = Annotated[
-    str | None,
-    typer.Option(metavar="POINTS", help="Points of accuracy that a file may lose, such as 0.5pt (needs --data)."),
-]
-To = Annotated[str | None, typer.Option(metavar="DIR", help="Folder for the files. Default: MODEL-forms.")]
-Seed = Annotated[int, typer.Option(metavar="N", help="Seed of all random draws.")]
-Latency = Annotated[bool, typer.Option("--latency/--no-latency", help="Measure the latency of the files.")]
-Accelerator = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help="Accelerator whose operators are counted: xnnpack (the CPU), edgetpu, ...",
-    ),
-]
-TimeLimit = Annotated[
-    str,
-    typer.Option(metavar="TIME", help="Time limit of a recipe that trains; the best result so far is used."),
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
-
-
 def compress(
-    model: Model,
-    recipe: Recipes,
-    calibration: Calibration = None,
-    data: Data = None,
-    max_drop: MaxDrop = None,
-    to: To = None,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A float .tflite classifier with fixed shapes.")],
+    recipe: Annotated[
+        list[str],
+        typer.Option(
+            "--recipe", metavar="NAMES", help="Compression recipes, such as int8,rounded; repeat, or join by commas."
+        ),
+    ],
+    calibration: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Folder of calibration images, labelled or not. Default: those of --data."),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Labelled images, one sub-folder for each class; measures accuracy."),
+    ] = None,
+    max_drop: Annotated[
+        str | None,
+        typer.Option(metavar="POINTS", help="Points of accuracy that a file may lose, such as 0.5pt (needs --data)."),
+    ] = None,
+    to: Annotated[str | None, typer.Option(metavar="DIR", help="Folder for the files. Default: MODEL-forms.")] = None,
     mean: options.Mean = None,
     std: options.Std = None,
-    seed: Seed = 0,
-    latency: Latency = True,
-    accelerator: Accelerator = "xnnpack",
-    time_limit: TimeLimit = "10min",
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of all random draws.")] = 0,
+    latency: Annotated[bool, typer.Option("--latency/--no-latency", help="Measure the latency of the files.")] = True,
+    accelerator: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Accelerator whose operators are counted: xnnpack (the CPU), edgetpu, ...",
+        ),
+    ] = "xnnpack",
+    time_limit: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="Time limit of a recipe that trains; the best result so far is used."),
+    ] = "10min",
     as_json: options.AsJson = False,
-    force: Force = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
 ) -> None:
     """Make compressed files of a float .tflite classifier and measure what each costs.
 

@@ -18,48 +18,44 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file.")]
-Threads = Annotated[int, typer.Option(metavar="N", help="Number of CPU threads.")]
-Accelerators = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAMES",
-        help="Also compute which operators this accelerator takes: edgetpu, nnapi, coreml, ...; repeat for more.",
-    ),
-]
-Against = Annotated[
-    str | None,
-    typer.Option(metavar="FLOAT", help="Float file that MODEL was made from; shows why MODEL is less accurate."),
-]
-Calibration = Annotated[
-    str | None,
-    typer.Option(metavar="DIR", help="Folder of images that both files classify. Default: bundled photographs."),
-]
-Tsv = Annotated[str | None, typer.Option(metavar="FILE", help="Write the tables for a spreadsheet to this file.")]
-Trace = Annotated[str | None, typer.Option(metavar="FILE", help="Write a trace for Chrome or Perfetto to this file.")]
-Html = Annotated[str | None, typer.Option(metavar="FILE", help="Write the page with plots to this file.")]
-Graph = Annotated[str | None, typer.Option(metavar="FILE", help="Write the graph for Model Explorer to this file.")]
-Out = Annotated[str | None, typer.Option(metavar="DIR", help="Write all of these into this folder, and the JSON.")]
-Everything = Annotated[bool, typer.Option("--all", help="Show every operator, not only the slowest.")]
-
 
 def profile(
-    model: Model,
-    threads: Threads = 1,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file.")],
+    threads: Annotated[int, typer.Option(metavar="N", help="Number of CPU threads.")] = 1,
     shape: options.Shape = None,
     xnnpack: options.Xnnpack = True,
-    accelerator: Accelerators = None,
-    against: Against = None,
-    calibration: Calibration = None,
+    accelerator: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Also compute which operators this accelerator takes: edgetpu, nnapi, coreml, ...; repeat for more.",
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="FLOAT", help="Float file that MODEL was made from; shows why MODEL is less accurate."),
+    ] = None,
+    calibration: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Folder of images that both files classify. Default: bundled photographs."),
+    ] = None,
     mean: options.Mean = None,
     std: options.Std = None,
     as_json: options.AsJson = False,
-    tsv: Tsv = None,
-    trace: Trace = None,
-    html: Html = None,
-    graph: Graph = None,
-    out: Out = None,
-    everything: Everything = False,
+    tsv: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the tables for a spreadsheet to this file.")
+    ] = None,
+    trace: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a trace for Chrome or Perfetto to this file.")
+    ] = None,
+    html: Annotated[str | None, typer.Option(metavar="FILE", help="Write the page with plots to this file.")] = None,
+    graph: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the graph for Model Explorer to this file.")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Write all of these into this folder, and the JSON.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show every operator, not only the slowest.")] = False,
 ) -> None:
     """Show where the time of a .tflite file goes, operator by operator, and what to do about it.
 

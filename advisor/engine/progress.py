@@ -17,6 +17,9 @@ from advisor.engine.space.plan import Plan
 if TYPE_CHECKING:
     from tqdm import tqdm
 
+PLANNED_SPEED = 2.0
+"""Seconds of work that a search is expected to do in one second, before its speed is known."""
+
 TRUST_S = 20.0
 """Seconds of finished work that weigh as much as the plan's estimate in the estimate of what is left."""
 
@@ -26,12 +29,10 @@ class Progress:
 
     Args:
         shown: show the bar; by default only if standard error is a terminal.
-        cores: how many stages run side by side.
     """
 
-    def __init__(self, shown: bool | None = None, cores: int = 2) -> None:
+    def __init__(self, shown: bool | None = None) -> None:
         self._shown = sys.stderr.isatty() if shown is None else shown
-        self._cores = cores
         self._lock = threading.RLock()
         self._bar: tqdm[Any] | None = None
         self._running: dict[str, str] = {}
@@ -39,7 +40,7 @@ class Progress:
         self._saying = ""
         self._evaluated = self._configurations = 0
         self._started = time.monotonic()
-        self._finished_s = self._worked_s = 0.0
+        self._worked_s = 0.0
         self._plan: Plan | None = None
         self._total_s = 0.0
         self._skipped, self._deferred = set[Configuration](), frozenset[Configuration]()
@@ -88,7 +89,6 @@ class Progress:
         self._partly[subject] = reached
 
     def _advance(self, weight: float, worked: bool) -> None:
-        self._finished_s += weight
         self._worked_s += weight if worked else 0.0
         if self._shown:
             self._open().update(max(0.0, min(weight, self._left_s())))
@@ -151,7 +151,7 @@ class Progress:
     def _seconds_left(self) -> float:
         """Return the cost of the remaining work, divided by the speed so far; at first, by the planned speed."""
         elapsed = time.monotonic() - self._started
-        speed = (self._worked_s + TRUST_S) / (elapsed + TRUST_S / self._cores)
+        speed = (self._worked_s + TRUST_S) / (elapsed + TRUST_S / PLANNED_SPEED)
         return self._left_s() / speed
 
     def _open(self) -> tqdm[Any]:

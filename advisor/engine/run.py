@@ -8,21 +8,20 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.core.evaluation import Evaluation
-from advisor.engine.durations import Durations
 from advisor.engine.execution import Executor, executor_for
 from advisor.engine.execution.machine import one_blas_thread
 from advisor.engine.history.manifest import describe_run, write_images, write_manifest
 from advisor.engine.history.resume import same_cards, same_weights
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
-from advisor.engine.pipeline.events import EventKind, StageEvent
+from advisor.engine.pipeline.events import Durations, EventKind, StageEvent
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.stage import Pool
 from advisor.engine.pipeline.walker import Walker, Workers
@@ -104,7 +103,8 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
     prepared = prepare(request, progress.say)
     if resume:
         run = RunFolder.open(resume)
-        prepared = _as_begun(prepared, run)
+        cards = same_cards(run, request.question, prepared.cards, prepared.recipes, prepared.images)
+        prepared = replace(prepared, cards=cards)
         executor = executor_for(request.execution, lambda: None if verbose else run.log_file)
     else:
         refuse_what_cannot_work(prepared)
@@ -140,12 +140,6 @@ def refuse_what_cannot_work(prepared: Prepared) -> None:
     if execution.time_limit_s is not None:
         refuse_too_short(prepared.request, prepared.recipes, prepared.cards, prepared.images)
     check_storage(execution.storage)
-
-
-def _as_begun(prepared: Prepared, run: RunFolder) -> Prepared:
-    """Return the question with the cards of the run's start."""
-    cards = same_cards(run, prepared.request.question, prepared.cards, prepared.recipes, prepared.images)
-    return Prepared(prepared.request, prepared.targets, prepared.recipes, cards, prepared.images)
 
 
 class _Search:
@@ -241,12 +235,7 @@ class _Search:
         """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
         executor, prepared, question = self._executor, self._prepared, self._prepared.request.question
         materials = materials_of(question, prepared.images, candidates.weights, plan.size, executor.host)
-        workers = Workers(
-            executor.machine,
-            {Pool(kind): pool for kind, pool in executor.pools.items()},
-            executor.on_device,
-            _priorities(plan),
-        )
+        workers = Workers(executor.machine, executor.pools, executor.on_device, _priorities(plan))
         walker = Walker(materials, workers, self._listener(plan), prepared.request.execution.remeasure)
         cards = plan.cards_by_name
         evaluator = Evaluator(
@@ -277,10 +266,8 @@ class _Search:
         prepared, durations = self._prepared, {"search": round(time.monotonic() - self._started, 1)}
         more: dict[str, Any] = {"targets": environments} if environments else {}
         if evaluating_s is not None:
-            spent: dict[str, float] = {"evaluating": evaluating_s} | {
-                str(k): v for k, v in self._durations.by_stage.items()
-            }
-            durations |= {stage: round(seconds, 1) for stage, seconds in spent.items()}
+            durations["evaluating"] = round(evaluating_s, 1)
+            durations |= {str(stage): round(seconds, 1) for stage, seconds in self._durations.by_stage.items()}
             executor = self._executor
             more |= {
                 "host": executor.host.to_json(),

@@ -33,7 +33,7 @@ def test_an_unknown_candidate_is_refused_with_the_nearest() -> None:
 
 def test_a_time_limit_below_the_cheapest_candidate_is_refused() -> None:
     request = resolve({"candidates": ["inception_v3_299"], "time_limit": "0.01s"})
-    with pytest.raises(UsageError, match="--time-limit 0.01s is below"):
+    with pytest.raises(UsageError, match="--time-limit 0.01s is too short"):
         refuse_what_cannot_work(prepare(request, lambda _: None))
 
 

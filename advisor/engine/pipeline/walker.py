@@ -24,7 +24,7 @@ from advisor.engine.execution.protocol import OnDevice, call_locally
 from advisor.engine.pipeline.events import EventKind, Listener, StageAborted, StageEvent, aborted
 from advisor.engine.pipeline.graph import with_all_before
 from advisor.engine.pipeline.materials import RESULT, Materials, read_result
-from advisor.engine.pipeline.stage import Folders, Pool, Results, Stage
+from advisor.engine.pipeline.stage import Folders, Results, Stage
 from advisor.isolation import Children, Pause
 
 Result = TypeVar("Result")
@@ -45,7 +45,7 @@ class Workers:
     """
 
     machine: Machine
-    pools: Mapping[Pool, Children]
+    pools: Mapping[str, Children]
     on_device: OnDevice = call_locally
     priority: Mapping[str, float] = field(default_factory=dict)
 

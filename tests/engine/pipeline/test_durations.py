@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from advisor.engine.durations import Durations
-from advisor.engine.pipeline.events import EventKind, StageEvent
+from advisor.engine.pipeline.events import Durations, EventKind, StageEvent
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Scope, Stage
 
