@@ -10,6 +10,7 @@ from typing import Any
 from platformdirs import user_config_path
 
 from advisor.core.errors import UsageError
+from advisor.store.files import shipped_folder
 
 _NEW_FILE = """\
 # Your own model cards: `advisor search` and `advisor catalog` read this file beside the shipped ones.
@@ -20,18 +21,9 @@ cards:
 """
 
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-
-
-def shipped_folder() -> Path:
-    """Return the folder of the shipped catalogue: at the root of a checkout, or inside the installed package."""
-    installed = _PACKAGE / "_data" / "catalogs"
-    return installed if installed.is_dir() else _PACKAGE.parent / "catalogs"
-
-
 def shipped_files() -> tuple[Path, ...]:
     """Return the shipped ``catalogs/*.yaml``, in the order of their names."""
-    return tuple(sorted(shipped_folder().glob("*.yaml")))
+    return tuple(sorted(shipped_folder("catalogs").glob("*.yaml")))
 
 
 def config_root() -> Path:

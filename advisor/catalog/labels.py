@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from advisor.catalog.cards import Card
-from advisor.catalog.catalogue_files import shipped_folder
 from advisor.core.errors import StageError
+from advisor.store.files import shipped_folder
 
 BACKGROUND = "background"
 
@@ -26,7 +26,7 @@ def published_labels(card: Card) -> tuple[str, ...]:
 
 def imagenet_labels() -> tuple[str, ...]:
     """Return the names of ImageNet's thousand classes, in the order of their synsets."""
-    return tuple((shipped_folder() / "labels" / "imagenet_1000.txt").read_text(encoding="utf-8").splitlines())
+    return tuple((shipped_folder("catalogs") / "labels" / "imagenet_1000.txt").read_text(encoding="utf-8").splitlines())
 
 
 def _own_labels(card: Card) -> tuple[str, ...]:

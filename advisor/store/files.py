@@ -1,4 +1,4 @@
-"""Write files atomically, hash them, and report a full disk or a folder that cannot be used."""
+"""Find shipped data, write files atomically, hash them, and report a full disk or a folder that cannot be used."""
 
 from __future__ import annotations
 
@@ -20,6 +20,14 @@ _MESSAGES = re.compile(
     r"no space left on device|disk quota exceeded|file too large|\d+ requested and \d+ written", re.IGNORECASE
 )
 """Messages of the system, and of numpy for an array that it could not write completely."""
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def shipped_folder(name: str) -> Path:
+    """Return a folder of shipped data: inside an installed package, next to the package in a checkout."""
+    installed = _PACKAGE / "_data" / name
+    return installed if installed.is_dir() else _PACKAGE.parent / name
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

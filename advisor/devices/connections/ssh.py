@@ -16,6 +16,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import AGENT, agent_arguments, read_document, timings_of_agent
 from advisor.devices.connections.program import Finished, run_program
 from advisor.devices.connections.protocol import Job, Timing
+from advisor.store.files import sha256_file
 
 _DESTINATION = re.compile(r"[A-Za-z0-9_.@%:\[\]+~-]{1,255}")
 _LOST = 255
@@ -201,7 +202,7 @@ class _LostConnection(StageError):
 def _named(models: Sequence[Path]) -> dict[str, tuple[Path, str]]:
     """Return for each name on the device, the agent first, the file and its hash."""
     files = {"agent.py": AGENT, **{f"model{i}.tflite": model for i, model in enumerate(models)}}
-    return {name: (path, hashlib.sha256(path.read_bytes()).hexdigest()) for name, path in files.items()}
+    return {name: (path, sha256_file(path)) for name, path in files.items()}
 
 
 def _key(files: dict[str, tuple[Path, str]], job: Job) -> str:

@@ -135,9 +135,7 @@ def load_features() -> FeatureTable:
         if known is None:
             raise UsageError(f"{at}: '{row['name']}' begins with none of the names in {TRAITS_FILE}", "add a row there")
         macs, params, size = (_number(row, key, at) for key in ("macs", "params", "input_size"))
-        models[row["name"]] = ModelFeatures(
-            row["name"], known.family, macs, params, int(size), known.layers, known.traits
-        )
+        models[row["name"]] = empty.features(row["name"], known.family, macs, params, int(size))
     return FeatureTable(models, architectures)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from importlib import metadata
 from pathlib import Path
+
+import psutil
 
 from advisor.devices.profiles.measurements import PRECISIONS
 from advisor.devices.profiles.values import HOST, Cluster, DeviceProfile, DeviceTarget
@@ -31,7 +32,7 @@ def host_profile() -> DeviceProfile:
         soc=processor_name(),
         isa=platform.machine(),
         cores=(Cluster(f"{processor_name()}{_vectors()}", cores, _max_mhz()),),
-        memory_bytes=_memory_bytes(),
+        memory_bytes=psutil.virtual_memory().total,
         targets=targets,
         default_target=f"cpu-x{min(4, cores)}",
         sources=("read from the operating system",),
@@ -69,13 +70,6 @@ def _cpuinfo() -> list[tuple[str, str]]:
         return []
     lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
     return [(key.strip(), value.strip()) for key, _, value in (line.partition(":") for line in lines)]
-
-
-def _memory_bytes() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return None
 
 
 def _runtime() -> tuple[str, str]:

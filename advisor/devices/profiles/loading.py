@@ -9,8 +9,7 @@ from pathlib import Path
 from advisor.core.errors import UsageError, nearest
 from advisor.devices.profiles.measurements import read_measurements
 from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
-
-_PACKAGE = Path(__file__).resolve().parents[2]
+from advisor.store.files import shipped_folder
 
 
 class Profiles(dict[str, DeviceProfile]):
@@ -41,15 +40,8 @@ class Profiles(dict[str, DeviceProfile]):
 
 
 def shipped_profiles() -> Path:
-    """Return the folder of the shipped profiles: next to the package in a checkout, inside it in the wheel.
-
-    Raises:
-        UsageError: the installation is not complete.
-    """
-    for folder in (_PACKAGE / "_data" / "device_profiles", _PACKAGE.parent / "device_profiles"):
-        if folder.is_dir():
-            return folder
-    raise UsageError("the shipped device profiles are missing", "install the package again")
+    """Return the folder of the shipped profiles."""
+    return shipped_folder("device_profiles")
 
 
 def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
