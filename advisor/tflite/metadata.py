@@ -1,4 +1,8 @@
-"""Read and write labels, normalization and licence in a `.tflite` file, as MediaPipe and Android Studio expect."""
+"""Read and write labels, normalization and licence in a `.tflite` file, as MediaPipe and Android Studio expect.
+
+A flatbuffer in the file describes its inputs and outputs (TensorFlow Lite metadata, ``M001``). Slots are those of the
+public schema ``metadata_schema.fbs``, for the tables that an image classifier needs.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,18 @@ import math
 import re
 import zipfile
 import zlib
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import flatbuffers
+import numpy as np
+from flatbuffers.number_types import Float32Flags, Uint8Flags
+from flatbuffers.table import Table
 
 from advisor.core.errors import StageError
 from advisor.tflite.model import Model, guarded, read
-from advisor.tflite.verify import Damage
+from advisor.tflite.verify import Damage, Field, Schema, strings, vectors, verify_tables
 
 LABELS_FILE = "labels.txt"
 
@@ -21,6 +32,29 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 _MAX_LABELS_BYTES = 16 * 2**20
 """Largest size of a labels file: enough for 50,000 labels of 300 characters."""
+
+_IDENTIFIER = b"M001"
+_MIN_PARSER_VERSION = "1.0.0"
+"""The oldest parser that reads every field written here; the first one does."""
+
+_AXIS_LABELS = 2
+_FEATURE_PROPERTIES = 1
+_IMAGE_PROPERTIES = 2
+_RGB = 1
+_NORMALIZATION = 1
+
+_SCHEMA: Schema = MappingProxyType(
+    {
+        "": (),
+        "Model": (*strings(4, 6, 8, 12, 14, 18), Field(10, "tables", "Subgraph"), Field(16, "tables", "File")),
+        "Subgraph": (*strings(4, 6), Field(8, "tables", "Tensor"), Field(10, "tables", "Tensor")),
+        "Tensor": (*strings(4, 6), Field(12, "tables", "Unit"), Field(16, "tables", "File")),
+        "Unit": (Field(6, "table", "Normalization"),),
+        "Normalization": vectors(4, 4, 6),
+        "File": strings(4),
+    }
+)
+"""What is read back. A unit of another kind is read as if it were a normalization only as far as its place goes."""
 
 _LINE_BREAKS = re.compile(r"[\x00\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
@@ -67,23 +101,11 @@ def write_metadata(data: bytes, metadata: Metadata) -> bytes:
         StageError: the model is not one image in and one row of scores out, the number of labels is not that of its
             classes, or the normalization is not usable.
     """
-    from advisor.tflite.metadata_tables import Description, encode
     from advisor.tflite.rewrite import DESCRIBING_METADATA, add_metadata, drop_unused_buffers, pack, unpack
 
     _check(read(data), metadata)
-    mean, std = _shortest(metadata.mean, metadata.std)
-    description = Description(
-        name=metadata.name,
-        description=metadata.description,
-        version=metadata.version,
-        author=metadata.author,
-        licence=metadata.licence,
-        mean=mean,
-        std=std,
-        labels_file=LABELS_FILE,
-    )
     model = unpack(data)
-    add_metadata(model, DESCRIBING_METADATA, encode(description))
+    add_metadata(model, DESCRIBING_METADATA, _encoded(metadata))
     drop_unused_buffers(model)
     return _with_file(pack(model), LABELS_FILE, "".join(f"{one_line(label)}\n" for label in metadata.labels))
 
@@ -100,9 +122,63 @@ def _check(model: Model, metadata: Metadata) -> None:
         raise StageError(f"a normalization by {metadata.mean} and {metadata.std} is not finite and positive")
 
 
-def _shortest(mean: tuple[float, ...], std: tuple[float, ...]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    uniform = len(set(mean)) == 1 and len(set(std)) == 1
-    return (mean[:1], std[:1]) if uniform else (mean, std)
+def _encoded(metadata: Metadata) -> bytes:
+    """Return the flatbuffer of ``metadata``, for a model of one image input and one output of scores."""
+    writer = _Writer(1024)
+    inputs, outputs = writer.tables(_input(writer, metadata)), writer.tables(_output(writer))
+    graph = writer.table(10, {2: inputs, 3: outputs})
+    texts = {
+        0: metadata.name,
+        1: metadata.description,
+        2: metadata.version,
+        4: metadata.author,
+        5: metadata.licence,
+        7: _MIN_PARSER_VERSION,
+    }
+    fields = {slot: writer.text(text) for slot, text in texts.items() if text}
+    writer.Finish(writer.table(8, {**fields, 3: writer.tables(graph)}), file_identifier=_IDENTIFIER)
+    return bytes(writer.Output())
+
+
+class _Writer(flatbuffers.Builder):  # type: ignore[misc]
+    """Writes texts, vectors and tables, children before their parents."""
+
+    def text(self, text: str) -> int:
+        return int(self.CreateString(text.encode("utf-8", "replace")))
+
+    def numbers(self, numbers: Sequence[float]) -> int:
+        return int(self.CreateNumpyVector(np.asarray(numbers, dtype="<f4")))
+
+    def tables(self, only: int) -> int:
+        """Write a vector of one table."""
+        self.StartVector(4, 1, 4)
+        self.PrependUOffsetTRelative(only)
+        return int(self.EndVector())
+
+    def table(self, fields: int, offsets: Mapping[int, int], kinds: Mapping[int, int] = MappingProxyType({})) -> int:
+        """Write a table of ``fields`` fields: ``offsets`` to children and one-byte ``kinds``, by field number."""
+        self.StartObject(fields)
+        for number, offset in offsets.items():
+            self.PrependUOffsetTRelativeSlot(number, offset, 0)
+        for number, kind in kinds.items():
+            self.PrependUint8Slot(number, kind, 0)
+        return int(self.EndObject())
+
+
+def _input(writer: _Writer, metadata: Metadata) -> int:
+    uniform = len(set(metadata.mean)) == 1 and len(set(metadata.std)) == 1
+    mean, std = (metadata.mean[:1], metadata.std[:1]) if uniform else (metadata.mean, metadata.std)
+    image = writer.table(2, {}, {0: _RGB})
+    content = writer.table(3, {1: image}, {0: _IMAGE_PROPERTIES})
+    options = writer.table(2, {0: writer.numbers(mean), 1: writer.numbers(std)})
+    unit = writer.table(2, {1: options}, {0: _NORMALIZATION})
+    return writer.table(7, {0: writer.text("image"), 3: content, 4: writer.tables(unit)})
+
+
+def _output(writer: _Writer) -> int:
+    content = writer.table(3, {1: writer.table(0, {})}, {0: _FEATURE_PROPERTIES})
+    file = writer.table(5, {0: writer.text(LABELS_FILE)}, {2: _AXIS_LABELS})
+    return writer.table(7, {0: writer.text("probabilities"), 3: content, 6: writer.tables(file)})
 
 
 def _with_file(model: bytes, name: str, text: str) -> bytes:
@@ -123,22 +199,74 @@ def read_metadata(data: bytes, name: str = "the model") -> Metadata | None:
     Raises:
         UsageError: the file or its metadata is damaged.
     """
-    from advisor.tflite.metadata_tables import decode
-
     content = next((entry.content for entry in read(data, name).metadata if entry.name == _ENTRY), None)
     if content is None:
         return None
-    said = guarded(f"{name} (its metadata)", lambda: decode(content))
-    return Metadata(
-        name=said.name,
-        labels=guarded(f"{name} (its labels)", lambda: _labels(data, said.labels_file)),
-        mean=said.mean,
-        std=said.std,
-        description=said.description,
-        author=said.author,
-        licence=said.licence,
-        version=said.version,
+    metadata, labels_file = guarded(f"{name} (its metadata)", lambda: _decoded(content))
+    return replace(metadata, labels=guarded(f"{name} (its labels)", lambda: _labels(data, labels_file)))
+
+
+def _decoded(content: bytes) -> tuple[Metadata, str]:
+    """Return the description, still without labels, and the name of the output's file of labels (empty for none).
+
+    Raises:
+        Damage: it is not a whole description.
+    """
+    verify_tables(content, _IDENTIFIER, _SCHEMA, "Model")
+    root = _View(content, int.from_bytes(content[:4], "little"))
+    graph = next(iter(root.children(10)), None)
+    image = next(iter(graph.children(8)), None) if graph else None
+    output = next(iter(graph.children(10)), None) if graph else None
+    mean, std = _normalization(image)
+    files = output.children(16) if output else []
+    labels_file = next((file.text(4) for file in files if file.kind(8) == _AXIS_LABELS), "")
+    metadata = Metadata(
+        name=root.text(4),
+        labels=(),
+        mean=mean,
+        std=std,
+        description=root.text(6),
+        author=root.text(12),
+        licence=root.text(14),
+        version=root.text(8),
     )
+    return metadata, labels_file
+
+
+class _View(Table):  # type: ignore[misc]
+    """A table of a verified flatbuffer, read by slot."""
+
+    def text(self, slot: int) -> str:
+        offset = self.Offset(slot)
+        return self.String(offset + self.Pos).decode("utf-8", "replace") if offset else ""
+
+    def kind(self, slot: int) -> int:
+        return int(self.GetSlot(slot, 0, Uint8Flags))
+
+    def child(self, slot: int) -> _View | None:
+        offset = self.Offset(slot)
+        return _View(self.Bytes, self.Indirect(offset + self.Pos)) if offset else None
+
+    def children(self, slot: int) -> list[_View]:
+        offset = self.Offset(slot)
+        start, count = (self.Vector(offset), self.VectorLen(offset)) if offset else (0, 0)
+        return [_View(self.Bytes, self.Indirect(start + 4 * index)) for index in range(count)]
+
+    def numbers(self, slot: int) -> tuple[float, ...]:
+        offset = self.Offset(slot)
+        return tuple(map(float, self.GetVectorAsNumpy(Float32Flags, offset))) if offset else ()
+
+
+def _normalization(image: _View | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and deviation of an input, empty where not stated."""
+    for unit in image.children(12) if image else []:
+        options = unit.child(6)
+        if unit.kind(4) == _NORMALIZATION and options is not None:
+            mean, std = options.numbers(4), options.numbers(6)
+            if len(mean) != len(std):
+                raise Damage(f"it normalizes with {len(mean)} means and {len(std)} deviations")
+            return mean, std
+    return (), ()
 
 
 def _labels(data: bytes, name: str) -> tuple[str, ...]:
