@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import stat
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
+
+from advisor.core.errors import StageError
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
 SUFFIXES = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif"})
@@ -94,3 +96,26 @@ def reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read: {error.strerror}"
     return f"damaged: {error}" if isinstance(error, OSError | SyntaxError) else str(error) or type(error).__name__
+
+
+def require_unchanged(paths: Sequence[Path], stamps: Sequence[tuple[int, int]]) -> None:
+    """Check that files still have the size and time of change of :func:`read_bytes`: a search may take long.
+
+    Raises:
+        StageError: some changed or are missing. Results from them must not be cached under the old hashes.
+    """
+    changed = [path for path, stamp in zip(paths, stamps, strict=True) if _stamp(path) != stamp]
+    if changed:
+        number = "1 image" if len(changed) == 1 else f"{len(changed)} images"
+        raise StageError(
+            f"{number} changed or disappeared since the search began, such as '{changed[0]}'",
+            "no result was kept; start the search again to read them anew",
+        )
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_size, facts.st_mtime_ns

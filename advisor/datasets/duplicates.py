@@ -8,7 +8,7 @@ crops and rotations do not. A match is confirmed on the small grey versions.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +54,8 @@ def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     Args:
         thumbnails: grey, uint8 (N, THUMBNAIL, THUMBNAIL).
     """
-    hashes = _in_blocks(perceptual_hashes, thumbnails)
+    starts = range(0, len(thumbnails), _BLOCK)  # in blocks, as intermediate values need eight times the memory
+    hashes = np.concatenate([np.zeros(0, np.uint64), *(perceptual_hashes(thumbnails[i : i + _BLOCK]) for i in starts)])
     pairs = []
     for row in range(0, len(hashes), _BLOCK):
         for column in range(row, len(hashes), _BLOCK):
@@ -65,14 +66,6 @@ def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     pairs.sort()
     alike = ((pair, correlation(thumbnails[pair[0]], thumbnails[pair[1]])) for pair in pairs)
     return tuple(Pair(*pair, round(value, 4)) for pair, value in alike if value >= MIN_CORRELATION)
-
-
-def _in_blocks(
-    function: Callable[[NDArray[np.uint8]], NDArray[np.uint64]], thumbnails: NDArray[np.uint8]
-) -> NDArray[np.uint64]:
-    """Apply a function to blocks of rows, as its intermediate values need eight times the memory."""
-    blocks = [function(thumbnails[start : start + _BLOCK]) for start in range(0, len(thumbnails), _BLOCK)]
-    return np.concatenate(blocks) if blocks else np.zeros(0, np.uint64)
 
 
 def correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
@@ -86,18 +79,12 @@ def correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
 
 def groups(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
     """Return groups of images that are connected by pairs; single images are left out."""
-    leader = list(range(count))
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    def find(index: int) -> int:
-        while leader[index] != index:
-            leader[index] = leader[leader[index]]
-            index = leader[index]
-        return index
-
-    for pair in pairs:
-        low, high = sorted((find(pair.first), find(pair.second)))
-        leader[high] = low
+    links = [pair.first for pair in pairs], [pair.second for pair in pairs]
+    _, names = connected_components(coo_array((np.ones(len(pairs)), links), (count, count)), directed=False)
     members: dict[int, list[int]] = defaultdict(list)
-    for index in range(count):
-        members[find(index)].append(index)
+    for index, name in enumerate(names):
+        members[name].append(index)
     return tuple(tuple(group) for group in members.values() if len(group) > 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ class ImageStats:
             blurred image of any contrast (Pech-Pacheco et al., 2000).
         framing: share (0-1) of the image's edges (squared gradients of luma) in its middle quarter: 0.25 for evenly
             spread edges, less if the subject is at the border.
-        jpeg_quality: libjpeg's scale 1-100, estimated from the luminance table; None if the file is not a JPEG.
+        jpeg_quality: libjpeg's scale 1-100, estimated from the luminance table; 0 if the file is not a JPEG.
     """
 
     width: int
@@ -43,10 +42,10 @@ class ImageStats:
     contrast: float
     sharpness: float
     framing: float
-    jpeg_quality: int | None
+    jpeg_quality: int
 
 
-def measure(source: Path | bytes) -> tuple[ImageStats, NDArray[np.uint8]]:
+def measure(data: bytes) -> tuple[ImageStats, NDArray[np.uint8]]:
     """Decode an image completely; return its measures and its grey thumbnail, uint8 (THUMBNAIL, THUMBNAIL).
 
     JPEGs are decoded at the smallest sufficient scale, which still reads every coded block.
@@ -54,7 +53,7 @@ def measure(source: Path | bytes) -> tuple[ImageStats, NDArray[np.uint8]]:
     Raises:
         one of :data:`advisor.datasets.decode.READ_ERRORS`: not an image, damaged, too large or too small.
     """
-    with decode.open_image(BytesIO(source) if isinstance(source, bytes) else source) as image:
+    with decode.open_image(BytesIO(data)) as image:
         width, height = image.size
         quality = _jpeg_quality(getattr(image, "quantization", None))
         image.draft(None, (SIDE, SIDE))
@@ -96,10 +95,10 @@ def _edges_in_the_middle(values: NDArray[np.float32]) -> float:
     return float(energy[quarter:-quarter, quarter:-quarter].sum()) / total if total > 0 else 0.25
 
 
-def _jpeg_quality(tables: Any) -> int | None:
+def _jpeg_quality(tables: Any) -> int:
     """Return the quality whose scaling of the standard table gives these tables: 50 is the table itself."""
     if not isinstance(tables, dict) or 0 not in tables:
-        return None
+        return 0
     ratio = 100.0 * sum(tables[0]) / _BASE_LUMINANCE_SUM
     quality = (200.0 - ratio) / 2.0 if ratio <= 100.0 else 5000.0 / ratio
     return max(1, min(100, round(quality)))

@@ -6,7 +6,6 @@ be at the border.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,8 +45,21 @@ class InputSpec:
         return self.normalise(load(path, self.size))
 
     def normalise(self, pixels: NDArray[np.uint8], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Return normalised pixels; see :func:`normalise`."""
-        return normalise(pixels, self.mean, self.std, out)
+        """Return ``(pixels - mean) / std`` per channel: uint8 (..., 3) RGB to float32 of the same shape.
+
+        Args:
+            pixels: RGB values 0..255.
+            out: C-contiguous float32 of the pixels' shape to write to and return; reusing it for many images avoids
+                most of the cost.
+        """
+        result = np.empty(pixels.shape, np.float32) if out is None else out
+        columns = pixels.shape[-2] if pixels.ndim > 1 else 1  # whole rows at once, as three values at a time are slow
+        lines = (*pixels.shape[:-2], 3 * columns)
+        inside = result.reshape(lines)
+        mean, std = (np.tile(np.asarray(values, np.float32), columns) for values in (self.mean, self.std))
+        np.subtract(pixels.reshape(lines), mean, out=inside, dtype=np.float32)
+        np.divide(inside, std, out=inside)
+        return result
 
 
 def load(path: Path | str, size: int) -> NDArray[np.uint8]:
@@ -76,27 +88,6 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
         raise StageError(
             f"the image '{path}' cannot be read: {error}", "did the folder change during the run?"
         ) from error
-
-
-def normalise(
-    array: NDArray[np.uint8], mean: Sequence[float], std: Sequence[float], out: NDArray[np.float32] | None = None
-) -> NDArray[np.float32]:
-    """Return ``(array - mean) / std`` per channel: uint8 (..., 3) RGB to float32 of the same shape.
-
-    Args:
-        array: RGB values 0..255.
-        mean: three values on the scale 0..255.
-        std: three values on the scale 0..255.
-        out: C-contiguous float32 of the array's shape to write to and return; reusing it for many images avoids most
-            of the cost.
-    """
-    result = np.empty(array.shape, np.float32) if out is None else out
-    columns = array.shape[-2] if array.ndim > 1 else 1  # whole rows at once, as three values at a time are slow
-    lines = (*array.shape[:-2], 3 * columns)
-    inside = result.reshape(lines)
-    np.subtract(array.reshape(lines), np.tile(np.asarray(mean, np.float32), columns), out=inside, dtype=np.float32)
-    np.divide(inside, np.tile(np.asarray(std, np.float32), columns), out=inside)
-    return result
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.grouping import Group, groups_by_class, set_aside
 
 HOLDOUT_SHARE = 0.2
 VALIDATION_SHARE = 0.2
@@ -16,6 +17,10 @@ VALIDATION_SHARE = 0.2
 TRAIN, VALIDATION, HOLDOUT = "train", "validation", "holdout"
 PARTS = (TRAIN, VALIDATION, HOLDOUT)
 """Names of the parts, from the one for training to the one that is used last."""
+
+
+Group = list[int]
+"""Indices of images that stay on one side of a split."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ def split(
     for name, share in ((HOLDOUT, holdout), (VALIDATION, validation)):
         if not 0 < share < 1:
             raise UsageError(f"{name}: {share} is not between 0 and 1", "write for example 0.2")
-    by_class = groups_by_class(dataset, seed, together)
+    by_class = _groups_by_class(dataset, seed, together)
     own = _own_parts(dataset, given, by_class)
     aside = _drawn(HOLDOUT, own, by_class, holdout, {})
     held = dict.fromkeys(aside, HOLDOUT)
@@ -103,7 +108,7 @@ def halved(
     A class with one group has it in the second half. The first half may be empty.
     """
     among = set(indices)
-    first = set_aside(groups_by_class(dataset, seed, together), 0.5, among.issuperset)
+    first = _set_aside(_groups_by_class(dataset, seed, together), 0.5, among.issuperset)
     return tuple(sorted(first)), tuple(sorted(among - first))
 
 
@@ -129,7 +134,7 @@ def _drawn(
 ) -> set[int]:
     """Draw a part from images without one, and from the training part if the user's split does not name the part."""
     free = {None} if part in own.values() else {None, TRAIN}
-    return set_aside(by_class, share, lambda group: all((held.get(i) or own.get(i)) in free for i in group))
+    return _set_aside(by_class, share, lambda group: all((held.get(i) or own.get(i)) in free for i in group))
 
 
 def _require_images(dataset: Dataset, result: Split) -> None:
@@ -165,3 +170,51 @@ def _row(dataset: Dataset, index: int) -> dict[str, str]:
         "class": dataset.classes[image.label],
         "path": dataset.shown(image.path),
     }
+
+
+def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[int]]) -> list[list[Group]]:
+    """Return the groups of each class in an order drawn from the seed and the images' hashes.
+
+    Args:
+        dataset: the images; byte-identical ones form a group, even across classes.
+        seed: any integer.
+        together: further groups of indices, such as near duplicates.
+    """
+    by_class: list[list[Group]] = [[] for _ in dataset.classes]
+    drawn = {}
+    for group in _united(dataset, together):
+        first = min(dataset.images[index].sha256 for index in group)
+        drawn[hashlib.sha256(f"{seed}:{first}".encode()).digest()] = group
+    for _, group in sorted(drawn.items()):
+        by_class[min(dataset.images[index].label for index in group)].append(group)
+    return by_class
+
+
+def _set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[[Group], bool]) -> set[int]:
+    """Return about ``share`` of the images of each class, in whole groups that ``may`` accepts."""
+    return {index for groups in by_class for index in _take([group for group in groups if may(group)], share)}
+
+
+def _united(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[Group]:
+    """Merge copies and the given groups into groups that share no image."""
+    copies: dict[str, Group] = defaultdict(list)
+    for index, image in enumerate(dataset.images):
+        copies[image.sha256].append(index)
+    group_of = {index: group for group in copies.values() for index in group}
+    for linked in together:
+        joined = {id(group_of[index]): group_of[index] for index in linked}
+        merged = sorted(index for group in joined.values() for index in group)
+        group_of.update(dict.fromkeys(merged, merged))
+    return list({id(group): group for group in group_of.values()}.values())
+
+
+def _take(groups: Sequence[Group], share: float) -> Group:
+    """Return whole groups up to the share of images: at least one group, never all of them."""
+    if len(groups) < 2:
+        return []
+    most = max(1, round(share * sum(map(len, groups))))
+    taken: Group = []
+    for group in groups:
+        if len(taken) + len(group) <= most:
+            taken += group
+    return taken or min(groups, key=len)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.datasets import decode, spellings
+from advisor.datasets import decode
 from advisor.datasets.dataset import Dataset, LabelledImage, Rejected, fingerprint
 from advisor.datasets.duplicates import THUMBNAIL
 from advisor.datasets.image_stats import ImageStats, measure
@@ -23,6 +23,9 @@ IN_FLIGHT = 64
 """Files that are read ahead, which limits the memory."""
 
 Progress = Callable[[int, int], None]
+
+_Read = tuple[LabelledImage, ImageStats, NDArray[np.uint8]] | Rejected
+"""The result of reading one file: image, measures and thumbnail, or the reason of a failure."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,17 +43,6 @@ class Survey:
     thumbnails: NDArray[np.uint8]
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadFile:
-    """The result of reading one file: hash, measures and thumbnail, or the reason of a failure."""
-
-    sha256: str = ""
-    stamp: tuple[int, int] = (0, 0)
-    measure: ImageStats | None = None
-    thumbnail: NDArray[np.uint8] | None = None
-    reason: str = ""
-
-
 def survey(path: Path | str, progress: Progress | None = None) -> Survey:
     """Read a data set in any layout; faults of single files, classes or labels are recorded, not raised.
 
@@ -64,19 +56,19 @@ def survey(path: Path | str, progress: Progress | None = None) -> Survey:
         UsageError: the path does not exist, is not a data set, or has only one class.
     """
     listing = list_files(Path(path))
-    names = spellings.canonical([entry.label for entry in listing.entries], listing.classes)
+    names = _canonical([entry.label for entry in listing.entries], listing.classes)
     classes = tuple(sorted(set(names.values())))
     place = {written: classes.index(name) for written, name in names.items()}
     images: list[LabelledImage] = []
     rejected: list[Rejected] = list(listing.rejected)
     stats, thumbnails = _empty(len(listing.entries))
-    for done, (entry, read) in enumerate(_read_files(listing), start=1):
-        if read.measure is None or read.thumbnail is None:
-            rejected.append(Rejected(entry.path, read.reason))
+    for done, read in enumerate(_read_files(listing, place), start=1):
+        if isinstance(read, Rejected):
+            rejected.append(read)
         else:
-            stats[len(images)] = _row(read.measure)
-            thumbnails[len(images)] = read.thumbnail
-            images.append(_image(entry, place[entry.label], read))
+            image, found, thumbnail = read
+            stats[len(images)], thumbnails[len(images)] = astuple(found), thumbnail
+            images.append(image)
         if progress:
             progress(done, len(listing.entries))
     dataset = Dataset(
@@ -85,43 +77,31 @@ def survey(path: Path | str, progress: Progress | None = None) -> Survey:
         images=tuple(images),
         rejected=tuple(sorted(rejected, key=lambda row: row.path)),
         fingerprint=fingerprint(classes, images),
-        spellings=spellings.variants(names),
+        spellings=_variants(names),
     )
     return Survey(dataset, stats[: len(images)], thumbnails[: len(images)])
 
 
-def _read_files(listing: Listing) -> Iterator[tuple[Entry, _ReadFile]]:
+def _read_files(listing: Listing, place: Mapping[str, int]) -> Iterator[_Read]:
     """Yield the files in order, read by parallel threads, at most :data:`IN_FLIGHT` ahead."""
-    waiting: deque[tuple[Entry, Future[_ReadFile]]] = deque()
+    waiting: deque[Future[_Read]] = deque()
     with decode.quiet(), ThreadPoolExecutor(max_workers=usable_cores()) as pool:
         for entry in listing.entries:
-            waiting.append((entry, pool.submit(_read_file, entry.path)))
+            waiting.append(pool.submit(_read_file, entry, place[entry.label]))
             if len(waiting) >= IN_FLIGHT:
-                first, future = waiting.popleft()
-                yield first, future.result()
+                yield waiting.popleft().result()
         while waiting:
-            first, future = waiting.popleft()
-            yield first, future.result()
+            yield waiting.popleft().result()
 
 
-def _read_file(path: Path) -> _ReadFile:
+def _read_file(entry: Entry, label: int) -> _Read:
     try:
-        data, stamp = decode.read_bytes(path)
+        data, stamp = decode.read_bytes(entry.path)
         found, thumbnail = measure(data)
     except decode.READ_ERRORS as error:
-        return _ReadFile(reason=decode.reason(error))
-    return _ReadFile(hashlib.sha256(data).hexdigest(), stamp, found, thumbnail)
-
-
-def _image(entry: Entry, label: int, read: _ReadFile) -> LabelledImage:
-    return LabelledImage(entry.path, label, read.sha256, entry.part, entry.group, read.stamp)
-
-
-def _row(found: ImageStats) -> tuple[float, ...]:
-    return (
-        found.width, found.height, found.brightness, found.contrast, found.sharpness, found.framing,
-        found.jpeg_quality or 0,
-    )  # fmt: skip
+        return Rejected(entry.path, decode.reason(error))
+    sha256 = hashlib.sha256(data).hexdigest()
+    return LabelledImage(entry.path, label, sha256, entry.part, entry.group, stamp), found, thumbnail
 
 
 def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8]]:
@@ -130,3 +110,31 @@ def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8]]:
     kinds = (whole, whole, number, number, number, number, np.uint8)
     fields = np.dtype(list(zip(ImageStats.__dataclass_fields__, kinds, strict=True)))
     return np.empty(count, fields), np.empty((count, THUMBNAIL, THUMBNAIL), np.uint8)
+
+
+def _canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, str]:
+    """Return the class name of each label as written: the most frequent spelling, then the first.
+
+    Args:
+        labels: the label of each image.
+        declared: class names that may have no image.
+    """
+    counts = Counter(labels)
+    for name in declared:
+        counts.setdefault(name, 0)
+    leader: dict[str, str] = {}
+    for written in sorted(counts, key=lambda name: (-counts[name], name)):
+        leader.setdefault(_plain(written), written)
+    return {written: leader[_plain(written)] for written in counts}
+
+
+def _variants(names: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of spellings of one class, from the result of :func:`_canonical`."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for written, name in names.items():
+        groups[name].append(written)
+    return tuple(tuple(sorted(group)) for _, group in sorted(groups.items()) if len(group) > 1)
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.split()).casefold()

@@ -8,7 +8,7 @@ from PIL import Image
 from skimage import data as skimage_data
 
 from advisor.core.errors import StageError
-from advisor.datasets.images import load, normalise
+from advisor.datasets.images import InputSpec, load
 from tests.datasets.folders import image
 
 SIZE = 32
@@ -100,6 +100,6 @@ def test_a_truncated_image_is_a_stage_error(tmp_path: Path) -> None:
 
 def test_normalise_is_per_channel() -> None:
     pixels = np.array([[[0, 127, 255], [255, 0, 10]]], np.uint8)
-    result = normalise(pixels, (0.0, 127.0, 5.0), (255.0, 128.0, 5.0))
+    result = InputSpec(2, (0.0, 127.0, 5.0), (255.0, 128.0, 5.0)).normalise(pixels)
     assert result.dtype == np.float32
     np.testing.assert_allclose(result, [[[0, 0, 50], [1, -127 / 128, 1]]], rtol=1e-6)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.datasets.checks.requirements import require_usable
+from advisor.datasets.checks.check import require_usable
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.survey import survey
 from tests.datasets.folders import fill, image, make

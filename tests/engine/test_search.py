@@ -13,7 +13,7 @@ import pytest
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance
-from advisor.datasets.images import load, normalise
+from advisor.datasets.images import InputSpec
 from advisor.engine.history.loaded_run import input_spec, load_run
 from advisor.engine.question import resolve
 from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES
@@ -122,7 +122,7 @@ def test_an_artefacts_holdout_accuracy_is_what_plain_litert_gives_on_the_recorde
         (source,), (sink,) = interpreter.get_input_details(), interpreter.get_output_details()
         right = 0
         for row in split["holdout"]:
-            image = normalise(load(root / row["path"], view.size), view.mean, view.std)
+            image = InputSpec(view.size, view.mean, view.std).read(root / row["path"])
             if source["dtype"] is np.int8:
                 scale, zero = source["quantization"]
                 image = np.clip(np.round(image / scale + zero), -128, 127).astype(np.int8)

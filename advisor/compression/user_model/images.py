@@ -10,8 +10,8 @@ from advisor.compression.calibration import CALIBRATION, FEWEST, choose, drawn, 
 from advisor.compression.recipes.base import Needs
 from advisor.compression.recipes.inputs import TrainingImages
 from advisor.core.errors import UsageError
+from advisor.datasets.checks.check import require_usable
 from advisor.datasets.checks.repeated import kept_together
-from advisor.datasets.checks.requirements import require_usable
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.images import InputSpec

@@ -1,14 +1,14 @@
-"""Check a set of images before training."""
+"""Check a set of images before training: findings, and the minimum for a search."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from advisor.core.errors import UsageError
 from advisor.datasets.checks.findings import Finding, Kind, counted
 from advisor.datasets.checks.image_quality import captured, sizes
 from advisor.datasets.checks.repeated import repeated
-from advisor.datasets.checks.requirements import MIN_IMAGES_PER_CLASS
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.duplicates import Pair, near_duplicates
 from advisor.datasets.layouts.layout import PARTS
@@ -18,6 +18,8 @@ GOOD_CLASS = 50
 """With fewer images, a class has fewer than ten in the hold-out."""
 
 MAX_IMBALANCE = 5.0
+MIN_IMAGES_PER_CLASS = 8
+MAX_UNREADABLE_SHARE = 0.2
 
 
 def check(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding, ...]:
@@ -93,4 +95,47 @@ def _classes(dataset: Dataset) -> Iterator[Finding]:
             Kind.IMBALANCE,
             f"'{common}' has {most / max(fewest, 1):.1f} times as many images as '{rare}' ({most} and {fewest})",
             f"take more images of '{rare}'; the report has the figures of each class",
+        )
+
+
+def require_usable(dataset: Dataset) -> None:
+    """Check that a model can be trained and scored on a data set.
+
+    Raises:
+        UsageError: labels that differ by case or blanks, a class with fewer than ``MIN_IMAGES_PER_CLASS`` readable
+            images, or more than ``MAX_UNREADABLE_SHARE`` unreadable files.
+    """
+    _require_one_spelling(dataset)
+    _require_readable(dataset)
+    _require_images(dataset)
+
+
+def _require_one_spelling(dataset: Dataset) -> None:
+    if dataset.spellings:
+        shown = "; ".join(" and ".join(f"'{name}'" for name in group) for group in dataset.spellings[:3])
+        raise UsageError(
+            f"--data: the classes {shown} differ only by case or blanks",
+            "merge them under one name; advisor data check --fix writes a manifest that does",
+        )
+
+
+def _require_readable(dataset: Dataset) -> None:
+    bad, total = len(dataset.rejected), len(dataset.rejected) + len(dataset.images)
+    if bad <= MAX_UNREADABLE_SHARE * total:
+        return
+    examples = "; ".join(f"'{dataset.shown(row.path)}': {row.reason}" for row in dataset.rejected[:3])
+    raise UsageError(
+        f"--data: {bad} of {total} images in '{dataset.root}' cannot be read ({100 * bad / total:.0f} %, "
+        f"the limit is {100 * MAX_UNREADABLE_SHARE:.0f} %): {examples}",
+        "replace or remove the unreadable files; was everything copied completely?",
+    )
+
+
+def _require_images(dataset: Dataset) -> None:
+    rows = zip(dataset.classes, dataset.counts, strict=True)
+    small = [f"'{name}' ({count})" for name, count in rows if count < MIN_IMAGES_PER_CLASS]
+    if small:
+        raise UsageError(
+            f"--data: fewer than {MIN_IMAGES_PER_CLASS} readable images in {', '.join(small)}",
+            f"add images (at least {MIN_IMAGES_PER_CLASS} a class, better 50) or remove the class",
         )

@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from advisor.core.errors import UsageError, nearest
-from advisor.datasets.layouts.folders import HINT, ClassFolders, SplitFolders
-from advisor.datasets.layouts.layout import Entry, Layout, Listing
-from advisor.datasets.layouts.manifest import Manifest
+from advisor.datasets.layouts.folders import HINT, is_split, list_class_folders, list_split_folders
+from advisor.datasets.layouts.layout import Entry, Listing
+from advisor.datasets.layouts.manifest import SUFFIXES, list_manifest
 
-__all__ = ["LAYOUTS", "Entry", "Layout", "Listing", "list_files"]
-
-LAYOUTS: tuple[Layout, ...] = (Manifest(), SplitFolders(), ClassFolders())
-"""The layouts in the order in which they are tried; the first that fits is used."""
+__all__ = ["Entry", "Listing", "list_files"]
 
 
 def list_files(path: Path) -> Listing:
@@ -23,9 +20,10 @@ def list_files(path: Path) -> Listing:
     """
     if not path.exists():
         raise UsageError(f"--data: '{path}' does not exist", _missing_hint(path))
-    for layout in LAYOUTS:
-        if layout.fits(path):
-            return layout.list_files(path)
+    if path.is_dir():
+        return list_split_folders(path) if is_split(path) else list_class_folders(path)
+    if path.is_file() and path.suffix.lower() in SUFFIXES:
+        return list_manifest(path)
     raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from advisor.datasets.dataset import Rejected
 
@@ -49,19 +48,3 @@ class Listing:
     entries: Sequence[Entry]
     classes: Sequence[str] = ()
     rejected: Sequence[Rejected] = ()
-
-
-class Layout(Protocol):
-    """One way to lay out labelled images."""
-
-    def fits(self, path: Path) -> bool:
-        """Return whether an existing ``path`` has this layout."""
-        ...
-
-    def list_files(self, path: Path) -> Listing:
-        """List the files of a data set.
-
-        Raises:
-            UsageError: the path cannot be read, or has no usable images.
-        """
-        ...

@@ -23,29 +23,25 @@ NAMES = {
 _HINT = "columns: path, label and, optionally, split (train, validation, test) and group; paths are relative to it"
 
 
-class Manifest:
-    """A CSV or Parquet table with the columns path and label, and optionally split and group."""
+def list_manifest(path: Path) -> Listing:
+    """List the files of a CSV or Parquet table with the columns path and label, and optionally split and group.
 
-    def fits(self, path: Path) -> bool:
-        """Return whether the extension is that of a table."""
-        return path.is_file() and path.suffix.lower() in SUFFIXES
-
-    def list_files(self, path: Path) -> Listing:
-        """List the files of the rows; rows without a label and repeated rows are rejected."""
-        columns = _columns(path)
-        entries: list[Entry] = []
-        rejected: list[Rejected] = []
-        seen: set[tuple[str, str]] = set()
-        for number, row in rows_of(path, list(columns.values())):
-            entry = _entry(path, number, {name: row[column] for name, column in columns.items()})
-            fault = "no label" if not entry.label.strip() else "listed twice" if _key(entry) in seen else ""
-            if fault:
-                rejected.append(Rejected(entry.path, f"{fault} (row {number} of '{path.name}')"))
-            else:
-                seen.add(_key(entry))
-                entries.append(entry)
-        _require_rows(path, entries)
-        return Listing(path.parent, entries, (), rejected)
+    Rows without a label and repeated rows are rejected.
+    """
+    columns = _columns(path)
+    entries: list[Entry] = []
+    rejected: list[Rejected] = []
+    seen: set[tuple[str, str]] = set()
+    for number, row in rows_of(path, list(columns.values())):
+        entry = _entry(path, number, {name: row[column] for name, column in columns.items()})
+        fault = "no label" if not entry.label.strip() else "listed twice" if _key(entry) in seen else ""
+        if fault:
+            rejected.append(Rejected(entry.path, f"{fault} (row {number} of '{path.name}')"))
+        else:
+            seen.add(_key(entry))
+            entries.append(entry)
+    _require_rows(path, entries)
+    return Listing(path.parent, entries, (), rejected)
 
 
 def _columns(path: Path) -> dict[str, str]:

@@ -15,9 +15,9 @@ from advisor.catalog.weights.options import FetchOptions
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.core.errors import UsageError, WeightsError, nearest
 from advisor.core.training import HEAD_SUBSET
+from advisor.datasets.checks.check import require_usable
 from advisor.datasets.checks.findings import counted
 from advisor.datasets.checks.repeated import kept_together, leaks
-from advisor.datasets.checks.requirements import require_usable
 from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
@@ -66,7 +66,7 @@ def read_images(question: Question, say: Say) -> Images | None:
     Near duplicates and groups stay in one part. A split of the user's own is kept.
 
     Raises:
-        UsageError: see :mod:`advisor.datasets.survey`, :mod:`advisor.datasets.checks.requirements` and
+        UsageError: see :mod:`advisor.datasets.survey`, :mod:`advisor.datasets.checks.check` and
             :func:`advisor.datasets.split.split`.
     """
     if question.data is None:

@@ -138,7 +138,8 @@ class _Classifier:
     """A loaded image classifier and an image."""
 
     def __init__(self, model: str, image: str, threads: int, kernels: str, mean: list[float], std: list[float]):
-        self._image, self._mean, self._std = Path(image), mean, std
+        self._image = Path(image)
+        self._mean, self._std = (mean[0], mean[1], mean[2]), (std[0], std[1], std[2])
         self._interpreter = new_interpreter(model, threads, kernels)
         self._interpreter.allocate_tensors()
         inputs = self._interpreter.get_input_details()
@@ -152,13 +153,14 @@ class _Classifier:
 
     def run(self) -> list[int]:
         """Run all steps once and return the nanoseconds of each of ``STEPS``."""
-        from advisor.datasets.images import load, normalise
+        from advisor.datasets.images import InputSpec, load
         from advisor.measurement.accuracy.inference import dequantise, quantise
 
+        spec = InputSpec(self._size, self._mean, self._std)
         marks = [self._clock()]
         pixels = load(self._image, self._size)
         marks.append(self._clock())
-        values = quantise(normalise(pixels, self._mean, self._std)[None], self._input)
+        values = quantise(spec.normalise(pixels)[None], self._input)
         marks.append(self._clock())
         self._interpreter.set_tensor(self._input["index"], values)
         marks.append(self._clock())

@@ -30,12 +30,12 @@ def card() -> Card:
 
 @pytest.fixture(scope="module")
 def data(card: Card, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[int], Path]:
-    from advisor.datasets.images import load, normalise
+    from advisor.datasets.images import InputSpec
 
     folder = tmp_path_factory.mktemp("tuning")
     paths, labels = nets.stripes(folder / "pictures", 28)
-    model, view = build_model(card, None), card.preprocessing
-    images = (normalise(load(path, 32), view.mean, view.std)[None] for path in paths)
+    model, spec = build_model(card, None), InputSpec(32, card.preprocessing.mean, card.preprocessing.std)
+    images = (spec.read(path)[None] for path in paths)
     rows = [np.asarray(model(image, training=False)["features"])[0] for image in images]
     np.save(folder / "features.npy", np.stack(rows).astype(np.float32))
     return paths, labels, folder / "features.npy"

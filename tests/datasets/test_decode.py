@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import StageError
-from advisor.datasets.changes import require_unchanged
 from advisor.datasets.dataset import Dataset
+from advisor.datasets.decode import require_unchanged
 from advisor.datasets.survey import survey
 from tests.datasets.folders import image, make
 
