@@ -64,11 +64,34 @@ class ArtifactCache:
         if folder.is_dir():
             return folder
         try:
-            return _filled(folder, make, waits)
+            return filled(folder, lambda unfinished: _make_read_only(unfinished, make), waits)
         except (OSError, StageError) as error:
             if is_full_disk(error):
                 raise full_disk(self.root) from error
             raise
+
+
+def filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], None] = lambda _: None) -> Path:
+    """Return a folder that ``make`` fills in a temporary place once; see :meth:`ArtifactCache.get`."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _held(folder, waits):
+        if folder.is_dir():
+            return folder
+        unfinished = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
+        try:
+            make(unfinished)
+            unfinished.rename(folder)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+    return folder
+
+
+def _make_read_only(folder: Path, make: Callable[[Path], None]) -> None:
+    """Fill a folder with files that nobody may change, because runs contain hard links to them."""
+    make(folder)
+    for file in folder.iterdir():
+        file.chmod(0o444)
 
 
 @contextlib.contextmanager
@@ -87,21 +110,3 @@ def _held(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
     finally:
         holder.unlink(missing_ok=True)
         lock.release()
-
-
-def _filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], None]) -> Path:
-    """Fill a temporary folder, then rename it to ``folder``."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _held(folder, waits):
-        if folder.is_dir():
-            return folder
-        unfinished = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
-        try:
-            make(unfinished)
-            for file in unfinished.iterdir():
-                file.chmod(0o444)  # runs contain hard links to these files, so nobody may change them
-            unfinished.rename(folder)
-        except BaseException:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            raise
-    return folder

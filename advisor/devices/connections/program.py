@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,13 +33,21 @@ class Finished:
         return last_line(self.stderr or self.stdout) or f"exit status {self.status} without a message"
 
 
-def run_program(argv: Sequence[str], *, timeout_s: float, stdin: Path | None = None, hint: str = "") -> Finished:
+def run_program(
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    stdin: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    hint: str = "",
+) -> Finished:
     """Run ``argv`` and wait until it ends.
 
     Args:
         argv: the program and its arguments.
         timeout_s: seconds after which the program and its children are killed.
         stdin: file for its standard input; empty by default.
+        environment: its environment variables; those of this process by default.
         hint: advice on installing the program, for the error message.
 
     Raises:
@@ -49,7 +57,12 @@ def run_program(argv: Sequence[str], *, timeout_s: float, stdin: Path | None = N
     with stdin.open("rb") if stdin else nullcontext(subprocess.DEVNULL) as source:
         try:
             process = subprocess.Popen(
-                argv, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+                argv,
+                stdin=source,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                env=environment,
             )
         except FileNotFoundError as error:
             raise UsageError(f"the program '{argv[0]}' is not installed", hint) from error

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.core.errors import UsageError
+from advisor.core.units import plural
 from advisor.devices.connections.agent import Load
 from advisor.measurement.host import read_text
 
@@ -45,27 +46,15 @@ class Conditions:
 
     def objections(self, threads: int) -> tuple[str, ...]:
         """Return the reasons why a timing with this many threads would be meaningless."""
-        found = (self._load(threads), self._frequency(), self._quota(threads))
-        return tuple(clause for clause in found if clause)
-
-    def _load(self, threads: int) -> str:
-        free = max(0, self.cores - threads)
-        if self.others_cores is None or self.others_cores <= free + TOLERATED:
-            return ""
-        used = f"{threads} thread{'' if threads == 1 else 's'}"
-        return (
-            f"other processes keep {self.others_cores:.1f} of {self.cores} processors busy, and the timing needs {used}"
-        )
-
-    def _frequency(self) -> str:
-        if self.governor != "powersave" or self.driver in SCALING_POWERSAVE:
-            return ""
-        return f"the frequency governor '{self.governor}' holds the processors at their lowest frequency"
-
-    def _quota(self, threads: int) -> str:
-        if self.quota_cores is None or self.quota_cores >= threads:
-            return ""
-        return f"the container may use {self.quota_cores:g} processors, fewer than the {threads} asked for"
+        found = []
+        if self.others_cores is not None and self.others_cores > max(0, self.cores - threads) + TOLERATED:
+            busy = f"{self.others_cores:.1f} of {self.cores} processors busy"
+            found.append(f"other processes keep {busy}, and the timing needs {plural(threads, 'thread')}")
+        if self.governor == "powersave" and self.driver not in SCALING_POWERSAVE:
+            found.append(f"the frequency governor '{self.governor}' holds the processors at their lowest frequency")
+        if self.quota_cores is not None and self.quota_cores < threads:
+            found.append(f"the container may use {self.quota_cores:g} processors, fewer than the {threads} asked for")
+        return tuple(found)
 
 
 def observe(seconds: float = OBSERVED_S) -> Conditions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from advisor.core.units import plural
 from advisor.measurement import host
 from advisor.measurement.latency.conditions import Conditions
 from advisor.measurement.latency.end_to_end import Pipeline
@@ -133,7 +134,7 @@ def advise_threads(timing: ModelTiming, loaded: Sequence[LatencyResult] = ()) ->
 
 def _single(beside: Mapping[int, float]) -> tuple[str, ...]:
     """Return the latency of a single thread count during a load."""
-    counts = [f"{_threads(count)}: {time_ms:.2f} ms" for count, time_ms in beside.items()]
+    counts = [f"{plural(count, 'thread')}: {time_ms:.2f} ms" for count, time_ms in beside.items()]
     return (f"during a load on the other processors, {', '.join(counts)}",) if counts else ()
 
 
@@ -146,7 +147,3 @@ def _fastest(times: Mapping[int, float], where: str) -> str:
         )
     other = min((count for count in times if count != 1), key=lambda count: times[count])
     return f"1 thread is the fastest {where} ({times[1]:.2f} ms): {other} threads take {times[other]:.2f} ms"
-
-
-def _threads(count: int) -> str:
-    return f"{count} thread{'' if count == 1 else 's'}"

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from advisor.core.quantity import Provenance, Quantity
+from advisor.core.units import plural
 from advisor.devices.connections import agent
 from advisor.measurement import host
 from advisor.measurement.latency.summary import LEVEL, Summary, Verdict
@@ -93,7 +94,7 @@ class LatencyResult:
     def to_quantities(self, source: str) -> dict[str, Quantity]:
         """Return ``latency`` and ``latency_p90`` in ms with provenance ``measured``."""
         low, high = self.interval_ms
-        where = f"{source}, {self.threads} thread{'s' if self.threads > 1 else ''}, {self.clock}"
+        where = f"{source}, {plural(self.threads, 'thread')}, {self.clock}"
         common: dict[str, Any] = {"unit": "ms", "provenance": Provenance.MEASURED, "n": self.wall.runs, "source": where}
         return {
             "latency": Quantity(value=self.rank_ms, low=low, high=high, level=LEVEL, **common),

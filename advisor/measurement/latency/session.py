@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -66,10 +65,12 @@ def benchmark(
     plan = Plan(counts, effort, setup, contended, sustained_s, pipeline, Path(image) if image else None)
     say("checking that the machine is quiet")
     conditions = require_quiet(counts, force)
-    with _as_usage_error():
-        quiet = not conditions.objections(max(counts))
+    quiet = not conditions.objections(max(counts))
+    try:
         timed = [_alone(files[0], plan, say, retry=quiet)] if len(files) == 1 else _together(files, plan, say)
         complete = [_completed(file, plan, say) for file in timed]
+    except StageError as error:  # the user gave a file that the runtime cannot run
+        raise UsageError(error.message, error.hint) from error
     compared = ratios([(file.model, row) for file in complete if file.timing for row in file.timing.results])
     notes = _notes(conditions, plan, complete)
     return Benchmark(tuple(complete), compared, effort, kernels, conditions, host.describe(), notes)
@@ -125,15 +126,6 @@ def _usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(cpus))
 
 
-@contextmanager
-def _as_usage_error() -> Iterator[None]:
-    """Turn a stage error into a usage error: the user gave a file that the runtime cannot run."""
-    try:
-        yield
-    except StageError as error:
-        raise UsageError(error.message, error.hint) from error
-
-
 def _alone(file: FileBenchmark, plan: Plan, say: Tell, retry: bool) -> FileBenchmark:
     """Measure one file in a new process."""
     say(f"measuring {Path(file.model).name}")
@@ -150,7 +142,7 @@ def _together(files: Sequence[FileBenchmark], plan: Plan, say: Tell) -> list[Fil
     loaded = [_loaded(file, plan, say) for file in files]
     good = [file for file in loaded if file.timing]
     if not good:
-        raise StageError(*_all_failures(loaded))
+        raise StageError(loaded[0].failure, "; ".join(file.failure for file in loaded[1:]))
     say(f"measuring {len(good)} files in turn")
     rows = interleave([file.model for file in good], plan.threads, plan.effort, setup=plan.setup)
     timed = {file.model: _with_results(file, row, plan.effort) for file, row in zip(good, rows, strict=True)}
@@ -165,11 +157,6 @@ def _loaded(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
     except StageError as error:
         return replace(file, failure=error.message)
     return replace(file, timing=timing)
-
-
-def _all_failures(files: Sequence[FileBenchmark]) -> tuple[str, str]:
-    """Return why none of several files ran: the first reason as the message, the others as the hint."""
-    return files[0].failure, "; ".join(file.failure for file in files[1:])
 
 
 def _with_results(file: FileBenchmark, rows: Sequence[LatencyResult], effort: str) -> FileBenchmark:
@@ -192,7 +179,9 @@ def _completed(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
         file = _with_pipeline(file, plan)
     if plan.contended:
         say(f"{name}: during a load on the other processors")
-        file = replace(file, loaded=_during_load(file.model, plan))
+        with busy_processes(max(1, host.describe().cores - 1)):  # a single processor is busy, too
+            loaded = measure(file.model, plan.threads, plan.effort, retry=False, setup=plan.setup).results
+        file = replace(file, loaded=loaded)
     if plan.sustained_s:
         say(f"{name}: {plan.sustained_s:.0f} s without a pause")
         file = replace(file, sustained=sustain(file.model, plan.threads[0], plan.sustained_s, plan.setup))
@@ -207,12 +196,6 @@ def _with_pipeline(file: FileBenchmark, plan: Plan) -> FileBenchmark:
         if plan.image is None:
             return file
         raise
-
-
-def _during_load(model: str, plan: Plan) -> tuple[LatencyResult, ...]:
-    """Measure each thread count while every other processor is busy (a single processor is busy, too)."""
-    with busy_processes(max(1, host.describe().cores - 1)):
-        return measure(model, plan.threads, plan.effort, retry=False, setup=plan.setup).results
 
 
 def _notes(conditions: Conditions, plan: Plan, files: Sequence[FileBenchmark]) -> tuple[str, ...]:

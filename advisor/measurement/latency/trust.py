@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from operator import truediv
 
+from advisor.core.units import plural
 from advisor.devices.connections.agent import Lane, LoadReading
 from advisor.measurement.latency.results import LatencyResult
 from advisor.measurement.latency.summary import UNSTABLE_CV, Summary, Verdict, block_medians, summarise
@@ -69,13 +70,14 @@ def _contention(threads: int, cpu_share: float | None, waited: float | None, loa
         return f"the thread had the processor only {cpu_share:.0%} of the time"
     if waited is not None and waited > WAITED_LIMIT:
         return f"the threads waited {waited:.0%} of the time for a processor"
-    shown = "1 thread" if threads == 1 else f"{threads} threads"
-    others, free = load["others_cores"], max(0, load["cores"] - threads)
+    others, cores = load["others_cores"], load["cores"]
+    free = max(0, cores - threads)
     limit = max(free - IDLE_NEIGHBOUR, OTHERS_LIMIT) if threads == 1 else free + OTHERS_LIMIT
     if others is not None and others > limit:
-        return f"other processes kept {others:.1f} of {load['cores']} processors busy during a timing with {shown}"
-    if threads > load["cores"]:
-        return f"{threads} threads share {load['cores']} processors"
+        timing = f"during a timing with {plural(threads, 'thread')}"
+        return f"other processes kept {others:.1f} of {cores} processors busy {timing}"
+    if threads > cores:
+        return f"{threads} threads share {cores} processors"
     return ""
 
 

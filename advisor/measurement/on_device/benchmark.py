@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from advisor.core.errors import AdvisorError, StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
+from advisor.core.units import plural
 from advisor.devices.connections.agent import Lane
 from advisor.devices.connections.protocol import Connection, Job, Timing
 from advisor.devices.profiles import MEASURABLE_RUNTIMES
@@ -184,7 +185,7 @@ def _judged(timing: Timing) -> LatencyResult | None:
 
 def _measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
     result = _judged(timing)
-    source = f"{label}, {timing.runtime}, {timing.threads} thread{'s' if timing.threads > 1 else ''}"
+    source = f"{label}, {timing.runtime}, {plural(timing.threads, 'thread')}"
     low, high = result.interval_ms if result else (None, None)
     value = result.rank_ms if result else timing.median_ms
     level = LEVEL if result else None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -15,6 +13,7 @@ from typing import Any
 
 from advisor.core.errors import RuntimeRefusal, StageError, last_line
 from advisor.devices.connections.agent import report
+from advisor.devices.connections.program import Finished, run_program
 
 # The package's folder is appended, not inserted at the front: it must not hide the standard library.
 _CALL = "import sys; sys.path.append(sys.argv[1]); from advisor.measurement.processes import child; child.main()"
@@ -52,24 +51,14 @@ def run_json(arguments: Sequence[str], timeout_s: float, subject: str, python: P
     """
     interpreter = [sys.executable, "-P"] if python is None else [str(python), "-I", "-X", "utf8"]
     environment = {**os.environ, "PYTHONUTF8": "1", "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3")}
-    child = subprocess.Popen(
-        [*interpreter, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env=environment,
-    )
     try:
-        output, errors = child.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired as error:
+        finished = run_program([*interpreter, *arguments], timeout_s=timeout_s, environment=environment)
+    except StageError as error:
         raise StageError(
             f"{subject}: no result after {timeout_s:g} s, the measuring process was killed",
             "the model hangs, or it needs a longer time limit",
         ) from error
-    finally:
-        _kill_group(child)
-    return _document(child.returncode, output, errors, subject)
+    return _document(finished, subject)
 
 
 def call_json(module: str, timeout_s: float, subject: str, **arguments: object) -> dict[str, Any]:
@@ -96,33 +85,26 @@ def main() -> None:
     sys.exit(report(lambda: import_module(module).collect(**json.loads(arguments))))
 
 
-def _kill_group(child: subprocess.Popen[str]) -> None:
-    """Kill the child and its process group if it still runs."""
-    if child.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
-
-
-def _document(status: int, output: str, errors: str, subject: str) -> dict[str, Any]:
+def _document(finished: Finished, subject: str) -> dict[str, Any]:
     """Return the child's document.
 
     Raises:
         StageError: there is none; the error says why in one line.
     """
-    if status < 0:
-        raise StageError(f"{subject}: the measuring process {_death(-status)}", _last_words(errors))
+    process = f"{subject}: the measuring process"
+    if finished.status < 0:
+        raise StageError(f"{process} {_death(-finished.status)}", _last_words(finished.stderr))
     try:
-        document = json.loads(output)
+        document = json.loads(finished.stdout)
     except ValueError as error:
-        said = last_line(errors) or last_line(output) or "nothing"
-        raise StageError(f"{subject}: the measuring process ended with status {status} and printed: {said}") from error
+        printed = last_line(finished.stderr) or last_line(finished.stdout) or "nothing"
+        raise StageError(f"{process} ended with status {finished.status} and printed: {printed}") from error
     if not isinstance(document, dict):
-        raise StageError(f"{subject}: the measuring process printed no JSON object")
+        raise StageError(f"{process} printed no JSON object")
     if "error" in document:
         raise _reported(document["error"], subject)
-    if status != 0:
-        raise StageError(f"{subject}: the measuring process ended with status {status}")
+    if finished.status != 0:
+        raise StageError(f"{process} ended with status {finished.status}")
     return document
 
 
@@ -137,10 +119,7 @@ def _reported(error: dict[str, Any], subject: str) -> Reported:
 
 def _death(number: int) -> str:
     """Return which signal ended a process and what it usually means."""
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        return f"died by signal {number}"
+    name = signal.Signals(number).name
     causes = {
         "SIGKILL": ", most likely because memory ran out",
         "SIGABRT": ": the runtime failed on the model or ran out of memory",
@@ -151,5 +130,5 @@ def _death(number: int) -> str:
 
 def _last_words(text: str) -> str:
     """Return the last line that a process printed, unless it is one of the runtime's usual log lines."""
-    said = last_line(text)
-    return "" if said.startswith(("INFO", "W0000", "I0000")) else said
+    line = last_line(text)
+    return "" if line.startswith(("INFO", "W0000", "I0000")) else line

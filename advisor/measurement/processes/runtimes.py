@@ -7,19 +7,16 @@ package runs.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import venv
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
-from filelock import FileLock
-
 from advisor.core.errors import UsageError, nearest
-from advisor.store.cache import cache_root
+from advisor.store.cache import cache_root, filled
 
 # Packages that a runtime's wheels need but do not all declare.
 COMPANIONS = {"ai-edge-litert": ("numpy",), "tflite-runtime": ("numpy<2",)}
@@ -79,13 +76,8 @@ def interpreter(runtime: Runtime) -> Path | None:
     if runtime.installed_here:
         return None
     refuse_newer_python(runtime, sys.version_info[:2])
-    home = cache_root() / "runtimes"
-    folder = home / f"{runtime.package}-{runtime.version}-{sys.implementation.cache_tag}"
-    home.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
-        if not folder.is_dir():
-            _make(runtime, folder)
-    return _python(folder)
+    name = f"{runtime.package}-{runtime.version}-{sys.implementation.cache_tag}"
+    return _python(filled(cache_root() / "runtimes" / name, partial(_make, runtime)))
 
 
 def refuse_newer_python(runtime: Runtime, version: tuple[int, int]) -> None:
@@ -104,15 +96,9 @@ def refuse_newer_python(runtime: Runtime, version: tuple[int, int]) -> None:
 
 
 def _make(runtime: Runtime, folder: Path) -> None:
-    """Make the environment in a temporary folder, then rename it to ``folder``."""
-    unfinished = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
-    try:
-        venv.create(unfinished, symlinks=True, with_pip=False)
-        _install(runtime, _python(unfinished))
-        unfinished.rename(folder)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
+    """Make the environment in an empty folder."""
+    venv.create(folder, symlinks=True, with_pip=False)
+    _install(runtime, _python(folder))
 
 
 def _install(runtime: Runtime, python: Path) -> None:
