@@ -24,7 +24,7 @@ from advisor.core.evaluation_facts import CardFacts
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.question import resolve
-from advisor.engine.space.priors import prior_accuracy
+from advisor.engine.space.plan import prior_accuracy
 from advisor.reporting.html import render_html
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder

@@ -33,8 +33,7 @@ from advisor.engine.execution.machine import one_blas_thread
 from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.scheduling.storage import journal
 from advisor.engine.scheduling.study import Study
-from advisor.engine.space.plan import Plan
-from advisor.engine.space.priors import prior_accuracy
+from advisor.engine.space.plan import Plan, prior_accuracy
 from advisor.store import RunFolder
 from benchmarks.tables import Row, keep
 

@@ -6,17 +6,55 @@ To add an executor, write one class with the members of :class:`Executor`, one n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from advisor.engine.execution.protocol import Executor
 from advisor.engine.question.names import RAY
 
 if TYPE_CHECKING:
+    from advisor.engine.execution.machine import Machine
     from advisor.engine.question import Execution
+    from advisor.isolation import Children
+    from advisor.measurement.host import Host
 
-__all__ = ["Executor", "executor_for"]
+__all__ = ["Executor", "OnDevice", "call_locally", "executor_for"]
+
+Result = TypeVar("Result")
+
+
+class OnDevice(Protocol):
+    """Calls a measuring function on the machine that has the device."""
+
+    def __call__(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+        """Return ``function(*arguments)``, called where ``device`` is attached."""
+
+
+class Executor(Protocol):
+    """Runs jobs in child processes, and measurements on the machine that has the device."""
+
+    @property
+    def machine(self) -> Machine:
+        """Decides when a job or a measurement may start."""
+
+    @property
+    def pools(self) -> Mapping[str, Children]:
+        """Child processes by kind: see :data:`advisor.isolation.pool.POOLS`."""
+
+    @property
+    def host(self) -> Host:
+        """The machine that measures the device ``host``."""
+
+    def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+        """Call a measuring function where the device is attached; on another machine, one call at a time."""
+
+    def close(self) -> None:
+        """End every child process, also the busy ones."""
+
+
+def call_locally(_device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+    """Call a measuring function on this machine, which has a connection to every device."""
+    return function(*arguments)
 
 
 def executor_for(execution: Execution, log: Callable[[], Path | None]) -> Executor:

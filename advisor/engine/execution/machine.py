@@ -14,7 +14,7 @@ AFTER_JOBS = 1e9
 """Added to the priority of training: jobs of minutes wait for jobs of seconds."""
 
 LOOK_AGAIN_S = 1.0
-"""How long to wait before checking again whether there is memory for the next job."""
+"""Seconds until the memory for the next job is checked again."""
 
 _Turn = tuple[float, int, asyncio.Future[None], int]
 """Priority, position in the queue, the future that is set when it is this caller's turn, expected memory in bytes."""

@@ -28,7 +28,7 @@ RETRIES = 3
 """A job fails after this many nodes died while running it."""
 
 KEPT_BUNDLES = 64
-"""How many bundles of files stay in the object store for later jobs."""
+"""Number of bundles of files that stay in the object store for later jobs."""
 
 LOOKS_EVERY_S = 5.0
 LOST_AFTER_S = 120.0

@@ -25,7 +25,7 @@ from advisor.isolation import ChildPool, Limits, Pause
 from advisor.isolation.pool import POOLS
 
 LOOKS_EVERY_S = 0.3
-"""How often a trainer on another machine checks its switch."""
+"""Seconds between two checks of the switch of a trainer on another machine."""
 
 STOPS = signal.SIGSTOP
 """The signal that pauses a trainer; every other signal lets it continue."""
@@ -42,7 +42,7 @@ Bundle: TypeAlias = Sequence[tuple[int, str, bytes]]
 
 @dataclass(frozen=True)
 class CallResult:
-    """What a call returned or raised, and the files that it wrote.
+    """Result or error of a call, and the files that it wrote.
 
     Attributes:
         value: the returned value.

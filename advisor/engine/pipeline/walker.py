@@ -19,8 +19,8 @@ from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Status
 from advisor.core.figures import HOST
 from advisor.datasets.decode import require_unchanged
+from advisor.engine.execution import OnDevice, call_locally
 from advisor.engine.execution.machine import Machine
-from advisor.engine.execution.protocol import OnDevice, call_locally
 from advisor.engine.pipeline.events import EventKind, Listener, StageAborted, StageEvent, aborted
 from advisor.engine.pipeline.graph import with_all_before
 from advisor.engine.pipeline.materials import RESULT, Materials, read_result

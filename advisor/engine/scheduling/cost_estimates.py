@@ -1,4 +1,4 @@
-"""What finished evaluations say about others of the same card: their latency, size and remaining seconds."""
+"""Estimate latency, size and remaining seconds of configurations by finished evaluations of the same card."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLOATS = ("float32", "float16")
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What one configuration is expected to need: latency in ms, size in bytes, and the seconds of evaluating it."""
+    """Expected latency in ms and size in bytes of one configuration, and the seconds of evaluating it."""
 
     latency_ms: float
     size_bytes: float
@@ -35,7 +35,7 @@ class CostEstimate:
 
 @dataclass
 class _Measured:
-    """What was measured of one card. Latency and size hardly depend on how it was trained.
+    """Measurements of one card. Latency and size hardly depend on its training.
 
     Attributes:
         latency_ms: by compression recipe and thread count.

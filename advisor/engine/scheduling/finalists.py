@@ -1,4 +1,4 @@
-"""Scores what may be shipped on the hold-out: images on which nothing was chosen. They are used once."""
+"""Scores the finalists on the hold-out: images that nothing was selected by. They are used once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def finalists(decisions: Sequence[Decision], evaluations: Sequence[Evaluation]) 
     A file has the same accuracy on every device, so it is scored once.
 
     Args:
-        decisions: the answer, and those for single devices where there are several.
-        evaluations: all of the run's.
+        decisions: the answer, and the answers for single devices if there are several.
+        evaluations: all evaluations of the run.
     """
     named = [e for decision in decisions for e in (decision.pick, decision.runner_up, *decision.ties) if e is not None]
     front = [e for decision in decisions for e in decision.front]
@@ -30,13 +30,9 @@ def finalists(decisions: Sequence[Decision], evaluations: Sequence[Evaluation]) 
 
 
 async def score(chosen: Sequence[Evaluation], scorer: Evaluator, run: RunFolder, in_time: Callable[[], bool]) -> None:
-    """Score the finalists on the hold-out and, if time is left, under capture conditions. Each result is kept at once.
+    """Score the finalists, pick and runner-up first, on the hold-out and, if time is left, under capture conditions.
 
-    Args:
-        chosen: the finalists, pick and runner-up first.
-        scorer: scores them.
-        run: keeps the results.
-        in_time: says whether time is left.
+    Each result is kept at once.
     """
     plain = await _each([e for e in chosen if e.holdout_accuracy is None], scorer.hold_out, run)
     scored = {e.configuration: e for e in (*chosen, *plain)}
@@ -50,9 +46,6 @@ def captured(chosen: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
 
     The forms of a network differ little in this. Each needs fourteen answers for each image, so trying every form would
     take longer than the rest of the search.
-
-    Args:
-        chosen: the finalists, pick and runner-up first.
     """
     files = list(dict.fromkeys(e.artefact_sha256 for e in chosen))[:2]
     networks = {(e.configuration.card, e.configuration.training): e.artefact_sha256 for e in reversed(chosen)}

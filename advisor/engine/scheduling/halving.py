@@ -39,18 +39,10 @@ def unlimited(_unit: CardTraining) -> bool:
 class SuccessiveHalving:
     """Tracks every card on every rung. A rung is one training; the lightest training is the lowest rung.
 
-    What is asynchronous, as in ASHA (Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020):
-    a card is promoted as soon as all its configurations on the rung below are done. It does not wait until the other
-    cards of that rung are done, and no rung has a fixed size.
-
-    What differs from ASHA: there is no rank cut. ASHA promotes the best ``1 / reduction_factor`` of a rung by one loss.
-    A search here has several objectives, so a rank is not defined. Instead:
-
-    - While the rung below still has cards to start, at most ``done // reduction_factor`` cards are on the next rung.
-      This bounds the work that is spent early; the search's sampler decides which cards these are.
-    - After that every done card is promotable, and an optimistic bound decides
-      (:class:`~advisor.engine.scheduling.promotion.FrontBound`). A card whose bound cannot reach the front is deferred.
-      Deferred configurations are reconsidered if their training gains more than expected on other cards.
+    It is asynchronous, as ASHA (Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020), but
+    without a rank cut: a card is promotable as soon as all its configurations on the rung below are done. While the
+    rung below still has cards to start, at most ``done // reduction_factor`` cards are on the next rung. Decision 0030
+    has the reasons.
 
     Args:
         configurations: the search space, the lightest training first.

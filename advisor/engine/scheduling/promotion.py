@@ -22,10 +22,10 @@ MORE_IMAGES_GAIN = (2.0, 1.5)
 """The same of a head that learns from all images instead of from about two thousand."""
 
 PRIOR_WEIGHT = 2.0
-"""How many results of the run the two priors count as."""
+"""Number of results of the run that the two priors count as."""
 
 MOST_SPEEDUP, MOST_SHRINKAGE = 4.0, 8.0
-"""How much faster and smaller than float a compressed form can be: int8 on a phone, and four bits a weight."""
+"""Most that a compressed form can be faster and smaller than float: int8 on a phone, and four bits a weight."""
 
 STANDARD_DEVIATIONS = 2.0
 """Standard deviations above the mean that count as possible."""

@@ -20,7 +20,7 @@ class Scheduler:
     """Hands out configurations one by one.
 
     Args:
-        study: suggests what is next.
+        study: suggests configurations.
         bound: says which configurations cannot reach the front; these are deferred.
         plan: the search space.
         trials_left: how many configurations may still start.
@@ -34,14 +34,14 @@ class Scheduler:
 
     @property
     def deferred(self) -> Collection[Configuration]:
-        """What was deferred and may still start."""
+        """The deferred configurations, which may still start."""
         return self._halving.deferred.keys()
 
     def next(self, running: Collection[Configuration]) -> Configuration | None:
         """Return what to evaluate next; None if nothing may start before a running evaluation ends."""
         if len(running) >= self._most_running:
             return None
-        while (suggested := self._reconsidered(running) or self._asked(running)) is not None:
+        while (suggested := self._reconsidered(running) or self._suggested(running)) is not None:
             if not self._bound.rejection_reason(suggested):
                 return suggested
             self._halving.defer(suggested, self._bound.largest_gain(suggested.training))
@@ -56,15 +56,15 @@ class Scheduler:
         self._halving.deferred = {each: -math.inf for each, reason in reasons if not reason}
         return [(each, reason) for each, reason in reasons if reason]
 
-    def _asked(self, running: Collection[Configuration]) -> Configuration | None:
+    def _suggested(self, running: Collection[Configuration]) -> Configuration | None:
         """Ask the study. Fine-tuning leaves one core free, as long as configurations that take seconds are left."""
         if not self._trials_left:
             return None
-        asked = self._study.ask(_capacity(running, self._cores - 1))
-        if asked is None and all(each.training in FINETUNED for each in running):
-            asked = self._study.ask(_capacity(running, self._cores))
-        self._trials_left -= asked is not None
-        return asked
+        suggested = self._study.ask(_capacity(running, self._cores - 1))
+        if suggested is None and all(each.training in FINETUNED for each in running):
+            suggested = self._study.ask(_capacity(running, self._cores))
+        self._trials_left -= suggested is not None
+        return suggested
 
     def _reconsidered(self, running: Collection[Configuration]) -> Configuration | None:
         """Return a deferred configuration whose training now gains more than expected when it was deferred."""
@@ -79,7 +79,7 @@ class Scheduler:
 
 
 def _capacity(running: Collection[Configuration], most_finetuned: int) -> HasCapacity:
-    """Return the capacity for new configurations if so many cards are fine-tuned at a time.
+    """Return the capacity for new configurations if at most ``most_finetuned`` cards are fine-tuned at a time.
 
     The limit is there to learn what fine-tuning gains on one card before it starts on the next.
     """

@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from typing import Protocol
 
 from advisor.core.errors import AdvisorError
-from advisor.core.evaluation import Configuration, Evaluation
+from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.engine.decide import decide_run
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
+from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
 from advisor.engine.scheduling.finalists import finalists, score
@@ -68,13 +69,9 @@ class SearchLoop:
         self.stopping = asyncio.Event()
 
     async def evaluate_all(self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int) -> Stop:
-        """Evaluate until nothing is left, a limit is reached or the user stops the search; return why it ended.
+        """Evaluate until nothing is left, a limit is reached or the user stops the search; return the reason.
 
-        Args:
-            study: suggests configurations.
-            evaluator: evaluates them.
-            plan: the search space.
-            done: number of configurations that have a result already.
+        ``done`` configurations have a result already.
         """
         self._bound.add(self._run.evaluations())
         scheduler = Scheduler(study, self._bound, plan, self._trials_left(plan, done), self._cores)
@@ -88,7 +85,9 @@ class SearchLoop:
                 self._progress.evaluated(evaluation)
 
         def record_rejected() -> None:
-            record(evaluator.rejected(each, reason) for each, reason in scheduler.reject_deferred())
+            for each, reason in scheduler.reject_deferred():
+                family = plan.cards_by_name[each.card].family
+                record([Evaluation(each, Status.SKIPPED, family, reason, StageName.PROMOTION)])
 
         running = _Running(evaluator.evaluate, self.stopping)
         ended = False

@@ -1,4 +1,4 @@
-"""Why a search ended, and the rule that ends it when more would not help."""
+"""The end of a search, and the rule that ends it when more evaluations would not help."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ HORIZON_S = 3600.0
 """The rule looks at what an hour more is expected to add."""
 
 CONSECUTIVE = 3
-"""After so many results in a row the expectation must be below the share: one surprise may still change it."""
+"""The expectation must be below the share after this many results in a row: one surprise may still change it."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a search ended.
+    """The reason that ended a search.
 
     Attributes:
         why: ``complete``, ``time_limit``, ``max_trials``, ``gain`` or ``interrupt``.
@@ -45,12 +45,12 @@ INTERRUPTED = Stop("interrupt", "interrupted")
 
 
 def time_limit_reached(limit: str, left: int) -> Stop:
-    """Return the end of a search by its time limit, with so many configurations left."""
+    """Return the end of a search by its time limit, with the number of configurations left."""
     return Stop("time_limit", f"stopped at --time-limit {limit}: {_left(left)}")
 
 
 def max_trials_reached(limit: int, left: int) -> Stop:
-    """Return the end of a search by its number of trials, with so many configurations left."""
+    """Return the end of a search by its number of trials, with the number of configurations left."""
     return Stop("max_trials", f"stopped at --max-trials {limit}: {_left(left)}")
 
 
@@ -80,7 +80,7 @@ class ExpectedGainRule:
         self._below = self._below + 1 if self._gain < self._least else 0
 
     def stop(self, left: int) -> Stop:
-        """Return the end of the search by this rule, with so many configurations left."""
+        """Return the end of the search by this rule, with the number of configurations left."""
         least = 100 * (self._least or 0.0)
         text = (
             f"stopped because an hour more was expected to add {100 * self._gain:.2g} % to the front's hypervolume, "

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 DIRECTIONS: tuple[Literal["maximize", "minimize"], ...] = ("maximize", "minimize", "minimize")
 PATIENCE = 20
-"""After so many useless suggestions in a row the study chooses itself. Optuna's samplers repeat what was evaluated."""
+"""Number of useless suggestions in a row after which the study chooses. Optuna's samplers repeat evaluated ones."""
 
 
 class Study:

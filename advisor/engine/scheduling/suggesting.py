@@ -12,8 +12,7 @@ from advisor.engine.question.names import ADVISOR, GP, NSGA2, RANDOM, TPE
 from advisor.engine.scheduling.cost_estimates import CostEstimates
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving
 from advisor.engine.scheduling.trial_record import parameters
-from advisor.engine.space.plan import Plan
-from advisor.engine.space.priors import prior_accuracy
+from advisor.engine.space.plan import Plan, prior_accuracy
 
 if TYPE_CHECKING:
     from optuna import Study

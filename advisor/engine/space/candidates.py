@@ -35,7 +35,7 @@ from advisor.store.files import sha256_json
 
 DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
 HEAVIER_RECIPES = ("mixed_int8", "qat_int8")
-"""Tried where ``--max-drop`` is given, on cards whose lighter compressions lose more."""
+"""Tried if ``--max-drop`` is given, on cards whose lighter compressions lose more."""
 
 RUNTIME = "ai-edge-litert"
 DOWNLOADS = 4
@@ -113,7 +113,7 @@ def chosen_cards(question: Question) -> tuple[Card, ...]:
 def find_weights(question: Question, execution: Execution, cards: Sequence[Card], say: Say) -> Candidates:
     """Fetch the weights of the cards, several at a time: of all that the user named, else of the first dozen.
 
-    A card without weights stays a candidate where the user named it and gave no images: latency, memory and operators
+    A card without weights stays a candidate if the user named it and gave no images: latency, memory and operators
     do not depend on weights.
 
     Raises:
@@ -162,18 +162,9 @@ def make_plan(
     cores: int,
     pace: Mapping[StageName, float] | None = None,
 ) -> Plan:
-    """Return the search space.
-
-    Args:
-        question: what is asked.
-        candidates: cards with their weights.
-        recipes: compression recipes by name.
-        images: the user's images, or None.
-        cores: most jobs at the same time.
-        pace: measured seconds of stages on this machine, divided by their rough cost.
-    """
-    place = select_targets(question).lead
-    lead = place.identity if place else None
+    """Return the search space; see :class:`~advisor.engine.space.plan.Plan` for ``cores`` and ``pace``."""
+    device = select_targets(question).lead
+    lead = device.identity if device else None
     return Plan(
         cards=candidates.cards,
         recipes=tuple(recipes),
@@ -202,7 +193,7 @@ def materials_of(
     """Return what the stages of a search work from.
 
     Args:
-        question: what is asked.
+        question: the user's question.
         images: the user's images, or None.
         weights: weights file of each card by name; None for fixed-seed random weights.
         configurations: size of the search space: files of a large one are timed briefly first.

@@ -19,10 +19,10 @@ class Forecast:
 
     Attributes:
         configuration: what would be evaluated.
-        latency: median in ms: ``measured`` here before, ``predicted``, or ``estimated`` where it is rough.
-        chance: probability of meeting the latency budget, None where there is none or the latency is rough.
+        latency: median in ms: ``measured`` here before, ``predicted``, or ``estimated`` if it is rough.
+        chance: probability of meeting the latency budget, None without a budget or if the latency is rough.
         size: bytes: ``measured`` before, or estimated from the parameters; ``low`` is what it cannot be below.
-        accuracy: published top-1 in %, the prior of the order; None where nothing is published.
+        accuracy: published top-1 in %, the prior of the order; None if nothing is published.
         price_s: rough seconds of the machine that are still to be spent on it, with its share of the card's stages.
         filtered: why it would be skipped, or empty.
     """
@@ -60,7 +60,7 @@ class CardForecast:
     Attributes:
         card: its name.
         on_disk: its weights are on this machine.
-        download_bytes: bytes to download, None where the size is not known; 0 where they are on disk.
+        download_bytes: bytes to download, None if the size is not known; 0 if they are on disk.
         price_s: rough seconds of the machine for all of its configurations that are not filtered.
         first_s: rough seconds until the first of its configurations is evaluated, with nothing else at work.
     """
@@ -84,7 +84,7 @@ class CardForecast:
 
 @dataclass(frozen=True)
 class PlanView:
-    """What a search would do.
+    """Plan of a search: its configurations, cards and cost.
 
     Attributes:
         request: the question.
@@ -113,7 +113,7 @@ class PlanView:
 
     @property
     def reached(self) -> int:
-        """How many configurations fit into the time limit and ``--max-trials``, about."""
+        """Number of configurations that fit into the time limit and ``--max-trials``, about."""
         wanted = sum(not forecast.filtered for forecast in self.forecasts)
         limit = self.request.execution.time_limit_s
         share = 1.0 if limit is None or self.price_s <= limit else limit / self.price_s

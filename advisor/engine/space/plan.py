@@ -1,10 +1,11 @@
-"""Plan the search space: cards x trainings x compressions x thread counts, with what is known beforehand."""
+"""Plan the search space: cards x trainings x compressions x thread counts, with what to expect of them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 
 from advisor.catalog.cards import Card
@@ -22,6 +23,13 @@ LEAST_SHARE = 0.95
 HEAD_FEATURES, HEAD_SHARE = 2049, 0.8
 """Size of the published classifier, which a head of the user's classes replaces: at most 2,048 features and a bias for
 each class, and at most this share of a network's parameters (ShuffleNetV2 0.5: 75 %)."""
+
+
+FEWEST_PUBLISHED = 20
+"""Number of published figures that the regression needs."""
+
+MIDDLING = 50.0
+"""Prior top-1 in % of a card without counts."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +97,13 @@ class Plan:
 
     @cached_property
     def workload(self) -> Workload:
-        """What is done for each card."""
+        """The work for each card."""
         counts = image_counts(self.images, self.validation, self.holdout, self.subset)
         return Workload(self.trainings, self.recipes, counts, self.robust, self.tunings)
 
     @cached_property
     def costs(self) -> CostModel:
-        """What the stages take."""
+        """The cost of the stages."""
         return CostModel(self.workload, self.pace)
 
     def only_for(self, configurations: Collection[Configuration]) -> float:
@@ -132,3 +140,37 @@ def order_by_promise(cards: Sequence[Card]) -> tuple[Card, ...]:
 def _better(other: Card, card: Card) -> bool:
     accuracy, rival = card.top1() or 0.0, other.top1() or 0.0
     return rival >= accuracy and other.macs <= card.macs and (rival, other.macs) != (accuracy, card.macs)
+
+
+def prior_accuracy(card: Card, recipe: str) -> float:
+    """Return the published top-1 in % of a compression, else of float less its usual drop, else what is usual."""
+    own = card.top1("int8") if recipe == "int8" else None
+    return own or (card.top1() or expected_top1(card)) - form_of(recipe).drop
+
+
+def expected_top1(card: Card) -> float:
+    """Return the ImageNet top-1 in % that a card of such multiply-accumulates, parameters and input usually has."""
+    law = _law()
+    if not law or not card.macs or not card.params:
+        return MIDDLING
+    value = sum(weight * fact for weight, fact in zip(law, _facts(card), strict=True))
+    return min(max(value, 0.0), 95.0)
+
+
+def _facts(card: Card) -> tuple[float, ...]:
+    return 1.0, math.log(card.macs), math.log(card.params), math.log(card.input_size)
+
+
+@lru_cache(maxsize=1)
+def _law() -> tuple[float, ...]:
+    """Return the weights of :func:`_facts`: least squares over the shipped cards with published figures."""
+    import numpy as np
+
+    from advisor.catalog.catalogue import load_catalogue
+
+    known = [card for card in load_catalogue().values() if card.top1() and card.macs and card.params]
+    if len(known) < FEWEST_PUBLISHED:
+        return ()
+    facts, top1 = [_facts(card) for card in known], [card.top1() for card in known]
+    weights = np.linalg.lstsq(np.array(facts), np.array(top1, dtype=float), rcond=None)[0]
+    return tuple(float(weight) for weight in weights)

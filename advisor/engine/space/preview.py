@@ -18,7 +18,6 @@ from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.materials import Variant
 from advisor.engine.pipeline.stage import Stage
 from advisor.engine.question import Execution, Question, Request, require_sampler_installed
-from advisor.engine.space.cached import CachedResults, cached_results
 from advisor.engine.space.candidates import (
     DEFAULT_CARDS,
     Candidates,
@@ -28,10 +27,9 @@ from advisor.engine.space.candidates import (
     materials_of,
     read_images,
 )
+from advisor.engine.space.estimates import CachedResults, Key, cached_results, latency_estimates
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView, quickest
-from advisor.engine.space.latency_estimates import Key, latency_estimates
-from advisor.engine.space.plan import Plan
-from advisor.engine.space.priors import prior_accuracy
+from advisor.engine.space.plan import Plan, prior_accuracy
 from advisor.engine.space.skipped import ruled_out
 from advisor.engine.targets.prefilter import LatencyEstimate, Prefilter
 from advisor.engine.targets.selection import select_targets

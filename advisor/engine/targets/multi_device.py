@@ -1,4 +1,4 @@
-"""Evaluate artefacts on every device of the question: measured where a device is connected, predicted others."""
+"""Evaluate artefacts on every device of the question: measured if it is connected, else predicted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from advisor.core.figures import artefact_of, show_latency
 from advisor.core.file_features import FileFeatures
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.worst_case import on_device, with_required_figures, worst_case
-from advisor.engine.execution.protocol import OnDevice, call_locally
+from advisor.engine.execution import OnDevice
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.question import Question
@@ -40,9 +40,7 @@ class MultiDeviceEvaluator:
     """Evaluates configurations on the leading device, and each artefact on every other device of the question once.
 
     Args:
-        evaluator: makes and scores the artefacts, and times them on this machine where it is asked about.
-        targets: the devices.
-        question: the question.
+        evaluator: makes and scores the artefacts, and times them on this machine if the question names it.
         cards: by name.
         run: takes the evaluations on the other devices, each as soon as it is known.
         on_device: calls a measurement where its device is attached.
@@ -55,7 +53,7 @@ class MultiDeviceEvaluator:
         question: Question,
         cards: Mapping[str, Card],
         run: RunFolder,
-        on_device: OnDevice = call_locally,
+        on_device: OnDevice,
     ) -> None:
         self._on_device = on_device
         self._evaluator, self._targets, self._question = evaluator, targets, question
@@ -98,13 +96,8 @@ class MultiDeviceEvaluator:
         """Return a finalist on this machine with a longer timing."""
         return await self._evaluator.time_again(evaluation)
 
-    def rejected(self, configuration: Configuration, reason: str) -> Evaluation:
-        """Return the skipped evaluation of a configuration that cannot reach the front."""
-        family = self._cards[configuration.card].family
-        return Evaluation(configuration, Status.SKIPPED, family, reason, StageName.PROMOTION)
-
     def on_worst_device(self, evaluation: Evaluation) -> Evaluation:
-        """Return the figures for the study: those on the device where the file is worst."""
+        """Return the figures for the study: those on the device on which the file is worst."""
         task = self._other_devices.get(artefact_of(evaluation))
         if task is None or not task.done():
             return evaluation

@@ -18,7 +18,6 @@ from advisor.core.evaluation_facts import TimeSummary, TimingFacts
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import resolve
-from advisor.engine.scheduling.promotion import STAGE
 from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, Stop
 from advisor.engine.scheduling.study import Study
@@ -73,9 +72,6 @@ class MadeUp:
 
     async def capture(self, made: Evaluation) -> Evaluation:
         raise StageError("no such images")
-
-    def rejected(self, configuration: Configuration, reason: str) -> Evaluation:
-        return Evaluation(configuration, Status.SKIPPED, reason=reason, stage=STAGE)
 
     def stop_screening(self) -> None:
         self.screening = False

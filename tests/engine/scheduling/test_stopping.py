@@ -14,8 +14,7 @@ from advisor.engine.question import resolve
 from advisor.engine.question.values import LEAST_GAIN
 from advisor.engine.scheduling.stopping import CONSECUTIVE, ExpectedGainRule, max_trials_reached, time_limit_reached
 from advisor.engine.scheduling.study import Study
-from advisor.engine.space.plan import Plan
-from advisor.engine.space.priors import prior_accuracy
+from advisor.engine.space.plan import Plan, prior_accuracy
 from tests.builders import RUNTIME, evaluation
 
 RECIPES = ("float32", "float16", "int8")

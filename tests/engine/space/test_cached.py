@@ -10,8 +10,8 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.engine.question import resolve
-from advisor.engine.space.cached import cached_results
 from advisor.engine.space.candidates import Candidates, chosen_recipes, make_plan, materials_of, read_images
+from advisor.engine.space.estimates import cached_results
 from advisor.isolation import ChildPool
 from tests.engine.conftest import SMALLEST, Searched
 

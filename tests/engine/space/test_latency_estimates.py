@@ -7,8 +7,7 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.recipes import RECIPES
 from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.space.cached import CachedResults
-from advisor.engine.space.latency_estimates import latency_estimates
+from advisor.engine.space.estimates import CachedResults, latency_estimates
 from advisor.engine.space.plan import Plan
 
 TIMED, NEW = "mobilenet_v2_1.0_224", "efficientnet_lite0_224"

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.engine.pipeline.cost import rough_latency_ms, rough_size
-from advisor.engine.space.plan import Plan, order_by_promise
-from advisor.engine.space.priors import prior_accuracy
+from advisor.engine.space.plan import Plan, order_by_promise, prior_accuracy
 
 FORM = ("head", "float32")
 

@@ -8,7 +8,7 @@ import pytest
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
-from advisor.engine.space.priors import MIDDLING, expected_top1, prior_accuracy
+from advisor.engine.space.plan import MIDDLING, expected_top1, prior_accuracy
 
 
 @pytest.fixture(scope="module")

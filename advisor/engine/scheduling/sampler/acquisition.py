@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from advisor.engine.scheduling.sampler.design import make_design
-from advisor.engine.scheduling.sampler.hypervolume import Floats, expected_gain, hypervolume, t4_below
-from advisor.engine.scheduling.sampler.ordering import prior_order
+from advisor.engine.scheduling.sampler.hypervolume import (
+    Floats,
+    expected_gain,
+    hypervolume,
+    hypervolume_improvement,
+    pareto_mask,
+    t4_below,
+)
 from advisor.engine.scheduling.sampler.trials import Mask, Observations
 
 Rows = NDArray[np.intp]
@@ -20,11 +26,13 @@ _PRIOR_EVERY = 16
 from a wrong regression. Every fourth cost more than it saved: 95 % of TrashNet's hypervolume took 47 % of the cost of
 everything instead of 20 % (``benchmarks/search_cost.py``, five networks)."""
 _CONSTRAINT_SEEN = 3
-"""A constraint is predicted from so many values on."""
+"""Number of values from which on a constraint is predicted."""
 _HINTED_SD = 0.05
 """Share of the deviation that is left to a candidate whose revealed loss another evaluation has shown."""
 _EXACT_ROWS = 256
 """Candidates that are scored exactly."""
+_SPREAD = 48
+"""Members of a front that are ordered by what each adds to those before it."""
 
 
 class Acquisition:
@@ -178,7 +186,57 @@ class Acquisition:
 
 
 def _less_where_hinted(observations: Observations, rows: Rows, deviations: Floats) -> Floats:
-    """Return the deviations (m,) of ``rows``, almost zero where another evaluation has shown the loss."""
+    """Return the deviations (m,) of ``rows``, almost zero if another evaluation has shown the loss."""
     hinted = np.isin(rows, list(observations.hints))
     reduced: Floats = np.where(hinted, _HINTED_SD * deviations, deviations)
     return reduced
+
+
+def prior_order(points: ArrayLike) -> Iterator[int]:
+    """Yield the row numbers of (n, d) minimised points, the most promising first: the order before there are results.
+
+    The Pareto front comes first, then the front of the rest, and so on. Within a front the next point is the one that
+    adds most hypervolume to those before it, so that the whole front is known coarsely first. Equal gains keep the
+    order of the rows. The order is computed while it is drawn.
+
+    On 337 published ImageNet classifiers this order alone needs 5 to 10 evaluations for 95 % of the hypervolume of the
+    whole pool. Random order needs 79 to 218 (``benchmarks/results/sampler_timm_pool.md``).
+
+    Args:
+        points: (n, d) with d 2 or 3: the known or predicted costs and the negated prior accuracy.
+    """
+    values = _unit_range(np.asarray(points, dtype=float))
+    left = np.arange(len(values))
+    while len(left):
+        on_front = pareto_mask(values[left])
+        yield from _spread(values, left[on_front])
+        left = left[~on_front]
+
+
+def _spread(values: Floats, front: NDArray[np.intp]) -> Iterator[int]:
+    """Yield a front's members by falling gain of hypervolume.
+
+    After the first ones the gains are tiny: the rest follows by the gain that it had then.
+    """
+    reference = np.full(values.shape[1], 1.1)
+    taken: list[int] = []
+    left = front
+    while len(left) and len(taken) < _SPREAD:
+        gains = hypervolume_improvement(values[left], values[taken], reference)
+        best = int(np.argmax(gains))
+        taken.append(int(left[best]))
+        yield taken[-1]
+        left = np.delete(left, best)
+    if len(left):
+        gains = hypervolume_improvement(values[left], values[taken], reference)
+        yield from (int(row) for row in left[np.argsort(-gains, kind="stable")])
+
+
+def _unit_range(values: Floats) -> Floats:
+    """Scale each objective to 0..1 over the pool, so that hypervolume weighs them equally."""
+    if len(values) == 0:
+        return values.reshape(0, 2)
+    low = values.min(axis=0)
+    span = values.max(axis=0) - low
+    scaled: Floats = (values - low) / np.where(span > 0, span, 1.0)
+    return scaled

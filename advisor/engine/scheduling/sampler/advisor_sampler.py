@@ -23,17 +23,10 @@ class CandidatesExhausted(RuntimeError):
 
 
 class AdvisorSampler(BaseSampler):
-    """Suggests each candidate of a table once, in the order of expected gain.
+    """Suggests each candidate of a table once, in the order of expected gain; ``docs/sampler.md`` has its contract.
 
-    A trial that runs, completed, was pruned or failed keeps its candidate, so a resumed study repeats none. One process
-    works on a study at a time; its threads may share the sampler. Trials of ``Study.enqueue_trial`` go first and may
-    name some of the parameters only. Trials whose constraints (``Trial.set_constraint``) are above zero teach but do
-    not count for the front. The same holds for trials whose user attribute ``advisor:teaches-only`` is true. A trial
-    can tell in its user attribute ``advisor:also`` what it has shown of other candidates' revealed objective: pairs of
-    parameters and value.
-
-    When nothing is left, ``Study.optimize`` returns, and ``Study.ask`` marks the empty trial as failed and raises
-    :class:`CandidatesExhausted`. :meth:`remaining` tells beforehand.
+    One process works on a study at a time; its threads may share the sampler. When nothing is left, ``Study.optimize``
+    returns, and ``Study.ask`` marks the empty trial as failed and raises :class:`CandidatesExhausted`.
 
     Args:
         candidates: the table, at least one entry.
@@ -147,7 +140,7 @@ class AdvisorSampler(BaseSampler):
             raise CandidatesExhausted(f"all {len(self._table)} candidates have been taken")
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Return no relative space: the whole candidate is chosen before the trial starts."""
+        """Return no relative space: the candidate is chosen before the trial starts."""
         return {}
 
     def sample_relative(
@@ -213,7 +206,7 @@ def _observe(observations: Observations, table: Table, row: int, trial: FrozenTr
 
 
 def _stop(study: Study) -> bool:
-    """Stop the optimize loop; False where there is none, as under ask and tell."""
+    """Stop the optimize loop; return False if there is none, as under ask and tell."""
     try:
         study.stop()
     except RuntimeError:

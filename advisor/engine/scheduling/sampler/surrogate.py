@@ -19,13 +19,13 @@ from advisor.engine.scheduling.sampler.design import Design
 from advisor.engine.scheduling.sampler.hypervolume import Floats
 
 _WIDTHS = {
+    "one": (100.0,),
     "prior": (3.0, 0.3, 30.0, 300.0),
     "number": (0.3, 0.03, 3.0, 30.0),
     "curve": (0.1, 0.01, 1.0),
     "group": (0.5, 0.05, 5.0, 50.0),
 }
 """Prior variances of a block's coefficients in units of the noise's, the one to start from first."""
-_INTERCEPT_WIDTH = 100.0
 _NOISE_SHAPE, _NOISE_RATE = 1.0, 0.1
 _TUNE_ALWAYS_BELOW = 64
 _TUNE_GROWTH = 1.1
@@ -217,4 +217,4 @@ def _tuning_count(count: int) -> int:
 
 
 def _options(name: str) -> tuple[float, ...]:
-    return _WIDTHS.get(name.partition(":")[0], (_INTERCEPT_WIDTH,))
+    return _WIDTHS[name.partition(":")[0]]

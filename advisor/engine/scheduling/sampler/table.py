@@ -30,7 +30,7 @@ class Objective:
     log: bool = False
 
     def to_loss(self, value: float) -> float:
-        """Return the value on the scale where less is better, ``nan`` where a logarithm does not exist."""
+        """Return the value on the scale where less is better, ``nan`` if it has no logarithm."""
         if self.log:
             value = float(np.log(value)) if value > 0 else float("nan")
         return -value if self.direction == "maximize" else value
@@ -39,7 +39,7 @@ class Objective:
         """Return the loss of a value that must have one.
 
         Raises:
-            ValueError: it is not a number, or not a positive one where a logarithm is taken.
+            ValueError: it is not a number, or not a positive one although a logarithm is taken.
         """
         loss = self.to_loss(value)
         if not np.isfinite(loss):
@@ -135,7 +135,7 @@ class Table:
         return losses
 
     def reference(self, reference: Mapping[str, float]) -> Floats:
-        """Return (d,) the worst losses of interest, ``nan`` where none is given."""
+        """Return (d,) the worst losses of interest, ``nan`` if none is given."""
         ordered = [*self.known, self.objectives[self._revealed]]
         return np.array([o.to_loss(reference[o.name]) if o.name in reference else np.nan for o in ordered])
 

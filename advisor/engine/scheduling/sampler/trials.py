@@ -81,7 +81,7 @@ class TrialIndex:
         self._running.add(row)
 
     def allocated(self, trial: FrozenTrial) -> int | None:
-        """Return the row that was allocated to a trial, None where none was."""
+        """Return the row that was allocated to a trial, None if none was."""
         return self._allocated.get(trial.number)
 
     def running(self) -> list[int]:
@@ -111,7 +111,7 @@ def fixed_params(trial: FrozenTrial) -> Params:
 
 
 class Observations:
-    """What the trials of one study have shown, kept incrementally.
+    """Results of the trials of one study, kept incrementally.
 
     Attributes:
         evaluated: number of finished evaluations.

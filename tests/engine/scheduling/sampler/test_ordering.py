@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from advisor.engine.scheduling.sampler.acquisition import prior_order
 from advisor.engine.scheduling.sampler.hypervolume import Floats, hypervolume, pareto_mask
-from advisor.engine.scheduling.sampler.ordering import prior_order
 
 
 @st.composite
