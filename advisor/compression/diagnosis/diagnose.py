@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.compression.diagnosis.kernels import has_scale_a_channel, kept, lost_biases, widest_kernel
+from advisor.compression.diagnosis.kernels import bias, has_scale_a_channel, kernel, lost_biases, storage, widest_kernel
 from advisor.compression.diagnosis.pairs import Pair, pairs, short_name, working_operators
 from advisor.compression.diagnosis.running import Run, alone
-from advisor.compression.diagnosis.scales import Scaled, factors
+from advisor.compression.diagnosis.scales import factors
 from advisor.compression.diagnosis.signals import Sums, decibel
 from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer
 from advisor.compression.diagnosis.words import cause, verdict
@@ -92,7 +92,7 @@ class _Comparison:
         data = model.read_bytes()
         self._ours, self._theirs = Run(data, model.name), Run(against.read_bytes(), against.name)
         self._found, self._alone = found, alone(data, quantized, reference, found)
-        self._floats = Scaled(self._theirs, factors(quantized, reference, found))
+        self._factors = factors(quantized, reference, found)
         self.sums = {pair.quantized: _sums(quantized, pair) for pair in found}
         self.answer, self.same, self.count = Sums(), 0, 0
 
@@ -104,10 +104,18 @@ class _Comparison:
         for pair in self._found:
             single = self._alone.get(pair.quantized)
             own = single(self._floats) if single else None
-            self.sums[pair.quantized].add(self._floats.read(pair.reference_output), ours.read(pair.output), own)
+            self.sums[pair.quantized].add(self._floats(pair.reference_output), ours.read(pair.output), own)
         self.answer.add(theirs.output, ours.output, None)
         self.same += int(theirs.output.argmax() == ours.output.argmax())
         self.count += 1
+
+    def _floats(self, tensor: int) -> NDArray[np.float32]:
+        """Return a tensor of the float file, its channels multiplied as equalization multiplied them."""
+        values, factor = self._theirs.read(tensor), self._factors.get(tensor)
+        if factor is None or factor.shape[0] != values.shape[-1]:
+            return values
+        scaled: NDArray[np.float32] = (values * factor).astype(values.dtype)
+        return scaled
 
 
 def _require_same_model(model: Path, quantized: Model, against: Path, reference: Model) -> None:
@@ -163,7 +171,8 @@ def _layer(quantized: Model, reference: Model, pair: Pair, sums: Sums, refused: 
     output, limits = quantized.tensors[pair.output], _range(quantized.tensors[pair.output])
     scale = output.quantization.scales[0] if limits and output.quantization else None
     operator = quantized.operators[pair.quantized].name
-    weights = kept(quantized, reference, pair)
+    ours = kernel(quantized, pair.quantized)
+    weights, zeros, few = storage(ours, kernel(reference, pair.reference))
     return Layer(
         index=pair.quantized,
         operator=operator,
@@ -178,10 +187,10 @@ def _layer(quantized: Model, reference: Model, pair: Pair, sums: Sums, refused: 
         steps=sums.deviation / scale if scale else None,
         channels=sums.channels,
         kernel=widest_kernel(reference, pair.reference),
-        per_channel=has_scale_a_channel(quantized, pair.quantized),
-        lost=lost_biases(quantized, reference, pair),
-        weights=weights.stored,
-        zeros=weights.zeros,
-        few=weights.few,
+        per_channel=has_scale_a_channel(ours),
+        lost=lost_biases(bias(quantized, pair.quantized), bias(reference, pair.reference)),
+        weights=weights,
+        zeros=zeros,
+        few=few,
         refused=refused.get(pair.quantized, ""),
     )

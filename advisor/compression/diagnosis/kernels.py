@@ -1,11 +1,9 @@
-"""Examine a layer's kernel: the channel with the widest weights, and whether scales are per channel."""
+"""Examine a layer's weights: how they are stored, the widest channel, and biases that are lost."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from advisor.compression.diagnosis.pairs import Pair
 from advisor.compression.diagnosis.signals import widest
 from advisor.compression.diagnosis.values import Outlier
 from advisor.tflite.model import Model, Tensor
@@ -31,91 +29,8 @@ _MANY = 4
 _INTEGERS = frozenset({"int8", "uint8", "int4", "int2", "int16"})
 
 
-def widest_kernel(reference: Model, index: int) -> Outlier | None:
-    """Return the output channel of a float operator's kernel with the greatest weight, against the median channel."""
-    found = _kernel(reference, index)
-    if found is None or found.dtype != "float32":
-        return None
-    return widest(_channel_sizes(found, _AXES[reference.operators[index].name]))
-
-
-def kernel_values(model: Model, index: int) -> NDArray[np.float64] | None:
-    """Return the real values of an operator's kernel; None if it has none, or one of 4 bits."""
-    found = _kernel(model, index)
-    return None if found is None else real_values(found)
-
-
-def bias_values(model: Model, index: int) -> NDArray[np.float64] | None:
-    """Return the real values of an operator's bias; None if it has none."""
-    found = _bias(model, index)
-    return None if found is None else real_values(found)
-
-
-def has_scale_a_channel(quantized: Model, index: int) -> bool | None:
-    """Return whether an operator's kernel has one scale for each channel; None if it is not stored in integers."""
-    found = _kernel(quantized, index)
-    if found is None or found.dtype not in _INTEGERS or found.quantization is None:
-        return None
-    return len(found.quantization.scales) > 1
-
-
-@dataclass(frozen=True)
-class Kept:
-    """How a float kernel is stored.
-
-    Attributes:
-        stored: the type that it is stored as; empty if there is none.
-        zeros: part of its weights that are 0 and were not, 0-1.
-        few: how many values stand for all weights but the zeros, where each stands for several; else None.
-    """
-
-    stored: str = ""
-    zeros: float = 0.0
-    few: int | None = None
-
-
-def kept(quantized: Model, reference: Model, pair: Pair) -> Kept:
-    """Return how an operator's kernel is stored; zeros and values are counted if it is stored in floats."""
-    import numpy as np
-
-    found = _kernel(quantized, pair.quantized)
-    if found is None or found.dtype not in _FLOATS:
-        return Kept(found.dtype if found else "")
-    ours, theirs = real_values(found), kernel_values(reference, pair.reference)
-    if ours is None or theirs is None or ours.shape != theirs.shape:
-        return Kept(found.dtype)
-    weights = ours[ours != 0]
-    count = len(np.unique(weights))
-    few = count if count <= _FEW_VALUES and weights.size > _MANY * count else None
-    return Kept(found.dtype, float(((ours == 0) & (theirs != 0)).mean()), few)
-
-
-def lost_biases(quantized: Model, reference: Model, pair: Pair) -> tuple[int, ...]:
-    """Return the output channels whose float bias is more than 2^31 steps of the quantized file's bias.
-
-    The step of a bias is (input step x weight step), which is too small if the channel's weights are near zero.
-    """
-    import numpy as np
-
-    ours, theirs = _bias(quantized, pair.quantized), _bias(reference, pair.reference)
-    if ours is None or theirs is None or theirs.dtype != "float32" or ours.quantization is None:
-        return ()
-    steps, values = np.asarray(ours.quantization.scales), np.frombuffer(theirs.buffer, dtype="<f4")
-    if len(steps) not in (1, len(values)):
-        return ()
-    return tuple(int(channel) for channel in np.flatnonzero(np.abs(values) > _BIAS_STEPS * np.abs(steps)))
-
-
-def _bias(model: Model, index: int) -> Tensor | None:
-    operator = model.operators[index]
-    if operator.name not in _AXES or len(operator.inputs) < 3 or operator.inputs[2] < 0:
-        return None
-    tensor = model.tensors[operator.inputs[2]]
-    return tensor if tensor.is_constant else None
-
-
-def _kernel(model: Model, index: int) -> Tensor | None:
-    """Return the kernel as stored in the file, before an operator that expands it."""
+def kernel(model: Model, index: int) -> Tensor | None:
+    """Return an operator's kernel as stored in the file, before an operator that expands it; None if it has none."""
     operator = model.operators[index]
     if operator.name not in _AXES or len(operator.inputs) < 2:
         return None
@@ -126,10 +41,72 @@ def _kernel(model: Model, index: int) -> Tensor | None:
     return tensor if tensor.is_constant else None
 
 
-def _channel_sizes(kernel: Tensor, axis: int) -> NDArray[np.float32]:
+def bias(model: Model, index: int) -> Tensor | None:
+    """Return an operator's bias; None if it has none."""
+    operator = model.operators[index]
+    if operator.name not in _AXES or len(operator.inputs) < 3 or operator.inputs[2] < 0:
+        return None
+    tensor = model.tensors[operator.inputs[2]]
+    return tensor if tensor.is_constant else None
+
+
+def values_of(constant: Tensor | None) -> NDArray[np.float64] | None:
+    """Return the real values of a constant; None if there is none, or one of 4 bits."""
+    return None if constant is None else real_values(constant)
+
+
+def widest_kernel(reference: Model, index: int) -> Outlier | None:
+    """Return the output channel of a float operator's kernel with the greatest weight, against the median channel."""
     import numpy as np
 
-    values = np.frombuffer(kernel.buffer, dtype="<f4").reshape(kernel.shape)
-    others = tuple(other for other in range(values.ndim) if other != axis % values.ndim)
-    sizes: NDArray[np.float32] = np.abs(values).max(axis=others)
-    return sizes
+    found = kernel(reference, index)
+    if found is None or found.dtype != "float32":
+        return None
+    values = np.frombuffer(found.buffer, dtype="<f4").reshape(found.shape)
+    axis = _AXES[reference.operators[index].name] % values.ndim
+    return widest(np.abs(values).max(axis=tuple(other for other in range(values.ndim) if other != axis)))
+
+
+def has_scale_a_channel(ours: Tensor | None) -> bool | None:
+    """Return whether a kernel has one scale for each channel; None if it is not stored in integers."""
+    if ours is None or ours.dtype not in _INTEGERS or ours.quantization is None:
+        return None
+    return len(ours.quantization.scales) > 1
+
+
+def storage(ours: Tensor | None, theirs: Tensor | None) -> tuple[str, float, int | None]:
+    """Return how a kernel is stored; zeros and values are counted if it is stored in floats.
+
+    Args:
+        ours: the kernel of the quantized file.
+        theirs: that of the float file.
+
+    Returns:
+        the type, empty if there is no kernel; the share of its weights that are 0 and were not; how many values stand
+        for all weights but the zeros, where each stands for several, else None.
+    """
+    import numpy as np
+
+    stored = ours.dtype if ours else ""
+    values, floats = values_of(ours), values_of(theirs)
+    if stored not in _FLOATS or values is None or floats is None or values.shape != floats.shape:
+        return stored, 0.0, None
+    weights = values[values != 0]
+    count = len(np.unique(weights))
+    few = count if count <= _FEW_VALUES and weights.size > _MANY * count else None
+    return stored, float(((values == 0) & (floats != 0)).mean()), few
+
+
+def lost_biases(ours: Tensor | None, theirs: Tensor | None) -> tuple[int, ...]:
+    """Return the output channels whose float bias is more than 2^31 steps of the quantized file's bias.
+
+    The step of a bias is (input step x weight step), which is too small if the channel's weights are near zero.
+    """
+    import numpy as np
+
+    if ours is None or theirs is None or theirs.dtype != "float32" or ours.quantization is None:
+        return ()
+    steps, values = np.asarray(ours.quantization.scales), np.frombuffer(theirs.buffer, dtype="<f4")
+    if len(steps) not in (1, len(values)):
+        return ()
+    return tuple(int(channel) for channel in np.flatnonzero(np.abs(values) > _BIAS_STEPS * np.abs(steps)))

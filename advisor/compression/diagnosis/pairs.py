@@ -44,7 +44,11 @@ def pairs(quantized: Model, reference: Model) -> tuple[Pair, ...]:
     blocks = SequenceMatcher(None, _kinds(quantized, left), _kinds(reference, rest), autojunk=False)
     for first, second, size in blocks.get_matching_blocks():
         found.update(zip(left[first : first + size], rest[second : second + size], strict=True))
-    return tuple(_pair(quantized, reference, index, found[index]) for index in ours if index in found)
+    return tuple(
+        Pair(index, found[index], quantized.operators[index].outputs[0], reference.operators[found[index]].outputs[0])
+        for index in ours
+        if index in found
+    )
 
 
 def working_operators(model: Model) -> int:
@@ -92,7 +96,3 @@ def _key(model: Model, index: int) -> tuple[str, tuple[int, ...]]:
 
 def _kinds(model: Model, indices: Sequence[int]) -> list[tuple[str, tuple[int, ...]]]:
     return [(model.operators[index].name, _key(model, index)[1]) for index in indices]
-
-
-def _pair(quantized: Model, reference: Model, index: int, other: int) -> Pair:
-    return Pair(index, other, quantized.operators[index].outputs[0], reference.operators[other].outputs[0])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from advisor.compression.diagnosis.pairs import CONVERTING, Pair
 from advisor.core.errors import StageError
+from advisor.devices.connections.agent import one_line
 from advisor.measurement.accuracy.inference import dequantise, quantise
 from advisor.tflite.model import Model
 
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float32]
-
-_REFUSALS = (ValueError, RuntimeError, StageError)
 
 
 class Run:
@@ -32,8 +32,8 @@ class Run:
     def __init__(self, data: bytes, name: str) -> None:
         try:
             self._interpreter = _interpreter(data)
-        except _REFUSALS as error:
-            raise StageError(f"{name}: LiteRT cannot load the model: {_one_line(error)}") from error
+        except (ValueError, RuntimeError) as error:
+            raise StageError(f"{name}: LiteRT cannot load the model: {one_line(error)}") from error
         self.inputs = self._interpreter.get_input_details()
         self._details = {detail["index"]: detail for detail in self._interpreter.get_tensor_details()}
 
@@ -54,13 +54,6 @@ class Run:
         return self.read(self._interpreter.get_output_details()[0]["index"])
 
 
-class Readable(Protocol):
-    """Something whose tensors can be read."""
-
-    def read(self, tensor: int) -> Floats:
-        """Return a tensor as float32."""
-
-
 @dataclass(frozen=True)
 class Alone:
     """One operator as a file and, for each of its inputs, the corresponding tensor of the float file."""
@@ -68,9 +61,9 @@ class Alone:
     run: Run
     sources: tuple[int, ...]
 
-    def __call__(self, reference: Readable) -> Floats:
-        """Return its output for the float file's input values."""
-        self.run(*(reference.read(source) for source in self.sources))
+    def __call__(self, read: Callable[[int], Floats]) -> Floats:
+        """Return its output for the input values of the float file, whose tensors ``read`` returns."""
+        self.run(*(read(source) for source in self.sources))
         return self.run.output
 
 
@@ -85,17 +78,9 @@ def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[Pair]
     for pair in found:
         file, inputs = operator_alone(tables, pair.quantized)
         if inputs and all(tensor in feeds for tensor in inputs):
-            made = _loaded(file)
-            if made is not None:
-                runs[pair.quantized] = Alone(made, tuple(feeds[tensor] for tensor in inputs))
+            with suppress(StageError):  # The runtime has no such operator alone.
+                runs[pair.quantized] = Alone(Run(file, "the operator"), tuple(feeds[tensor] for tensor in inputs))
     return runs
-
-
-def _loaded(file: bytes) -> Run | None:
-    try:
-        return Run(file, "the operator")
-    except StageError:
-        return None
 
 
 def _feeds(quantized: Model, reference: Model, found: Sequence[Pair]) -> Mapping[int, int]:
@@ -122,7 +107,3 @@ def _interpreter(data: bytes) -> Interpreter:
         )
         made.allocate_tensors()
     return made
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]

@@ -7,20 +7,17 @@ that of the float file, times s of its outputs, over s of its inputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from advisor.compression.diagnosis.kernels import bias_values, kernel_values
+from advisor.compression.diagnosis.kernels import bias, kernel, values_of
 from advisor.compression.diagnosis.pairs import Pair
-from advisor.compression.diagnosis.running import Run
 from advisor.tflite.model import Model
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float32]
     Factors = NDArray[np.float64]
 
 RESIDUE = 0.05
@@ -33,28 +30,6 @@ NOTHING = 1e-6
 """Power of a channel's weights over the median channel's; below it only its bias counts."""
 
 _PASSING = frozenset({"ADD", "MEAN", "AVERAGE_POOL_2D", "MAX_POOL_2D", "PAD", "RELU", "RELU6", "RESHAPE"})
-
-
-@dataclass(frozen=True)
-class Scaled:
-    """The float file's tensors with the factors of equalization applied.
-
-    Attributes:
-        run: the float file.
-        factors: the factors of its tensors' channels.
-    """
-
-    run: Run
-    factors: Mapping[int, Factors]
-
-    def read(self, tensor: int) -> Floats:
-        """Return a tensor of the float file."""
-        values = self.run.read(tensor)
-        factor = self.factors.get(tensor)
-        if factor is None or factor.shape[0] != values.shape[-1]:
-            return values
-        scaled: Floats = (values * factor).astype(values.dtype)
-        return scaled
 
 
 def factors(quantized: Model, reference: Model, found: Sequence[Pair]) -> dict[int, Factors]:
@@ -74,13 +49,13 @@ def factors(quantized: Model, reference: Model, found: Sequence[Pair]) -> dict[i
 
 def _made(quantized: Model, reference: Model, pair: Pair, source: Factors | None) -> Factors | None:
     """Return the factors of a layer's output; None if it has no kernel or was not equalized."""
-    ours, theirs = kernel_values(quantized, pair.quantized), kernel_values(reference, pair.reference)
+    ours, theirs = values_of(kernel(quantized, pair.quantized)), values_of(kernel(reference, pair.reference))
     if ours is None or theirs is None or ours.shape != theirs.shape:
         return None
     depthwise = reference.operators[pair.reference].name == "DEPTHWISE_CONV_2D"
     if source is not None and source.shape[0] == theirs.shape[-1]:
         theirs = theirs / source
-    biases = bias_values(quantized, pair.quantized), bias_values(reference, pair.reference)
+    biases = values_of(bias(quantized, pair.quantized)), values_of(bias(reference, pair.reference))
     return fitted(theirs, ours, theirs.ndim - 1 if depthwise else 0, *biases)
 
 
@@ -107,8 +82,8 @@ def fitted(
     good = (factor > 0) & (residue <= RESIDUE * factor**2 * power)
     factor = np.where(good, factor, 1.0)
     if bias is not None and float_bias is not None and bias.shape == float_bias.shape == factor.shape:
-        told = (power < NOTHING * np.median(power)) & (float_bias * bias > 0)
-        factor = np.where(told, bias / np.where(told, float_bias, 1.0), factor)
-        good |= told
+        by_bias = (power < NOTHING * np.median(power)) & (float_bias * bias > 0)
+        factor = np.where(by_bias, bias / np.where(by_bias, float_bias, 1.0), factor)
+        good |= by_bias
     changed = np.abs(factor - 1) > CHANGED
     return factor if changed.sum() >= CHANGED_SHARE * max(1, good.sum()) else None
