@@ -91,7 +91,7 @@ def diagnose(
     Raises:
         UsageError: a file is missing or damaged, the files do not belong together, or the normalization is unknown.
     """
-    from advisor.compression.diagnosis.request import diagnose as diagnosed
+    from advisor.compression.diagnosis.diagnose import diagnose as diagnosed
 
     return diagnosed(Path(model), Path(against), _path(calibration), mean, std)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from advisor.compression.diagnosis.request import run_in_child
+from advisor.compression.diagnosis.diagnose import run_in_child
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run

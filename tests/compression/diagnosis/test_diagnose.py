@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.compression.diagnosis.diagnose import diagnose
+from advisor.compression.diagnosis.diagnose import compare
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.compression.diagnosis.words import cause
 from advisor.compression.recipes import recipe
@@ -22,7 +22,7 @@ SOURCE = "photographs"
 def _against(folder: Path, data: bytes, quantized: bytes, images: np.ndarray) -> Diagnosis:
     (folder / "float.tflite").write_bytes(data)
     (folder / "quantized.tflite").write_bytes(quantized)
-    return diagnose(folder / "quantized.tflite", folder / "float.tflite", images, SOURCE)
+    return compare(folder / "quantized.tflite", folder / "float.tflite", images, SOURCE)
 
 
 def _constants(data: bytes, operator: int, place: int, change: Any) -> bytes:
@@ -151,7 +151,7 @@ def test_operators_that_fall_back_are_named(tmp_path: Path) -> None:
 def test_time_ends_it_after_one_image_at_least(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
     for name, data in (("a", float_model), ("b", recipe("int8").apply(float_model, photographs))):
         (tmp_path / name).write_bytes(data)
-    assert diagnose(tmp_path / "b", tmp_path / "a", photographs, SOURCE, seconds=0).images == 1
+    assert compare(tmp_path / "b", tmp_path / "a", photographs, SOURCE, seconds=0).images == 1
 
 
 def test_files_of_other_shapes_are_refused(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
