@@ -15,7 +15,7 @@ OWN_FILE = "tflite_file"
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """How RGB values 0..255 become the model's input: ``(value - mean) / std``, channel by channel."""
+    """Conversion of RGB values 0..255 to the model's input: ``(value - mean) / std``, channel by channel."""
 
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
@@ -23,7 +23,7 @@ class Preprocessing:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What one source says about the model; top-1 and top-5 in percent of the ImageNet validation set.
+    """The figures that one source publishes; top-1 and top-5 in percent of the ImageNet validation set.
 
     ``precision`` is ``int8_qat`` where the figure belongs to weights from quantization-aware training, which quantizing
     the float weights does not reach. ``params`` and ``macs`` are quoted as the source rounds them; the card's own are
@@ -65,12 +65,12 @@ class MemberFile:
 
     @property
     def checkable(self) -> bool:
-        """Whether the file has a hash of its own, so that it can be checked without its archive."""
+        """True if the file has its own hash, so that it can be checked without its archive."""
         return bool(self.sha256 or self.sha384 or self.sha256_prefix or self.md5)
 
     @property
     def strong(self) -> bool:
-        """Whether its hash is a secure one, so that no other file can pass for it."""
+        """True if its hash is a secure one, so that it cannot be forged."""
         return bool(self.sha256 or self.sha384)
 
     @property
@@ -163,7 +163,7 @@ class Card:
 
     @property
     def own_file(self) -> bool:
-        """Whether the card is a user's own file, for which no graph is built."""
+        """True if the card is a user's own file, for which no graph is built."""
         return self.architecture == OWN_FILE
 
     @property

@@ -45,7 +45,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What the check could use.
+    """The evidence that a check has.
 
     Attributes:
         counts: published parameters and MACs that cards were compared with.

@@ -71,7 +71,7 @@ def _key(path: Path, text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _readers() -> str:
-    """What the reading depends on beside the file: the code, and the architectures that cards may name.
+    """Return a hash of what the reading depends on beside the file: its code, and the names of architectures.
 
     Raises:
         OSError: the code is not there as files.

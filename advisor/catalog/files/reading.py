@@ -32,8 +32,8 @@ class CardFile:
     indices: tuple[int, ...]
 
     def place(self, position: int) -> str:
-        """``file:line`` of the card at ``position`` of ``cards``."""
-        return f"{self.document.path}:{self.document.line(('cards', self.indices[position]))}"
+        """Return ``file:line`` of the card at ``position`` of ``cards``."""
+        return self.document.at(("cards", self.indices[position]))
 
 
 def read_catalogue_file(
@@ -84,10 +84,10 @@ def _read_card(values: dict[str, Any], document: Document, index: int) -> Card:
     from advisor.catalog.files.schema import CardEntry
 
     place = ("cards", index)
-    card = _anchored(_validated(CardEntry, values, document, place).card(), document.path.parent)
+    card = _anchored(_validated(CardEntry, values, document, place).value(), document.path.parent)
     if card.architecture not in architectures.NAMES:
         raise UsageError(
-            f"{document.path}:{document.line(place)}: no architecture is called '{card.architecture}'"
+            f"{document.at(place)}: no architecture is called '{card.architecture}'"
             f"{nearest(card.architecture, architectures.NAMES)}"
         )
     return card
@@ -95,7 +95,7 @@ def _read_card(values: dict[str, Any], document: Document, index: int) -> Card:
 
 def _anchored(card: Card, folder: Path) -> Card:
     """Return the card with the paths of a user's own files counted from the catalogue's ``folder``."""
-    if not any(source.kind == "file" for source in card.weights):
+    if all(source.kind != "file" for source in card.weights):
         return card
     return replace(card, weights=tuple(_anchored_source(source, folder) for source in card.weights))
 

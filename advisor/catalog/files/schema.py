@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -33,23 +35,34 @@ class Strict(BaseModel):
     """A model that rejects unknown keys and does not convert strings to numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    frozen: ClassVar[Callable[..., Any]]
+
+    def value(self) -> Any:
+        """Return the frozen value; a key without a value has the default of that value."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self).frozen(**{name: _frozen(value) for name, value in given.items() if value is not None})
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Strict):
+        return value.value()
+    if isinstance(value, list):
+        return tuple(_frozen(entry) for entry in value)
+    return tuple(value.items()) if isinstance(value, dict) else value
 
 
 class PreprocessingEntry(Strict):
     """``mean`` and ``std`` on RGB 0..255."""
 
+    frozen = Preprocessing
     mean: Annotated[list[float], Field(min_length=3, max_length=3)]
     std: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=3, max_length=3)]
 
-    def value(self) -> Preprocessing:
-        """Return the frozen value."""
-        mean, std = self.mean, self.std
-        return Preprocessing((mean[0], mean[1], mean[2]), (std[0], std[1], std[2]))
-
 
 class PublishedEntry(Strict):
-    """One source's figures."""
+    """The figures of one source."""
 
+    frozen = Published
     precision: Literal["float32", "float16", "int8", "int8_qat", "uint8", "dynamic_int8", "int16x8"]
     source: Text
     top1: Percent | None = None
@@ -68,6 +81,7 @@ class PublishedEntry(Strict):
 class MemberEntry(Strict):
     """A file inside an archive, or behind a URL."""
 
+    frozen = MemberFile
     path: Text
     sha256: Sha256 | None = None
     size_bytes: Count | None = None
@@ -75,22 +89,11 @@ class MemberEntry(Strict):
     sha256_prefix: Sha256Prefix | None = None
     md5: Md5 | None = None
 
-    def value(self, archive: str = "") -> MemberFile:
-        """Return the frozen value; ``archive`` is what the archive around it is known by."""
-        return MemberFile(
-            self.path,
-            self.sha256 or "",
-            self.size_bytes,
-            self.sha384 or "",
-            self.sha256_prefix or "",
-            self.md5 or "",
-            archive,
-        )
-
 
 class SourceEntry(Strict):
-    """Where weights come from."""
+    """A source of weights."""
 
+    frozen = WeightSource
     kind: SourceKind
     format: Format
     port: Name
@@ -111,30 +114,24 @@ class SourceEntry(Strict):
         missing = [name for name in _NEEDED[self.kind] if getattr(self, name) is None]
         if missing:
             raise ValueError(f"a '{self.kind}' source needs {', '.join(missing)}")
-        weak = any(member.value().checkable and not member.value().strong for member in self._members)
+        members = [member.value() for member in (self.file, *self.companions)]
+        weak = any(member.checkable and not member.strong for member in members)
         if weak and self.url and not self.url.startswith("https://"):
             raise ValueError("a file that is known by an md5 or by a part of its hash is fetched over https only")
         return self
 
     def value(self) -> WeightSource:
-        """Return the frozen value."""
-        plain: dict[str, Any] = {name: getattr(self, name) or "" for name in type(self).model_fields}
-        plain["file"], *companions = (member.value(self._archive_key) for member in self._members)
-        plain["companions"] = tuple(companions)
-        return WeightSource(**plain)
-
-    @property
-    def _members(self) -> tuple[MemberEntry, ...]:
-        return (self.file, *self.companions)
-
-    @property
-    def _archive_key(self) -> str:
-        return MemberFile("", self.archive_sha256 or "", sha384=self.archive_sha384 or "").key
+        """Return the frozen value, whose members know the hash of their archive."""
+        source: WeightSource = super().value()
+        archive = source.package_file.key
+        file, *companions = (replace(member, archive=archive) for member in (source.file, *source.companions))
+        return replace(source, file=file, companions=tuple(companions))
 
 
 class CardEntry(Strict):
-    """One card, after the file's ``defaults`` were laid under it."""
+    """One card, completed by the ``defaults`` of its file."""
 
+    frozen = Card
     name: Name
     family: Name
     input_size: Annotated[int, Field(ge=16, le=2048)]
@@ -150,15 +147,6 @@ class CardEntry(Strict):
     published: list[PublishedEntry] = []
     weights: list[SourceEntry] = []
     note: str = ""
-
-    def card(self) -> Card:
-        """Return the frozen card."""
-        plain: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
-        plain["preprocessing"] = self.preprocessing.value()
-        plain["arguments"] = tuple(self.arguments.items())
-        plain["published"] = tuple(Published(**entry.model_dump()) for entry in self.published)
-        plain["weights"] = tuple(entry.value() for entry in self.weights)
-        return Card(**plain)
 
 
 class CatalogueFile(Strict):

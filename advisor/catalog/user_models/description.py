@@ -18,7 +18,7 @@ NOT_STATED = "not stated"
 
 @dataclass(frozen=True)
 class Given:
-    """What the user says about the model; for empty fields and None, the file's metadata is used.
+    """The user's description of a model; for empty fields and None, the file's metadata is used.
 
     Attributes:
         name: of the card; by default that of the file.

@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What is known of a user's model, once it is a float ``.tflite``.
+    """Facts of a user's model as a float ``.tflite``.
 
     Attributes:
         input_size: side of the square input in pixels.
