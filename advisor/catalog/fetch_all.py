@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from advisor.catalog.cards import Card, WeightsFile, WeightSource
@@ -15,8 +16,6 @@ from advisor.catalog.weights.store import Cache
 from advisor.core.errors import WeightsError
 
 AT_A_TIME = 4
-
-Done = Callable[["Fetched"], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +41,17 @@ class Fetched:
     hint: str = ""
 
 
-def fetch_all(cards: Sequence[Card], options: FetchOptions, done: Done | None = None) -> tuple[Fetched, ...]:
-    """Fetch the weights of ``cards``, several at a time, and keep them in the cache.
-
-    Args:
-        cards: whose weights.
-        options: where from; a user's mirror is copied into the cache too.
-        done: told of each card as soon as it is settled, from several threads.
+def fetch_all(cards: Sequence[Card], options: FetchOptions) -> tuple[Fetched, ...]:
+    """Fetch the weights of ``cards``, several at a time, and keep them in the cache; a user's mirror is copied into it.
 
     Raises:
         UsageError: a mirror that does not exist.
     """
-
-    def one(card: Card) -> Fetched:
-        found = _fetch(card, options)
-        if done is not None:
-            done(found)
-        return found
-
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        return tuple(pool.map(one, cards))
+        return tuple(pool.map(partial(_fetch, options), cards))
 
 
-def _fetch(card: Card, options: FetchOptions) -> Fetched:
+def _fetch(options: FetchOptions, card: Card) -> Fetched:
     try:
         found = fetch(card, options)
     except WeightsError as error:

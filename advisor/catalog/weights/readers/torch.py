@@ -12,7 +12,7 @@ import pickletools
 import struct
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -69,40 +69,36 @@ def read_torch(path: Path) -> Tensors:
         ValueError: a name in the pickle that is not a tensor's, or a tensor that reaches past its storage.
         pickle.UnpicklingError: a damaged pickle.
     """
-    content, storages = _read_zip(path) if zipfile.is_zipfile(path) else _read_legacy(path)
-    return {name: _array(tensor, storages(tensor.storage)) for name, tensor in _named(content, "")}
+    tensors, contents = _read_zip(path) if zipfile.is_zipfile(path) else _read_legacy(path)
+    return {name: _array(tensor, contents[tensor.storage.key]) for name, tensor in tensors.items()}
 
 
-def _read_zip(path: Path) -> tuple[Any, Callable[[_Storage], bytes]]:
+def _read_zip(path: Path) -> tuple[dict[str, _Tensor], dict[str, bytes]]:
     with zipfile.ZipFile(path) as archive:
         pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
         if len(pickles) != 1:
             raise ValueError(f"{len(pickles)} pickles in the archive, one is expected")
         if archive.getinfo(pickles[0]).file_size > _MAX_PICKLE_BYTES:
             raise ValueError("the pickle is larger than the names of any model")
-        content = _load(io.BytesIO(archive.read(pickles[0])))
-    root = pickles[0].removesuffix("data.pkl")
-
-    def storage(wanted: _Storage) -> bytes:
-        with zipfile.ZipFile(path) as archive:
-            info = archive.getinfo(f"{root}data/{wanted.key}")
-            if info.file_size != wanted.size_bytes:
-                raise ValueError(f"the storage {wanted.key} has {info.file_size} bytes")
-            return archive.read(info)
-
-    return content, storage
+        tensors = dict(_named(_load(io.BytesIO(archive.read(pickles[0]))), ""))
+        contents: dict[str, bytes] = {}
+        for storage in {tensor.storage for tensor in tensors.values()}:
+            info = archive.getinfo(f"{pickles[0].removesuffix('data.pkl')}data/{storage.key}")
+            if info.file_size != storage.size_bytes:
+                raise ValueError(f"the storage {storage.key} has {info.file_size} bytes")
+            contents[storage.key] = archive.read(info)
+    return tensors, contents
 
 
-def _read_legacy(path: Path) -> tuple[Any, Callable[[_Storage], bytes]]:
+def _read_legacy(path: Path) -> tuple[dict[str, _Tensor], dict[str, bytes]]:
     with path.open("rb") as file:
         if _load(file) != _MAGIC:
             raise ValueError("neither form of checkpoint")
         _load(file)  # protocol version
         _load(file)  # sizes of the writer's C types
-        content = _load(file)
-        kinds = {tensor.storage.key: tensor.storage for _, tensor in _named(content, "")}
-        held = {str(key): _raw_storage(file, kinds.get(str(key))) for key in _load(file)}
-    return content, lambda wanted: held[wanted.key]
+        tensors = dict(_named(_load(file), ""))
+        storages = {tensor.storage.key: tensor.storage for tensor in tensors.values()}
+        return tensors, {str(key): _raw_storage(file, storages.get(str(key))) for key in _load(file)}
 
 
 def _raw_storage(file: IO[bytes], storage: _Storage | None) -> bytes:
