@@ -43,11 +43,10 @@ class Published:
 class MemberFile:
     """One file of weights: its path (inside an archive, or the plain file name) and its hash.
 
-    ``sha256`` is its hash. Where only another one is published, that stands in: ``sha384``, as strong; ``md5`` or
-    ``sha256_prefix`` (the first digits of the hash, as PyTorch writes them into file names), which tell damage and
-    mistakes, not forgery; or that of the ``archive`` it comes in. Its SHA-256 is then recorded when it first arrives
-    and held against it from then on. A file with none of them cannot be checked, so it is never downloaded: only a
-    user's own copy is taken.
+    ``sha256`` is its hash. If only another one is published, that is used: ``sha384``, as strong; ``md5`` or
+    ``sha256_prefix`` (the first digits of the hash, as PyTorch writes them into file names), which detect damage, not
+    forgery; or that of the ``archive`` it comes in. Its SHA-256 is then recorded when it first arrives, and later
+    copies must have it. A file with none of them is never downloaded: only a user's own copy is used.
     """
 
     path: str

@@ -67,7 +67,7 @@ def load_catalogue(extra: Sequence[Path] = (), tell: Callable[[str], None] | Non
 
     Args:
         extra: catalogue files.
-        tell: told of a large file that is read for the first time, which takes seconds.
+        tell: called with a line about a large file that is read for the first time, which takes seconds.
 
     Raises:
         UsageError: a file that does not hold to the schema (file, line, nearest valid key), or a name used twice.

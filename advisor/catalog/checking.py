@@ -112,7 +112,7 @@ def check_catalogue(
         extra: further catalogue files.
         build: also build every card's Keras graph, in child processes, and count it; seconds a card. Not begun where a
             file cannot be read, or holds a mistake that reading finds: the check would have to be made again.
-        built: told of each card whose graph was built.
+        built: called with the name of each card whose graph was built.
     """
     wrong: list[Finding] = []
     files = list(_read(catalogue_paths(extra), wrong))

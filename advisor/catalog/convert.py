@@ -85,8 +85,8 @@ def _differences(model: keras.Model, data: bytes, image: NDArray[np.float32]) ->
 def to_tflite(model: keras.Model) -> bytes:
     """Convert a ``keras.Model`` of one fixed input and the outputs :data:`OUTPUTS`.
 
-    The converter's own way from Keras writes a SavedModel and reads it back, which traces the graph five times. From a
-    single trace, whose variables it makes constants, it takes a third of the processor time and gives the same
+    The converter's method for Keras models writes a SavedModel and reads it back, which traces the graph five times.
+    From a single trace, whose variables it makes constants, it takes a third of the processor time and gives the same
     operators, without names for inputs and outputs.
 
     Returns:

@@ -24,11 +24,11 @@ class Fetched:
 
     Attributes:
         card: name of the card.
-        path: the file, None if it could not be had.
+        path: the file, None if it could not be fetched.
         source: where it came from: ``cache``, ``mirror ...``, a package, an address.
         sha256: its hash.
         cached: it is in the cache, so that it will be there offline.
-        reason: why it could not be had, or is not in the cache.
+        reason: why it could not be fetched, or is not in the cache.
         hint: what the user can do about it.
     """
 

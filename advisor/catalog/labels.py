@@ -35,5 +35,5 @@ def _own_labels(card: Card) -> tuple[str, ...]:
     from advisor.tflite.metadata import read_metadata
 
     file = fetch(card, FetchOptions(offline=True)).path
-    said = read_metadata(file.read_bytes(), str(file))
-    return said.labels if said else ()
+    metadata = read_metadata(file.read_bytes(), str(file))
+    return metadata.labels if metadata else ()

@@ -10,7 +10,7 @@ from keras import applications, layers
 
 from advisor.catalog.graph import Tensor, image_input, network
 
-# What Keras calls a layer that was given no name: its kind, and a number that counts on through the whole process.
+# Keras' name of a layer that was given none: its kind, and a number that counts up through the process.
 _UNNAMED = re.compile(r"(conv2d|batch_normalization|activation|max_pooling2d|average_pooling2d)(_\d+)?")
 
 
@@ -38,8 +38,8 @@ def efficientnet(input_size: int, classes: int) -> keras.Model:
 def inception_resnet_v2(input_size: int, classes: int) -> keras.Model:
     """Build Inception-ResNet V2 (https://arxiv.org/abs/1602.07261); ``input_size`` is at least 75.
 
-    Most of Keras' layers here have no name of their own. They are numbered anew, so that a name depends neither on
-    what the process built before nor stands for another layer of Keras' weight file, which counts from one.
+    Most of Keras' layers here have generated names, which depend on what the process built before. They are numbered
+    again, with a prefix that Keras' weight file does not use.
     """
     base = applications.InceptionResNetV2(weights=None, input_shape=(input_size, input_size, 3), classes=classes)
     numbers = count()

@@ -1,7 +1,7 @@
 """Cache validated cards as JSON in the cache folder; a large catalogue then opens many times faster.
 
 What is remembered belongs to the exact text of a file and to the exact code that read it. Anything that does not fit,
-damaged files too, is ignored and written anew; nothing here can fail a command.
+damaged files too, is ignored and written again; nothing here can fail a command.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -54,8 +54,8 @@ def remember(path: Path, text: str, cards: Sequence[Card], indices: Sequence[int
 
 def _prune(folder: Path) -> None:
     """Remove the entries that were used longest ago, as catalogues move and disappear."""
-    kept = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in kept[_MOST_FILES:]:
+    newest = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in newest[_MOST_FILES:]:
         path.unlink(missing_ok=True)
 
 
@@ -88,8 +88,6 @@ def _digest(text: str) -> str:
 
 def _row(value: Any) -> list[Any]:
     """Return a dataclass as the list of its fields."""
-    if not is_dataclass(value):
-        raise TypeError(f"{type(value).__name__} is not part of a card")
     return [getattr(value, field.name) for field in fields(value)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -120,23 +120,17 @@ def _validated(schema: type[Entry], values: Any, document: Document, place: tupl
 def _explained(
     error: ValidationError, schema: type[BaseModel], document: Document, place: tuple[str | int, ...]
 ) -> UsageError:
-    # A misspelt key is also a missing one: the misspelling is what the user must hear of.
-    errors = sorted(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
-    first = errors[0]
+    # A misspelt key is also a missing one: the misspelling is the error to show.
+    first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
     location = first["loc"]
     line = document.line((*place, *location))
-    if place and location and _absent(document, place, location):
+    if place and location and location[0] not in document.values["cards"][place[1]]:
         line = document.line(("defaults", *location)) if location[0] in document.values.get("defaults", {}) else line
     name = ".".join(str(step) for step in location) or "the file"
     if first["type"] == "extra_forbidden":
         return UsageError(f"{document.path}:{line}: unknown key '{name}'{nearest(str(location[-1]), _keys(schema))}")
     value = "" if first["type"] == "missing" else f" (found {_short(first['input'])})"
     return UsageError(f"{document.path}:{line}: {name}: {first['msg']}{value}")
-
-
-def _absent(document: Document, place: tuple[str | int, ...], location: Sequence[str | int]) -> bool:
-    entry = document.values["cards"][place[1]]
-    return location[0] not in entry
 
 
 def _keys(schema: type[BaseModel]) -> list[str]:

@@ -49,30 +49,29 @@ class Inspected:
 
 
 def missing(inspected: Inspected, given: Given) -> tuple[str, ...]:
-    """Return what neither the file nor the user says: any of ``labels``, ``mean``, ``std``."""
-    said = inspected.facts.metadata
-    known = {"labels": bool(said and said.labels), "mean": bool(said and said.mean), "std": bool(said and said.std)}
-    return tuple(name for name, is_known in known.items() if not is_known and not getattr(given, name))
+    """Return what neither the file nor the user states: any of ``labels``, ``mean``, ``std``."""
+    written = inspected.facts.metadata
+    return tuple(name for name in ("labels", "mean", "std") if not getattr(given, name) and not getattr(written, name))
 
 
 def described_by(inspected: Inspected, given: Given, name: str) -> Metadata:
-    """Return what goes into the card and into its file: what the user says, else what the file says.
+    """Return the description for the card and its file: the user's values, else those in the file.
 
     Raises:
-        UsageError: neither says something that is needed, or labels or normalisation do not fit the model.
+        UsageError: a needed value is missing, or labels or normalisation do not fit the model.
     """
     lacking = missing(inspected, given)
     if lacking:
         flags = " and ".join(f"--{flag}" for flag in lacking)
         raise UsageError(f"{inspected.file} does not say its {', '.join(lacking)}: give {flags}", _FLAGS)
-    said = inspected.facts.metadata or Metadata("", (), (), ())
+    written = inspected.facts.metadata
     found = replace(
-        said,
+        written,
         name=name,
-        labels=_labels(given.labels, inspected.facts.classes) if given.labels else said.labels,
-        mean=given.mean or said.mean,
-        std=given.std or said.std,
-        licence=given.licence or said.licence or NOT_STATED,
+        labels=_labels(given.labels, inspected.facts.classes) if given.labels else written.labels,
+        mean=given.mean or written.mean,
+        std=given.std or written.std,
+        licence=given.licence or written.licence or NOT_STATED,
     )
     _check(found, inspected.facts.classes)
     return found

@@ -86,15 +86,12 @@ def _check_object(file: Path, entry: dict[str, Any]) -> None:
             _SAVE_AGAIN,
         )
     registered = entry.get("registered_name")
-    if (registered and module is None) or _is_foreign(module):
+    own = module is not None and str(module).partition(".")[0] in (_OWN_CLASSES, "builtins")
+    if not own and (registered or module is not None):
         raise UsageError(
             f"{file}: '{name}' comes from {module or registered}, not from Keras: its code is not run",
             _SAVE_AGAIN,
         )
-
-
-def _is_foreign(module: Any) -> bool:
-    return module is not None and str(module).partition(".")[0] not in (_OWN_CLASSES, "builtins")
 
 
 def _layer_name(entry: dict[str, Any]) -> str:

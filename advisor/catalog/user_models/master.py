@@ -39,7 +39,7 @@ class ModelFacts:
         macs: multiply-accumulates of one image.
         features: length of the vector under its classifier; None if it does not end in a linear layer, so that it
             cannot be retrained.
-        metadata: labels, normalization and licence written in the file, or None.
+        metadata: labels, normalization and licence written in the file, empty where it has none.
     """
 
     input_size: int
@@ -47,7 +47,7 @@ class ModelFacts:
     params: int
     macs: int
     features: int | None
-    metadata: Metadata | None
+    metadata: Metadata
 
 
 def prepare(file: Path, size: int | None, target: Path) -> ModelFacts:
@@ -70,7 +70,8 @@ def prepare(file: Path, size: int | None, target: Path) -> ModelFacts:
     cost = count(read(edited, name))
     master, has_features = classifier.with_features(edited, name)
     width = read(master).outputs[1].shape[-1] if has_features else None
-    return ModelFacts(input_size, classes, cost.parameters, cost.macs, width, read_metadata(given, name))
+    metadata = read_metadata(given, name) or Metadata("", (), (), ())
+    return ModelFacts(input_size, classes, cost.parameters, cost.macs, width, metadata)
 
 
 def describe(target: Path, metadata: Metadata) -> None:

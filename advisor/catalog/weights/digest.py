@@ -26,7 +26,7 @@ def check(path: Path, member: MemberFile, what: str) -> str:
     """Return the file's SHA-256.
 
     Raises:
-        HashMismatch: it is not the one that ``member`` says (where that says none, any file is taken).
+        HashMismatch: it is not the hash of ``member`` (without one, any file is accepted).
     """
     found = sha256_file(path)
     if member.sha256 and found != member.sha256:
@@ -46,5 +46,5 @@ def _hash(path: Path, kind: str | Callable[[], Any]) -> str:
 
 
 def _md5() -> Any:
-    # Machines that forbid MD5 for security still have it for this: it tells a damaged file.
+    # Machines that forbid MD5 for security still allow it to detect a damaged file.
     return hashlib.md5(usedforsecurity=False)

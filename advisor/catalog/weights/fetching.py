@@ -63,7 +63,7 @@ def _from_origins(source: WeightSource, options: FetchOptions, reasons: list[str
             # Another process may have fetched it meanwhile: the origin is asked only where the cache lacks it.
             return Cache(options.cache_root).find_or_fill(source, label, partial(origin, source, options))
         except Unavailable as error:
-            _log.info("weights are not to be had from %s: %s", label, error)
+            _log.info("weights are not available from %s: %s", label, error)
             reasons.append(tried(label, error))
         except OSError as error:
             reasons.append(f"{label}: the cache cannot be written ({error})")

@@ -19,8 +19,8 @@ class MissingWeights(WeightsError):
     def __init__(self, card: str, reasons: Sequence[str], hint: str) -> None:
         self.card = card
         self.reasons = tuple(reasons)
-        said = f" {self.reasons[0]}" if len(self.reasons) == 1 else _listed(self.reasons)
-        super().__init__(f"the weights of '{card}' are not available:{said}", hint)
+        listed = f" {self.reasons[0]}" if len(self.reasons) == 1 else _listed(self.reasons)
+        super().__init__(f"the weights of '{card}' are not available:{listed}", hint)
 
     def __reduce__(self) -> tuple[type[MissingWeights], tuple[str, tuple[str, ...], str]]:  # type: ignore[override]
         return type(self), (self.card, self.reasons, self.hint)

@@ -38,7 +38,7 @@ def read(format_name: str, path: Path) -> Tensors:
         tensors: Tensors = getattr(module, f"read_{format_name}")(path)
     except WeightsError:
         raise
-    except Exception as error:  # a damaged file can fail a parser in any way there is
+    except Exception as error:  # a damaged file can fail a parser in any way
         raise WeightsError(f"{path.name} cannot be read as {format_name}: {error}") from error
     if not tensors:
         raise WeightsError(f"{path.name} holds no tensors that can be read as {format_name}")
