@@ -216,7 +216,7 @@ def reevaluate(
     Raises:
         UsageError: no run folder, an unknown device, or a profile that is refused.
     """
-    from advisor.engine.history.reevaluation import reevaluate as work
+    from advisor.engine.history.reevaluation.reevaluate import Devices, Session
     from advisor.engine.progress import Progress
     from advisor.engine.run import run_search
     from advisor.reporting.files import write_all
@@ -225,12 +225,9 @@ def reevaluate(
     def search(request: Request) -> RunFolder:
         return run_search(request, Progress(False)).run
 
-    devices = work.Devices.chosen(list(device), [Path(folder) for folder in profiles])
-    say = tell or (lambda _text: None)
-    if run is not None:
-        found = work.reevaluate(Path(run), devices, search, since_last, say)
-    else:
-        found = tuple(work.reevaluate_all(Path(runs), devices, search, since_last, say))
+    devices = Devices.chosen(list(device), [Path(folder) for folder in profiles])
+    session = Session(devices, search, since_last, tell or (lambda _text: None))
+    found = session.reevaluate(Path(run)) if run is not None else tuple(session.reevaluate_all(Path(runs)))
     for result in found:
         if result.run is not None and not (result.run / "recommendation.json").exists():
             write_all(load_view(RunFolder.open(result.run)), result.run)

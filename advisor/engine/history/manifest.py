@@ -1,4 +1,4 @@
-"""Write what a run's figures depend on: the images, the versions, the machine, the weights."""
+"""The manifest of a run: what its figures depend on. A run whose basis has changed is not resumed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from pathlib import Path
 
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
+from advisor.core.errors import UsageError
+from advisor.datasets.split import PARTS
 from advisor.engine.history.loaded_run import section
-from advisor.engine.history.resume import space_of
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.materials import versions
-from advisor.engine.question import Request
+from advisor.engine.question import Question, Request
 from advisor.engine.question.names import without_password
-from advisor.engine.space.candidates import Candidates, card_hash
+from advisor.engine.space.candidates import Candidates, card_hash, runtime_version, trainings_of
 from advisor.engine.space.plan import Plan
 from advisor.measurement import host
 from advisor.store import RunFolder
@@ -27,6 +28,10 @@ PACKAGES = (
     "tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-learn", "scikit-image", "numpy",
     "pillow",
 )  # fmt: skip
+
+START_ANEW = "start a new run: unchanged work is taken from the cache"
+SHOWN = 5
+"""Most names in a message."""
 
 
 def write_images(run: RunFolder, images: Images) -> None:
@@ -98,3 +103,99 @@ def _peak_bytes() -> int:
         return int(next(line for line in status if line.startswith("VmHWM:")).split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def space_of(plan: Plan, recipes: Mapping[str, Recipe]) -> dict[str, object]:
+    """Return the search space for the manifest."""
+    return {
+        "cards": [card.name for card in plan.cards],
+        "recipes": {name: recipes[name].version for name in plan.recipes},
+        "threads": list(plan.threads),
+        "training": list(plan.trainings),
+        "runtime": plan.runtime,
+    }
+
+
+def same_cards(
+    run: RunFolder, question: Question, cards: Sequence[Card], recipes: Mapping[str, Recipe], images: Images | None
+) -> tuple[Card, ...]:
+    """Return the cards that the run began with.
+
+    Args:
+        run: the run to resume.
+        question: its question.
+        cards: the cards that the question selects now; weights and catalogues may be new since.
+        recipes: the recipes that it selects now.
+        images: the images as they are now.
+
+    Raises:
+        UsageError: a card, a recipe, the images, the thread counts or the runtime have changed.
+    """
+    manifest = run.read_json("manifest.json")
+    if not isinstance(manifest.get("space"), dict):
+        return tuple(cards)  # the run was killed before it chose anything
+    space, found = section(manifest, "space"), {card.name: card for card in cards}
+    names = [str(name) for name in space.get("cards") or ()]
+    hashes, versions = section(manifest, "cards"), {name: recipe.version for name, recipe in recipes.items()}
+    fingerprint = images.dataset.fingerprint if images else ""
+    changes = {
+        "candidates": [name for name in names if name not in found],
+        "catalogue's entries": [name for name in names if name in found and hashes.get(name) != card_hash(found[name])],
+        "compression recipes": _other_recipes(section(space, "recipes"), versions),
+        "training recipes": _other(space.get("training"), list(trainings_of(question, images))),
+        "thread counts": _other(space.get("threads"), list(question.thread_counts)),
+        "runtime": _other(space.get("runtime"), runtime_version()),
+        "images": _other(manifest.get("data_fingerprint"), fingerprint),
+        "parts of the images": _other_parts(run.read_json("split.json"), images),
+    }
+    for what, rows in changes.items():
+        if rows:
+            raise UsageError(f"--resume: the {what} of '{run.path}' have changed: {_shown(rows)}", START_ANEW)
+    return tuple(found[name] for name in names)
+
+
+def same_weights(run: RunFolder, candidates: Candidates) -> None:
+    """Refuse to resume with other weights than the run began with. A new run is never refused.
+
+    Raises:
+        UsageError: the weights have changed, or are no longer available.
+    """
+    manifest = run.read_json("manifest.json")
+    began_with = section(manifest, "weights")
+    for name in section(manifest, "space").get("cards") or ():
+        if name not in candidates.weights:
+            why = candidates.missing.get(name, "it is no longer a candidate")
+            raise UsageError(f"--resume: the weights of {name} are no longer available: {why}", START_ANEW)
+        then, file = began_with.get(name), candidates.weights[name]
+        if isinstance(then, dict) and (file is None or file.sha256 != then.get("sha256")):
+            raise UsageError(f"--resume: the weights of {name} have changed since the run began", START_ANEW)
+
+
+def _other_recipes(then: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
+    return [f"{name} (version {version})" for name, version in sorted(set(now.items()) ^ set(then.items()), key=str)]
+
+
+def _other_parts(then: Mapping[str, object], images: Images | None) -> list[str]:
+    """Return the parts of the split that hold other images than then: their figures cannot be compared."""
+    if images is None or not then:
+        return []
+    now = images.split.to_json(images.dataset)
+    return [part for part in PARTS if _hashes(then.get(part)) != _hashes(now[part])]
+
+
+def _hashes(rows: object) -> list[str]:
+    return [str(row.get("sha256")) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _other(then: object, now: object) -> list[str]:
+    return [f"{_short(then)} then, {_short(now)} now"] if then != now else []
+
+
+def _short(value: object) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+    return f"{text[:12]}..." if len(text) > 60 else text or "none"
+
+
+def _shown(rows: Sequence[str]) -> str:
+    names = list(dict.fromkeys(rows))
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

@@ -13,8 +13,7 @@ from advisor.catalog.cards import Card, WeightsFile
 from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.core.errors import UsageError
-from advisor.engine.history.manifest import describe_run, write_manifest
-from advisor.engine.history.resume import same_cards, same_weights
+from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_manifest
 from advisor.engine.question import Request, resolve
 from advisor.engine.space.candidates import Candidates, make_plan
 from advisor.store import RunFolder

@@ -101,8 +101,8 @@ class Devices:
 
 
 @dataclass
-class _Session:
-    """The settings that the re-evaluations of several runs share.
+class Session:
+    """The re-evaluation of one run or of several.
 
     Attributes:
         devices: the devices to re-evaluate for.
@@ -114,9 +114,34 @@ class _Session:
 
     devices: Devices
     search: Search
-    since_last: bool
-    tell: Tell
-    known: list[Origin] = field(default_factory=list)
+    since_last: bool = False
+    tell: Tell = lambda _text: None
+    known: list[Origin] = field(default_factory=list, init=False)
+
+    def reevaluate(self, run: Path) -> tuple[Reevaluation, ...]:
+        """Re-evaluate a run: on this machine where its runtime, the machine or the catalogue changed, and on devices.
+
+        Raises:
+            UsageError: not a run folder, or a damaged one.
+        """
+        path = RunFolder.open(run).path
+        self.known = list(read_origins(path.parent))
+        return tuple(_reevaluate(self, read_origin(path.resolve())))
+
+    def reevaluate_all(self, out: Path) -> Iterator[Reevaluation]:
+        """Re-evaluate every search under ``out``, oldest first; one that cannot be read is reported and skipped.
+
+        Raises:
+            UsageError: no such folder.
+        """
+        if not out.is_dir():
+            raise UsageError(f"--runs: '{out}' is not a folder", "name the folder that holds the runs, such as runs")
+        self.known = list(read_origins(out))
+        for origin in [origin for origin in self.known if not origin.parent]:
+            try:
+                yield from _reevaluate(self, origin)
+            except (AdvisorError, OSError) as error:
+                yield Reevaluation(origin.path.name, origin.device, error=getattr(error, "message", str(error)))
 
     def start_of(self, origin: Origin, device: str) -> Origin:
         """Return the run to start from: this one, or with ``since_last`` its latest descendant for the device."""
@@ -133,45 +158,7 @@ class _Session:
         return path
 
 
-def reevaluate(
-    run: Path, devices: Devices, search: Search, since_last: bool = False, tell: Tell = lambda _text: None
-) -> tuple[Reevaluation, ...]:
-    """Re-evaluate one run: on this machine where its runtime, the machine or the catalogue changed, and on devices.
-
-    Args:
-        run: the run folder.
-        devices: devices to predict for.
-        search: runs a search over new cards.
-        since_last: start from the run's latest re-evaluation instead of from the run itself.
-        tell: is called with what is being done.
-
-    Raises:
-        UsageError: not a run folder, or a damaged one.
-    """
-    path = RunFolder.open(run).path
-    session = _Session(devices, search, since_last, tell, list(read_origins(path.parent)))
-    return tuple(_reevaluate(session, read_origin(path.resolve())))
-
-
-def reevaluate_all(
-    out: Path, devices: Devices, search: Search, since_last: bool = False, tell: Tell = lambda _text: None
-) -> Iterator[Reevaluation]:
-    """Re-evaluate every search under ``out``, oldest first; one that cannot be read is reported and skipped.
-
-    Raises:
-        UsageError: no such folder.
-    """
-    if not out.is_dir():
-        raise UsageError(f"--runs: '{out}' is not a folder", "name the folder that holds the runs, such as runs")
-    session = _Session(devices, search, since_last, tell, list(read_origins(out)))
-    for origin in [origin for origin in session.known if not origin.parent]:
-        try:
-            yield from _reevaluate(session, origin)
-        except (AdvisorError, OSError) as error:
-            yield Reevaluation(origin.path.name, origin.device, error=getattr(error, "message", str(error)))
-
-
-def _reevaluate(session: _Session, origin: Origin) -> Iterator[Reevaluation]:
+def _reevaluate(session: Session, origin: Origin) -> Iterator[Reevaluation]:
     if origin.device == HOST:
         yield _on_host(session, origin)
     for selector, profile, target in session.devices.targets:
@@ -179,7 +166,7 @@ def _reevaluate(session: _Session, origin: Origin) -> Iterator[Reevaluation]:
             yield _on_device(session, origin, selector, TargetDevice(profile.name, profile, target))
 
 
-def _on_device(session: _Session, origin: Origin, selector: str, device: TargetDevice) -> Reevaluation:
+def _on_device(session: Session, origin: Origin, selector: str, device: TargetDevice) -> Reevaluation:
     """Predict the run's artefacts on a device, and decide anew."""
     session.tell(f"{origin.path.name} on {selector}")
     predictor, start = session.devices.predictor, session.start_of(origin, selector)
@@ -200,7 +187,7 @@ def _on_device(session: _Session, origin: Origin, selector: str, device: TargetD
     return Reevaluation(before.name, selector, causes, path, compare(before, load_run(path)), remarks)
 
 
-def _measured_origin(session: _Session, origin: Origin) -> Origin:
+def _measured_origin(session: Session, origin: Origin) -> Origin:
     """Return the run on this machine that a device's run came from."""
     found = origin if origin.device == HOST else latest_descendant(origin.root, HOST, session.known)
     if found is None:
@@ -208,7 +195,7 @@ def _measured_origin(session: _Session, origin: Origin) -> Origin:
     return found
 
 
-def _on_host(session: _Session, origin: Origin) -> Reevaluation:
+def _on_host(session: Session, origin: Origin) -> Reevaluation:
     """Measure again what a new runtime or machine made outdated, and evaluate new cards that need no training."""
     start = session.start_of(origin, HOST)
     run = load_run(start.path)
@@ -224,7 +211,7 @@ def _on_host(session: _Session, origin: Origin) -> Reevaluation:
     return Reevaluation(run.name, HOST, causes, path, compare(run, load_run(path)), remarks)
 
 
-def _write_new_run(session: _Session, start: Origin, changes: Changes) -> tuple[Path, tuple[str, ...]]:
+def _write_new_run(session: Session, start: Origin, changes: Changes) -> tuple[Path, tuple[str, ...]]:
     """Return the folder of the new run, and what could not be done."""
     run, devices = changes.run, changes.devices.devices
     measured = _remeasured(session, changes)
@@ -244,7 +231,7 @@ def _write_new_run(session: _Session, start: Origin, changes: Changes) -> tuple[
         return session.add(run, start, child), remarks
 
 
-def _remeasured(session: _Session, changes: Changes) -> Remeasured:
+def _remeasured(session: Session, changes: Changes) -> Remeasured:
     """Return the run's evaluations; those on this machine are measured again where they are outdated."""
     run = changes.run
     if not changes.host:

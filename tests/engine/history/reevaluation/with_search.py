@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator
+from pathlib import Path
 
-from advisor.engine.history.reevaluation import reevaluate as module
+from advisor.engine.history.reevaluation.reevaluate import Devices, Reevaluation, Session
 from advisor.engine.progress import Progress
 from advisor.engine.question import Request
 from advisor.engine.run import run_search
@@ -15,5 +16,9 @@ def search(request: Request) -> RunFolder:
     return run_search(request, Progress(False)).run
 
 
-reevaluate = partial(module.reevaluate, search=search)
-reevaluate_all = partial(module.reevaluate_all, search=search)
+def reevaluate(run: Path, devices: Devices, since_last: bool = False) -> tuple[Reevaluation, ...]:
+    return Session(devices, search, since_last).reevaluate(run)
+
+
+def reevaluate_all(out: Path, devices: Devices, since_last: bool = False) -> Iterator[Reevaluation]:
+    return Session(devices, search, since_last).reevaluate_all(out)
