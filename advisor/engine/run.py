@@ -17,8 +17,7 @@ from advisor.compression.recipes import Recipe
 from advisor.core.evaluation import Evaluation
 from advisor.engine.execution import Executor, executor_for
 from advisor.engine.execution.machine import one_blas_thread
-from advisor.engine.history.manifest import describe_run, write_images, write_manifest
-from advisor.engine.history.resume import same_cards, same_weights
+from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.events import Durations, EventKind, StageEvent

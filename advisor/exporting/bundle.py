@@ -203,15 +203,8 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, key: b
 
 def _settings(device: str, figures: DeviceFigures) -> dict[str, object]:
     """Return the settings of a file for a device, and its latency there."""
-    return {
-        "device": device,
-        "runtime": figures.runtime,
-        "accelerator": figures.accelerator,
-        "threads": figures.threads,
-        "latency_ms": figures.latency_ms,
-        "provenance": figures.provenance,
-        "budget_probability": figures.budget_probability,
-    }
+    names = ("runtime", "accelerator", "threads", "latency_ms", "provenance", "budget_probability")
+    return {"device": device, **{name: getattr(figures, name) for name in names}}
 
 
 def _sums(contents: Mapping[str, bytes]) -> bytes:

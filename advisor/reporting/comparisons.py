@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from advisor.core.escape import markdown as escaped
@@ -13,7 +13,6 @@ from advisor.core.figures import show_figure
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
 from advisor.engine.history.compare import ChangedFigure, Comparison
-from advisor.engine.history.differences import Difference
 from advisor.engine.history.reevaluation.reevaluate import Reevaluation
 from advisor.reporting.text import finite
 from advisor.reporting.view import typed_path
@@ -73,55 +72,35 @@ def _key(evaluation: Evaluation | None) -> str | None:
 
 
 def _text(comparison: Comparison) -> str:
-    lines = [
-        f"{comparison.before} -> {comparison.after}: {comparison.result.value}",
-        comparison.reason,
-        *_blocks(comparison, "{}:", lambda row: f"  {row.what}: {_ends(row)}", lambda row: f"  {_changed(row)}"),
-    ]
-    return "\n".join(plain(line) if not line.startswith("  ") else "  " + plain(line) for line in lines) + "\n"
-
-
-def _markdown(comparison: Comparison) -> str:
-    lines = [
-        f"## advisor: {escaped(comparison.before)} → {escaped(comparison.after)}: {comparison.result.value}",
-        "",
-        escaped(comparison.reason),
-        *_blocks(
-            comparison,
-            "\n**{}**\n",
-            lambda row: f"- {escaped(row.what)}: {escaped(_ends(row))}",
-            lambda row: f"- {escaped(_changed(row))}",
-        ),
-    ]
+    title = f"{comparison.before} -> {comparison.after}: {comparison.result.value}"
+    lines = [plain(title), plain(comparison.reason)]
+    for title, rows in _groups(comparison):
+        lines += [f"{title}:", *(f"  {plain(row)}" for row in rows)]
     return "\n".join(lines) + "\n"
 
 
-def _blocks(
-    comparison: Comparison,
-    title: str,
-    difference: Callable[[Difference], str],
-    figure: Callable[[ChangedFigure], str],
-) -> Iterable[str]:
+def _markdown(comparison: Comparison) -> str:
+    title = f"{escaped(comparison.before)} → {escaped(comparison.after)}: {comparison.result.value}"
+    lines = [f"## advisor: {title}", "", escaped(comparison.reason)]
+    for title, rows in _groups(comparison):
+        lines += [f"\n**{title}**\n", *(f"- {escaped(row)}" for row in rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _groups(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
+    """Return titles with their lines: the differences by topic, then the figures."""
     for topic in dict.fromkeys(row.topic for row in comparison.differences):
         rows = [row for row in comparison.differences if row.topic == topic]
-        yield title.format(topic)
-        yield from _some([difference(row) for row in rows])
+        yield topic, _shown([f"{row.what}: {row.before or 'none'} -> {row.after or 'none'}" for row in rows])
     for name, counts in (("figures that changed", True), ("figures that vary within the noise", False)):
-        changed = [figure(row) for row in comparison.figures if row.delta.counts is counts]
+        changed = [_changed(row) for row in comparison.figures if row.delta.counts is counts]
         if changed:
-            yield title.format(f"{name} ({len(changed)})")
-            yield from _some(changed)
+            yield f"{name} ({len(changed)})", _shown(changed)
 
 
-def _some(lines: list[str]) -> Iterable[str]:
-    yield from lines[:SHOWN]
-    if len(lines) > SHOWN:
-        indent = lines[0][: len(lines[0]) - len(lines[0].lstrip(" -"))]
-        yield f"{indent}and {len(lines) - SHOWN} more: --format json shows all"
-
-
-def _ends(row: Difference) -> str:
-    return f"{row.before or 'none'} -> {row.after or 'none'}"
+def _shown(lines: list[str]) -> list[str]:
+    more = len(lines) - SHOWN
+    return [*lines[:SHOWN], f"and {more} more: --format json shows all"] if more > 0 else lines
 
 
 def _changed(row: ChangedFigure) -> str:

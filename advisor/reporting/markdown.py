@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 
 from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.quantity import Quantity
 from advisor.reporting import text
 from advisor.reporting.device_results import device_decisions, device_results, sentence
 from advisor.reporting.figures import foundations, key_figures
@@ -100,10 +99,10 @@ def _cells(view: RunView, row: Evaluation, judged: bool) -> dict[str, str]:
         "compression": row.configuration.variant_name,
         "device": row.configuration.target.device,
         "threads": str(row.configuration.target.threads),
-        "validation % (95 %)" if judged else "top-1 % (95 %)": _share(row.accuracy),
+        "validation % (95 %)" if judged else "top-1 % (95 %)": text.with_interval(row.accuracy),
     }
     if judged:
-        cells["hold-out % (95 %)"] = _share(row.holdout_accuracy)
+        cells["hold-out % (95 %)"] = text.with_interval(row.holdout_accuracy)
         cells["robust %"] = text.percent(row.capture.holdout)
     return {
         **cells,
@@ -119,11 +118,6 @@ def _cells(view: RunView, row: Evaluation, judged: bool) -> dict[str, str]:
 
 def _download(size: float | None) -> str:
     return text.MISSING if size is None else f"{size / 1e6:.2f}"
-
-
-def _share(quantity: Quantity | None) -> str:
-    ends = text.interval(quantity)
-    return text.percent(quantity) + (f" ({ends})" if ends else "")
 
 
 def _losses(view: RunView) -> Iterable[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import TimingFacts
+from advisor.core.figures import p90_of, size_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
 from advisor.reporting.ranking import ranked
@@ -82,7 +84,7 @@ def payload(view: RunView) -> dict[str, object]:
             "size": view.budget.size_bytes,
             "accuracy": view.budget.min_accuracy,
         },
-        "log": {"latency": _log(view, "latency_p90", "latency"), "size": _log(view, "size")},
+        "log": {"latency": _is_wide(map(p90_of, view.ok)), "size": _is_wide(map(size_of, view.ok))},
         "compare": _compared(view, rows),
     }
 
@@ -142,14 +144,10 @@ def _short(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def _log(view: RunView, *names: str) -> bool:
+def _is_wide(values: Iterable[float]) -> bool:
     """Return whether the values span so much that most would be squeezed together on a linear axis."""
-    values = []
-    for evaluation in view.ok:
-        quantity = next((getattr(evaluation, name) for name in names if getattr(evaluation, name)), None)
-        if quantity is not None:
-            values.append(quantity.value)
-    return bool(values) and min(values) > 0 and max(values) / min(values) >= LOG_RATIO
+    known = [value for value in values if math.isfinite(value)]
+    return bool(known) and min(known) > 0 and max(known) / min(known) >= LOG_RATIO
 
 
 def _compared(view: RunView, rows: Sequence[Evaluation]) -> list[int]:

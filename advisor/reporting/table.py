@@ -76,13 +76,15 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], width: in
         cells["device"] = text.plain(configuration.target.device)
     cells["threads" if wide else "thr."] = str(configuration.target.threads)
     if judged and wide:
-        cells["validation % (95 %)"] = _share(row.accuracy, wide)
-        cells["hold-out % (95 %)"] = _share(row.holdout_accuracy, wide)
+        cells["validation % (95 %)"] = text.with_interval(row.accuracy)
+        cells["hold-out % (95 %)"] = text.with_interval(row.holdout_accuracy)
     elif judged:
         cells["valid."] = text.percent(row.accuracy)
-        cells["hold-out %"] = _share(row.holdout_accuracy, wide)
+        cells["hold-out %"] = _share(row.holdout_accuracy)
+    elif wide:
+        cells["top-1 % (95 %)"] = text.with_interval(row.accuracy)
     else:
-        cells["top-1 % (95 %)" if wide else "top-1 %"] = _share(row.accuracy, wide)
+        cells["top-1 %"] = _share(row.accuracy)
     if width >= ROBUST_WIDTH and any(other.capture.holdout for other in rows):
         cells["robust %"] = text.percent(row.capture.holdout)
     p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
@@ -98,12 +100,9 @@ def _are_judged(rows: Sequence[Evaluation]) -> bool:
     return any(row.holdout_accuracy for row in rows)
 
 
-def _share(quantity: Quantity | None, wide: bool) -> str:
-    """Format a share with its interval, in full if the table is wide."""
-    ends = text.interval(quantity)
-    if not ends:
-        return text.percent(quantity)
-    return text.percent(quantity) + (f" ({ends})" if wide else f" {text.half_width(quantity)}")
+def _share(quantity: Quantity | None) -> str:
+    """Format a share with the larger side of its interval, for a narrow table."""
+    return f"{text.percent(quantity)} {text.half_width(quantity)}".rstrip()
 
 
 def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> list[str]:

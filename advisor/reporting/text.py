@@ -23,8 +23,10 @@ def number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
 
 
-def figure(value: float) -> str:
-    """Format with three significant digits: ``0.203``, ``1.51``, ``12.3``, ``142``."""
+def figure(value: float | None) -> str:
+    """Format with three significant digits: ``0.203``, ``1.51``, ``12.3``, ``142``; a dash for None."""
+    if value is None:
+        return MISSING
     return number(value) if abs(value) >= 0.9995 else f"{value:.3f}"
 
 
@@ -36,6 +38,12 @@ def span(low: float, high: float) -> str:
 def percent(quantity: Quantity | None) -> str:
     """Format a share in %: one decimal."""
     return MISSING if quantity is None else f"{quantity.value:.1f}"
+
+
+def with_interval(quantity: Quantity | None) -> str:
+    """Format a share in % with its interval, if it has one: ``87.6 (84.2-91.5)``, with an en dash."""
+    ends = interval(quantity)
+    return percent(quantity) + (f" ({ends})" if ends else "")
 
 
 def interval(quantity: Quantity | None, digits: int = 1) -> str:

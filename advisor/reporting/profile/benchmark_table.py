@@ -67,7 +67,8 @@ def print_benchmark(found: Benchmark, console: Console | None = None) -> None:
     shown += [table(LATENCY, _latencies(found, names), console), *_reasons(found, names), Text()]
     if found.ratios:
         shown += [table(RATIOS, (_ratio(row, names) for row in found.ratios), console), Text()]
-    shown += [table(LOADING, [_loading(file, names) for file in found.files if file.timing], console), Text()]
+    loading = [_loading(names[file.model], file, file.timing) for file in found.files if file.timing]
+    shown += [table(LOADING, loading, console), Text()]
     if any(file.loaded for file in found.files):
         shown += [Text("With a load on the other processors", style="bold")]
         shown += [table(LATENCY, _loaded(found, names), console), Text()]
@@ -126,7 +127,7 @@ def _latency(name: str, row: LatencyResult) -> list[str | Text]:
         figure(wall.min),
         figure(wall.max),
         f"{wall.cv:.1%}".rstrip("%"),
-        figure(row.cpu.median) if row.cpu else text.MISSING,
+        figure(row.cpu.median if row.cpu else None),
         str(wall.runs),
         Text(row.verdict.value, style=STYLES[row.verdict]),
     ]
@@ -152,18 +153,10 @@ def _ratio(row: Ratio, names: dict[str, str]) -> list[str | Text]:
     return [names[row.model], str(row.threads), f"{row.ratio:.3f}", f"{row.low:.3f}\u2013{row.high:.3f}", differs]
 
 
-def _loading(file: FileBenchmark, names: dict[str, str]) -> list[str | Text]:
-    timing = file.timing
-    if timing is None:
-        return [names[file.model], *[text.MISSING] * (len(LOADING) - 1)]
-    first = timing.results[0]
-    content = figure(timing.load_content_ms) if timing.load_content_ms is not None else text.MISSING
-    sizes = [figure(file.size_bytes / 1e6), figure(file.arena_bytes / 1e6), _memory(timing)]
-    return [names[file.model], *sizes, figure(first.load_ms), content, figure(first.first_ms)]
-
-
-def _memory(timing: ModelTiming) -> str:
-    return text.MISSING if timing.peak_memory_bytes is None else figure(timing.peak_memory_bytes / 1e6)
+def _loading(name: str, file: FileBenchmark, timing: ModelTiming) -> list[str | Text]:
+    first, peak = timing.results[0], timing.peak_memory_bytes
+    sizes = [file.size_bytes / 1e6, file.arena_bytes / 1e6, None if peak is None else peak / 1e6]
+    return [name, *map(figure, (*sizes, first.load_ms, timing.load_content_ms, first.first_ms))]
 
 
 def _pipelines(found: Benchmark, names: dict[str, str]) -> Iterator[list[str | Text]]:

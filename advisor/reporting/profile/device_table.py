@@ -59,18 +59,14 @@ def _row(row: DeviceRow) -> list[str | Text]:
     return [
         Path(row.model).name,
         str(row.threads) if row.threads else text.MISSING,
-        figure(latency.value) if latency else text.MISSING,
+        figure(latency.value if latency else None),
         interval,
-        _known(row.first_ms),
-        _known(row.load_ms),
-        _known(None if row.memory_bytes is None else row.memory_bytes / 1e6),
+        figure(row.first_ms),
+        figure(row.load_ms),
+        figure(None if row.memory_bytes is None else row.memory_bytes / 1e6),
         figure(row.arena_bytes / 1e6),
         Text(status, style=STYLES.get(status, "cyan" if status == Provenance.PREDICTED else "")),
     ]
-
-
-def _known(value: float | None) -> str:
-    return text.MISSING if value is None else figure(value)
 
 
 def _remarks(found: DeviceBenchmark) -> Iterator[Text]:

@@ -149,7 +149,7 @@ def _head(profile: Profile) -> Iterator[Text]:
 
 def _type(row: TypeTime) -> list[str | Text]:
     shares = [f"{100 * row.share:.1f}", f"{100 * row.cumulative:.1f}"]
-    macs = figure(row.macs / 1e6) if row.macs else text.MISSING
+    macs = figure(row.macs / 1e6 if row.macs else None)
     return [row.type, _where(row.where), str(row.count), figure(row.time_us), *shares, macs, row.data_type]
 
 
@@ -166,10 +166,10 @@ def _operators(rows: Sequence[OperatorTime], in_order: bool) -> Iterator[list[st
             figure(row.time_us),
             f"{100 * row.share:.1f}",
             f"{100 * cumulative:.1f}",
-            figure(node.macs / 1e6) if node and node.macs else text.MISSING,
-            figure(node.bytes_moved / 1e3) if node else text.MISSING,
-            figure(row.gflops) if row.gflops else text.MISSING,
-            figure(row.gbytes) if row.gbytes else text.MISSING,
+            figure(node.macs / 1e6 if node and node.macs else None),
+            figure(node.bytes_moved / 1e3 if node else None),
+            figure(row.gflops or None),
+            figure(row.gbytes or None),
             shape or text.MISSING,
             data or text.MISSING,
         ]
