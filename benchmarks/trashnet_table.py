@@ -85,7 +85,7 @@ class Stopwatch(Progress):
     @property
     def seconds(self) -> Mapping[tuple[str, str], float]:
         """Seconds by stage and card."""
-        return {(stage, card): seconds for (card, stage), seconds in self.durations.by_card_and_stage.items()}
+        return {(stage, card): seconds for (card, stage), seconds in self.durations.seconds.items()}
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What follows from finished runs: decide again, export, compare, re-evaluate, check the files of a run."""
+"""Functions for finished runs: decide again, export, compare, re-evaluate, check the files of a run."""
 
 from __future__ import annotations
 

@@ -151,13 +151,7 @@ def check(
     if as_json:
         from dataclasses import asdict
 
-        found = {
-            "cards": checked.cards,
-            "built": checked.built,
-            "verified": asdict(checked.verified),
-            "findings": [asdict(finding) for finding in checked.findings],
-        }
-        print_json({"schema_version": SCHEMA_VERSION, **found})
+        print_json({"schema_version": SCHEMA_VERSION, **asdict(checked)})
     else:
         from advisor.reporting.catalog_table import print_checked
 

@@ -10,16 +10,12 @@ from typing import NoReturn
 import typer
 
 from advisor.cli import catalog, data, devices
+from advisor.cli.answers import compare, export, reevaluate, report
 from advisor.cli.benchmark import benchmark
-from advisor.cli.compare import compare
 from advisor.cli.compress import compress
 from advisor.cli.doctor import doctor
-from advisor.cli.export import export
-from advisor.cli.plan import plan
 from advisor.cli.profile import profile
-from advisor.cli.reevaluate import reevaluate
-from advisor.cli.report import report
-from advisor.cli.search import search
+from advisor.cli.search import plan, search
 from advisor.cli.search_options import GroupedCommand
 from advisor.core.errors import AdvisorError, ExitCode
 from advisor.version import __version__

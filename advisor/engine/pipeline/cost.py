@@ -46,11 +46,6 @@ FEW_IMAGES, IMAGES_A_PART = 200, 2000
 """Images that are read in one go, and images of which a part of the reading has no more: a kill loses one part."""
 
 
-def compress_s(recipe: str) -> float:
-    """Return the seconds of one compression."""
-    return COMPRESS_S.get(recipe, REWRITE_S)
-
-
 def reading_s(card: Card, images: int) -> float:
     """Return the seconds of extracting features."""
     return READ_START_S + images * rough_latency_ms(card, "float32") / 1e3

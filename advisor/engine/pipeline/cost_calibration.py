@@ -1,4 +1,4 @@
-"""Calibrate rough costs: how fast this machine does the stages of a search, learnt from those it has done."""
+"""Calibration of rough costs by the seconds that stages of earlier searches took on this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from advisor.engine.pipeline.names import StageName
 from advisor.measurement import host
@@ -17,25 +16,25 @@ from advisor.store.files import write_atomically
 MOST = 30.0
 """A ratio beyond this says more about a disturbance than about the machine."""
 
-KEPT = 7
-"""Of so many searches the median counts: one that ran beside a backup, or a card unlike others, decides nothing."""
+SEARCHES = 7
+"""Number of searches whose median counts: one that ran beside a backup, or an unusual card, decides nothing."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """What a stage took in one search over its rough price, and whether other work disturbed that search."""
+    """Seconds of a stage in one search over its rough price, with a mark if other work disturbed the search."""
 
     value: float
     disturbed: bool = False
 
 
 class CostCalibration:
-    """Seconds that stages took over their rough price, by stage, kept for the next plan.
+    """Seconds that stages took over their rough price, by stage, stored for the next plan.
 
     Searches on a quiet machine count before those that other work disturbed, however many of these there are.
 
     Args:
-        file: where it is kept; by default in the cache, one a machine.
+        file: JSON file of the ratios; by default one for each machine, in the cache.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -55,21 +54,19 @@ class CostCalibration:
             price = self._priced.get(stage, 0.0)
             if price > 0 and seconds > 0:
                 ratio = self.pace.get(stage, 1.0) * seconds / price  # the plan's prices are paced already
-                kept = Ratio(min(max(ratio, 1 / MOST), MOST), disturbed)
-                new[stage] = _shortened((*new.get(stage, ()), kept))
+                bounded = Ratio(min(max(ratio, 1 / MOST), MOST), disturbed)
+                new[stage] = _latest((*new.get(stage, ()), bounded))
         if new != self._ratios:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             rows = {stage: [[each.value, each.disturbed] for each in ratios] for stage, ratios in new.items()}
             write_atomically(self._file, json.dumps(rows, indent=1, sort_keys=True) + "\n")
 
 
-def _shortened(ratios: tuple[Ratio, ...]) -> tuple[Ratio, ...]:
-    """Return the last of each kind, so that a busy week does not push the quiet ones out."""
-    return tuple(
-        each
-        for place, each in enumerate(ratios)
-        if sum(later.disturbed == each.disturbed for later in ratios[place + 1 :]) < KEPT
-    )
+def _latest(ratios: tuple[Ratio, ...]) -> tuple[Ratio, ...]:
+    """Return the last ratios of each kind, so that a busy week does not displace the quiet ones."""
+    quiet = [ratio for ratio in ratios if not ratio.disturbed]
+    disturbed = [ratio for ratio in ratios if ratio.disturbed]
+    return (*quiet[-SEARCHES:], *disturbed[-SEARCHES:])
 
 
 def _typical(ratios: tuple[Ratio, ...]) -> float:
@@ -78,16 +75,13 @@ def _typical(ratios: tuple[Ratio, ...]) -> float:
 
 
 def _read(file: Path) -> dict[StageName, tuple[Ratio, ...]]:
+    """Return the ratios by stage; none if the file is missing or damaged."""
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        rows = json.loads(file.read_text(encoding="utf-8"))
+        known = {StageName(stage): pairs for stage, pairs in rows.items() if pairs and stage in set(StageName)}
+        return {
+            stage: tuple(Ratio(float(value), bool(disturbed)) for value, disturbed in pairs)
+            for stage, pairs in known.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
         return {}
-    rows = data.items() if isinstance(data, dict) else ()
-    found = {StageName(stage): tuple(_ratios(value)) for stage, value in rows if stage in set(StageName)}
-    return {stage: ratios for stage, ratios in found.items() if ratios}
-
-
-def _ratios(value: Any) -> list[Ratio]:
-    """Return the ratios of one stage; what is damaged is left out."""
-    pairs = [row for row in value if isinstance(row, list) and len(row) == 2] if isinstance(value, list) else []
-    return [Ratio(float(r), bool(d)) for r, d in pairs if isinstance(r, int | float) and 0 < r <= MOST]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -50,20 +50,19 @@ Listener = Callable[[StageEvent], None]
 
 
 class Durations:
-    """Seconds of core or machine time that a search spent; cached results and waiting for a core do not count."""
+    """Seconds of core or machine time that a search spent; cached results and waiting for a core do not count.
+
+    Attributes:
+        seconds: by card and stage.
+    """
 
     def __init__(self) -> None:
-        self._seconds: dict[tuple[str, StageName], float] = defaultdict(float)
+        self.seconds: dict[tuple[str, StageName], float] = defaultdict(float)
 
     def note(self, event: StageEvent) -> None:
         """Record an event of a stage."""
         if event.kind is EventKind.DONE:
-            self._seconds[event.stage.scope.card, event.stage.name] += event.seconds
-
-    @property
-    def by_card_and_stage(self) -> Mapping[tuple[str, StageName], float]:
-        """Seconds by card and by stage."""
-        return dict(self._seconds)
+            self.seconds[event.stage.scope.card, event.stage.name] += event.seconds
 
     @property
     def by_stage(self) -> dict[StageName, float]:
@@ -71,25 +70,19 @@ class Durations:
         return {
             name: total
             for name in StageName
-            if (total := sum(seconds for (_, stage), seconds in self._seconds.items() if stage is name))
+            if (total := sum(seconds for (_, stage), seconds in self.seconds.items() if stage is name))
         }
 
     def by_card(self) -> dict[str, dict[str, float]]:
         """Return the seconds by card and stage, the card with the most first."""
         cards: dict[str, dict[str, float]] = defaultdict(dict)
-        for (card, stage), seconds in sorted(self._seconds.items()):
+        for (card, stage), seconds in sorted(self.seconds.items()):
             cards[card][stage] = round(seconds, 1)
         return dict(sorted(cards.items(), key=lambda item: -sum(item[1].values())))
 
 
 class StageAborted(StageError):
-    """A stage that ended an evaluation.
-
-    Args:
-        status: ``failed`` or ``skipped``.
-        stage: the stage.
-        reason: the reason, in words.
-    """
+    """A stage ended an evaluation, which is ``failed`` or ``skipped``, for a reason in words."""
 
     def __init__(self, status: Status, stage: StageName, reason: str) -> None:
         super().__init__(reason)

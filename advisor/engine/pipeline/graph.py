@@ -47,14 +47,7 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
 
 @dataclass(frozen=True)
 class VariantStages:
-    """The stages of one variant of a card.
-
-    Attributes:
-        card: the model card.
-        training: training recipe.
-        compression: compression recipe.
-        workload: what is done for each card.
-    """
+    """The stages of one variant of a card: a training recipe and a compression recipe."""
 
     card: Card
     training: str

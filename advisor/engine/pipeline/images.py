@@ -1,4 +1,4 @@
-"""Hold the user's images by role: to learn from, to compare candidates on, to judge finalists on."""
+"""The user's images by role: to learn from, to compare candidates on, to judge finalists on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ much as scoring fourteen times as many images."""
 
 
 class Role(StrEnum):
-    """What some of the user's images are for."""
+    """The purpose of some of the user's images."""
 
     TRAIN = "train"
     """The training part: fitted while candidates are compared."""
@@ -130,7 +130,7 @@ class Images:
         ordered = sorted(indices, key=lambda index: (images[index].label, images[index].sha256))
         wanted = min(len(ordered), count)
         first = {images[index].label: index for index in reversed(ordered)}  # every class has one, however small
-        return tuple(sorted({*first.values(), *(ordered[place * len(ordered) // wanted] for place in range(wanted))}))
+        return tuple(sorted({*first.values(), *(ordered[step * len(ordered) // wanted] for step in range(wanted))}))
 
     def _part(self, indices: tuple[int, ...]) -> Part:
         images = [self.dataset.images[index] for index in indices]

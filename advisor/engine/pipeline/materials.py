@@ -37,7 +37,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True)
 class Workload:
-    """What is done for each card.
+    """The work for each card.
 
     Attributes:
         trainings: training recipes, the lightest first.
@@ -131,12 +131,7 @@ class Materials:
 
 @dataclass(frozen=True)
 class FloatModel:
-    """A float ``.tflite`` of a card, the origin of its artefacts.
-
-    Attributes:
-        path: the file.
-        sha256: its hash.
-    """
+    """A float ``.tflite`` of a card with its hash, the origin of its artefacts."""
 
     path: Path
     sha256: str
@@ -152,9 +147,6 @@ class Artefact:
     """One ``.tflite`` that could ship.
 
     Attributes:
-        path: the file.
-        sha256: its hash.
-        size_bytes: its size.
         figures: ``arena_bytes``, ``download_bytes`` (deflated) and ``download_zstd_bytes``.
         notes: what the recipe did and found, where it says more than its name.
     """

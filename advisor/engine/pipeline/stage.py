@@ -161,7 +161,7 @@ class Stage(Generic[Result]):
 
     @property
     def subject(self) -> str:
-        """What progress shows: what is done, and to which card."""
+        """The text that progress shows: the work and the card."""
         return f"{self.doing} {self.scope.card}"
 
 

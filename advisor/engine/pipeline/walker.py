@@ -109,10 +109,10 @@ class _StageRun:
 
     async def result(self, anew: bool) -> Any:
         """Return the stage's result from the cache, or compute it."""
-        kept = self._kept(anew)
-        if kept is not None:
+        cached = self._cached(anew)
+        if cached is not None:
             self._tell(EventKind.CACHED)
-            return await self._read(kept)
+            return await self._read(cached)
         holders: list[str] = []
 
         def waits(holder: str) -> None:
@@ -127,9 +127,9 @@ class _StageRun:
         self._tell(EventKind.CACHED if holders else EventKind.DONE, seconds=seconds)
         return made
 
-    def _kept(self, anew: bool) -> Path | None:
+    def _cached(self, anew: bool) -> Path | None:
         """Return the folder of an earlier result; ``anew`` removes what is there."""
-        for folder in kept_folders(self.stage, self.materials, self.results):
+        for folder in cached_folders(self.stage, self.materials, self.results):
             if anew:
                 shutil.rmtree(folder, ignore_errors=True)
             if folder.is_dir():
@@ -144,13 +144,13 @@ class _StageRun:
             self._call(Folders(folder, checkpoints), pause)
 
         if self.stage.resources.alone:
-            return await asyncio.to_thread(self._unkept, fill)
+            return await asyncio.to_thread(self._uncached, fill)
         async with self._watched(checkpoints):
             folder = await asyncio.to_thread(cache.get, self.stage.folder, inputs, fill, waits)
         await asyncio.to_thread(shutil.rmtree, checkpoints, ignore_errors=True)
         return await self._read(folder)
 
-    def _unkept(self, fill: Callable[[Path], None]) -> Any:
+    def _uncached(self, fill: Callable[[Path], None]) -> Any:
         """Compute a result that may not be cached: read it first, and cache it if the stage allows it."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -224,11 +224,7 @@ class _StageRun:
 
 
 class Lookup:
-    """Looks up the cached results of a graph; nothing is run and nothing is written.
-
-    Args:
-        materials: inputs that the stages share.
-    """
+    """Looks up the cached results of a graph; nothing is run and nothing is written."""
 
     def __init__(self, materials: Materials) -> None:
         self._materials = materials
@@ -251,13 +247,13 @@ class Lookup:
         if any(value is None for value in before.values()):
             return None
         with contextlib.suppress(AdvisorError):
-            folders = kept_folders(stage, self._materials, Results(before))
+            folders = cached_folders(stage, self._materials, Results(before))
             folder = next((folder for folder in folders if folder.is_dir()), None)
             return None if folder is None else cast("object", stage.read(folder))
         return None
 
 
-def kept_folders(stage: Stage[Any], materials: Materials, results: Results) -> list[Path]:
+def cached_folders(stage: Stage[Any], materials: Materials, results: Results) -> list[Path]:
     """Return the possible cache folders of a stage's result, the best first."""
     makers = [stage.inputs] if stage.also_kept_as is None else [stage.also_kept_as, stage.inputs]
     return [materials.cache.folder(stage.folder, inputs(materials, results)) for inputs in makers]

@@ -24,12 +24,12 @@ def _default_thread_counts() -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked. Two runs with the same question can be compared; a resumed run keeps its question.
+    """The question. Two runs with the same question can be compared; a resumed run keeps its question.
 
     Attributes:
         task: ``image-classification``.
         data: folder or manifest of labelled images, None for none.
-        devices: names of the devices asked about, each once: ``host``, ``galaxy-s24``, ``galaxy-s24:qnn-npu``.
+        devices: names of the devices of the question, each once: ``host``, ``galaxy-s24``, ``galaxy-s24:qnn-npu``.
         profiles: folders of device profiles.
         limits: the budget in base units, with accepted licences and required devices.
         preference: what counts among the candidates that meet the budget.
@@ -61,7 +61,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Execution:
-    """How a question is answered. A resumed run may be given another one.
+    """The way to answer a question. A resumed run may be given another one.
 
     Attributes:
         sampler: one of :data:`advisor.engine.question.names.SAMPLERS`.

@@ -132,7 +132,9 @@ class Evaluator:
         await self._escalate(stages)
         artefact = await self._walker.run(stages.ships)
         verdict = await self._verdict(stages)
-        timed = await self._timing(stages, configuration.target.threads)
+        timed = ThreadTiming()
+        if self._timed:
+            timed = (await self._walker.run(stages.timed))[configuration.target.threads]
         kept = self._run.keep_artefact(artefact.path, f"{card.name}-{training}-{compression}.tflite")
         normalisation = Normalisation(card.preprocessing.mean, card.preprocessing.std)
         weights = self._walker.materials.weights_source(card)
@@ -183,12 +185,6 @@ class Evaluator:
         except StageAborted:
             return RecipeResult(None, ok=False)
         return RecipeResult(verdict.drop.value if verdict.drop else None)
-
-    async def _timing(self, stages: VariantStages, threads: int) -> ThreadTiming:
-        """Return the timing of the file that ships; empty if this machine is no device of the question."""
-        if not self._timed:
-            return ThreadTiming()
-        return (await self._walker.run(stages.timed))[threads]
 
     async def _verdict(self, stages: VariantStages) -> Verdict:
         """Return a variant's accuracy: measured on the validation part; the published one if there are no images."""

@@ -84,8 +84,8 @@ def compressed(
 
     return Stage(
         StageName.COMPRESS, scope, "3", f"compressing to {recipe.name}",
-        (source, *((compared,) if compared else ())), inputs, job, _read, cost.compress_s(recipe.name),
-        LEARNING if recipe.needs >= Needs.TRAINING else Resources(),
+        (source, *((compared,) if compared else ())), inputs, job, _read,
+        cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S), LEARNING if recipe.needs >= Needs.TRAINING else Resources(),
     )  # fmt: skip
 
 

@@ -73,7 +73,10 @@ def convert_resources(card: Card) -> Resources:
 
 
 def cut(card: Card, output: str) -> Stage[FloatModel]:
-    """Write the card's float file with only one of its outputs; for ``features``, with those of all levels."""
+    """Write the card's float file with only one of its outputs; for ``features``, the backbone with all its levels.
+
+    The backbone is unsupported if a user's file does not end in one linear layer.
+    """
     converted = convert(card)
 
     def inputs(_materials: Materials, results: Results) -> Inputs:
@@ -91,17 +94,9 @@ def cut(card: Card, output: str) -> Stage[FloatModel]:
     )  # fmt: skip
 
 
-def backbone(card: Card) -> Stage[FloatModel]:
-    """Return the stage that makes the card's float file with its pooled features as the only output.
-
-    The stage is unsupported if a user's file does not end in one linear layer.
-    """
-    return cut(card, FEATURES)
-
-
 def screen(card: Card) -> Stage[float]:
     """Measure the least CPU time of the card's float backbone at one thread, in ms."""
-    source = backbone(card)
+    source = cut(card, FEATURES)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         host = materials.host.fingerprint
@@ -160,7 +155,7 @@ def features(
         seen: how they are augmented.
         training: the only training that needs them; empty if all trainings of the card do.
     """
-    source, parts = backbone(card), cost.feature_parts(count)
+    source, parts = cut(card, FEATURES), cost.feature_parts(count)
     bounds = [count * part // parts for part in range(parts + 1)]
     seconds = cost.reading_s(card, count) / parts
     chunks = tuple(_extract(card, role, seen, source, chunk, training, seconds) for chunk in pairwise(bounds))

@@ -53,8 +53,8 @@ def extract(
     from advisor.store.rows import with_known, write_block
     from advisor.training.features import extract as extract_features
 
-    def compute(places: Sequence[int]) -> Any:
-        return extract_features(backbone, [images[place] for place in places], view, seen)
+    def compute(indices: Sequence[int]) -> Any:
+        return extract_features(backbone, [images[index] for index in indices], view, seen)
 
     write_block(out, names, with_known(blocks, names, compute))
 

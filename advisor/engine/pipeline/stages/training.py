@@ -24,11 +24,12 @@ from advisor.engine.pipeline.materials import (
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Epochs, Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
 from advisor.engine.pipeline.stages import jobs
-from advisor.engine.pipeline.stages.backbone import FeatureSet, backbone, features, identity
+from advisor.engine.pipeline.stages.backbone import FeatureSet, cut, features, identity
 from advisor.isolation import Limits
 from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
 from advisor.store.files import sha256_file
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
+from advisor.tflite.surgery import FEATURES
 from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED
 from advisor.training.finetune.trials import Trials
 from advisor.training.finetune.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, epochs_done, tune
@@ -66,7 +67,7 @@ class Head:
 
 def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Join the backbone with a trained head: softmax over the user's classes."""
-    source = backbone(card)
+    source = cut(card, FEATURES)
     ships = purpose is Purpose.SHIP and training == HEAD
     head = refitted(card, workload) if ships else fitted(card, training, workload)
 
@@ -232,8 +233,8 @@ def _learnt(materials: Materials) -> Part:
 
 def _rows(whole: Part, part: Part) -> list[int]:
     """Return the indices of a part's images within the whole."""
-    place = {index: row for row, index in enumerate(whole.indices)}
-    return [place[index] for index in part.indices]
+    row_of = {index: row for row, index in enumerate(whole.indices)}
+    return [row_of[index] for index in part.indices]
 
 
 def _stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:

@@ -21,11 +21,12 @@ from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload, input_spec
 from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.stages import training as stages
-from advisor.engine.pipeline.stages.backbone import backbone as backbone_stage
+from advisor.engine.pipeline.stages.backbone import cut
 from advisor.engine.pipeline.stages.training import finetuned
 from advisor.isolation import ChildPool
 from advisor.isolation.pool import trainers
 from advisor.store.files import sha256_file
+from advisor.tflite.surgery import FEATURES
 from advisor.training.finetune.hyperparameters import Finetuning
 from tests.engine.pipeline import jobs
 from tests.engine.pipeline.walking import materials, walk_all
@@ -86,7 +87,7 @@ def _tuned(
     """Return what was compared and what ships."""
     workload = Workload((HEAD, TRAINING), ("float32",), images.counts, trials=trials)
     source = replace(
-        backbone_stage(CARD), after=(), inputs=lambda *_: {"file": sha256_file(backbone)},
+        cut(CARD, FEATURES), after=(), inputs=lambda *_: {"file": sha256_file(backbone)},
         job=lambda _materials, _results, folders: partial(jobs.copy, backbone, folders.model),
     )  # fmt: skip
     given = materials(cache, images, weights={CARD.name: None})

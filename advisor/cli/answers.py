@@ -1,0 +1,190 @@
+"""Commands on finished runs: ``report``, ``export``, ``compare`` and ``reevaluate``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from advisor.cli.options import Format, RunArgument
+from advisor.cli.output import progress, warn_of_problems
+from advisor.cli.search_options import LIMITS, takes
+from advisor.core.errors import ExitCode, UsageError, nearest
+
+
+@takes(LIMITS)
+def report(
+    run: RunArgument,
+    *,
+    prefer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Preference: balanced, accuracy, latency, size, or weights: accuracy=2,latency=1."
+        ),
+    ] = None,
+    confidence: Annotated[
+        str | None,
+        typer.Option(metavar="PERCENT", help="Probability that a predicted latency meets the budget, such as 90%."),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Folder for the report files. Default: the run folder, if no limit changed."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace report files that exist in --to.")] = False,
+    **limits: Any,
+) -> None:
+    """Decide again from the measurements of a run, with other limits or another preference, and write the report.
+
+    Nothing is measured or trained. Each limit that you leave out keeps the value of the run. Without any option, the
+    report files of the run are written again. With other limits, the answer is printed, and written to --to if given.
+
+    Example: advisor report runs/latest --prefer size --budget 30ms --to report-30ms
+    """
+    from advisor import api
+    from advisor.reporting.table import print_answer
+
+    warn_of_problems(run, artefacts=True)
+    found = api.report(run, prefer=prefer, confidence=confidence, to=to, force=force, **limits)
+    print_answer(found.view)
+    for path in found.files:
+        typer.echo(f"wrote {path}", err=True)
+    if not found.files and to is None:
+        typer.echo("the report of the run is unchanged; add --to DIR to write this one", err=True)
+    if not found.view.decision.feasible:
+        raise typer.Exit(ExitCode.UNSATISFIED)
+
+
+def export(
+    run: RunArgument,
+    to: Annotated[str | None, typer.Option(metavar="DIR", help="Folder to create.")] = None,
+    pick: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CANDIDATE",
+            help="Candidate to ship: its number in --list, or its key. Default: the pick of the run.",
+        ),
+    ] = None,
+    android: Annotated[bool, typer.Option("--android", help="Add Kotlin code for an app.")] = False,
+    ios: Annotated[bool, typer.Option("--ios", help="Add Swift code for an app.")] = False,
+    python: Annotated[bool, typer.Option("--python", help="Add a Python program.")] = False,
+    edgetpu: Annotated[bool, typer.Option("--edgetpu", help="Add a program for a Coral Edge TPU (int8 only).")] = False,
+    encrypt_key_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Encrypt the model (AES-256-GCM) with the key in this file.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a bundle that exists.")] = False,
+    show: Annotated[
+        bool, typer.Option("--list", help="Show the candidates that --pick takes, and write nothing.")
+    ] = False,
+) -> None:
+    """Write the bundle to ship: model, labels, model card, test vectors, checksums and code for the app.
+
+    Without --android, --ios, --python and --edgetpu the first three are written. The same run gives the same bytes.
+
+    Example: advisor export runs/latest --to bundle --android
+    """
+    from advisor import api
+
+    warn_of_problems(run)
+    if show:
+        _show_exportable(run)
+        return
+    if to is None:
+        raise UsageError("--to is missing", "name the folder to create, for example --to bundle")
+    flags = {"android": android, "ios": ios, "python": python, "edgetpu": edgetpu}
+    targets = [name for name, given in flags.items() if given]
+    bundle = api.export(run, to, pick=pick, targets=targets, key_file=encrypt_key_file, force=force)
+    typer.echo(f"{bundle.evaluation.configuration.key} -> {bundle.path} ({len(bundle.files)} files)")
+    for edit in bundle.model.edits:
+        typer.echo(f"for MediaPipe: {edit}; the file as it was measured is beside it")
+    typer.echo(f"Next: python {bundle.path}/check.py{' --key-file KEY' if encrypt_key_file else ''}")
+
+
+def _show_exportable(run: str) -> None:
+    from advisor import api
+    from advisor.core.escape import plain
+    from advisor.core.figures import describe
+
+    for number, evaluation in enumerate(api.exportable(run), start=1):
+        typer.echo(plain(f"{number}  {describe(evaluation)}  {evaluation.configuration.key}"))
+
+
+def compare(
+    before: Annotated[str, typer.Argument(metavar="RUN", help="Folder of the earlier run.")],
+    after: Annotated[str, typer.Argument(metavar="RUN", help="Folder of the later run.")],
+    form: Format = "text",
+) -> None:
+    """Show what changed between two runs: question, data, catalogue, devices, versions, figures, recommendation.
+
+    Exit code 4: the recommendation changed, or got worse by more than the noise of its figures. 0: it did not.
+
+    Example: advisor compare runs/20260131-120000-photos runs/latest --format markdown
+    """
+    from advisor import api
+    from advisor.reporting.comparisons import render_comparison
+
+    _check_format(form)
+    for run in (before, after):
+        warn_of_problems(run)
+    comparison = api.compare(before, after)
+    typer.echo(render_comparison(comparison, form), nl=False)
+    if comparison.recommends_otherwise:
+        raise typer.Exit(ExitCode.CHANGED)
+
+
+def reevaluate(
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Answer every search in --runs instead of one run.")] = False,
+    runs: Annotated[str, typer.Option(metavar="DIR", help="Folder of the runs.")] = "runs",
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Also answer for this device (a profile's name, or name:target); repeat for more."
+        ),
+    ] = None,
+    profiles: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of your own device profiles; without --device, all its devices count. Repeat for more.",
+        ),
+    ] = None,
+    since_last: Annotated[
+        bool, typer.Option("--since-last", help="Compare with the latest answer to each run: shows only what is new.")
+    ] = False,
+    form: Format = "text",
+) -> None:
+    """Answer earlier runs again after a change of devices, runtime, this machine or the catalogue.
+
+    Only missing figures are measured or predicted, and nothing is trained. Each new answer is a new run that names its
+    parent. Exit code 4: a recommendation changed or got worse. 0: none did.
+
+    Example: advisor reevaluate --all --device raspberry-pi-4
+    """
+    from advisor import api
+    from advisor.reporting.comparisons import render_reevaluations
+
+    _check_format(form)
+    if every == (run is not None):
+        problem = "a run and --all exclude each other" if every else "no run is given"
+        raise UsageError(problem, "name one run, or --all: advisor reevaluate runs/latest, or advisor reevaluate --all")
+    if run is not None:
+        warn_of_problems(run)
+    with progress() as tell:
+        found = api.reevaluate(
+            run, runs=runs, device=device or (), profiles=profiles or (), since_last=since_last, tell=tell
+        )
+    typer.echo(render_reevaluations(found, form), nl=False)
+    if any(result.changed for result in found):
+        raise typer.Exit(ExitCode.CHANGED)
+
+
+def _check_format(form: str) -> None:
+    """Refuse an unknown output format.
+
+    Raises:
+        UsageError: an unknown name.
+    """
+    from advisor.reporting.comparisons import FORMATS
+
+    if form not in FORMATS:
+        raise UsageError(f"--format: unknown '{form}'{nearest(form, FORMATS)}", f"one of: {', '.join(FORMATS)}")
