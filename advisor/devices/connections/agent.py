@@ -41,8 +41,6 @@ class Block(TypedDict):
 
     wall_ns: list[int]
     cpu_ns: list[int] | None
-    median_ns: float
-    process_cpu_ns: int
     waited_ns: int | None
     elapsed_ns: int
 
@@ -54,7 +52,6 @@ class Lane(TypedDict):
     threads: int
     load_ns: int
     first_ns: int
-    warm_up_runs: int
     blocks: list[Block]
 
 
@@ -63,7 +60,6 @@ class LoadReading(TypedDict):
 
     elapsed_ns: int
     others_cores: float | None
-    pressure: float | None
     cores: int
 
 
@@ -79,7 +75,6 @@ class WindowReading(TypedDict):
 class Document(TypedDict):
     """The document of :func:`measure`."""
 
-    schema_version: int
     runtime: str
     runtime_version: str
     kernels: str
@@ -95,7 +90,6 @@ class Document(TypedDict):
 class SustainedDocument(TypedDict):
     """The document of :func:`sustain`."""
 
-    schema_version: int
     runtime: str
     runtime_version: str
     threads: int
@@ -167,7 +161,6 @@ class Series:
         self.load_ns = time.perf_counter_ns() - start
         set_inputs(self.interpreter)
         self.first_ns = self._timed_run()[0]
-        self.warm_up_runs = 0
         self.blocks: list[Block] = []
 
     def _timed_run(self) -> tuple[int, int]:
@@ -182,24 +175,23 @@ class Series:
     def warm_up(self, effort: Effort) -> None:
         """Run until caches, packed weights and clocks are steady: at least 2 runs, a tenth of the effort's time."""
         limit = time.perf_counter() + min(1.0, max(effort.min_seconds, effort.max_seconds / 4) / 4)
-        while self.warm_up_runs < 2 or (self.warm_up_runs < 50 and time.perf_counter() < limit):
+        runs = 0
+        while runs < 2 or (runs < 50 and time.perf_counter() < limit):
             self._timed_run()
-            self.warm_up_runs += 1
+            runs += 1
 
     def run_block(self, effort: Effort) -> None:
         """Time one block and keep every run; the first run after the pause does not count if there are many runs."""
         time.sleep(effort.pause_seconds)
         if self.first_ns < effort.max_seconds / effort.blocks * 1e9 / 4:
             self._timed_run()
-        waited, process = waited_ns(), time.process_time_ns()
+        waited = waited_ns()
         walls, cpus, elapsed = self._runs_until(effort.enough)
         waited_after = waited_ns()
         self.blocks.append(
             {
                 "wall_ns": walls,
                 "cpu_ns": cpus if self.threads == 1 else None,
-                "median_ns": statistics.median(walls),
-                "process_cpu_ns": time.process_time_ns() - process,
                 "waited_ns": None if waited is None or waited_after is None else waited_after - waited,
                 "elapsed_ns": round(elapsed * 1e9),
             }
@@ -243,7 +235,6 @@ class Series:
             "threads": self.threads,
             "load_ns": self.load_ns,
             "first_ns": self.first_ns,
-            "warm_up_runs": self.warm_up_runs,
             "blocks": self.blocks,
         }
 
@@ -349,30 +340,20 @@ def busy_seconds() -> float | None:
     return busy / os.sysconf("SC_CLK_TCK")
 
 
-def pressure_us() -> int | None:
-    """Return the microseconds since boot in which a task waited for a processor (pressure stall information)."""
-    try:
-        return int(Path("/proc/pressure/cpu").read_text().split("total=")[1].split()[0])
-    except (OSError, IndexError, ValueError):
-        return None
-
-
 class Load:
     """Observes the rest of the machine from its creation until :meth:`result`."""
 
     def __init__(self) -> None:
-        self.start = (time.perf_counter(), time.process_time(), busy_seconds(), pressure_us())
+        self.start = (time.perf_counter(), time.process_time(), busy_seconds())
 
     def result(self) -> LoadReading:
-        """Return the processors that others kept busy, and the share of time in which a task waited."""
-        start, own, busy, pressure = self.start
-        elapsed = time.perf_counter() - start
-        busy_now, pressure_now = busy_seconds(), pressure_us()
+        """Return the number of processors that others kept busy."""
+        start, own, busy = self.start
+        elapsed, busy_now = time.perf_counter() - start, busy_seconds()
         others = None if busy is None or busy_now is None else (busy_now - busy) - (time.process_time() - own)
         return {
             "elapsed_ns": round(elapsed * 1e9),
             "others_cores": None if others is None else max(0.0, others / elapsed),
-            "pressure": None if pressure is None or pressure_now is None else (pressure_now - pressure) / elapsed / 1e6,
             "cores": usable_cores(),
         }
 
@@ -411,7 +392,6 @@ def measure(models: list[str], threads: list[int], effort: Effort, kernels: str,
         for lane in lanes if index % 2 == 0 else reversed(lanes):
             lane.run_block(effort)
     return {
-        "schema_version": SCHEMA_VERSION,
         "runtime": package,
         "runtime_version": version,
         "kernels": kernels,
@@ -448,7 +428,6 @@ def sustain(
     lane = Series(model, threads, kernels, shape)
     load = Load()
     return {
-        "schema_version": SCHEMA_VERSION,
         "runtime": package,
         "runtime_version": version,
         "threads": threads,
@@ -479,7 +458,7 @@ def numbers(text: str) -> list[int]:
     return values
 
 
-def arguments(argv: list[str]) -> argparse.Namespace:
+def arguments() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description="Time .tflite files and print one JSON document.")
     parser.add_argument("models", nargs="+", metavar="MODEL")
@@ -491,7 +470,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--windows", type=int, default=30, help="number of parts of that time to report")
     parser.add_argument("--cpus", type=str, help="pin the process to these processors, such as 0,1")
     parser.add_argument("--memory-limit", type=int, help="bytes of private memory that the process may take")
-    return parser.parse_args(argv)
+    return parser.parse_args()
 
 
 def restrict(cpus: str | None, memory_limit: int | None) -> None:
@@ -504,9 +483,9 @@ def restrict(cpus: str | None, memory_limit: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))
 
 
-def main(argv: list[str] | None = None) -> int:
+def main() -> int:
     """Run the agent and return the exit status: 0, or 3 with an ``error`` in the document."""
-    options = arguments(sys.argv[1:] if argv is None else argv)
+    options = arguments()
     restrict(options.cpus, options.memory_limit)
     effort, common = EFFORTS[options.effort], (options.kernels, options.shape)
     if options.sustained:

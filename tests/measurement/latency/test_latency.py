@@ -19,7 +19,7 @@ from advisor.measurement.latency.summary import Verdict
 from advisor.measurement.latency.timing import measure
 from advisor.measurement.latency.trust import judge
 
-QUIET = {"others_cores": 0.0, "pressure": 0.0, "cores": 4}
+QUIET = {"others_cores": 0.0, "cores": 4}
 
 
 @pytest.fixture(scope="module")
