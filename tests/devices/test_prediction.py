@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from advisor.core.errors import UsageError
 from advisor.core.quantity import Provenance
 from advisor.devices.latency.features import FeatureTable, ModelFeatures
-from advisor.devices.prediction.predictor import CALIBRATED, Predictor, fit_predictor
-from advisor.devices.prediction.values import Prediction
+from advisor.devices.prediction.predictor import CALIBRATED, Prediction, Predictor, fit_predictor
 from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Profiles
 from advisor.devices.profiles.measurements import Measurement
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.latency.model import Estimate, choose, estimate, queries_of
 from advisor.devices.latency.posterior import NOISE, Posterior, posterior_of
 from advisor.devices.latency.table import build_table, column_of
-from advisor.devices.prediction.values import Prediction
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles, shipped_profiles
 from advisor.devices.profiles.team import known_devices
 
@@ -49,6 +48,38 @@ def fit_predictor(profiles: Profiles) -> Predictor:
     if not table.columns:
         raise UsageError("no device profile has a measurement to predict from", "use the shipped profiles, too")
     return Predictor(profiles, fit_base(table), read_calibration(shipped_profiles()))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The predicted or known latency of one model on one target.
+
+    Attributes:
+        latency: milliseconds with an interval; ``predicted``, or ``published`` / ``measured`` if it is known.
+        mean_log: expected natural logarithm of the milliseconds.
+        deviation: standard deviation of the logarithm before calibration.
+        regime: the knowledge of the target and the model (:func:`advisor.devices.latency.conformal.regime_of`); empty
+            for a measured latency, whose error is normally distributed.
+        outside: distance (log) of the model's size from the measured sizes; 0 if it is within.
+        calibration: the known errors of predictions.
+    """
+
+    latency: Quantity
+    mean_log: float
+    deviation: float
+    regime: str
+    outside: float
+    calibration: Calibration = field(repr=False)
+
+    def probability(self, budget_ms: float) -> float:
+        """Return the probability that the latency is at most ``budget_ms`` (above 0)."""
+        standardised = float(np.log(budget_ms) - self.mean_log) / self.deviation
+        return self.calibration.below(self.regime, standardised) if self.regime else NormalDist().cdf(standardised)
+
+    def quantile(self, share: float) -> float:
+        """Return the latency in ms that is not exceeded with probability ``share`` (above 0, below 1)."""
+        standardised = self.calibration.quantile(self.regime, share) if self.regime else NormalDist().inv_cdf(share)
+        return float(np.exp(self.mean_log + self.deviation * standardised))
 
 
 class _Known(NamedTuple):

@@ -21,7 +21,7 @@ from advisor.engine.space.plan import Plan
 from advisor.engine.targets.prefilter import LatencyEstimate
 
 if TYPE_CHECKING:
-    from advisor.devices.prediction.values import Prediction
+    from advisor.devices.prediction.predictor import Prediction
     from advisor.devices.profiles import DeviceProfile
 
 THIS_MACHINE = "this-machine"

@@ -20,8 +20,7 @@ from advisor.store.files import sha256_json
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.devices.latency.features import FeatureTable, ModelFeatures
-    from advisor.devices.prediction.predictor import Predictor
-    from advisor.devices.prediction.values import Prediction
+    from advisor.devices.prediction.predictor import Prediction, Predictor
 
 LEVEL = 0.8
 """Confidence of the interval that is shown."""
