@@ -43,7 +43,7 @@ from advisor.engine.space.plan import Plan
 from advisor.engine.space.preview import refuse_too_short
 from advisor.engine.space.skipped import record_unevaluated, skip_ruled_out
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
-from advisor.engine.targets.selection import TargetDevices, select_targets
+from advisor.engine.targets.target_devices import TargetDevices, select_targets
 from advisor.store import RunFolder
 
 THREADS = 32

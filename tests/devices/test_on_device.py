@@ -18,7 +18,7 @@ from advisor.devices.connections.protocol import Connection, Job, Timing
 from advisor.devices.connections.ssh import SshConnection
 from advisor.devices.prediction.predictor import Predictor
 from advisor.devices.profiles import DeviceTarget, Profiles
-from advisor.engine.targets.compatibility import TargetDevice, form_rejection
+from advisor.engine.targets.target_devices import TargetDevice, form_rejection
 from advisor.measurement.on_device.benchmark import benchmark_on_device
 from tests.devices.conftest import SshServer
 from tests.measurement import small_models

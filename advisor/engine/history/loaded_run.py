@@ -86,7 +86,7 @@ def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> t
     if not missing or not any(evaluation.status is Status.OK for evaluation in evaluations):
         return evaluations
     from advisor.engine.targets.device_prediction import DevicePredictor
-    from advisor.engine.targets.selection import select_devices
+    from advisor.engine.targets.target_devices import select_devices
 
     predictor, limits = DevicePredictor.load(), question.limits
     predicted = [

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
@@ -30,8 +30,6 @@ from advisor.engine.space.plan import Plan
 from advisor.engine.space.skipped import too_large, too_slow
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.store import RunFolder
-
-_Future = asyncio.Future[Evaluation] | asyncio.Future[None]
 
 
 class Progress(Protocol):
@@ -121,9 +119,8 @@ class SearchLoop:
         if not again and self._time_left() != 0:
             again = too_large(plan, evaluations)
         evaluator.stop_screening()
-        for configurations in again.values():
-            for evaluation in await asyncio.gather(*map(evaluator.evaluate, configurations)):
-                self._run.append(evaluation)
+        for evaluation in await asyncio.gather(*map(evaluator.evaluate, again)):
+            self._run.append(evaluation)
 
     async def time_again(self, evaluator: MultiDeviceEvaluator) -> None:
         """Time the finalists for longer. In a large space every configuration was timed briefly.
@@ -151,7 +148,7 @@ class SearchLoop:
         scoring = asyncio.ensure_future(
             score(self._finalists(), scorer, self._run, in_time=lambda: self._time_left() != 0)
         )
-        stopped = asyncio.ensure_future(_until(self.stopping))
+        stopped = asyncio.ensure_future(self.stopping.wait())
         finished, _ = await asyncio.wait({scoring, stopped}, return_when="FIRST_COMPLETED")
         await _cancel(each for each in (scoring, stopped) if each not in finished)
         if scoring in finished:
@@ -189,7 +186,7 @@ class _Running:
     def __init__(self, evaluate: Callable[[Configuration], Awaitable[Evaluation]], stopping: asyncio.Event) -> None:
         self._evaluate = evaluate
         self._tasks: dict[asyncio.Future[Evaluation], Configuration] = {}
-        self._stop_wanted = asyncio.ensure_future(_until(stopping))
+        self._stop_wanted = asyncio.ensure_future(stopping.wait())
 
     @property
     def configurations(self) -> Collection[Configuration]:
@@ -206,7 +203,7 @@ class _Running:
 
     async def results(self, timeout_s: float | None) -> Iterator[Evaluation]:
         """Wait for the next results; none if the time is over or the user stops the search before."""
-        waited_for: set[_Future] = {*self._tasks, self._stop_wanted}
+        waited_for: set[asyncio.Future[Any]] = {*self._tasks, self._stop_wanted}
         finished, _ = await asyncio.wait(waited_for, timeout=timeout_s, return_when="FIRST_COMPLETED")
         ended = [task for task in self._tasks if task in finished]
         for task in ended:
@@ -218,11 +215,7 @@ class _Running:
         await _cancel([*self._tasks, self._stop_wanted])
 
 
-async def _until(event: asyncio.Event) -> None:
-    await event.wait()
-
-
-async def _cancel(tasks: Iterable[_Future]) -> None:
+async def _cancel(tasks: Iterable[asyncio.Future[Any]]) -> None:
     tasks = list(tasks)
     for task in tasks:
         task.cancel()

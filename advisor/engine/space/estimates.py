@@ -18,7 +18,7 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.walker import Lookup
 from advisor.engine.space.plan import Plan
-from advisor.engine.targets.prefilter import LatencyEstimate
+from advisor.engine.targets.device_prediction import LatencyEstimate
 
 if TYPE_CHECKING:
     from advisor.devices.prediction.predictor import Prediction

@@ -31,8 +31,8 @@ from advisor.engine.space.estimates import CachedResults, Key, cached_results, l
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView, quickest
 from advisor.engine.space.plan import Plan, prior_accuracy
 from advisor.engine.space.skipped import ruled_out
-from advisor.engine.targets.prefilter import LatencyEstimate, Prefilter
-from advisor.engine.targets.selection import select_targets
+from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter
+from advisor.engine.targets.target_devices import select_targets
 
 
 def preview(request: Request) -> PlanView:

@@ -20,9 +20,6 @@ TOO_SLOW = (StageName.SCREEN, StageName.PREDICT)
 UNDECIDED = (StageName.STOP, StageName.PROMOTION)
 """Stages whose skipped configurations are considered again when a run is resumed."""
 
-Rescued = dict[str, list[Configuration]]
-"""Card name to the configurations that are evaluated after all."""
-
 
 def skip_ruled_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluation]:
     """Record what is ruled out beforehand, and return all evaluations that are final.
@@ -79,24 +76,20 @@ def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:
             run.append(Evaluation(configuration, Status.SKIPPED, family, f"not begun: {why}", StageName.STOP))
 
 
-def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:
+def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> list[Configuration]:
     """Return the cards with the fewest MACs of those that were too slow; none if anything was evaluated."""
     if any(e.status is Status.OK for e in evaluations):
-        return {}
+        return []
     screened = {e.configuration.card for e in evaluations if e.stage in TOO_SLOW}
-    fastest = sorted((card for card in plan.cards if card.name in screened), key=lambda card: card.macs)[:RESCUED]
-    lightest = [c for c in plan.configurations() if c.training == plan.trainings[0]]
-    return {card.name: [c for c in lightest if c.card == card.name] for card in fastest}
+    fewest = sorted((card for card in plan.cards if card.name in screened), key=lambda card: card.macs)[:RESCUED]
+    names = {card.name for card in fewest}
+    return [c for c in plan.configurations() if c.card in names and c.training == plan.trainings[0]]
 
 
-def too_large(plan: Plan, evaluations: Sequence[Evaluation]) -> Rescued:
+def too_large(plan: Plan, evaluations: Sequence[Evaluation]) -> list[Configuration]:
     """Return the smallest of the files over the size budget."""
     cards = plan.cards_by_name
     filtered = [e.configuration for e in evaluations if e.stage == StageName.PLAN and e.configuration.card in cards]
     smallest = sorted(filtered, key=lambda c: plan.least_size(cards[c.card], c.compression))
     chosen = [(c.card, c.compression) for c in smallest[: RESCUED * len(plan.threads)]]
-    again: Rescued = {}
-    for configuration in filtered:
-        if (configuration.card, configuration.compression) in chosen:
-            again.setdefault(configuration.card, []).append(configuration)
-    return again
+    return [c for c in filtered if (c.card, c.compression) in chosen]

@@ -22,9 +22,8 @@ from advisor.engine.execution import OnDevice
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.question import Question
-from advisor.engine.targets.compatibility import TargetDevice
-from advisor.engine.targets.prefilter import Prefilter
-from advisor.engine.targets.selection import TargetDevices
+from advisor.engine.targets.device_prediction import Prefilter
+from advisor.engine.targets.target_devices import TargetDevice, TargetDevices
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:

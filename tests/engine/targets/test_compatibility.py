@@ -11,7 +11,7 @@ from advisor.core.file_features import FileFeatures
 from advisor.core.quantity import Provenance
 from advisor.devices.latency.from_file import features_of
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Limits
-from advisor.engine.targets.compatibility import TargetDevice, memory_of, rejection
+from advisor.engine.targets.target_devices import TargetDevice, memory_of, rejection
 from advisor.tflite.model import read
 from tests.builders import evaluation
 from tests.measurement import small_models

@@ -9,8 +9,8 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.question import resolve
-from advisor.engine.targets.prefilter import LatencyEstimate, Prefilter
-from advisor.engine.targets.selection import select_targets
+from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter
+from advisor.engine.targets.target_devices import select_targets
 
 SMALL, LARGE = "mobilenet_v1_0.25_224", "inception_v3_299"
 

@@ -11,9 +11,8 @@ from advisor.core.figures import HOST
 from advisor.engine.history.loaded_run import LoadedRun, section
 from advisor.engine.pipeline.materials import versions
 from advisor.engine.space.candidates import RUNTIME, card_hash, chosen_cards
-from advisor.engine.targets.compatibility import TargetDevice
 from advisor.engine.targets.device_prediction import DevicePredictor
-from advisor.engine.targets.selection import select_devices
+from advisor.engine.targets.target_devices import TargetDevice, select_devices
 from advisor.measurement import host
 from advisor.store.files import sha256_json
 

@@ -28,9 +28,8 @@ from advisor.engine.history.reevaluation.lineage import (
 )
 from advisor.engine.history.reevaluation.remeasurement import Remeasured, remeasure
 from advisor.engine.question import Request, resolve
-from advisor.engine.targets.compatibility import TargetDevice
 from advisor.engine.targets.device_prediction import DevicePredictor
-from advisor.engine.targets.selection import prefer_tflite, runtime_remark
+from advisor.engine.targets.target_devices import TargetDevice, prefer_tflite, runtime_remark
 from advisor.store import RunFolder
 
 Search = Callable[[Request], RunFolder]

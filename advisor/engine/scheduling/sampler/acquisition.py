@@ -43,7 +43,6 @@ class Acquisition:
         prior: (n,) prior of the revealed loss.
         features: what the revealed loss may depend on, one mapping for each candidate.
         cost_s: (n,) expected seconds of an evaluation.
-        reference: (d,) worst losses of interest, NaN for the table's worst.
         seed: decides between equals.
     """
 
@@ -53,12 +52,10 @@ class Acquisition:
         prior: Floats,
         features: Sequence[Mapping[str, float | str]],
         cost_s: Floats,
-        reference: Floats,
         seed: int,
     ) -> None:
         self.known, self.prior, self.cost_s = known, prior, cost_s
         self._features = features
-        self._reference = reference
         self._shuffled = np.random.default_rng(seed).permutation(len(prior))
         self._changed = False
         self._refresh()
@@ -147,8 +144,7 @@ class Acquisition:
         """Return the best and the worst losses (d,) of the table by what is known now; the worst is the reference."""
         seen = np.append(observations.front[:, -1], means)
         low = np.append(self.known.min(axis=0), seen.min())
-        worst = np.append(self.known.max(axis=0), max(float(means.max()), observations.worst))
-        high = np.where(np.isnan(self._reference), worst, self._reference)
+        high = np.append(self.known.max(axis=0), max(float(means.max()), observations.worst))
         return low, np.where(high > low, high, low + 1.0)
 
     def _apply_changes(self, observations: Observations) -> None:

@@ -33,7 +33,6 @@ class AdvisorSampler(BaseSampler):
         objectives: two or three, in the study's order. Exactly one of them is missing in ``Candidate.known``: the
             one that evaluating reveals.
         seed: decides between equals only. The same seed, table and results give the same order.
-        reference: worst value of interest by objective name. Default: the worst of the table.
         independent_sampler: for parameters of the objective function that are not in the table.
 
     Raises:
@@ -46,7 +45,6 @@ class AdvisorSampler(BaseSampler):
         objectives: Sequence[Objective],
         *,
         seed: int = 0,
-        reference: Mapping[str, float] | None = None,
         independent_sampler: BaseSampler | None = None,
     ) -> None:
         self._table = Table(candidates, objectives)
@@ -55,7 +53,6 @@ class AdvisorSampler(BaseSampler):
             prior=self._table.prior_losses(candidates),
             features=[candidate.features for candidate in candidates],
             cost_s=np.array([candidate.cost_s for candidate in candidates], dtype=float),
-            reference=self._table.reference(reference or {}),
             seed=seed,
         )
         self._independent = independent_sampler or RandomSampler(seed)

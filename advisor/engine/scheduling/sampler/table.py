@@ -134,11 +134,6 @@ class Table:
         losses.append(losses.pop(self._revealed))
         return losses
 
-    def reference(self, reference: Mapping[str, float]) -> Floats:
-        """Return (d,) the worst losses of interest, ``nan`` if none is given."""
-        ordered = [*self.known, self.objectives[self._revealed]]
-        return np.array([o.to_loss(reference[o.name]) if o.name in reference else np.nan for o in ordered])
-
 
 def _revealed(candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> int:
     """Return the position of the objective that evaluating reveals."""

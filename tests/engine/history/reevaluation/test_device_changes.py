@@ -13,7 +13,7 @@ from advisor.engine.history.loaded_run import load_run
 from advisor.engine.history.reevaluation.changes import ENVIRONMENTS, find_environments, host_manifest
 from advisor.engine.history.reevaluation.reevaluate import Devices
 from advisor.engine.targets.device_prediction import DevicePredictor
-from advisor.engine.targets.selection import select_devices
+from advisor.engine.targets.target_devices import select_devices
 from advisor.store import RunFolder
 from tests.engine.history.reevaluation.with_search import reevaluate
 from tests.predictor import own_profile, rows

@@ -1,0 +1,168 @@
+"""Devices of a question: their selection, and whether they can run an artefact (form, operators, memory, size)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.core.errors import UsageError
+from advisor.core.evaluation import Evaluation, Target
+from advisor.core.figures import HOST
+from advisor.core.file_features import FileFeatures
+from advisor.core.forms import form_of
+from advisor.core.quantity import Quantity
+from advisor.core.units import show_bytes
+from advisor.devices.profiles import TFLITE_RUNTIMES, DeviceProfile, DeviceTarget, Profiles
+from advisor.engine.question import Question
+
+
+@dataclass(frozen=True)
+class TargetDevice:
+    """One target of one device.
+
+    Attributes:
+        label: the device as the user named it; evaluations carry this name.
+        profile: the device.
+        target: its target.
+    """
+
+    label: str
+    profile: DeviceProfile
+    target: DeviceTarget
+
+    @property
+    def identity(self) -> Target:
+        """The target that evaluations on this device carry."""
+        return self.target.of(self.label)
+
+
+@dataclass(frozen=True)
+class TargetDevices:
+    """The devices that the models of one search must run on.
+
+    Attributes:
+        host: whether this machine is one of them.
+        devices: the other devices: first those of ``--device``, then those of ``--must-run-on``.
+    """
+
+    host: bool
+    devices: tuple[TargetDevice, ...] = ()
+
+    @property
+    def lead(self) -> TargetDevice | None:
+        """The device whose configurations the study proposes; None if it is this machine."""
+        return None if self.host else self.devices[0]
+
+
+def select_targets(question: Question) -> TargetDevices:
+    """Return the devices of a question.
+
+    Raises:
+        UsageError: a device or target is unknown (the error names the nearest), or a profile is not valid.
+    """
+    names = [device for device in question.devices if device != HOST]
+    required = [device for device in question.limits.must_run_on if device not in question.devices]
+    devices = select_devices(names, question.profiles, "--device")
+    also = select_devices(required, question.profiles, "--must-run-on")
+    return TargetDevices(HOST in question.devices, (*devices, *also))
+
+
+def select_devices(selectors: Sequence[str], folders: Sequence[Path], option: str) -> tuple[TargetDevice, ...]:
+    """Return the device and target of each ``device`` or ``device:target``.
+
+    Raises:
+        UsageError: a device or target is unknown (the error names the nearest), or it is this machine.
+    """
+    if not selectors:
+        return ()
+    from advisor.devices.profiles.team import known_devices
+
+    profiles = known_devices(folders)
+    return tuple(_select(selector, profiles, option) for selector in selectors)
+
+
+def _select(selector: str, profiles: Profiles, option: str) -> TargetDevice:
+    if selector.partition(":")[0] == HOST:
+        raise UsageError(f"{option}: 'host' is this machine, which is measured and not predicted", "remove it")
+    try:
+        return TargetDevice(selector, *prefer_tflite(selector, *profiles.select(selector)))
+    except UsageError as error:
+        raise UsageError(f"{option}: {error.message}", error.hint) from None
+
+
+def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -> tuple[DeviceProfile, DeviceTarget]:
+    """Return a target that runs ``.tflite`` files if the selector names no target and the device has one."""
+    if ":" in selector or target.runtime in TFLITE_RUNTIMES:
+        return profile, target
+    tflite = [other for other in profile.targets if other.runtime in TFLITE_RUNTIMES]
+    return profile, max(tflite, key=lambda other: other.threads, default=target)
+
+
+def runtime_remark(device: TargetDevice) -> str:
+    """Return a remark if a target's latencies are those of another runtime; empty if it runs ``.tflite`` files."""
+    if device.target.runtime in TFLITE_RUNTIMES:
+        return ""
+    return (
+        f"the latencies are those of {device.profile.name}:{device.target.name}: {device.target.runtime} does not run "
+        ".tflite files, so they are only a guide"
+    )
+
+
+def form_rejection(form: str, device: TargetDevice) -> str:
+    """Return why a target does not run a form, with the target's name; empty if it does."""
+    reason = device.target.incompatibility(form)
+    return f"{device.label}:{device.target.name} {reason}" if reason else ""
+
+
+def rejection(evaluation: Evaluation, device: TargetDevice) -> str:
+    """Return why an artefact cannot run on a target; empty if it can."""
+    recipe, file = evaluation.configuration.compression, evaluation.file_features
+    reason = form_rejection(file.form if file else form_of(recipe).name, device) or _file_too_large(evaluation, device)
+    if reason or file is None:
+        return reason
+    return (
+        _missing_operators(file, device)
+        or _activations_too_large(file, device)
+        or _memory_too_small(evaluation, device)
+    )
+
+
+def memory_of(evaluation: Evaluation, device: TargetDevice) -> Quantity | None:
+    """Return the memory in bytes that an artefact is predicted to take on a device; None if its file was not read."""
+    from advisor.devices.latency.table import column_of
+    from advisor.devices.prediction.memory import predicted_memory
+
+    file = evaluation.file_features
+    if file is None:
+        return None
+    return predicted_memory(file, column_of(device.profile, device.target, file.form).kind)
+
+
+def _missing_operators(file: FileFeatures, device: TargetDevice) -> str:
+    supported = device.target.operators
+    missing = [name for name in file.operators if name not in supported] if supported else []
+    return f"{device.label}:{device.target.name} does not support {', '.join(missing)}" if missing else ""
+
+
+def _activations_too_large(file: FileFeatures, device: TargetDevice) -> str:
+    limit = device.profile.limits.arena_bytes
+    if limit is None or file.arena_bytes <= limit:
+        return ""
+    return f"its activations take {show_bytes(file.arena_bytes)}, {device.label} has {show_bytes(limit)} for them"
+
+
+def _memory_too_small(evaluation: Evaluation, device: TargetDevice) -> str:
+    """Return a reason if even the lower end of the predicted memory is more than the device has."""
+    memory, installed = memory_of(evaluation, device), device.profile.memory_bytes
+    if memory is None or installed is None or (memory.low or memory.value) <= installed:
+        return ""
+    return f"it takes about {show_bytes(memory.value)} of memory, {device.label} has {show_bytes(installed)} in total"
+
+
+def _file_too_large(evaluation: Evaluation, device: TargetDevice) -> str:
+    limits = device.profile.limits
+    limit = min((each for each in (limits.flash_bytes, limits.package_bytes) if each is not None), default=None)
+    if limit is None or evaluation.size is None or evaluation.size.value <= limit:
+        return ""
+    return f"its {show_bytes(evaluation.size.value)} do not fit into the {show_bytes(limit)} of {device.label}"
