@@ -100,6 +100,10 @@ class Grids:
     depthwise: Grid | None
 
 
+BYTES = Grids(Grid(8), Grid(8))
+"""8 bits for all kernels."""
+
+
 def spread(weights: Floats, steps: Floats, moments: Floats, last: int | None = None) -> Floats:
     """Round weights to multiples of their steps, such that a layer's output changes least.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,11 +34,11 @@ AT_A_TIME = 20
 
 @dataclass(frozen=True, eq=False)
 class Activation:
-    """One tensor over n images, by channel (its last axis).
+    """One tensor over all images, by channel (its last axis).
 
     Attributes:
-        lows: least value, float32 (n, C).
-        highs: greatest value, float32 (n, C).
+        lows: least value, float32 (C,).
+        highs: greatest value, float32 (C,).
         means: float64 (C,).
     """
 
@@ -121,14 +122,14 @@ def observe(data: bytes, images: NDArray[np.float32]) -> Observation:
         StageError: an activation is not finite.
     """
     interpreter, source, tensors, seen = _with_all_outputs(data)
-    notes = {index: _Notes(len(images)) for index in tensors}
+    notes = {index: _Notes() for index in tensors}
     sums = [_Sums(one) for one in seen]
-    for place, image in enumerate(images):
+    for image in images:
         interpreter.set_tensor(source, image[None])
         interpreter.invoke()
         values = {index: interpreter.get_tensor(index) for index in tensors}
         for index, value in values.items():
-            notes[index].add(place, value.reshape(-1, value.shape[-1] if value.ndim else 1))
+            notes[index].add(value.reshape(-1, value.shape[-1] if value.ndim else 1))
         for one in sums:
             one.add(values[one.layer.source])
     return Observation(
@@ -160,28 +161,22 @@ def _with_all_outputs(data: bytes) -> tuple[Any, int, list[int], list[Layer]]:
 
 
 class _Notes:
-    """Records one tensor's value of each image."""
+    """Records the least, greatest and mean values of one tensor over the images."""
 
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._lows: Any = None
+    def __init__(self) -> None:
+        self._lows: Any = math.inf
+        self._highs: Any = -math.inf
+        self._sum: Any = 0.0
+        self._count = 0
 
-    def add(self, place: int, value: NDArray[np.float32]) -> None:
-        """Record the value (positions, C) of image ``place``."""
+    def add(self, value: NDArray[np.float32]) -> None:
+        """Record the value of one image, (positions, C)."""
         import numpy as np
 
-        if self._lows is None:
-            self._begin(value)
-        self._lows[place], self._highs[place] = value.min(axis=0), value.max(axis=0)
-        self._sums += value.mean(axis=0, dtype=np.float64)
-
-    def _begin(self, value: NDArray[np.float32]) -> None:
-        import numpy as np
-
-        channels = value.shape[1]
-        self._lows = np.empty((self._count, channels), np.float32)
-        self._highs = np.empty((self._count, channels), np.float32)
-        self._sums = np.zeros(channels, np.float64)
+        self._lows = np.minimum(self._lows, value.min(axis=0))
+        self._highs = np.maximum(self._highs, value.max(axis=0))
+        self._sum = self._sum + value.mean(axis=0, dtype=np.float64)
+        self._count += 1
 
     def activation(self) -> Activation:
         """Return the recorded values."""
@@ -189,7 +184,7 @@ class _Notes:
 
         if not (np.isfinite(self._lows).all() and np.isfinite(self._highs).all()):
             raise StageError("the float model gives values that are not finite on the calibration images")
-        return Activation(self._lows, self._highs, self._sums / self._count)
+        return Activation(self._lows, self._highs, self._sum / self._count)
 
 
 class _Sums:
@@ -203,8 +198,8 @@ class _Sums:
         self._waiting: list[NDArray[np.float32]] = []
         self._count = 0
         self._centre: Any = None
-        self._sum: Any = None
-        self._products: Any = None
+        self._sum: Any = 0.0
+        self._products: Any = 0.0
 
     def add(self, value: NDArray[np.float32]) -> None:
         """Record the layer's input for one image."""
@@ -217,15 +212,12 @@ class _Sums:
 
         rows = np.concatenate(self._waiting)
         by_channel = np.moveaxis(rows, 2, 0) if self.layer.depthwise else rows.reshape(1, len(rows), -1)
-        if self._count == 0:
+        if self._centre is None:
             self._centre = by_channel.mean(axis=1, keepdims=True)
         # Without the mean, products keep their digits in float32.
         by_channel = by_channel - self._centre
-        products = np.matmul(np.swapaxes(by_channel, 1, 2), by_channel).astype(np.float64)
-        total = by_channel.sum(axis=1, dtype=np.float64)
-        begun = self._count > 0
-        self._products = self._products + products if begun else products
-        self._sum = self._sum + total if begun else total
+        self._products = self._products + np.matmul(np.swapaxes(by_channel, 1, 2), by_channel).astype(np.float64)
+        self._sum = self._sum + by_channel.sum(axis=1, dtype=np.float64)
         self._count += len(rows)
         self._waiting = []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.compression.quantization.quantizer import fitting_images
-from advisor.compression.recipes.inputs import RecipeInputs, TrainingImages
+from advisor.compression.recipes.inputs import RecipeInputs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,16 +93,12 @@ def comparison_for(model: bytes, inputs: RecipeInputs) -> FloatComparison:
     Raises:
         StageError: there are no images, or they have another shape than the model's input.
     """
-    images = inputs.images
-    if images is not None and images.validation_paths:
-        return _labelled(model, images)
-    return FloatComparison(model, fitting_images(model, inputs.calibration), None)
-
-
-def _labelled(model: bytes, images: TrainingImages) -> FloatComparison:
     from advisor.compression.calibration import choose, from_images
 
-    labels = images.validation_labels
-    chosen = choose(labels, MOST_IMAGES, images.seed)
+    images = inputs.images
+    if images is None or not images.validation_paths:
+        return FloatComparison(model, fitting_images(model, inputs.calibration), None)
+    chosen = choose(images.validation_labels, MOST_IMAGES, images.seed)
     paths = [images.validation_paths[index] for index in chosen]
-    return FloatComparison(model, from_images(paths, images.spec), tuple(labels[index] for index in chosen))
+    labels = tuple(images.validation_labels[index] for index in chosen)
+    return FloatComparison(model, from_images(paths, images.spec), labels)

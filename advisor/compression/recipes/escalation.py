@@ -61,11 +61,7 @@ class Escalation:
         for before in waited:
             result = results[before]
             if result.ok and result.drop_points is not None and result.drop_points <= self.max_drop_points:
-                return f"{before} keeps within --max-drop already: it lost {_points(result)}"
+                return f"{before} keeps within --max-drop already: it lost {result.drop_points:.1f} points"
         if not any(results[before].ok for before in waited):
             return f"{waited[-1]} gave no file to improve on"
         return ""
-
-
-def _points(result: RecipeResult) -> str:
-    return f"{result.drop_points:.1f} points"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.compression.quantization import rules
-from advisor.compression.quantization.grid import Grids
-from advisor.compression.quantization.observe import Range
+from advisor.compression.quantization.grid import BYTES
 from advisor.compression.quantization.quantizer import fitting_images, quantize
 from advisor.compression.recipes.base import Needs, Recipe
 from advisor.compression.recipes.comparison import Deviation, FloatComparison, as_file, comparison_for
@@ -58,11 +57,7 @@ class Trial:
 
 
 class Mixed(Recipe):
-    """The recipe ``mixed_int8``.
-
-    Args:
-        grids: the values that weights are stored as.
-    """
+    """The recipe ``mixed_int8``."""
 
     name = "mixed_int8"
     description = "int8 with the operators that lose most in float, as few as --max-drop allows"
@@ -71,9 +66,6 @@ class Mixed(Recipe):
     version = 2
     after = "int8"
 
-    def __init__(self, grids: Grids) -> None:
-        self._grids = grids
-
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the fastest file within the limit, or the one that loses least.
 
@@ -81,36 +73,23 @@ class Mixed(Recipe):
             StageError: calibration images are missing or have another shape than the model's input.
             UnsupportedRecipe: the quantizer refuses the model.
         """
-        limit = DEFAULT_DROP_POINTS if inputs.max_drop_points is None else inputs.max_drop_points
-        images = fitting_images(model, inputs.calibration)
-        prepared, observation = prepare(model, inputs, self._grids)
-        search = _Search(
-            prepared,
-            observation.ranges(),
-            comparison_for(model, inputs),
-            FloatComparison(model, images[:: max(1, len(images) // RANKING_IMAGES)], None),
-            limit,
-            time.monotonic() + inputs.seconds,
-        )
+        search = _Search(model, inputs)
         return search.run() if inputs.decided is None else search.again(inputs.decided)
 
 
 class _Search:
     """Ranks runs of operators, then leaves them in float one after another."""
 
-    def __init__(
-        self,
-        prepared: bytes,
-        ranges: Mapping[int, Range],
-        comparison: FloatComparison,
-        ranker: FloatComparison,
-        limit: float,
-        deadline: float,
-    ) -> None:
-        self._model, self._prepared, self._ranges = read(prepared), prepared, ranges
-        self._comparison, self._ranker, self._limit = comparison, ranker, limit
-        self._began, self._deadline = time.monotonic(), deadline
+    def __init__(self, model: bytes, inputs: RecipeInputs) -> None:
+        self._prepared, observation = prepare(model, inputs, BYTES)
+        self._model, self._ranges = read(self._prepared), observation.ranges()
+        images = fitting_images(model, inputs.calibration)
+        self._comparison = comparison_for(model, inputs)
+        self._ranker = FloatComparison(model, images[:: max(1, len(images) // RANKING_IMAGES)], None)
+        self._limit = DEFAULT_DROP_POINTS if inputs.max_drop_points is None else inputs.max_drop_points
         self._tried: dict[frozenset[int], Trial] = {}
+        self._began = time.monotonic()
+        self._deadline = self._began + inputs.seconds
 
     def run(self) -> Compressed:
         """Return the best trial."""

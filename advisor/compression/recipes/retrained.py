@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.compression.calibration import choose, from_images
 from advisor.compression.quantization import rules
 from advisor.compression.quantization.correction import correct
-from advisor.compression.quantization.grid import Grids, clusters
-from advisor.compression.quantization.observe import Range
+from advisor.compression.quantization.grid import BYTES, clusters
 from advisor.compression.quantization.quantizer import fitting_images, quantize
 from advisor.compression.recipes.base import Needs, Recipe
 from advisor.compression.recipes.inputs import Compressed, RecipeInputs, TrainingImages
@@ -133,11 +132,7 @@ def _inner(graph: Graph) -> list[int]:
 
 
 class QuantizationAware(Retrained):
-    """The recipe ``qat_int8``: quantization-aware training of weights and activations.
-
-    Args:
-        grids: the values that weights are stored as.
-    """
+    """The recipe ``qat_int8``: quantization-aware training of weights and activations."""
 
     name = "qat_int8"
     description = "int8 with weights trained as integers: regains what int8 loses, for minutes of training"
@@ -145,27 +140,21 @@ class QuantizationAware(Retrained):
     after = "mixed_int8"
     learning_rate = 1e-4
 
-    def __init__(self, grids: Grids) -> None:
-        self._grids = grids
-
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the trained integer file."""
         observation = inputs.observer(model, fitting_images(model, inputs.calibration))
         ranges = observation.ranges()
-        learnt, course = self._learn(model, inputs, _as_integers(ranges))
-        on_grid = correct(learnt, self._grids, observation, shifted=False)
+
+        def as_integers(index: int, value: Any) -> Any:
+            from advisor.training.flatgraph.weights import rounded_activation
+
+            return rounded_activation(value, *ranges[index]) if index in ranges else value
+
+        learnt, course = self._learn(model, inputs, as_integers)
+        on_grid = correct(learnt, BYTES, observation, shifted=False)
         return Compressed(quantize(on_grid, rules.eight_bits(), ranges), {"learning": asdict(course)})
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
         from advisor.training.flatgraph.weights import Rounded
 
         return {at: Rounded(graph.constants[at], name) for at, name in graph.kernels.items()}
-
-
-def _as_integers(ranges: Mapping[int, Range]) -> Change:
-    from advisor.training.flatgraph.weights import rounded_activation
-
-    def change(index: int, value: Any) -> Any:
-        return rounded_activation(value, *ranges[index]) if index in ranges else value
-
-    return change

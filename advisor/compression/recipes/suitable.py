@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from advisor.core.errors import UnsupportedRecipe
@@ -19,42 +20,35 @@ def require_plain_float(data: bytes, recipe: str) -> None:
         UnsupportedRecipe: it is not; the message says why.
         UsageError: the file is damaged.
     """
-    model = read(data)
-    reason = _structure(model) or _operators(model) or _numbers(model) or _shapes(data)
+    reason = next(_reasons(data, read(data)), "")
     if reason:
         raise UnsupportedRecipe(f"{recipe} does not apply: {reason}", HINT)
 
 
-def _structure(model: Model) -> str:
+def _reasons(data: bytes, model: Model) -> Iterator[str]:
+    """Yield why a file is not a plain float model; a later reason expects that the earlier ones do not hold."""
     if len(model.subgraphs) != 1:
-        return f"the model has {len(model.subgraphs)} graphs"
+        yield f"the model has {len(model.subgraphs)} graphs"
     if len(model.signatures) > 1:
         keys = ", ".join(f"'{signature.key}'" for signature in model.signatures)
-        return f"the model has {len(model.signatures)} signatures ({keys})"
+        yield f"the model has {len(model.signatures)} signatures ({keys})"
     if len(model.inputs) != 1:
-        return f"the model has {len(model.inputs)} inputs"
-    return ""
-
-
-def _operators(model: Model) -> str:
+        yield f"the model has {len(model.inputs)} inputs"
     custom = sorted({operator.name for operator in model.operators if operator.name.startswith(("CUSTOM", "DELEGATE"))})
-    if not custom:
-        return ""
-    kind = "select TensorFlow" if all(name.startswith(_SELECT_PREFIX) for name in custom) else "custom"
-    return f"the model has {kind} operators ({', '.join(custom[:3])})"
-
-
-def _numbers(model: Model) -> str:
+    if custom:
+        kind = "select TensorFlow" if all(name.startswith(_SELECT_PREFIX) for name in custom) else "custom"
+        yield f"the model has {kind} operators ({', '.join(custom[:3])})"
     quantized = [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
     if quantized:
-        return f"the model is quantized already ({len(quantized)} tensors, the first is '{quantized[0].name}')"
+        yield f"the model is quantized already ({len(quantized)} tensors, the first is '{quantized[0].name}')"
     if any(tensor.dtype == "float16" and tensor.is_constant for tensor in model.tensors):
-        return "the model's weights are stored as float16 already"
-    taken = model.inputs[0].dtype
-    return "" if taken == "float32" else f"the model takes {taken}, not float32"
+        yield "the model's weights are stored as float16 already"
+    if model.inputs[0].dtype != "float32":
+        yield f"the model takes {model.inputs[0].dtype}, not float32"
+    yield from _open_shapes(data)
 
 
-def _shapes(data: bytes) -> str:
+def _open_shapes(data: bytes) -> Iterator[str]:
     """Find open dimensions: the file stores them beside the shape, and 1 may be open or fixed."""
     from ai_edge_litert import schema_py_generated as schema
 
@@ -63,8 +57,7 @@ def _shapes(data: bytes) -> str:
         tensor = graph.Tensors(graph.Inputs(place))
         for shape in (_sides(tensor.ShapeAsNumpy()), _sides(tensor.ShapeSignatureAsNumpy())):
             if any(side < 1 for side in shape):
-                return f"the shape {shape} of input '{tensor.Name().decode('utf-8', 'replace')}' is open"
-    return ""
+                yield f"the shape {shape} of input '{tensor.Name().decode('utf-8', 'replace')}' is open"
 
 
 def _sides(vector: Any) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ values = arrays(np.float32, (30, 2), elements=st.floats(-1000, 1000, width=32))
 
 
 def _activation(values: np.ndarray) -> Activation:
-    return Activation(values.min(0, keepdims=True), values.max(0, keepdims=True), values.mean(0))
+    return Activation(values.min(0), values.max(0), values.mean(0))
 
 
 @given(values)

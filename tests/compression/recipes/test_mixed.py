@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.compression.quantization.grid import Grid, Grids
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.comparison import Deviation, FloatComparison, comparison_for
 from advisor.compression.recipes.inputs import Compressed, RecipeInputs
@@ -28,7 +27,7 @@ def test_within_the_limit_speed_counts_and_outside_it_the_drop(
 
 @pytest.fixture(scope="module")
 def mixed(float_model: bytes, photographs: np.ndarray) -> Compressed:
-    return Mixed(Grids(Grid(8), Grid(8))).make(float_model, RecipeInputs(photographs, max_drop_points=-1.0, seconds=20))
+    return Mixed().make(float_model, RecipeInputs(photographs, max_drop_points=-1.0, seconds=20))
 
 
 def test_what_misses_the_limit_is_left_in_float(mixed: Compressed) -> None:
