@@ -79,6 +79,7 @@ def benchmark(
     """
     from advisor import api
     from advisor.core.figures import HOST
+    from advisor.core.units import seconds
 
     if as_json and mllog:
         raise UsageError("--json and --mllog exclude each other", "give one of them")
@@ -96,11 +97,12 @@ def benchmark(
             )  # fmt: skip
         _show_device(there, as_json)
         return
+    sustained_s = seconds(sustained, "--sustained") if sustained else None
     with progress() as tell:
         here = api.benchmark(
             *models, threads=split(threads) or (1,), effort=effort, shape=shape_of(shape),
             kernels="default" if xnnpack else "builtin", runtime=runtime, cpus=numbers(cpus, "--cpus"),
-            contended=contended, sustained_s=_seconds(sustained), image=image, force=force, tell=tell,
+            contended=contended, sustained_s=sustained_s, image=image, force=force, tell=tell,
         )  # fmt: skip
     _show(here, as_json, mllog)
 
@@ -117,12 +119,6 @@ def _refuse_cpu_only(given: Mapping[str, object]) -> None:
                 f"{name} works only for this machine's CPU",
                 f"leave out {name}, or leave out --device and --accelerator",
             )
-
-
-def _seconds(text: str | None) -> float | None:
-    from advisor.core.units import seconds
-
-    return seconds(text, "--sustained") if text else None
 
 
 def _show(found: Benchmark, as_json: bool, mllog: bool) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from advisor.core.decision import Tie, tied_by_interval
 from advisor.core.evaluation import Evaluation
 from advisor.core.statistics import paired
@@ -64,8 +66,6 @@ def _labels(run: RunFolder) -> tuple[int, ...]:
 
 def _correct(file: Path, labels: Sequence[int]) -> tuple[float, ...] | None:
     """Return the share of correct answers on each image, None if the file is missing, damaged or of other images."""
-    import numpy as np
-
     try:
         answers = np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError):

@@ -81,11 +81,6 @@ class Prepared:
     cards: tuple[Card, ...]
     images: Images | None
 
-    @property
-    def data_fingerprint(self) -> str:
-        """Hash of the images; empty if there are none."""
-        return self.images.dataset.fingerprint if self.images else ""
-
 
 def run_search(request: Request, progress: Progress, resume: Path | None = None, verbose: bool = False) -> SearchResult:
     """Answer ``request`` in a new run folder, or continue the run in ``resume``.
@@ -273,9 +268,8 @@ class _Search:
                 "children_peak_bytes": max(pool.peak_bytes for pool in executor.pools.values()),
                 "stopped": self._stop.to_json(),
             }
-        manifest = describe_run(
-            prepared.request, candidates, plan, prepared.cards, prepared.recipes, prepared.data_fingerprint
-        )
+        fingerprint = prepared.images.dataset.fingerprint if prepared.images else ""
+        manifest = describe_run(prepared.request, candidates, plan, prepared.cards, prepared.recipes, fingerprint)
         own = {"durations": durations, "durations_by_card": self._durations.by_card()}
         write_manifest(self._run, {**manifest, **own, **more})
 

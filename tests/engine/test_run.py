@@ -22,7 +22,6 @@ def test_a_question_is_prepared_without_spending_anything(tmp_path: Path) -> Non
     assert [card.name for card in prepared.cards] == ["squeezenet_1.1_227"]
     assert list(prepared.recipes) == ["float32", "int8"]
     assert prepared.images is None
-    assert prepared.data_fingerprint == ""
     assert not (tmp_path / "runs").exists()
 
 

@@ -159,7 +159,7 @@ def label_stage(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        paths, out = materials.require_images().part(Role.TRAIN).paths, folders.out / jobs.RESULT
+        paths, out = materials.part(Role.TRAIN).paths, folders.out / jobs.RESULT
         return partial(jobs.find_faults, read.files(results), labels, checked, together, paths, landmarks, out)
 
     return Stage(

@@ -13,7 +13,7 @@ from typing import Any
 from advisor.catalog.cards import Card, WeightsFile
 from advisor.core.training import FINETUNED, HEAD_SUBSET
 from advisor.datasets.images import InputSpec
-from advisor.engine.pipeline.images import CAPTURED_IMAGES, SUBSET_IMAGES, Images, Role
+from advisor.engine.pipeline.images import CAPTURED_IMAGES, SUBSET_IMAGES, Images, Part, Role
 from advisor.measurement.host import Host
 from advisor.store import ArtifactCache
 from advisor.store.files import sha256_file
@@ -122,6 +122,10 @@ class Materials:
         """Return the images; stages that need them are in no graph without."""
         assert self.images is not None, "the graph asks for images only where there are some"
         return self.images
+
+    def part(self, role: Role) -> Part:
+        """Return the images with a role; stages that need them are in no graph without."""
+        return self.require_images().part(role)
 
     def weights_source(self, card: Card) -> str:
         """Return where the card's weights came from, empty where it has fixed-seed random ones."""

@@ -7,14 +7,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import Agreement, CaptureAccuracy, ConditionAccuracy, ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import Interval, paired_difference, paired_shares, wilson
 from advisor.engine.pipeline.stages.figures import Answer
 
+Captured = Any
+"""int64 (T, N): labels of N images under T tests."""
+
 LEVEL = 0.95
 MAX_CONFUSION_CLASSES = 40
+
+VALIDATED = "validation part of --data, run in LiteRT"
+HELD_OUT = "hold-out of --data, run in LiteRT"
+CAPTURED_VALIDATION = "validation part of --data under capture conditions, run in LiteRT"
+CAPTURED_HOLDOUT = "hold-out of --data under capture conditions, run in LiteRT"
 
 
 @dataclass(frozen=True)
@@ -30,48 +40,30 @@ class Verdict:
 
 def read_answers(probabilities: Path) -> tuple[int, ...]:
     """Return the most probable label of each row of a ``.npy`` file."""
-    import numpy as np
-
     return tuple(int(label) for label in np.load(probabilities, allow_pickle=False).argmax(axis=1))
 
 
 def read_labels(file: Path) -> Captured:
     """Return the labels of a ``.npy`` file, int64 (T, N)."""
-    import numpy as np
-
     return np.load(file, allow_pickle=False)
 
 
-VALIDATED = "validation part of --data, run in LiteRT"
-HELD_OUT = "hold-out of --data, run in LiteRT"
-CAPTURED_VALIDATION = "validation part of --data under capture conditions, run in LiteRT"
-CAPTURED_HOLDOUT = "hold-out of --data under capture conditions, run in LiteRT"
-
-Captured = Any
-"""int64 (T, N): labels of N images under T tests."""
-
-
 def measured(
-    answers: Sequence[int],
-    float_answers: Sequence[int],
-    labels: Sequence[int],
-    classes: Sequence[str],
-    source: str = VALIDATED,
+    answers: Sequence[int], float_answers: Sequence[int], labels: Sequence[int], classes: Sequence[str]
 ) -> Verdict:
-    """Return the accuracy of answers on images.
+    """Return the accuracy of answers on the validation part.
 
     Args:
         answers: the artefact's label for each image.
         float_answers: the same of the float32 artefact of the same card.
         labels: the true labels.
         classes: class names in label order.
-        source: name of the image set.
     """
     right = [answer == label for answer, label in zip(answers, labels, strict=True)]
     float_right = [answer == label for answer, label in zip(float_answers, labels, strict=True)]
     lost = paired_difference(float_right, right, LEVEL)
     return Verdict(
-        accuracy=share_of(right, source),
+        accuracy=share_of(right, VALIDATED),
         drop=_percent(lost, "points", len(right), "against float32 on the same images"),
         answers=per_class(answers, labels, classes),
     )
@@ -146,17 +138,17 @@ def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers:
     if float_top1 is None:
         return verdict
     same = [answer[0] == other[0] for answer, other in zip(answers, float_answers, strict=True)]
-    sure = [probability for _, probability in float_answers]
-    kept = sum(weight for weight, agrees in zip(sure, same, strict=True) if agrees) / sum(sure)
-    agreement = Agreement(sum(same) / len(same), len(same), kept)
+    weights = [probability for _, probability in float_answers]
+    share = sum(weight for weight, agrees in zip(weights, same, strict=True) if agrees) / sum(weights)
+    agreement = Agreement(sum(same) / len(same), len(same), share)
     if verdict.accuracy is not None:
         return replace(verdict, agreement=agreement)
-    least = wilson(round(kept * len(same)), len(same), LEVEL).low
+    least = wilson(round(share * len(same)), len(same), LEVEL).low
     source = f"published float top-1 {float_top1:.1f} % x share of answers kept on {len(same)} photographs"
     accuracy = Quantity(
-        float_top1 * kept, "%", Provenance.ESTIMATED, float_top1 * least, float_top1, LEVEL, len(same), source
+        float_top1 * share, "%", Provenance.ESTIMATED, float_top1 * least, float_top1, LEVEL, len(same), source
     )
-    drop = Quantity(float_top1 * (1 - kept), "points", Provenance.ESTIMATED, source=source)
+    drop = Quantity(float_top1 * (1 - share), "points", Provenance.ESTIMATED, source=source)
     return Verdict(accuracy, drop, agreement=agreement)
 
 

@@ -98,11 +98,11 @@ class Evaluator:
         stage = score(scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
         answers = accuracy.read_answers(await self._walker.run(stage))
         right = [answer == label for answer, label in zip(answers, part.labels, strict=True)]
-        kept = self._run.keep_answers(f"{HOLDOUT}-{artefact.path.stem}", answers)
+        file = self._run.keep_answers(f"{HOLDOUT}-{artefact.path.stem}", answers)
         return replace(
             evaluation,
             holdout_accuracy=accuracy.share_of(right, accuracy.HELD_OUT),
-            holdout_answers=accuracy.per_class(answers, part.labels, images.classes, kept),
+            holdout_answers=accuracy.per_class(answers, part.labels, images.classes, file),
         )
 
     async def capture(self, evaluation: Evaluation) -> Evaluation:
@@ -111,7 +111,7 @@ class Evaluator:
         Raises:
             StageAborted: the file cannot be run.
         """
-        part = self._walker.materials.require_images().part(Role.CAPTURED)
+        part = self._walker.materials.part(Role.CAPTURED)
         card, scope = self._cards[evaluation.configuration.card], scope_of(evaluation)
         seconds = cost.judging_s(card, len(part.paths))
         stage = capture(scope, input_spec(card), self._artefact(evaluation), Role.CAPTURED, seconds)
@@ -135,7 +135,7 @@ class Evaluator:
         timed = ThreadTiming()
         if self._timed:
             timed = (await self._walker.run(stages.timed))[configuration.target.threads]
-        kept = self._run.keep_artefact(artefact.path, f"{card.name}-{training}-{compression}.tflite")
+        path = self._run.keep_artefact(artefact.path, f"{card.name}-{training}-{compression}.tflite")
         normalisation = Normalisation(card.preprocessing.mean, card.preprocessing.std)
         weights = self._walker.materials.weights_source(card)
         evaluation = Evaluation(
@@ -145,7 +145,7 @@ class Evaluator:
             accuracy=verdict.accuracy,
             size=Quantity(float(artefact.size_bytes), "bytes", Provenance.MEASURED, source="size of the file"),
             drop=verdict.drop,
-            artefact=str(kept.relative_to(self._run.path)),
+            artefact=str(path.relative_to(self._run.path)),
             artefact_sha256=artefact.sha256,
             card_facts=CardFacts(card.params, card.macs, card.licence, card.input_size, normalisation, weights),
             file_facts=replace(facts_from_json(FileFacts, artefact.figures), recipe_notes=artefact.notes),
@@ -198,8 +198,8 @@ class Evaluator:
             return replace(verdict, answers=replace(verdict.answers, file=self._run.keep_answers(name, own)))
         labels, float_labels = await asyncio.gather(self._captured(stages), self._captured(stages.reference))
         chosen = accuracy.robust(labels, float_labels, validation.labels)
-        kept = replace(verdict.answers, file=self._run.keep_answers(name, labels))
-        return replace(chosen, answers=kept, capture=replace(chosen.capture, plain=verdict.accuracy))
+        by_class = replace(verdict.answers, file=self._run.keep_answers(name, labels))
+        return replace(chosen, answers=by_class, capture=replace(chosen.capture, plain=verdict.accuracy))
 
     async def _published(self, stages: VariantStages) -> Verdict:
         if not self._walker.materials.weights_source(stages.card):

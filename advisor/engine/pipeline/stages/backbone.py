@@ -137,7 +137,7 @@ class FeatureSet:
 
     def key(self, materials: Materials, results: Results) -> str:
         """Return the hash of everything that the features depend on."""
-        part = materials.require_images().part(self.role)
+        part = materials.part(self.role)
         return sha256_json(_inputs(self.card, self.seen, part, results[self.source]))
 
 
@@ -172,10 +172,10 @@ def _extract(
     seconds: float,
 ) -> Stage[Path]:
     def images(materials: Materials) -> Part:
-        return materials.require_images().part(role).between(*chunk)
+        return materials.part(role).between(*chunk)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        whole = materials.require_images().part(role)
+        whole = materials.part(role)
         return {**_inputs(card, seen, whole, results[source]), "part": list(chunk)}
 
     def blocks(materials: Materials, results: Results) -> Path:

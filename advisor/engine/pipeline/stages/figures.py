@@ -16,7 +16,7 @@ from advisor.core.quantity import Quantity
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.images import Part, Role
+from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Materials, read_result, versions
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import (
@@ -89,18 +89,18 @@ def score(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: flo
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
             "artefact": artefact_of(source, results).sha256,
-            "pictures": _part(materials, role).fingerprint,
+            "pictures": materials.part(role).fingerprint,
             "view": spec.key,
             **versions("ai-edge-litert", "pillow", "numpy"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        path, images = artefact_of(source, results).path, _part(materials, role).paths
+        path, images = artefact_of(source, results).path, materials.part(role).paths
         return partial(jobs.score, path, images, spec, folders.out / PROBABILITIES_FILE)
 
     return Stage(
         StageName.SCORE, _with_detail(scope, role, source), "1", "scoring", after(source), inputs, job,
-        _file(PROBABILITIES_FILE), cost_s, reads=lambda m: _part(m, role),
+        _file(PROBABILITIES_FILE), cost_s, reads=lambda materials: materials.part(role),
     )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def capture(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: f
     """Run a file over images under every capture condition and write the ``.npy`` of its labels, int64 (T, N)."""
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        part = _part(materials, role)
+        part = materials.part(role)
         return {
             "artefact": artefact_of(source, results).sha256,
             "pictures": part.fingerprint,
@@ -119,12 +119,12 @@ def capture(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: f
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        path, images = artefact_of(source, results).path, _part(materials, role).paths
+        path, images = artefact_of(source, results).path, materials.part(role).paths
         return partial(jobs.captured, path, images, spec, folders.out / LABELS_FILE)
 
     return Stage(
         StageName.CAPTURE, _with_detail(scope, role, source), "1", "applying capture conditions to images for",
-        after(source), inputs, job, _file(LABELS_FILE), cost_s, reads=lambda m: _part(m, role),
+        after(source), inputs, job, _file(LABELS_FILE), cost_s, reads=lambda materials: materials.part(role),
     )  # fmt: skip
 
 
@@ -187,10 +187,6 @@ def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
 
 def _undisturbed(rows: Mapping[str, Mapping[str, Any]]) -> bool:
     return not any(row["contended"] for row in rows.values())
-
-
-def _part(materials: Materials, role: Role) -> Part:
-    return materials.require_images().part(role)
 
 
 def _with_detail(scope: Scope, detail: str, source: Source) -> Scope:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from advisor.core.codec import to_json
 from advisor.core.evaluation_facts import TimeSummary, TimingFacts
 from advisor.datasets.images import InputSpec
@@ -72,8 +74,6 @@ def train_head(
         seed: of the folds.
         path: where to write.
     """
-    import numpy as np
-
     from advisor.training.features import joined
     from advisor.training.head.train import train_head as fit
 
@@ -87,8 +87,6 @@ def refit_head(
     looks: Sequence[Sequence[Path]], labels: Sequence[int], classes: int, regularization: float, path: Path
 ) -> None:
     """Fit the head with a given penalty to all rows and write it as ``.npz``; see :func:`train_head` for arguments."""
-    import numpy as np
-
     from advisor.training.features import joined
     from advisor.training.head.train import fit_head
 
@@ -99,8 +97,6 @@ def refit_head(
 
 def join(backbone: Path, head: Path, path: Path) -> None:
     """Write the backbone with the trained head behind it: softmax over the user's classes."""
-    import numpy as np
-
     from advisor.tflite.surgery import attach_head
 
     arrays = np.load(head, allow_pickle=False)
@@ -151,8 +147,6 @@ def compress(
 
 def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
     """Run an artefact over images in plain LiteRT and write the probabilities, float32 (N, C), as ``.npy``."""
-    import numpy as np
-
     from advisor.measurement.accuracy.inference import predict
 
     np.save(path, predict(model, images, view))
@@ -160,8 +154,6 @@ def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> N
 
 def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
     """Run an artefact over images under every capture condition and write its labels, int64 (T, N), as ``.npy``."""
-    import numpy as np
-
     from advisor.measurement.accuracy.robustness import captured_answers
 
     np.save(path, captured_answers(model, images, view))

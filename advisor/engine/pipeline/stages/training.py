@@ -90,7 +90,7 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
     read = looks(card, Role.SUBSET if first_look else Role.LEARNT, workload, HEAD_SUBSET if first_look else "")
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        part = materials.require_images().part(train)
+        part = materials.part(train)
         return {**_head_inputs(read, materials, results), "train": part.fingerprint, "seed": materials.seed}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
@@ -180,12 +180,11 @@ def _finetuned(
         return chosen(own, [results[trial] for trial in trials], best)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        images = materials.require_images()
         return {
             **identity(materials, card),
             "features": read.key(materials, results),
-            "train": images.part(Role.TRAIN).fingerprint,
-            "validation": images.part(Role.VALIDATION).fingerprint,
+            "train": materials.part(Role.TRAIN).fingerprint,
+            "validation": materials.part(Role.VALIDATION).fingerprint,
             "view": input_spec(card).key,
             "knobs": asdict(replace(hyperparameters(materials, results), seconds=None)),
             "after": sha256_file(results[compared].path.with_name(WEIGHTS)) if compared else "",
@@ -195,8 +194,8 @@ def _finetuned(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        learnt = _learnt(materials)
-        validation = _rows(learnt, materials.require_images().part(Role.VALIDATION))
+        learnt = materials.part(Role.LEARNT)
+        validation = _rows(learnt, materials.part(Role.VALIDATION))
         return partial(
             tune, card, materials.weights[card.name], read.files(results), learnt.paths, learnt.labels,
             validation, hyperparameters(materials, results), folders.checkpoints, folders.model,
@@ -210,7 +209,7 @@ def _finetuned(
     return Stage(
         StageName(training), scope, "2", "final fine-tuning of" if compared else "fine-tuning",
         (*read.stages, *trials, *((compared,) if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
-        reads=_learnt, unsupported=unsupported, epochs=epochs,
+        reads=lambda materials: materials.part(Role.LEARNT), unsupported=unsupported, epochs=epochs,
     )  # fmt: skip
 
 
@@ -225,10 +224,6 @@ def chosen(own: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetun
     for trial in trials:
         study.tell(study.ask(), float(read_result(trial.path.parent)["validation_accuracy"]))
     return study.best if best else study.ask()
-
-
-def _learnt(materials: Materials) -> Part:
-    return materials.require_images().part(Role.LEARNT)
 
 
 def _rows(whole: Part, part: Part) -> list[int]:
