@@ -16,12 +16,11 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.evaluation_json import evaluation_to_json
 from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.exporting.card import model_card
 from advisor.exporting.choice import choose
 from advisor.exporting.devices import benchmark_lines, devices_of
+from advisor.exporting.documents import model_card, readme
 from advisor.exporting.model import ShippedModel, prepare
 from advisor.exporting.operators import build_file, operators_json, registration, used_operators
-from advisor.exporting.readme import readme
 from advisor.exporting.sealing import key_id, read_key, seal
 from advisor.exporting.snippets import PLATFORMS, edgetpu, render
 from advisor.exporting.vectors import make_vectors, vectors_json
@@ -74,7 +73,7 @@ def export(
         UsageError: no such candidate, its artefact is missing or was changed, a target that it cannot serve, a key
             that is none, or a folder in the way. Nothing is written then.
     """
-    place = _checked(Path(to), force)
+    folder = _checked(Path(to), force)
     stored = load_run(run)
     evaluation = choose(stored, pick)
     key = read_key(Path(key_file)) if key_file is not None else None
@@ -83,8 +82,8 @@ def export(
     _check_targets(wanted, evaluation, artefact, key)
     model = prepare(artefact, evaluation.artefact)
     contents = _contents(stored, evaluation, model, artefact, wanted, key)
-    _write(place, contents)
-    return Bundle(place, evaluation, model, tuple(sorted(contents)))
+    _write(folder, contents)
+    return Bundle(folder, evaluation, model, tuple(sorted(contents)))
 
 
 def _artefact(run: LoadedRun, evaluation: Evaluation) -> bytes:
@@ -215,31 +214,31 @@ def _shipped(name: str) -> str:
     return (files("advisor.exporting") / "shipped" / name).read_text(encoding="utf-8")
 
 
-def _checked(place: Path, force: bool) -> Path:
+def _checked(folder: Path, force: bool) -> Path:
     """Return the folder if it is free, or a bundle to replace with ``force``.
 
     Raises:
         UsageError: it holds anything else.
     """
-    if not place.exists() and not place.is_symlink():
-        return place
-    if place.is_dir() and not any(place.iterdir()):
-        return place
-    if not (place / "SHA256SUMS").is_file() or not (place / "bundle.json").is_file():
-        raise UsageError(f"--to: '{place}' exists and is not a bundle of advisor", "choose another folder")
+    if not folder.exists() and not folder.is_symlink():
+        return folder
+    if folder.is_dir() and not any(folder.iterdir()):
+        return folder
+    if not (folder / "SHA256SUMS").is_file() or not (folder / "bundle.json").is_file():
+        raise UsageError(f"--to: '{folder}' exists and is not a bundle of advisor", "choose another folder")
     if not force:
-        raise UsageError(f"--to: '{place}' already holds a bundle", "choose another folder, or add --force to replace")
-    return place
+        raise UsageError(f"--to: '{folder}' already holds a bundle", "choose another folder, or add --force to replace")
+    return folder
 
 
-def _write(place: Path, contents: Mapping[str, bytes]) -> None:
+def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Write beside the folder, then move it there: a reader sees the old bundle or the new one, never a part."""
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     except OSError as error:
         raise UsageError(
-            f"--to: '{place}' cannot be written ({error.strerror or error})", "choose another folder"
+            f"--to: '{folder}' cannot be written ({error.strerror or error})", "choose another folder"
         ) from None
     try:
         for name, content in contents.items():
@@ -247,9 +246,9 @@ def _write(place: Path, contents: Mapping[str, bytes]) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
         unfinished.chmod(0o755)
-        if place.is_dir():
-            shutil.rmtree(place)
-        unfinished.replace(place)
+        if folder.is_dir():
+            shutil.rmtree(folder)
+        unfinished.replace(folder)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise

@@ -53,8 +53,8 @@ def make_vectors(model: ShippedModel) -> tuple[Vector, ...]:
     chosen = crops[:: max(1, len(crops) // COUNT)][:COUNT].reshape(-1, model.size, model.size, 3).astype(np.uint8)
     rows = answers(model.content, chosen, model)
     return tuple(
-        Vector(f"{place:02}.rgb", image.tobytes(), tuple(round(value, DIGITS) for value in row))
-        for place, (image, row) in enumerate(zip(chosen, rows, strict=True))
+        Vector(f"{index:02}.rgb", image.tobytes(), tuple(round(value, DIGITS) for value in row))
+        for index, (image, row) in enumerate(zip(chosen, rows, strict=True))
     )
 
 

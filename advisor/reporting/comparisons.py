@@ -153,14 +153,14 @@ def _reevaluations_markdown(found: Sequence[Reevaluation]) -> str:
 
 
 def _lines(result: Reevaluation) -> list[str]:
-    place = f"{result.parent} on {result.device}"
+    subject = f"{result.parent} on {result.device}"
     if result.error:
-        return [f"{place}: skipped: {result.error}"]
+        return [f"{subject}: skipped: {result.error}"]
     if result.comparison is None:
         causes = f" ({'; '.join(result.causes)})" if result.causes else ", nothing changed since the run"
-        return [f"{place}: unchanged{causes}", *result.remarks]
+        return [f"{subject}: unchanged{causes}", *result.remarks]
     return [
-        f"{place}: {result.comparison.result.value} ({'; '.join(result.causes)})",
+        f"{subject}: {result.comparison.result.value} ({'; '.join(result.causes)})",
         result.comparison.reason,
         *result.remarks,
         *([f"new run: {typed_path(result.run)}"] if result.run else []),

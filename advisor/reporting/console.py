@@ -57,16 +57,16 @@ def default_console() -> Console:
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str | Text]], console: Console) -> Table:
     """Return a table of the columns that fit the console; each row has a cell for every column."""
     roomy = console.width >= WIDE
-    kept = [index for index, column in enumerate(columns) if console.width >= column.width]
+    indices = [index for index, column in enumerate(columns) if console.width >= column.width]
     made = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2 if roomy else 1, 0, 0), header_style="bold", show_edge=False
     )
-    for column in (columns[index] for index in kept):
+    for column in (columns[index] for index in indices):
         title = column.title if roomy else column.short or column.title
         whole = column.whole and console.width >= NARROW
         made.add_column(title, justify="left" if column.left else "right", overflow="fold", no_wrap=whole)
     for row in rows:
-        cells = [row[index] for index in kept]
+        cells = [row[index] for index in indices]
         made.add_row(*(cell if isinstance(cell, Text) else Text(text.plain(cell)) for cell in cells))
     return made
 

@@ -145,13 +145,13 @@ def _latency_basis(evaluation: Evaluation) -> str:
     target = evaluation.configuration.target
     if quantity is None:
         return "Its latency is unknown."
-    place = f"{target.device} ({target.runtime}, {target.accelerator}, {plural(target.threads, 'thread')})"
+    device = f"{target.device} ({target.runtime}, {target.accelerator}, {plural(target.threads, 'thread')})"
     if quantity.provenance is Provenance.MEASURED:
         busy = " Other programs used the machine meanwhile: measure again before you rely on it."
-        return f"Latency was measured on {place}.{busy if evaluation.contended else ''}"
+        return f"Latency was measured on {device}.{busy if evaluation.contended else ''}"
     ends = text.interval(quantity)
     margin = f", between {ends.replace(text.DASH, ' and ')} ms" if ends else ""
-    return f"Latency on {place} is {quantity.provenance.value}{margin}, not measured: try it there before you decide."
+    return f"Latency on {device} is {quantity.provenance.value}{margin}, not measured: try it there before you decide."
 
 
 def _tie_basis(view: RunView) -> str:

@@ -44,7 +44,7 @@ def funnel(view: RunView) -> tuple[Step, ...]:
 
 def _in_order(stopped: Sequence[Evaluation]) -> list[str]:
     """Return the stages at which evaluations stopped, in the order of the work; unknown names come last."""
-    order = {stage.value: place for place, stage in enumerate(StageName)}
+    order = {stage.value: index for index, stage in enumerate(StageName)}
     present = dict.fromkeys(evaluation.stage for evaluation in stopped)
     return sorted(present, key=lambda stage: order.get(stage, len(order)))
 

@@ -49,8 +49,8 @@ def _headline(view: RunView) -> Iterable[str]:
     yield ""
     yield escaped(decision.reason)
     yield ""
-    asked = [f"{label} {limit}" for label, limit in limits(view)]
-    yield f"Asked: {escaped(', '.join([str(view.request.get('task', 'a model')), *asked]))}. {escaped(counts(view))}"
+    question = [f"{label} {limit}" for label, limit in limits(view)]
+    yield f"Asked: {escaped(', '.join([str(view.request.get('task', 'a model')), *question]))}. {escaped(counts(view))}"
 
 
 def _figures(view: RunView) -> Iterable[str]:

@@ -67,12 +67,12 @@ def _plot(view: RunView) -> Markup:
     across = [math.log10(x) for _, x, _ in points] + ([math.log10(limit)] if limit else [])
     up = [y for _, _, y in points]
 
-    def place(latency_ms: float, accuracy: float) -> tuple[float, float]:
+    def position(latency_ms: float, accuracy: float) -> tuple[float, float]:
         x = _share(math.log10(latency_ms), across) * (WIDTH - 2 * MARGIN) + MARGIN
         return x, HEIGHT - MARGIN - _share(accuracy, up) * (HEIGHT - 2 * MARGIN)
 
-    dots = Markup("").join(_dot(view, row, place(x, y)) for row, x, y in points)
-    line = _limit(place(limit, up[0])[0], limit) if limit else Markup("")
+    dots = Markup("").join(_dot(view, row, position(x, y)) for row, x, y in points)
+    line = _limit(position(limit, up[0])[0], limit) if limit else Markup("")
     corner = (10 ** min(across), 10 ** max(across), min(up), max(up))
     return _frame(corner) + line + dots + Markup("</svg>")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import TimingFacts
@@ -20,15 +20,6 @@ LOG_RATIO = 8.0
 QUANTITIES = ("accuracy", "latency", "latency_p90", "size", "memory", "drop", "holdout_accuracy")
 
 
-@dataclass(frozen=True)
-class Facet:
-    """One group of filter boxes: the field to filter by, and its values with their labels."""
-
-    field: str
-    title: str
-    options: tuple[tuple[str, str], ...]
-
-
 _FACETS: tuple[tuple[str, str, Callable[[Evaluation], str | int]], ...] = (
     ("family", "Family", lambda e: e.family),
     ("compression", "Compression", lambda e: e.configuration.compression),
@@ -41,18 +32,16 @@ _FACETS: tuple[tuple[str, str, Callable[[Evaluation], str | int]], ...] = (
 UNSTATED = "not stated"
 
 
-def facets(view: RunView) -> tuple[Facet, ...]:
-    """Return the filters with at least two values."""
-    groups = []
+def facets(view: RunView) -> list[dict[str, Any]]:
+    """Return the filters with at least two values: their field, their title, and each value with its label."""
+    filters: list[dict[str, Any]] = []
     for field, title, value in _FACETS:
         values = _distinct([value(evaluation) for evaluation in view.evaluations])
-        if len(values) > 1:
-            options = tuple((str(v), plural(v, "thread") if isinstance(v, int) else v or "unnamed") for v in values)
-            groups.append(Facet(field, title, options))
-    licences = _distinct(list(_licences(view).values()))
-    if len(licences) > 1:
-        groups.append(Facet("licence", "Licence", tuple((str(each), str(each)) for each in licences)))
-    return tuple(groups)
+        labels = [(str(v), plural(v, "thread") if isinstance(v, int) else v or "unnamed") for v in values]
+        filters.append({"field": field, "title": title, "options": labels})
+    licences = [(str(licence), str(licence)) for licence in _distinct(list(_licences(view).values()))]
+    filters.append({"field": "licence", "title": "Licence", "options": licences})
+    return [each for each in filters if len(each["options"]) > 1]
 
 
 def _licences(view: RunView) -> dict[str, str]:

@@ -15,7 +15,7 @@ from advisor.reporting import text
 from advisor.reporting.view import DatasetSummary, RunView
 
 _SHOWN_ALONE = ("command_line", "versions", "durations", "weights", "without_weights")
-"""Entries of the manifest that have a place of their own in the report."""
+"""Entries of the manifest that the report shows apart from the others."""
 
 
 def limits(view: RunView) -> tuple[tuple[str, str], ...]:

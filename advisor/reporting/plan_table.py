@@ -49,14 +49,14 @@ def sentences(view: PlanView) -> list[str]:
 
 def _table(view: PlanView, console: Console) -> Table:
     cards = {card.card: card for card in view.cards}
-    order = {card: place for place, card in enumerate(cards)}
+    order = {card: index for index, card in enumerate(cards)}
     forecasts = sorted(view.forecasts, key=lambda row: order[row.configuration.card])
     budgeted = view.request.question.limits.latency_ms is not None
     rows = []
     for name, of_card in groupby(forecasts, key=lambda row: row.configuration.card):
         variants = groupby(of_card, key=lambda row: row.configuration.variant_name)
-        for place, (variant, each) in enumerate(variants):
-            rows.append(_cells(cards[name], variant, list(each), first=place == 0, budgeted=budgeted))
+        for index, (variant, each) in enumerate(variants):
+            rows.append(_cells(cards[name], variant, list(each), first=index == 0, budgeted=budgeted))
     return table(_columns(view), rows, console)
 
 

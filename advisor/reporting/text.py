@@ -80,8 +80,8 @@ def provenance(quantity: Quantity | None, device: str = "") -> str:
     """Format the provenance of a number: ``measured (host)``, ``published``."""
     if quantity is None:
         return ""
-    place = f" ({device})" if device and quantity.provenance.value in ("measured", "predicted") else ""
-    return f"{quantity.provenance.value}{place}"
+    suffix = f" ({device})" if device and quantity.provenance.value in ("measured", "predicted") else ""
+    return f"{quantity.provenance.value}{suffix}"
 
 
 def provenance_note(evaluation: Evaluation) -> str:
@@ -95,8 +95,8 @@ def name(evaluation: Evaluation) -> str:
     """Return the name of a configuration for people, without figures."""
     configuration = evaluation.configuration
     target = configuration.target
-    place = "" if target.device == HOST else f"{target.device}, "
-    return f"{configuration.card} {configuration.variant_name}, {place}{plural(target.threads, 'thread')}"
+    device = "" if target.device == HOST else f"{target.device}, "
+    return f"{configuration.card} {configuration.variant_name}, {device}{plural(target.threads, 'thread')}"
 
 
 def finite(value: Any) -> Any:

@@ -7,7 +7,7 @@ from tests.reporting.views import empty_view, run_view
 
 
 def test_filters_have_at_least_two_values_each() -> None:
-    groups = {facet.field: [value for value, _ in facet.options] for facet in facets(run_view())}
+    groups = {facet["field"]: [value for value, _ in facet["options"]] for facet in facets(run_view())}
 
     assert groups["threads"] == ["1", "2"]
     assert groups["compression"] == ["float32", "float16", "dynamic_int8", "weight_int8", "int8"]

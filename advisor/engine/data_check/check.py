@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class DataCheck:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
         survey: the data set and the properties of its images.

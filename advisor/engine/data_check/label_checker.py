@@ -48,7 +48,7 @@ Faults = tuple[tuple[Suspect, ...], tuple[Pair, ...]]
 
 @dataclass(frozen=True)
 class LabelCheck:
-    """What a check of the labels found.
+    """The result of a check of the labels.
 
     Attributes:
         card: name of the card whose features were used, empty where the labels were not checked.

@@ -26,7 +26,7 @@ Deltas = Mapping[str, tuple[Delta, ...]]
 
 
 class ComparisonResult(StrEnum):
-    """What happened to the recommendation between two runs."""
+    """The change of the recommendation between two runs."""
 
     SAME = "same"
     NOISE = "within noise"

@@ -110,6 +110,6 @@ def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluatio
         document = {**found, "model": model.name, "against": origin.name}
         (folder / FILE).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
 
-    kept = ArtifactCache().get("diagnosis-2", inputs, make)
-    diagnosis: dict[str, Any] = json.loads((kept / FILE).read_text(encoding="utf-8"))
+    cached = ArtifactCache().get("diagnosis-2", inputs, make)
+    diagnosis: dict[str, Any] = json.loads((cached / FILE).read_text(encoding="utf-8"))
     return diagnosis

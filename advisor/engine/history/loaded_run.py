@@ -47,7 +47,7 @@ class LoadedRun:
 
     @property
     def question(self) -> Question:
-        """What was asked, with the limits that the decision was made under."""
+        """The question, with the limits that the decision was made under."""
         return self.request.question
 
 

@@ -1,1 +1,1 @@
-"""What ``advisor benchmark`` and ``advisor profile`` show: tables on the terminal and ``profile.html``."""
+"""Output of ``advisor benchmark`` and ``advisor profile``: tables on the terminal and ``profile.html``."""

@@ -1,4 +1,4 @@
-"""Why a quantized file is less accurate than its float origin: on the terminal, and as a part of a page with plots."""
+"""The diagnosis of a quantized file against its float origin: on the terminal, and as a part of a page with plots."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def diagnosis_lines(found: Diagnosis, console: Console, everything: bool = False
     if rows:
         yield table(LAYERS, map(_row, rows), console)
         yield Text()
-    for place, sentence in enumerate(found.verdict):
-        yield line("Verdict" if place == 0 else "Why", sentence, "green")
+    for index, sentence in enumerate(found.verdict):
+        yield line("Verdict" if index == 0 else "Why", sentence, "green")
 
 
 def _row(layer: Layer) -> list[str | Text]:
@@ -111,10 +111,10 @@ def snr_plot(found: Diagnosis) -> Markup:
     """Draw the signal-to-noise ratio of each layer: quantized alone as a bar, with all layers before it as a line."""
     layers = found.layers
     step = (WIDTH - LEFT) / max(1, len(layers))
-    bars = Markup().join(_snr_bar(layer, LEFT + place * step, step) for place, layer in enumerate(layers))
+    bars = Markup().join(_snr_bar(layer, LEFT + index * step, step) for index, layer in enumerate(layers))
     points = [
-        f"{LEFT + (place + 0.5) * step:.1f},{_decibel_y(layer.snr_db):.1f}"
-        for place, layer in enumerate(layers)
+        f"{LEFT + (index + 0.5) * step:.1f},{_decibel_y(layer.snr_db):.1f}"
+        for index, layer in enumerate(layers)
         if layer.snr_db is not None
     ]
     arriving = Markup('<polyline class="arriving" points="{}"/>').format(" ".join(points))
@@ -151,12 +151,12 @@ def _channel_bars(layer: Layer, channels: Channels, low: float, high: float) -> 
     size = math.ceil(len(channels.least) / BARS)
     groups = range(0, len(channels.least), size)
     step = (WIDTH - LEFT) / max(1, len(groups))
-    for place, start in enumerate(groups):
+    for index, start in enumerate(groups):
         least, most = min(channels.least[start : start + size]), max(channels.most[start : start + size])
         top, bottom = _value_y(most, low, high), _value_y(least, low, high)
         kind = "weak" if start <= widest < start + size else "bar"
         title = f"channel {start}: {least:.3g} to {most:.3g}"
-        yield _BAR.format(kind, LEFT + place * step, top, max(0.8, step - 0.6), max(0.8, bottom - top), title)
+        yield _BAR.format(kind, LEFT + index * step, top, max(0.8, step - 0.6), max(0.8, bottom - top), title)
 
 
 def _decibel_y(value: float | None) -> float:

@@ -175,5 +175,5 @@ def _operators(rows: Sequence[OperatorTime], in_order: bool) -> Iterator[list[st
         ]
 
 
-def _where(place: str) -> Text:
-    return Text(place, style="yellow" if place == "builtin" else "")
+def _where(name: str) -> Text:
+    return Text(name, style="yellow" if name == "builtin" else "")

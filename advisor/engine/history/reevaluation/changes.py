@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from advisor.core.errors import AdvisorError, UsageError
@@ -22,7 +22,7 @@ ENVIRONMENTS = "targets"
 
 @dataclass(frozen=True)
 class CardChanges:
-    """How the catalogue differs from the one that a run used.
+    """Differences of the catalogue from the one that a run used.
 
     Attributes:
         hashes: hash of every card that the question asks for, as it is now.
@@ -43,35 +43,24 @@ class CardChanges:
 
 
 @dataclass(frozen=True)
-class DeviceChanges:
-    """Other devices of a question whose predictions would be others now.
-
-    Attributes:
-        devices: the devices.
-        environments: hash of what the predictions depend on now, by device.
-        remark: why that is not known, or empty.
-    """
-
-    devices: tuple[TargetDevice, ...] = ()
-    environments: Mapping[str, str] = field(default_factory=dict)
-    remark: str = ""
-
-
-@dataclass(frozen=True)
 class Changes:
     """Everything that changed since a run.
 
     Attributes:
         run: the run.
-        host: what changed on this machine, in words; empty where its measurements still hold.
-        devices: other devices whose predictions would be others now.
+        host: the changes of this machine, in words; empty where its measurements still hold.
         cards: model cards that were added or changed.
+        devices: other devices of the question whose predictions would be others now.
+        environments: hash of what the predictions depend on now, by device.
+        device_remark: why that is not known, or empty.
     """
 
     run: LoadedRun
     host: tuple[str, ...]
-    devices: DeviceChanges
     cards: CardChanges
+    devices: tuple[TargetDevice, ...] = ()
+    environments: Mapping[str, str] = field(default_factory=dict)
+    device_remark: str = ""
 
     @property
     def new_cards(self) -> tuple[str, ...]:
@@ -81,12 +70,12 @@ class Changes:
     @property
     def need_work(self) -> bool:
         """True where something is to be measured, predicted or evaluated."""
-        return bool(self.host or self.new_cards or self.devices.devices)
+        return bool(self.host or self.new_cards or self.devices)
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """What changed, in words."""
-        causes = [*self.host, *(f"the device {device.label} was changed" for device in self.devices.devices)]
+        """The changes in words."""
+        causes = [*self.host, *(f"the device {device.label} was changed" for device in self.devices)]
         if self.cards.added:
             causes.append(f"new in the catalogue: {', '.join(self.cards.added)}")
         if self.cards.changed:
@@ -95,38 +84,51 @@ class Changes:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What is not known, and what a re-evaluation does not do."""
+        """Facts that are not known, and work that a re-evaluation does not do."""
         untrained = ""
         if self.cards.names and not self.new_cards:
             untrained = (
                 f"{', '.join(self.cards.names)} would have to be trained, which a re-evaluation never does: "
                 f"advisor search --request {self.run.folder.path}/request.yaml"
             )
-        return tuple(filter(None, (self.cards.remark, untrained, self.devices.remark)))
+        return tuple(filter(None, (self.cards.remark, untrained, self.device_remark)))
 
     @cached_property
     def environment(self) -> str:
         """Hash of what the figures would depend on now."""
         here = sha256_json([versions(RUNTIME), host.describe().fingerprint])
-        return sha256_json([here, dict(self.cards.hashes), dict(self.devices.environments)])
+        return sha256_json([here, dict(self.cards.hashes), dict(self.environments)])
 
     @property
     def manifest(self) -> dict[str, object]:
         """Entries of the manifest that differ from the run's."""
         entries = {**host_manifest(section(self.run.manifest, "versions")), "cards": dict(self.cards.hashes)}
-        environments = dict(self.devices.environments)
-        return {**entries, ENVIRONMENTS: environments} if environments else entries
+        return {**entries, ENVIRONMENTS: dict(self.environments)} if self.environments else entries
 
 
 def find_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) -> Changes:
     """Compare what a run's figures depended on with what they would depend on now.
+
+    A device that was measured over its connection keeps its measurements.
 
     Args:
         run: the run.
         load_predictor: called only where the run has predictions.
     """
     here = find_host_changes(run) if HOST in run.question.devices else ()
-    return Changes(run, here, find_device_changes(run, load_predictor), find_card_changes(run))
+    changes = Changes(run, here, find_card_changes(run))
+    then = section(run.manifest, ENVIRONMENTS)
+    measured = {e.configuration.target.device for e in run.evaluations if e.remote is not None}
+    names = [name for name in then if name != HOST and name not in measured]
+    if not names:
+        return changes
+    try:
+        devices = select_devices(names, run.question.profiles, "--device")
+    except UsageError as error:
+        return replace(changes, device_remark=f"the devices of the run cannot be read: {error.message}")
+    now = find_environments(load_predictor(), devices)
+    changed = tuple(device for device in devices if then[device.label] != now[device.label])
+    return replace(changes, devices=changed, environments={**then, **now})
 
 
 def find_host_changes(run: LoadedRun) -> tuple[str, ...]:
@@ -150,22 +152,6 @@ def host_manifest(versions_before: Mapping[str, str]) -> dict[str, object]:
 def find_environments(predictor: DevicePredictor, devices: Sequence[TargetDevice]) -> dict[str, str]:
     """Return the hash of what the predictions for each device depend on, by its name."""
     return {device.label: predictor.environment(device.profile, device.target) for device in devices}
-
-
-def find_device_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) -> DeviceChanges:
-    """Find the devices to predict for again; one that was measured over its connection keeps its measurements."""
-    then = section(run.manifest, ENVIRONMENTS)
-    measured = {e.configuration.target.device for e in run.evaluations if e.remote is not None}
-    names = [name for name in then if name != HOST and name not in measured]
-    if not names:
-        return DeviceChanges()
-    try:
-        devices = select_devices(names, run.question.profiles, "--device")
-    except UsageError as error:
-        return DeviceChanges(remark=f"the devices of the run cannot be read: {error.message}")
-    now = find_environments(load_predictor(), devices)
-    changed = tuple(device for device in devices if then[device.label] != now[device.label])
-    return DeviceChanges(changed, {**then, **now})
 
 
 def find_card_changes(run: LoadedRun) -> CardChanges:

@@ -1,4 +1,4 @@
-"""Which run came from which: a re-evaluated run names its parent in its manifest."""
+"""The origin of runs: a re-evaluated run names its parent in its manifest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STAMP = re.compile(r"^\d{8}-\d{6}-")
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a run came from, as its manifest says.
+    """The origin of a run, as its manifest says.
 
     Attributes:
         path: the run folder.

@@ -212,7 +212,7 @@ def _on_host(session: Session, origin: Origin) -> Reevaluation:
 
 def _write_new_run(session: Session, start: Origin, changes: Changes) -> tuple[Path, tuple[str, ...]]:
     """Return the folder of the new run, and what could not be done."""
-    run, devices = changes.run, changes.devices.devices
+    run, devices = changes.run, changes.devices
     measured = _remeasured(session, changes)
     evaluations, remarks = measured.evaluations, measured.remarks
     if devices:

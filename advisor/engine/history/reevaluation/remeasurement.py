@@ -54,9 +54,9 @@ def remeasure(run: LoadedRun, tell: Tell) -> Remeasured:
     with TemporaryDirectory() as folder, ChildPool(Path(folder) / "log.txt") as pool:
         walker = _walker(run, images, succeeded, pool, tell)
         measured = run_coroutine(_measure(run, walker, succeeded))
-    kept = {_answers_file(evaluation): answers for evaluation, answers in measured if answers}
-    kept.pop("", None)
-    return Remeasured((*(evaluation for evaluation, _ in measured), *others), kept, (remark,) if remark else ())
+    new_answers = {_answers_file(evaluation): answers for evaluation, answers in measured if answers}
+    new_answers.pop("", None)
+    return Remeasured((*(evaluation for evaluation, _ in measured), *others), new_answers, (remark,) if remark else ())
 
 
 def _walker(

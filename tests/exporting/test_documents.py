@@ -9,7 +9,7 @@ import pytest
 
 from advisor.core.training import CHOOSABLE
 from advisor.engine.history.loaded_run import load_run
-from advisor.exporting.card import model_card
+from advisor.exporting.documents import model_card
 from advisor.exporting.model import ShippedModel
 from tests.builders import evaluation
 from tests.run_folders import write_run
